@@ -1,0 +1,1 @@
+//! The Container Runtime Interface: messages, server glue, typed client.

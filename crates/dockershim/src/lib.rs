@@ -1,0 +1,1 @@
+//! The CRI service over a Docker Engine.

@@ -1,0 +1,1 @@
+//! From an image reference to a mountable root filesystem.

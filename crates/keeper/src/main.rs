@@ -1,0 +1,2 @@
+//! The per-pod process.
+fn main() {}

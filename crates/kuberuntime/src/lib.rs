@@ -1,0 +1,1 @@
+//! The kubelet's side of CRI, on any endpoint.

@@ -1,0 +1,1 @@
+//! From an OCI spec to a running process.

@@ -1,0 +1,2 @@
+//! A Kubernetes node's container runtime.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What tests share: a registry, images made on the spot, a daemon under test.

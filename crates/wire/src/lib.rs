@@ -1,0 +1,1 @@
+//! The words that the daemon and a keeper exchange.
