@@ -1,1 +1,3 @@
 //! From an OCI spec to a running process.
+
+pub mod oci;

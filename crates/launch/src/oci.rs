@@ -1,0 +1,29 @@
+//! The OCI runtime specification as slim serde types: `config.json` and the `features` document.
+//!
+//! Only what Linux containers use is here, every field is public, and empty fields are left out of
+//! the JSON. Fields this crate does not know are ignored when a document is read.
+
+mod features;
+mod linux;
+mod process;
+mod resources;
+mod seccomp;
+mod spec;
+
+pub use features::{
+    Availability, CgroupFeatures, Features, IdmapFeature, IntelRdtFeatures, LinuxFeatures,
+    MountExtensions, SeccompFeatures,
+};
+pub use linux::{
+    Device, DeviceKind, IdMapping, IntelRdt, Linux, Namespace, NamespaceKind, Personality,
+    TimeOffset,
+};
+pub use process::{
+    Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,
+};
+pub use resources::{
+    BlockIo, BlockWeight, Cpu, DeviceRule, HugepageLimit, InterfacePriority, Memory, NetworkClass,
+    Pids, Rdma, Resources, Throttle,
+};
+pub use seccomp::{Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
+pub use spec::{Hook, Hooks, Mount, Root, Spec};

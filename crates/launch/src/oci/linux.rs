@@ -1,0 +1,189 @@
+//! `linux`: namespaces, devices and the kernel's security settings.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Resources, Seccomp};
+
+/// What is particular to Linux.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Linux {
+    /// User ids of a new user namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uid_mappings: Vec<IdMapping>,
+    /// Group ids of a new user namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gid_mappings: Vec<IdMapping>,
+    /// Kernel settings, by dotted name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctl: BTreeMap<String, String>,
+    /// Limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Cgroup: a path, or `slice:prefix:name` for the systemd driver.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cgroups_path: String,
+    /// Namespaces made or joined; those not listed are the runtime's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<Namespace>,
+    /// Device nodes made beyond the default ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+    /// System call filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seccomp: Option<Seccomp>,
+    /// Propagation of the root mount.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub rootfs_propagation: String,
+    /// Paths hidden from the container.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub masked_paths: Vec<String>,
+    /// Paths made read-only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub readonly_paths: Vec<String>,
+    /// SELinux label of the mounts.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub mount_label: String,
+    /// Cache and memory bandwidth allocation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intel_rdt: Option<IntelRdt>,
+    /// Execution domain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub personality: Option<Personality>,
+    /// Clock offsets of a new time namespace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub time_offsets: BTreeMap<String, TimeOffset>,
+}
+
+/// A range of ids in a container and on the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdMapping {
+    /// First id in the container.
+    #[serde(rename = "containerID")]
+    pub container_id: u32,
+    /// First id on the host.
+    #[serde(rename = "hostID")]
+    pub host_id: u32,
+    /// Number of ids.
+    pub size: u32,
+}
+
+/// A namespace made, or joined if a path is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// Which kind.
+    #[serde(rename = "type")]
+    pub kind: NamespaceKind,
+    /// File of the namespace to join.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+}
+
+/// The kinds of namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NamespaceKind {
+    /// Process ids.
+    Pid,
+    /// Network devices, addresses, routes, ports.
+    Network,
+    /// Mounts.
+    Mount,
+    /// System V IPC and POSIX message queues.
+    Ipc,
+    /// Host and domain name.
+    Uts,
+    /// User and group ids.
+    User,
+    /// The root of the visible cgroup tree.
+    Cgroup,
+    /// Boot and monotonic clocks.
+    Time,
+}
+
+/// A device node made in the container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Device {
+    /// Absolute path in the container.
+    pub path: String,
+    /// Which kind of node.
+    #[serde(rename = "type")]
+    pub kind: DeviceKind,
+    /// Major number.
+    #[serde(default)]
+    pub major: i64,
+    /// Minor number.
+    #[serde(default)]
+    pub minor: i64,
+    /// Permission bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_mode: Option<u32>,
+    /// Owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
+}
+
+/// The kinds of device nodes, and of device rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum DeviceKind {
+    /// All kinds, in rules only.
+    #[serde(rename = "a")]
+    All,
+    /// Block device.
+    #[serde(rename = "b")]
+    Block,
+    /// Character device.
+    #[serde(rename = "c", alias = "u")]
+    Char,
+    /// FIFO.
+    #[serde(rename = "p")]
+    Fifo,
+}
+
+/// Cache and memory bandwidth allocation (`resctrl`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IntelRdt {
+    /// Class of service.
+    #[serde(rename = "closID", skip_serializing_if = "String::is_empty")]
+    pub clos_id: String,
+    /// Lines written to the class's `schemata`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub schemata: Vec<String>,
+    /// Share of the third level cache.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub l3_cache_schema: String,
+    /// Share of the memory bandwidth.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub mem_bw_schema: String,
+    /// Whether a monitoring group is made.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub enable_monitoring: bool,
+}
+
+/// Execution domain, as `personality(2)`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Personality {
+    /// `LINUX` or `LINUX32`.
+    pub domain: String,
+    /// Flags; none is defined so far.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+}
+
+/// Offset of a clock in a new time namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimeOffset {
+    /// Seconds.
+    pub secs: i64,
+    /// Nanoseconds.
+    pub nanosecs: u32,
+}

@@ -1,0 +1,174 @@
+//! `process`: what is executed, and with which rights.
+
+use serde::{Deserialize, Serialize};
+
+/// The container's process, or one executed beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Process {
+    /// Whether a terminal is attached.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub terminal: bool,
+    /// Size of the terminal at the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub console_size: Option<ConsoleSize>,
+    /// User and groups.
+    pub user: User,
+    /// Arguments, the program first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Environment, `NAME=value`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Working directory, absolute in the container.
+    pub cwd: String,
+    /// Capability sets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+    /// Resource limits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rlimits: Vec<Rlimit>,
+    /// Whether `execve` may never add rights.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_new_privileges: bool,
+    /// AppArmor profile.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub apparmor_profile: String,
+    /// Adjustment of the out-of-memory killer's score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_score_adj: Option<i32>,
+    /// CPU scheduling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Scheduler>,
+    /// SELinux label of the process.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub selinux_label: String,
+    /// IO scheduling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io_priority: Option<IoPriority>,
+    /// CPUs a process joining the container runs on.
+    #[serde(rename = "execCPUAffinity", skip_serializing_if = "Option::is_none")]
+    pub exec_cpu_affinity: Option<CpuAffinity>,
+}
+
+/// Size of a terminal in characters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleSize {
+    /// Lines.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+}
+
+/// User and groups of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Primary group id.
+    pub gid: u32,
+    /// File mode creation mask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub umask: Option<u32>,
+    /// Supplementary group ids.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub additional_gids: Vec<u32>,
+}
+
+/// Capability sets, as names with `CAP_`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Capabilities {
+    /// Upper bound.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bounding: Vec<String>,
+    /// In force.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effective: Vec<String>,
+    /// Kept over `execve` for files which inherit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inheritable: Vec<String>,
+    /// May be put in force.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub permitted: Vec<String>,
+    /// Kept over `execve` of an unprivileged user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ambient: Vec<String>,
+}
+
+/// One resource limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rlimit {
+    /// Name, as `RLIMIT_NOFILE`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Ceiling of the soft limit.
+    pub hard: u64,
+    /// Limit in force.
+    pub soft: u64,
+}
+
+/// CPU scheduling of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Scheduler {
+    /// Policy, as `SCHED_OTHER`.
+    pub policy: String,
+    /// Nice value.
+    #[serde(skip_serializing_if = "is_zero_i32")]
+    pub nice: i32,
+    /// Priority of the real-time policies.
+    #[serde(skip_serializing_if = "is_zero_i32")]
+    pub priority: i32,
+    /// Flags, as `SCHED_FLAG_RESET_ON_FORK`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+    /// Runtime of the deadline policy, in nanoseconds.
+    #[serde(skip_serializing_if = "is_zero_u64")]
+    pub runtime: u64,
+    /// Deadline of the deadline policy, in nanoseconds.
+    #[serde(skip_serializing_if = "is_zero_u64")]
+    pub deadline: u64,
+    /// Period of the deadline policy, in nanoseconds.
+    #[serde(skip_serializing_if = "is_zero_u64")]
+    pub period: u64,
+}
+
+/// IO scheduling of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoPriority {
+    /// Class, as `IOPRIO_CLASS_BE`.
+    pub class: String,
+    /// Priority within the class.
+    pub priority: i32,
+}
+
+/// CPUs a process joining the container runs on, as lists like `0-3,7`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuAffinity {
+    /// Before it enters the container's cgroup.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub initial: String,
+    /// After it entered.
+    #[serde(rename = "final", skip_serializing_if = "String::is_empty")]
+    pub last: String,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero_i32(value: &i32) -> bool {
+    *value == 0
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero_u64(value: &u64) -> bool {
+    *value == 0
+}
