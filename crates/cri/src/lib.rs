@@ -1,7 +1,28 @@
 //! The Container Runtime Interface: messages, server glue, typed client.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`v1`] | the generated messages and services of CRI v1 |
+//! | [`images`] | the generated `orlop.v1` service: what orlop does with images beyond the CRI |
+//! | [`server`] | serving: message limits, the `v1alpha2` names, unbuilt calls |
+//! | [`json`] | messages as JSON, with the names that CRI tools print and read |
+//! | [`Rpc`] | the calls by name |
+
+pub mod json;
+mod redact;
+mod rpc;
+pub mod server;
+
+pub use rpc::Rpc;
 
 /// The newest CRI v1, generated from `proto/runtime/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod v1 {
     tonic::include_proto!("runtime.v1");
+}
+
+/// What orlop can do with images beyond the CRI, generated from `proto/orlop/v1`.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+pub mod images {
+    tonic::include_proto!("orlop.v1");
 }
