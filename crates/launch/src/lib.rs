@@ -1,3 +1,34 @@
-//! From an OCI spec to a running process.
+//! From an OCI bundle to a running process.
+//!
+//! A pod's processes are the children of its keeper ([`Keeper`]), a small process of its own that
+//! outlives the daemon. Containers are made by a runtime's command line ([`OciRuntime`]): what
+//! concerns a process goes through the keeper (create, start, kill, delete, exec), what does not
+//! is called from here (state, update, features, pause …).
+//!
+//! ```text
+//! engine ── Keeper::spawn(KeeperSpec) ──► orlop-keeper
+//!        ── place_mount, create, start ─►   └─ runc create / start
+//!        ◄─ KeeperEvents (Exited, …) ──
+//! ```
 
+mod error;
+mod keeper;
 pub mod oci;
+mod pin;
+mod private_dir;
+mod runtime;
+
+pub use error::{Error, Result, RuntimeError, RuntimeFault};
+pub use keeper::{
+    AttachStreams, CreateContainer, ExecCommand, ExecIo, Keeper, KeeperEvent, KeeperEvents,
+    KeeperSpec, PodNamespaces, StartedExec, TerminalSize, recorded_exit,
+};
+pub use orlop_wire::{
+    ContainerInfo, ContainerState, Created, ExecInfo, ExitStatus, FailureKind, IdMap, Listing,
+    LogPolicy, ShmMount, Started, Sysctl,
+};
+pub use pin::remove_pin;
+pub use private_dir::make_private_dir;
+pub use runtime::{
+    Candidate, CheckpointOptions, Detected, OciRuntime, Rejection, RuntimeState, detect,
+};

@@ -31,6 +31,9 @@ messages! {
         4 init_pid: u32,
         /// What could not be done and does no harm.
         5 warnings: Vec<String>,
+        /// The keeper's descriptor of the pod's user namespace, if it has one of its own:
+        /// `/proc/<pid>/fd/<this>`.
+        6 user_ns_fd: Option<u32>,
     }
 
     /// All that the keeper knows.

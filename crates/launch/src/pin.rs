@@ -1,0 +1,38 @@
+//! Names of network namespaces in the file system.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::error::{Error, Result};
+
+/// Removes the file on which a keeper has pinned its network namespace
+/// ([`KeeperSpec::net_pin`](crate::KeeperSpec::net_pin)). What is not there is no error.
+///
+/// The pin is a mount of the daemon's mount namespace, so it outlives the keeper.
+pub fn remove_pin(path: &Path) -> Result<()> {
+    loop {
+        match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            // A pin may have been mounted on more than once.
+            Ok(()) => {}
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => break,
+            Err(errno) => return Err(failure("unmounting namespace pin", path, errno.into())),
+        }
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failure("removing namespace pin", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn failure(doing: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::File {
+        doing,
+        path: path.to_owned(),
+        source,
+    }
+}

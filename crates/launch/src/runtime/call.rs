@@ -1,0 +1,29 @@
+//! From a keeper's failure to a runtime's.
+
+use orlop_wire::{Failure, FailureKind};
+
+use super::log::explanation;
+use crate::error::{RuntimeError, RuntimeFault};
+
+/// The runtime's failure in `failure`, if that is what it is about. The caller knows the runtime's
+/// name.
+pub(crate) fn failure_of_call(doing: &str, failure: &Failure) -> Option<RuntimeError> {
+    let fault = match failure.kind {
+        FailureKind::RuntimeMissing => RuntimeFault::Missing,
+        FailureKind::RuntimeFailed => RuntimeFault::Failed,
+        FailureKind::TimedOut => RuntimeFault::TimedOut,
+        _ => return None,
+    };
+    let said = explanation(&failure.runtime_log, &failure.runtime_output);
+    let detail = match (fault, said) {
+        (RuntimeFault::Failed, Some(said)) => said,
+        (RuntimeFault::TimedOut, Some(said)) => format!("{}; it said: {said}", failure.message),
+        _ => failure.message.clone(),
+    };
+    Some(RuntimeError {
+        runtime: String::new(),
+        action: doing.to_owned(),
+        fault,
+        detail,
+    })
+}

@@ -1,0 +1,12 @@
+//! Runtimes by their command line.
+
+mod call;
+mod detect;
+mod direct;
+mod log;
+mod oci;
+
+pub(crate) use call::failure_of_call;
+pub use detect::{Candidate, Detected, Rejection, detect};
+pub use direct::{CheckpointOptions, RuntimeState};
+pub use oci::OciRuntime;

@@ -1,0 +1,184 @@
+//! A runtime with runc's command line: runc, crun, youki, runsc.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orlop_wire::{CONSOLE_SOCKET, RuntimeCall};
+
+use crate::keeper::millis;
+
+/// A runtime with runc's command line, as configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OciRuntime {
+    /// Its name in the configuration, for messages.
+    pub name: String,
+    /// The program.
+    pub program: PathBuf,
+    /// Global arguments before the command.
+    pub args: Vec<OsString>,
+    /// Where it keeps its state (`--root`), on a tmpfs.
+    pub root: PathBuf,
+    /// Whether it makes cgroups through systemd (`--systemd-cgroup`).
+    pub systemd_cgroup: bool,
+    /// Whether it must not use `pivot_root` (`--no-pivot`), as on an initial ramdisk.
+    pub no_pivot: bool,
+}
+
+impl OciRuntime {
+    /// A runtime that needs no options.
+    pub fn new(
+        name: impl Into<String>,
+        program: impl Into<PathBuf>,
+        root: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            program: program.into(),
+            args: Vec::new(),
+            root: root.into(),
+            systemd_cgroup: false,
+            no_pivot: false,
+        }
+    }
+
+    pub(crate) fn create_call(
+        &self,
+        id: &str,
+        bundle: &Path,
+        pid_file: &Path,
+        tty: bool,
+        limit: Duration,
+    ) -> RuntimeCall {
+        let mut command: Vec<&OsStr> = vec!["create".as_ref(), "--bundle".as_ref()];
+        command.extend([bundle.as_os_str(), "--pid-file".as_ref(), pid_file.as_ref()]);
+        if tty {
+            command.extend::<[&OsStr; 2]>(["--console-socket".as_ref(), CONSOLE_SOCKET.as_ref()]);
+        }
+        if self.no_pivot {
+            command.push("--no-pivot".as_ref());
+        }
+        command.push(id.as_ref());
+        self.call(bundle, "create", &command, limit)
+    }
+
+    pub(crate) fn start_call(&self, id: &str, bundle: &Path, limit: Duration) -> RuntimeCall {
+        self.call(bundle, "start", &["start".as_ref(), id.as_ref()], limit)
+    }
+
+    pub(crate) fn kill_call(
+        &self,
+        id: &str,
+        bundle: &Path,
+        signal: u32,
+        all: bool,
+        limit: Duration,
+    ) -> RuntimeCall {
+        let signal = signal.to_string();
+        let mut command: Vec<&OsStr> = vec!["kill".as_ref()];
+        if all {
+            command.push("--all".as_ref());
+        }
+        command.extend::<[&OsStr; 2]>([id.as_ref(), signal.as_ref()]);
+        self.call(bundle, "kill", &command, limit)
+    }
+
+    pub(crate) fn delete_call(&self, id: &str, bundle: &Path, limit: Duration) -> RuntimeCall {
+        let command: [&OsStr; 3] = ["delete".as_ref(), "--force".as_ref(), id.as_ref()];
+        self.call(bundle, "delete", &command, limit)
+    }
+
+    pub(crate) fn exec_call(
+        &self,
+        id: &str,
+        dir: &Path,
+        pid_file: &Path,
+        tty: bool,
+        limit: Duration,
+    ) -> RuntimeCall {
+        let process = dir.join("process.json");
+        let mut command: Vec<&OsStr> = vec!["exec".as_ref(), "--detach".as_ref()];
+        command.extend(["--process".as_ref(), process.as_os_str()]);
+        command.extend(["--pid-file".as_ref(), pid_file.as_os_str()]);
+        if tty {
+            command.extend::<[&OsStr; 2]>(["--console-socket".as_ref(), CONSOLE_SOCKET.as_ref()]);
+        }
+        command.push(id.as_ref());
+        self.call(dir, "exec", &command, limit)
+    }
+
+    /// The whole command line for a command.
+    pub(crate) fn argv(&self, log: &Path, command: &[&OsStr]) -> Vec<OsString> {
+        let mut argv = vec![
+            self.program.clone().into_os_string(),
+            "--root".into(),
+            self.root.clone().into_os_string(),
+            "--log".into(),
+            log.as_os_str().to_owned(),
+            "--log-format".into(),
+            "json".into(),
+        ];
+        if self.systemd_cgroup {
+            argv.push("--systemd-cgroup".into());
+        }
+        argv.extend(self.args.iter().cloned());
+        argv.extend(command.iter().map(|&argument| argument.to_owned()));
+        argv
+    }
+
+    fn call(&self, dir: &Path, action: &str, command: &[&OsStr], limit: Duration) -> RuntimeCall {
+        // A bundle may be gone when its container is to be deleted.
+        let dir = if dir.is_dir() { dir } else { Path::new("/") };
+        let log = if dir == Path::new("/") {
+            self.root
+                .join(format!("{action}.{}.log", std::process::id()))
+        } else {
+            dir.join(format!("{action}.log"))
+        };
+        RuntimeCall {
+            argv: self.argv(&log, command),
+            cwd: dir.to_owned(),
+            log,
+            timeout_ms: millis(limit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::OciRuntime;
+
+    #[test]
+    fn options_stand_where_runc_wants_them() {
+        let dir = std::env::temp_dir();
+        let mut runtime = OciRuntime::new("runc", "/usr/bin/runc", "/run/x");
+        runtime.args = vec!["--debug".into()];
+        runtime.systemd_cgroup = true;
+        let call = runtime.create_call(
+            "c1",
+            &dir,
+            Path::new("/b/pid"),
+            true,
+            Duration::from_secs(5),
+        );
+        let words: Vec<_> = call
+            .argv
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        let log = call.log.to_string_lossy();
+        let bundle = dir.to_string_lossy();
+        #[rustfmt::skip]
+        let expected = [
+            "/usr/bin/runc", "--root", "/run/x", "--log", &log, "--log-format", "json",
+            "--systemd-cgroup", "--debug",
+            "create", "--bundle", &bundle, "--pid-file", "/b/pid",
+            "--console-socket", "@console-socket@", "c1",
+        ];
+        assert_eq!(words, expected);
+        assert_eq!(call.timeout_ms, 5000);
+    }
+}
