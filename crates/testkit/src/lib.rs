@@ -1,1 +1,35 @@
 //! What tests share: a registry, images made on the spot, a daemon under test.
+//!
+//! | module | what a test gets from it |
+//! |---|---|
+//! | [`node`] | the daemon under test, or Debian's containerd as the reference, torn down on panic too |
+//! | [`cri`] | clients on its socket, pod and container configurations, whole-life shortcuts |
+//! | [`registry`] | Debian's docker-registry on a free loopback port |
+//! | [`proxy`] | a registry's bad days: faults, login walls, request counts |
+//! | [`image`] | layers and images made from busybox, pushed or written as archives |
+//! | [`leaks`] | what on this machine still carries a test's name |
+//! | [`machine`] | what this machine can do, and the skip that says why |
+//! | [`process`], [`scratch`] | programs and directories that end with the test |
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test kit reports by panicking: the test that used it fails with the message"
+)]
+
+pub mod cri;
+pub mod http;
+pub mod image;
+pub mod leaks;
+pub mod machine;
+pub mod node;
+pub mod process;
+pub mod proxy;
+pub mod registry;
+pub mod scratch;
+
+pub use cri::{ContainerSpec, Cri, PodSpec};
+pub use image::{BuiltImage, Compression, Format, ImageBuilder, Layer};
+pub use node::{Node, NodeBuilder};
+pub use proxy::{Fault, FaultProxy, Rule};
+pub use registry::{Login, Registry};
+pub use scratch::Scratch;

@@ -1,0 +1,283 @@
+//! The steps of a pod's life, one call each.
+
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::{
+    AuthConfig, ContainerState, ContainerStatus, ContainerStatusRequest, CreateContainerRequest,
+    ExecSyncRequest, ExecSyncResponse, Image, ImageSpec, ImageStatusRequest, ListContainersRequest,
+    ListPodSandboxRequest, PodSandboxStatus, PodSandboxStatusRequest, PullImageRequest,
+    RemoveContainerRequest, RemoveImageRequest, RemovePodSandboxRequest, RunPodSandboxRequest,
+    StartContainerRequest, StopContainerRequest, StopPodSandboxRequest, VersionRequest,
+    VersionResponse,
+};
+use tonic::{Response, Status};
+
+use crate::cri::{ContainerSpec, Cri, PodSpec};
+
+type Answer<T> = Result<T, Status>;
+
+/// How long a container may take to get into a state before a test gives up.
+const STATE_LIMIT: Duration = Duration::from_secs(30);
+
+impl Cri {
+    /// The runtime's name and version.
+    pub async fn version(&self) -> Answer<VersionResponse> {
+        let request = VersionRequest::default();
+        self.runtime
+            .clone()
+            .version(request)
+            .await
+            .map(Response::into_inner)
+    }
+
+    /// Pulls an image; returns what the runtime calls it.
+    pub async fn pull(&self, image: &str) -> Answer<String> {
+        self.pull_as(image, None).await
+    }
+
+    /// Pulls an image with credentials.
+    pub async fn pull_as(&self, image: &str, auth: Option<AuthConfig>) -> Answer<String> {
+        let request = PullImageRequest {
+            image: Some(named(image)),
+            auth,
+            sandbox_config: None,
+        };
+        let answer = self.images.clone().pull_image(request).await?;
+        Ok(answer.into_inner().image_ref)
+    }
+
+    /// What is known of an image.
+    pub async fn image(&self, image: &str) -> Answer<Option<Image>> {
+        let request = ImageStatusRequest {
+            image: Some(named(image)),
+            verbose: false,
+        };
+        Ok(self
+            .images
+            .clone()
+            .image_status(request)
+            .await?
+            .into_inner()
+            .image)
+    }
+
+    /// Removes an image.
+    pub async fn remove_image(&self, image: &str) -> Answer<()> {
+        let request = RemoveImageRequest {
+            image: Some(named(image)),
+        };
+        self.images.clone().remove_image(request).await.map(drop)
+    }
+
+    /// Runs a pod; returns its id.
+    pub async fn run_pod(&self, pod: &PodSpec) -> Answer<String> {
+        let config = Some(pod.config());
+        let request = RunPodSandboxRequest {
+            config,
+            ..RunPodSandboxRequest::default()
+        };
+        let answer = self.runtime.clone().run_pod_sandbox(request).await?;
+        Ok(answer.into_inner().pod_sandbox_id)
+    }
+
+    /// A pod's status.
+    pub async fn pod_status(&self, pod_id: &str) -> Answer<PodSandboxStatus> {
+        let request = PodSandboxStatusRequest {
+            pod_sandbox_id: pod_id.to_owned(),
+            verbose: false,
+        };
+        let answer = self
+            .runtime
+            .clone()
+            .pod_sandbox_status(request)
+            .await?
+            .into_inner();
+        answer
+            .status
+            .ok_or_else(|| Status::data_loss("a PodSandboxStatus without a status"))
+    }
+
+    /// The ids of all pods.
+    pub async fn pods(&self) -> Answer<Vec<String>> {
+        let request = ListPodSandboxRequest::default();
+        let answer = self
+            .runtime
+            .clone()
+            .list_pod_sandbox(request)
+            .await?
+            .into_inner();
+        Ok(answer.items.into_iter().map(|pod| pod.id).collect())
+    }
+
+    /// Stops a pod.
+    pub async fn stop_pod(&self, pod_id: &str) -> Answer<()> {
+        let request = StopPodSandboxRequest {
+            pod_sandbox_id: pod_id.to_owned(),
+        };
+        self.runtime
+            .clone()
+            .stop_pod_sandbox(request)
+            .await
+            .map(drop)
+    }
+
+    /// Removes a pod.
+    pub async fn remove_pod(&self, pod_id: &str) -> Answer<()> {
+        let request = RemovePodSandboxRequest {
+            pod_sandbox_id: pod_id.to_owned(),
+        };
+        self.runtime
+            .clone()
+            .remove_pod_sandbox(request)
+            .await
+            .map(drop)
+    }
+
+    /// Stops and removes all pods.
+    pub async fn remove_all_pods(&self) -> Answer<()> {
+        for pod in self.pods().await? {
+            self.stop_pod(&pod).await?;
+            self.remove_pod(&pod).await?;
+        }
+        Ok(())
+    }
+
+    /// Creates a container; returns its id.
+    pub async fn create(
+        &self,
+        pod_id: &str,
+        pod: &PodSpec,
+        spec: &ContainerSpec,
+    ) -> Answer<String> {
+        let request = CreateContainerRequest {
+            pod_sandbox_id: pod_id.to_owned(),
+            config: Some(spec.config(pod)),
+            sandbox_config: Some(pod.config()),
+        };
+        let answer = self.runtime.clone().create_container(request).await?;
+        Ok(answer.into_inner().container_id)
+    }
+
+    /// Starts a container.
+    pub async fn start(&self, container_id: &str) -> Answer<()> {
+        let request = StartContainerRequest {
+            container_id: container_id.to_owned(),
+        };
+        self.runtime
+            .clone()
+            .start_container(request)
+            .await
+            .map(drop)
+    }
+
+    /// Creates and starts a container; returns its id.
+    pub async fn run(&self, pod_id: &str, pod: &PodSpec, spec: &ContainerSpec) -> Answer<String> {
+        let id = self.create(pod_id, pod, spec).await?;
+        self.start(&id).await?;
+        Ok(id)
+    }
+
+    /// Stops a container.
+    pub async fn stop(&self, container_id: &str, grace_seconds: i64) -> Answer<()> {
+        let request = StopContainerRequest {
+            container_id: container_id.to_owned(),
+            timeout: grace_seconds,
+        };
+        self.runtime.clone().stop_container(request).await.map(drop)
+    }
+
+    /// Removes a container.
+    pub async fn remove(&self, container_id: &str) -> Answer<()> {
+        let request = RemoveContainerRequest {
+            container_id: container_id.to_owned(),
+        };
+        self.runtime
+            .clone()
+            .remove_container(request)
+            .await
+            .map(drop)
+    }
+
+    /// A container's status.
+    pub async fn status(&self, container_id: &str) -> Answer<ContainerStatus> {
+        let request = ContainerStatusRequest {
+            container_id: container_id.to_owned(),
+            verbose: false,
+        };
+        let answer = self
+            .runtime
+            .clone()
+            .container_status(request)
+            .await?
+            .into_inner();
+        answer
+            .status
+            .ok_or_else(|| Status::data_loss("a ContainerStatus without a status"))
+    }
+
+    /// The ids of all containers.
+    pub async fn containers(&self) -> Answer<Vec<String>> {
+        let request = ListContainersRequest::default();
+        let answer = self
+            .runtime
+            .clone()
+            .list_containers(request)
+            .await?
+            .into_inner();
+        Ok(answer
+            .containers
+            .into_iter()
+            .map(|container| container.id)
+            .collect())
+    }
+
+    /// Runs a command in a container and collects its output.
+    pub async fn exec(&self, container_id: &str, words: &[&str]) -> Answer<ExecSyncResponse> {
+        self.exec_within(container_id, words, 0).await
+    }
+
+    /// The same with a limit in seconds (0: none).
+    pub async fn exec_within(
+        &self,
+        container_id: &str,
+        words: &[&str],
+        seconds: i64,
+    ) -> Answer<ExecSyncResponse> {
+        let request = ExecSyncRequest {
+            container_id: container_id.to_owned(),
+            cmd: words.iter().map(ToString::to_string).collect(),
+            timeout: seconds,
+        };
+        self.runtime
+            .clone()
+            .exec_sync(request)
+            .await
+            .map(Response::into_inner)
+    }
+
+    /// Waits until a container has exited; panics if that takes too long.
+    pub async fn wait_exited(&self, container_id: &str) -> ContainerStatus {
+        let deadline = Instant::now() + STATE_LIMIT;
+        loop {
+            let status = self
+                .status(container_id)
+                .await
+                .expect("ask for a container's status");
+            if status.state() == ContainerState::ContainerExited {
+                return status;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "the container has not exited: {status:#?}"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+fn named(image: &str) -> ImageSpec {
+    ImageSpec {
+        image: image.to_owned(),
+        ..ImageSpec::default()
+    }
+}

@@ -1,0 +1,353 @@
+//! From layers and a config to the manifests and blobs of an image.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::image::Layer;
+
+/// How a layer is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// A bare archive.
+    Plain,
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+/// Whose media types the manifests carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// OCI image manifest and index.
+    Oci,
+    /// Docker schema 2 and manifest list.
+    Docker,
+}
+
+/// Bytes with a name.
+#[derive(Debug, Clone)]
+pub struct Blob {
+    /// What it is, as its descriptor says.
+    pub media_type: String,
+    /// `sha256:…` of the bytes.
+    pub digest: String,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Blob {
+    /// Names the bytes.
+    pub fn new(media_type: &str, bytes: Vec<u8>) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest: digest(&bytes),
+            bytes,
+        }
+    }
+
+    /// How a manifest refers to it.
+    pub fn descriptor(&self) -> Value {
+        json!({ "mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len() })
+    }
+}
+
+/// An image ready to be pushed or archived.
+#[derive(Debug, Clone)]
+pub struct BuiltImage {
+    /// What the image's name resolves to: an index or a manifest.
+    pub top: Blob,
+    /// The manifests that an index names, the host's own platform last.
+    pub manifests: Vec<Blob>,
+    /// The config of the host's platform; its digest is the image's id.
+    pub config: Blob,
+    /// Configs of the other platforms.
+    pub other_configs: Vec<Blob>,
+    /// The layers as they travel, lowest first.
+    pub layers: Vec<Blob>,
+    /// The layers as bare archives, lowest first.
+    pub tars: Vec<Vec<u8>>,
+}
+
+impl BuiltImage {
+    /// What CRI calls the image's id.
+    pub fn id(&self) -> &str {
+        &self.config.digest
+    }
+
+    /// The digest that the image's name resolves to.
+    pub fn digest(&self) -> &str {
+        &self.top.digest
+    }
+
+    /// Configs and layers: all that is not a manifest.
+    pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
+        self.layers
+            .iter()
+            .chain(&self.other_configs)
+            .chain([&self.config])
+    }
+}
+
+/// An image being described.
+#[derive(Debug)]
+pub struct ImageBuilder {
+    layers: Vec<(Vec<u8>, Compression)>,
+    config: serde_json::Map<String, Value>,
+    format: Format,
+    index: bool,
+}
+
+impl ImageBuilder {
+    /// An image without layers.
+    pub fn new() -> Self {
+        let mut config = serde_json::Map::new();
+        config.insert("Env".to_owned(), json!(["PATH=/bin:/usr/bin"]));
+        Self {
+            layers: Vec::new(),
+            config,
+            format: Format::Oci,
+            index: false,
+        }
+    }
+
+    /// One layer of busybox whose command is the shell.
+    pub fn busybox() -> Self {
+        Self::new()
+            .layer(Layer::busybox())
+            .config("Cmd", json!(["sh"]))
+    }
+
+    /// Adds a layer, gzipped.
+    pub fn layer(self, layer: Layer) -> Self {
+        self.packed(layer, Compression::Gzip)
+    }
+
+    /// Adds a layer.
+    pub fn packed(self, layer: Layer, compression: Compression) -> Self {
+        self.archive(layer.tar(), compression)
+    }
+
+    /// Adds a layer from its archive, which may be anything.
+    pub fn archive(mut self, tar: Vec<u8>, compression: Compression) -> Self {
+        self.layers.push((tar, compression));
+        self
+    }
+
+    /// Sets a key of the config's `config` object: `Cmd`, `User`, `Volumes`…
+    pub fn config(mut self, key: &str, value: Value) -> Self {
+        self.config.insert(key.to_owned(), value);
+        self
+    }
+
+    /// A label that makes this image differ from others with the same layers.
+    pub fn marked(self, mark: &str) -> Self {
+        self.config("Labels", json!({ "mark": mark }))
+    }
+
+    /// Chooses the media types; OCI if not said.
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Puts an index on top, where another architecture comes before the host's.
+    pub fn index(mut self) -> Self {
+        self.index = true;
+        self
+    }
+
+    /// Makes all blobs.
+    pub fn build(self) -> BuiltImage {
+        let types = MediaTypes::of(self.format);
+        let layers: Vec<Blob> = self
+            .layers
+            .iter()
+            .map(|(tar, how)| Blob::new(types.layer(*how), pack(tar, *how)))
+            .collect();
+        let own = host_architecture();
+        let (config, manifest) = self.platform(own, &types, &layers);
+        let tars = self.layers.iter().map(|(tar, _)| tar.clone()).collect();
+        if !self.index {
+            return BuiltImage {
+                top: manifest,
+                manifests: Vec::new(),
+                config,
+                other_configs: Vec::new(),
+                layers,
+                tars,
+            };
+        }
+        let other = if own == "arm64" { "amd64" } else { "arm64" };
+        let (other_config, other_manifest) = self.platform(other, &types, &layers);
+        let entry = |manifest: &Blob, architecture: &str| {
+            let mut entry = manifest.descriptor();
+            entry["platform"] = json!({ "os": "linux", "architecture": architecture });
+            entry
+        };
+        let index = json!({
+            "schemaVersion": 2,
+            "mediaType": types.index,
+            "manifests": [entry(&other_manifest, other), entry(&manifest, own)],
+        });
+        BuiltImage {
+            top: Blob::new(types.index, to_bytes(&index)),
+            manifests: vec![other_manifest, manifest],
+            config,
+            other_configs: vec![other_config],
+            layers,
+            tars,
+        }
+    }
+
+    /// The config and the manifest for one architecture.
+    fn platform(&self, architecture: &str, types: &MediaTypes, layers: &[Blob]) -> (Blob, Blob) {
+        let created = "2023-11-14T22:13:20Z";
+        let diff_ids: Vec<_> = self.layers.iter().map(|(tar, _)| digest(tar)).collect();
+        let history: Vec<_> = layers
+            .iter()
+            .map(|_| json!({ "created": created, "created_by": "testkit" }))
+            .collect();
+        let config = json!({
+            "architecture": architecture,
+            "os": "linux",
+            "created": created,
+            "config": self.config,
+            "rootfs": { "type": "layers", "diff_ids": diff_ids },
+            "history": history,
+        });
+        let config = Blob::new(types.config, to_bytes(&config));
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": types.manifest,
+            "config": config.descriptor(),
+            "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
+        });
+        (config, Blob::new(types.manifest, to_bytes(&manifest)))
+    }
+}
+
+impl Default for ImageBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+struct MediaTypes {
+    index: &'static str,
+    manifest: &'static str,
+    config: &'static str,
+    plain: &'static str,
+    gzip: &'static str,
+    zstd: &'static str,
+}
+
+impl MediaTypes {
+    fn of(format: Format) -> Self {
+        match format {
+            Format::Oci => Self {
+                index: "application/vnd.oci.image.index.v1+json",
+                manifest: "application/vnd.oci.image.manifest.v1+json",
+                config: "application/vnd.oci.image.config.v1+json",
+                plain: "application/vnd.oci.image.layer.v1.tar",
+                gzip: "application/vnd.oci.image.layer.v1.tar+gzip",
+                zstd: "application/vnd.oci.image.layer.v1.tar+zstd",
+            },
+            Format::Docker => Self {
+                index: "application/vnd.docker.distribution.manifest.list.v2+json",
+                manifest: "application/vnd.docker.distribution.manifest.v2+json",
+                config: "application/vnd.docker.container.image.v1+json",
+                plain: "application/vnd.docker.image.rootfs.diff.tar",
+                gzip: "application/vnd.docker.image.rootfs.diff.tar.gzip",
+                zstd: "application/vnd.docker.image.rootfs.diff.tar.zstd",
+            },
+        }
+    }
+
+    fn layer(&self, compression: Compression) -> &'static str {
+        match compression {
+            Compression::Plain => self.plain,
+            Compression::Gzip => self.gzip,
+            Compression::Zstd => self.zstd,
+        }
+    }
+}
+
+/// `sha256:…` of some bytes.
+pub fn digest(bytes: &[u8]) -> String {
+    let hash = Sha256::digest(bytes);
+    hash.iter().fold("sha256:".to_owned(), |text, byte| {
+        text + &format!("{byte:02x}")
+    })
+}
+
+fn pack(tar: &[u8], compression: Compression) -> Vec<u8> {
+    match compression {
+        Compression::Plain => tar.to_vec(),
+        Compression::Gzip => {
+            let fast = flate2::Compression::fast();
+            let mut packer = flate2::GzBuilder::new().mtime(0).write(Vec::new(), fast);
+            packer
+                .write_all(tar)
+                .and_then(|()| packer.finish())
+                .expect("compress in memory")
+        }
+        Compression::Zstd => zstd::encode_all(tar, 1).expect("compress in memory"),
+    }
+}
+
+fn to_bytes(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("JSON values serialise")
+}
+
+/// The host's architecture in Go's words, which images use.
+fn host_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_description_gives_the_same_image() {
+        let make = || {
+            ImageBuilder::new()
+                .layer(
+                    Layer::new()
+                        .dir("etc", 0o755)
+                        .file("etc/motd", "ahoy\n", 0o644),
+                )
+                .packed(Layer::new().whiteout("etc/motd"), Compression::Zstd)
+                .index()
+                .build()
+        };
+        let (one, two) = (make(), make());
+        assert_eq!(one.digest(), two.digest());
+        assert_eq!(one.id(), two.id());
+        let other = ImageBuilder::new().marked("other").build();
+        assert_ne!(one.id(), other.id());
+    }
+
+    #[test]
+    fn a_compressed_layer_unpacks_to_its_archive() {
+        let tar = Layer::new().noise("noise", 10_000).tar();
+        let zipped = pack(&tar, Compression::Gzip);
+        let mut back = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&zipped[..]), &mut back)
+            .expect("gunzip");
+        assert!(back == tar, "gzip changed the archive");
+        let packed = pack(&tar, Compression::Zstd);
+        assert!(
+            zstd::decode_all(&packed[..]).expect("unzstd") == tar,
+            "zstd changed the archive"
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! Images made on the spot: layers, manifests of both kinds, indexes; pushed or archived.
+
+mod archive;
+mod builder;
+mod layer;
+mod push;
+
+pub use builder::{Blob, BuiltImage, Compression, Format, ImageBuilder, digest};
+pub use layer::Layer;

@@ -1,0 +1,84 @@
+//! What this machine can do, and the skip that says why a test did not run.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Whether the tests run as root: nearly all that touches the kernel needs it.
+pub fn is_root() -> Result<(), String> {
+    if rustix::process::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err("needs root".to_owned())
+    }
+}
+
+/// Finds a program on the path (and in the system directories, which users lack).
+pub fn program(name: &str) -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/lib/cni"].map(PathBuf::from))
+        .map(|dir| dir.join(name))
+        .find(|candidate| candidate.is_file())
+        .ok_or_else(|| format!("needs the program {name}; `make deps` installs it"))
+}
+
+/// Whether a program is there.
+pub fn has_program(name: &str) -> Result<(), String> {
+    program(name).map(drop)
+}
+
+/// Whether all that running a pod takes is there: root and an OCI runtime.
+pub fn can_run_pods() -> Result<(), String> {
+    is_root()?;
+    has_program("busybox")?;
+    has_program("docker-registry")?;
+    has_program("runc").or_else(|_| has_program("crun"))
+}
+
+/// Notes that a test is skipped; fails it instead where skips are forbidden.
+///
+/// `$ORLOP_TEST_SKIPS` names a file that collects the reasons for the end of the run;
+/// `$ORLOP_TEST_NO_SKIP` turns a skip into a failure, for machines that must have all.
+#[doc(hidden)]
+pub fn note_skip(test: &str, reason: &str) {
+    eprintln!("SKIPPED {test}: {reason}");
+    assert!(
+        std::env::var_os("ORLOP_TEST_NO_SKIP").is_none(),
+        "{test} may not be skipped here: {reason}"
+    );
+    if let Some(list) = std::env::var_os("ORLOP_TEST_SKIPS") {
+        let opened = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&list);
+        if let Ok(mut file) = opened {
+            // One short write: lines of tests that skip side by side don't mix.
+            let _ = file.write_all(format!("{test}: {reason}\n").as_bytes());
+        }
+    }
+}
+
+/// The name of the test that runs on this thread.
+#[doc(hidden)]
+pub fn test_name() -> String {
+    std::thread::current().name().unwrap_or("a test").to_owned()
+}
+
+/// Ends a test early, saying why: `skip!("needs cgroup v2")`.
+#[macro_export]
+macro_rules! skip {
+    ($($reason:tt)*) => {{
+        $crate::machine::note_skip(&$crate::machine::test_name(), &format!($($reason)*));
+        return;
+    }};
+}
+
+/// Skips the test where a need (a `Result<(), String>`) is not met.
+#[macro_export]
+macro_rules! skip_unless {
+    ($need:expr) => {
+        if let Err(reason) = $need {
+            $crate::skip!("{reason}");
+        }
+    };
+}

@@ -1,0 +1,75 @@
+//! What a test may say about its node before it starts.
+
+use crate::node::Node;
+
+/// Whose runtime a node runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Our own.
+    Orlop,
+    /// Debian's containerd, the reference.
+    Containerd,
+}
+
+impl Which {
+    /// What the environment asks for.
+    pub fn from_environment() -> Self {
+        match std::env::var("ORLOP_TEST_PEER").as_deref() {
+            Err(_) | Ok("") => Self::Orlop,
+            Ok("containerd") => Self::Containerd,
+            Ok(other) => panic!("ORLOP_TEST_PEER is {other:?}; only containerd is known"),
+        }
+    }
+}
+
+/// A node being described.
+#[derive(Debug, Clone)]
+pub struct NodeBuilder {
+    pub(super) which: Which,
+    pub(super) runtime: String,
+    pub(super) config: String,
+    pub(super) args: Vec<String>,
+    pub(super) env: Vec<(String, String)>,
+}
+
+impl NodeBuilder {
+    pub(super) fn new(which: Which) -> Self {
+        Self {
+            which,
+            runtime: "runc".to_owned(),
+            config: String::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+        }
+    }
+
+    /// The OCI runtime of its pods; runc if not said.
+    pub fn runtime(mut self, program: &str) -> Self {
+        program.clone_into(&mut self.runtime);
+        self
+    }
+
+    /// More configuration in TOML, whole tables (orlop only; the reference has its own tongue).
+    pub fn config(mut self, toml: &str) -> Self {
+        self.config.push_str(toml);
+        self.config.push('\n');
+        self
+    }
+
+    /// One more word on the daemon's command line (orlop only).
+    pub fn arg(mut self, word: &str) -> Self {
+        self.args.push(word.to_owned());
+        self
+    }
+
+    /// A variable of the daemon's environment.
+    pub fn env(mut self, key: &str, value: &str) -> Self {
+        self.env.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts the node and waits until it answers.
+    pub async fn start(self) -> Node {
+        Node::launch(self).await
+    }
+}

@@ -1,0 +1,93 @@
+//! Debian's containerd with its CRI plugin, on directories of the test's own.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::image::{ImageBuilder, Layer};
+use crate::machine;
+use crate::node::builder::NodeBuilder;
+use crate::node::network;
+use crate::node::running::{directories, socket};
+use crate::scratch::Scratch;
+
+/// The image of the process that containerd puts into every pod.
+const PAUSE: &str = "testkit.invalid/pause:1";
+
+pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
+    assert!(
+        builder.config.is_empty() && builder.args.is_empty(),
+        "orlop's configuration means nothing to containerd; start the node with Node::orlop()"
+    );
+    let (root, state) = directories(scratch);
+    let runtime = machine::program(&builder.runtime).unwrap_or_else(|e| panic!("{e}"));
+    let (root, state) = (root.display(), state.display());
+    let socket = socket(scratch);
+    let (socket, runtime) = (socket.display(), runtime.display());
+    let (conf, opt) = (network::conf_dir(scratch), scratch.subdir("opt"));
+    let (conf, opt, bin) = (conf.display(), opt.display(), network::BIN_DIR);
+    let certs = scratch.subdir("certs.d");
+    let certs = certs.display();
+    // Pods want a lower oom_score_adj than ours, which takes a capability that containers
+    // and build machines often lack.
+    let config = format!(
+        r#"version = 2
+root = "{root}"
+state = "{state}"
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs"]
+[grpc]
+address = "{socket}"
+[ttrpc]
+address = "{socket}.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+path = "{opt}"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{PAUSE}"
+netns_mounts_under_state_dir = true
+restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".registry]
+config_path = "{certs}"
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{bin}"
+conf_dir = "{conf}"
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "overlayfs"
+default_runtime_name = "test"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test.options]
+BinaryName = "{runtime}"
+SystemdCgroup = false
+"#
+    );
+    std::fs::write(scratch.path("containerd.toml"), config).expect("write the configuration");
+}
+
+pub(super) fn command(scratch: &Scratch) -> Command {
+    let program = machine::program("containerd").unwrap_or_else(|e| panic!("{e}"));
+    let mut command = Command::new(program);
+    command.arg("--config").arg(scratch.path("containerd.toml"));
+    command
+}
+
+/// Gives it the image of its pause process: busybox asleep does.
+pub(super) fn import_pause(scratch: &Scratch) {
+    let image = ImageBuilder::new()
+        .layer(Layer::busybox())
+        .config("Entrypoint", json!(["/bin/sleep", "2147483647"]))
+        .build();
+    let archive = scratch.path("pause.tar");
+    std::fs::write(&archive, image.oci_archive(PAUSE)).expect("write an archive");
+    let program = machine::program("ctr").unwrap_or_else(|e| panic!("{e}"));
+    let output = Command::new(program)
+        .arg("--address")
+        .arg(socket(scratch))
+        .args(["--namespace", "k8s.io", "images", "import"])
+        .arg(&archive)
+        .output()
+        .expect("run ctr");
+    assert!(
+        output.status.success(),
+        "importing the pause image: {output:?}"
+    );
+}

@@ -1,0 +1,14 @@
+//! The node under test: orlop, or Debian's containerd to hold a test against the reference.
+//!
+//! `ORLOP_TEST_PEER=containerd` runs the same test bodies on the reference.
+
+mod builder;
+mod containerd;
+mod network;
+mod orlop;
+mod running;
+mod teardown;
+
+pub use builder::{NodeBuilder, Which};
+pub use orlop::{binary, keeper_binary};
+pub use running::Node;

@@ -1,0 +1,58 @@
+//! Our own daemon on directories of the test's own.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::node::builder::NodeBuilder;
+use crate::node::running::{directories, socket};
+use crate::scratch::Scratch;
+
+pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
+    directories(scratch);
+    std::fs::write(config_file(scratch), &builder.config).expect("write the configuration");
+}
+
+pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
+    let (root, state) = directories(scratch);
+    let mut command = Command::new(binary());
+    command
+        .arg("serve")
+        .arg("--config")
+        .arg(config_file(scratch));
+    command.arg("--root").arg(root).arg("--state").arg(state);
+    command
+        .arg("--listen")
+        .arg(format!("unix://{}", socket(scratch).display()));
+    command.args(&builder.args);
+    command
+}
+
+fn config_file(scratch: &Scratch) -> PathBuf {
+    scratch.path("config.toml")
+}
+
+/// The daemon's program: `$ORLOP_BIN`, else the one that was built with this test.
+pub fn binary() -> PathBuf {
+    find("ORLOP_BIN", "orlop")
+}
+
+/// The keeper's program: `$ORLOP_KEEPER_BIN`, else the one beside the daemon's.
+pub fn keeper_binary() -> PathBuf {
+    find("ORLOP_KEEPER_BIN", "orlop-keeper")
+}
+
+fn find(variable: &str, name: &str) -> PathBuf {
+    if let Some(path) = std::env::var_os(variable) {
+        return path.into();
+    }
+    // A test runs as TARGET/PROFILE/deps/NAME-HASH.
+    let own = std::env::current_exe().expect("the test's own path");
+    let candidate = own
+        .parent()
+        .and_then(|deps| deps.parent())
+        .map(|profile| profile.join(name))
+        .filter(|path| path.is_file());
+    candidate.unwrap_or_else(|| {
+        panic!("{name} is not built: run `cargo build -p {name}`, or set {variable}")
+    })
+}

@@ -1,0 +1,275 @@
+//! A node that runs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::cri::{Cri, PodSpec};
+use crate::leaks::{self, Leak};
+use crate::node::builder::{NodeBuilder, Which};
+use crate::node::{containerd, network, orlop, teardown};
+use crate::process::Process;
+use crate::scratch::Scratch;
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(15);
+
+/// A runtime on scratch directories with names of its own. Dropping it takes away all that
+/// carries its name; [`Node::finish`] before that asserts that there was nothing to take.
+#[derive(Debug)]
+pub struct Node {
+    builder: NodeBuilder,
+    // Dropped by hand in order: the process, what it made, the directories.
+    process: Option<Process>,
+    scratch: Scratch,
+}
+
+impl Node {
+    /// The node that the environment asks for, with defaults.
+    pub async fn start() -> Self {
+        Self::any().start().await
+    }
+
+    /// The node that the environment asks for.
+    pub fn any() -> NodeBuilder {
+        NodeBuilder::new(Which::from_environment())
+    }
+
+    /// Our own runtime, whatever the environment says.
+    pub fn orlop() -> NodeBuilder {
+        NodeBuilder::new(Which::Orlop)
+    }
+
+    /// The reference.
+    pub fn containerd() -> NodeBuilder {
+        NodeBuilder::new(Which::Containerd)
+    }
+
+    pub(super) async fn launch(builder: NodeBuilder) -> Self {
+        let mut node = Self {
+            builder,
+            process: None,
+            scratch: Scratch::new(),
+        };
+        network::write_cni(&node.scratch);
+        match node.builder.which {
+            Which::Orlop => orlop::prepare(&node.builder, &node.scratch),
+            Which::Containerd => containerd::prepare(&node.builder, &node.scratch),
+        }
+        node.spawn();
+        node.ready().await;
+        if node.is_peer() {
+            containerd::import_pause(&node.scratch);
+        }
+        node
+    }
+
+    /// Whether this is the reference.
+    pub fn is_peer(&self) -> bool {
+        self.builder.which == Which::Containerd
+    }
+
+    /// The name that all of its things carry.
+    pub fn id(&self) -> &str {
+        self.scratch.id()
+    }
+
+    /// Its scratch directories.
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        socket(&self.scratch)
+    }
+
+    /// Its directory of lasting things.
+    pub fn root(&self) -> PathBuf {
+        self.scratch.path("root")
+    }
+
+    /// Its directory of volatile things.
+    pub fn state(&self) -> PathBuf {
+        self.scratch.run().join("s")
+    }
+
+    /// The process id of the daemon.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the daemon runs").pid()
+    }
+
+    /// What the daemon has written.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(log_file(&self.scratch)).unwrap_or_default()
+    }
+
+    /// Clients on its socket.
+    pub async fn cri(&self) -> Cri {
+        Cri::connect(&self.socket())
+            .await
+            .expect("connect to the node's socket")
+    }
+
+    /// A pod of this node: below its cgroup, with a log directory of its own.
+    pub fn pod(&self, name: &str) -> PodSpec {
+        let logs = self.scratch.subdir(&format!("logs/{name}"));
+        PodSpec::new(name, self.id(), format!("/{}", self.id()), logs)
+    }
+
+    /// Kills the daemon without warning; its pods go on.
+    pub fn kill9(&mut self) {
+        self.process.take().expect("the daemon runs").kill();
+    }
+
+    /// Ends the daemon; its pods go on.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.process
+            .take()
+            .expect("the daemon runs")
+            .stop(STOP_LIMIT)
+    }
+
+    /// Sends the daemon a signal.
+    pub fn signal(&mut self, signal: Signal) {
+        self.process
+            .as_mut()
+            .expect("the daemon runs")
+            .signal(signal);
+    }
+
+    /// Waits for the daemon's end.
+    pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
+        self.process.as_mut().expect("the daemon runs").wait(limit)
+    }
+
+    /// Starts the daemon again on the same directories and waits until it answers.
+    pub async fn start_again(&mut self) {
+        assert!(self.process.is_none(), "the daemon still runs");
+        self.spawn();
+        self.ready().await;
+    }
+
+    /// Ends the daemon and starts it again.
+    pub async fn restart(&mut self) {
+        self.stop();
+        self.start_again().await;
+    }
+
+    /// Takes away the volatile directory as a reboot does, with all that still runs.
+    pub fn reboot(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+        teardown::end_all(&self.scratch);
+        let state = self.state();
+        std::fs::remove_dir_all(&state)
+            .and_then(|()| std::fs::create_dir(&state))
+            .unwrap_or_else(|e| panic!("emptying {}: {e}", state.display()));
+    }
+
+    /// All that carries the node's name beside the daemon itself and its socket's directory.
+    pub fn leaks(&self) -> BTreeSet<Leak> {
+        let own: Vec<u32> = self.process.iter().map(Process::pid).collect();
+        leaks::find(self.id(), &own)
+            .into_iter()
+            .filter(|leak| !matches!(leak, Leak::Interface(name) if name == self.id()))
+            .filter(|leak| !matches!(leak, Leak::Cgroup(path) if path.ends_with(self.id())))
+            .collect()
+    }
+
+    /// Removes all pods over CRI and asserts that nothing else is left of them.
+    ///
+    /// The pods' parent cgroup and the bridge may stay: on a node they outlive pods.
+    pub async fn finish(mut self) {
+        let cri = self.cri().await;
+        cri.remove_all_pods().await.expect("remove all pods");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        // The kernel tears namespaces down behind the reply; processes may still be ending.
+        while !self.leaks().is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(
+            self.leaks(),
+            BTreeSet::new(),
+            "left behind after all pods were removed"
+        );
+        drop(cri);
+        let status = self.stop();
+        assert!(
+            self.is_peer() || status.success(),
+            "the daemon ended badly: {status}"
+        );
+    }
+
+    fn spawn(&mut self) {
+        let mut command = match self.builder.which {
+            Which::Orlop => orlop::command(&self.builder, &self.scratch),
+            Which::Containerd => containerd::command(&self.scratch),
+        };
+        command.envs(self.builder.env.iter().map(|(key, value)| (key, value)));
+        let log = log_file(&self.scratch);
+        self.process = Some(Process::spawn("the daemon", &mut command, &log));
+    }
+
+    /// Waits until the daemon answers `Version`.
+    async fn ready(&mut self) {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            if let Ok(cri) = Cri::connect(&self.socket()).await
+                && cri.version().await.is_ok()
+            {
+                return;
+            }
+            let ended = self.process.as_mut().and_then(Process::ended);
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "the daemon does not answer ({})",
+                ended.map_or_else(
+                    || format!("waited {START_LIMIT:?}"),
+                    |s| format!("ended: {s}")
+                ),
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.stop(STOP_LIMIT);
+        }
+        if std::thread::panicking() {
+            eprintln!(
+                "--- the daemon's log ---\n{}--- end of the daemon's log ---",
+                self.log()
+            );
+        }
+        teardown::end_all(&self.scratch);
+        teardown::remove_links(&self.scratch);
+    }
+}
+
+pub(super) fn socket(scratch: &Scratch) -> PathBuf {
+    scratch.run().join("orlop.sock")
+}
+
+fn log_file(scratch: &Scratch) -> PathBuf {
+    scratch.path("daemon.log")
+}
+
+/// The directories that both kinds of node use.
+pub(super) fn directories(scratch: &Scratch) -> (PathBuf, PathBuf) {
+    let root = scratch.subdir("root");
+    let state = scratch.run().join("s");
+    make(&state);
+    (root, state)
+}
+
+fn make(dir: &Path) {
+    std::fs::create_dir_all(dir).unwrap_or_else(|e| panic!("creating {}: {e}", dir.display()));
+}

@@ -1,0 +1,167 @@
+//! A program that ends with the test, its output kept in a file.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const POLL: Duration = Duration::from_millis(2);
+
+/// A running program; dropping it ends it.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    over: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts `command`, its output appended to `log`.
+    pub fn spawn(name: &str, command: &mut Command, log: &Path) -> Self {
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .unwrap_or_else(|e| panic!("opening the log {}: {e}", log.display()));
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().expect("duplicate a file descriptor"))
+            .stderr(file)
+            .spawn()
+            .unwrap_or_else(|e| panic!("starting {name} ({command:?}): {e}"));
+        Self {
+            name: name.to_owned(),
+            child,
+            log: log.to_owned(),
+            over: None,
+        }
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// All that it has written so far.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Its exit status if it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        if self.over.is_none() {
+            self.over = self.child.try_wait().expect("wait for a child");
+        }
+        self.over
+    }
+
+    /// Sends a signal, unless it has ended.
+    pub fn signal(&mut self, signal: Signal) {
+        if self.ended().is_none() {
+            let pid = Pid::from_child(&self.child);
+            // Not reaped yet, so the id can't have gone to someone else.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.ended() {
+                return Some(status);
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Asks it to end, then makes it.
+    pub fn stop(&mut self, grace: Duration) -> ExitStatus {
+        self.signal(Signal::TERM);
+        if let Some(status) = self.wait(grace) {
+            return status;
+        }
+        eprintln!(
+            "testkit: {} did not end within {grace:?} of SIGTERM",
+            self.name
+        );
+        self.kill()
+    }
+
+    /// Kills it without warning.
+    pub fn kill(&mut self) -> ExitStatus {
+        self.signal(Signal::KILL);
+        if self.over.is_none() {
+            self.over = Some(self.child.wait().expect("wait for a killed child"));
+        }
+        self.over.expect("just waited for")
+    }
+
+    /// Waits until `ready` holds, polling; panics with the log when it ends or takes too long.
+    pub fn wait_until(&mut self, limit: Duration, what: &str, mut ready: impl FnMut() -> bool) {
+        let deadline = Instant::now() + limit;
+        while !ready() {
+            let ended = self.ended();
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "{} did not {what} ({}); its log:\n{}",
+                self.name,
+                ended.map_or_else(|| format!("waited {limit:?}"), |s| format!("ended: {s}")),
+                self.log(),
+            );
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            self.stop(Duration::from_secs(5));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_kept_and_the_end_is_seen() {
+        let dir = tempfile::tempdir().expect("make a directory");
+        let mut sh = Command::new("sh");
+        sh.args(["-c", "echo to stdout; echo to stderr >&2; exit 3"]);
+        let mut process = Process::spawn("sh", &mut sh, &dir.path().join("log"));
+        let status = process
+            .wait(Duration::from_secs(10))
+            .expect("ends by itself");
+        assert_eq!(status.code(), Some(3));
+        assert_eq!(process.log(), "to stdout\nto stderr\n");
+    }
+
+    #[test]
+    fn what_ignores_sigterm_is_killed() {
+        let dir = tempfile::tempdir().expect("make a directory");
+        let mut sh = Command::new("sh");
+        sh.args([
+            "-c",
+            "trap '' TERM; echo ready; while :; do sleep 0.05; done",
+        ]);
+        let mut process = Process::spawn("sh", &mut sh, &dir.path().join("log"));
+        let log = dir.path().join("log");
+        process.wait_until(Duration::from_secs(10), "get ready", || {
+            std::fs::read_to_string(&log).is_ok_and(|text| text.contains("ready"))
+        });
+        let status = process.stop(Duration::from_millis(100));
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(9)
+        );
+    }
+}

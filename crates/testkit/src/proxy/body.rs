@@ -1,0 +1,71 @@
+//! Bodies that arrive slowly, in part or not at all.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+
+pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+const CHUNK: usize = 16 << 10;
+
+/// A step on the way of a body to the client.
+enum Step {
+    Send(Bytes),
+    Wait(Duration),
+    Break,
+}
+
+pub(super) fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+pub(super) fn truncated(bytes: Bytes, after: usize) -> Body {
+    let head = bytes.slice(..after.min(bytes.len()));
+    // The pause lets the bytes leave before the connection is torn down.
+    body_of(vec![
+        Step::Send(head),
+        Step::Wait(Duration::from_millis(20)),
+        Step::Break,
+    ])
+}
+
+pub(super) fn stalled(bytes: Bytes, after: usize, hold: Duration) -> Body {
+    let after = after.min(bytes.len());
+    let (head, tail) = (bytes.slice(..after), bytes.slice(after..));
+    body_of(vec![Step::Send(head), Step::Wait(hold), Step::Send(tail)])
+}
+
+pub(super) fn slow(bytes: Bytes, bytes_per_second: usize) -> Body {
+    // Ten steps a second, so that the rate is even for whoever watches.
+    let portion = (bytes_per_second / 10).clamp(1, CHUNK * 64);
+    let steps = (0..bytes.len()).step_by(portion).flat_map(|start| {
+        let end = (start + portion).min(bytes.len());
+        [
+            Step::Wait(Duration::from_millis(100)),
+            Step::Send(bytes.slice(start..end)),
+        ]
+    });
+    body_of(steps.collect())
+}
+
+fn body_of(steps: Vec<Step>) -> Body {
+    let frames = stream::iter(steps).filter_map(|step| async {
+        match step {
+            Step::Send(bytes) if bytes.is_empty() => None,
+            Step::Send(bytes) => Some(Ok(Frame::data(bytes))),
+            Step::Wait(time) => {
+                tokio::time::sleep(time).await;
+                None
+            }
+            Step::Break => Some(Err(io::Error::other("told to break off here"))),
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
+}

@@ -1,0 +1,164 @@
+//! A name that nothing else on the machine carries, and directories under it.
+
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{UnmountFlags, unmount};
+
+/// A unique name with a roomy directory and a short-pathed volatile one.
+///
+/// Everything that a test makes on the machine (directories, cgroups, bridges, pods)
+/// carries [`Scratch::id`], so that what was left behind can be found and removed.
+#[derive(Debug)]
+pub struct Scratch {
+    id: String,
+    number: u32,
+    dir: PathBuf,
+    run: PathBuf,
+}
+
+impl Scratch {
+    /// Makes the directories under a fresh name.
+    pub fn new() -> Self {
+        let number: u32 = rand::random();
+        let id = format!("ot{number:08x}");
+        let dir = roomy_base().join(&id);
+        let run = run_base().join(&id);
+        for path in [&dir, &run] {
+            std::fs::create_dir_all(path)
+                .unwrap_or_else(|e| panic!("creating scratch directory {}: {e}", path.display()));
+        }
+        Self {
+            id,
+            number,
+            dir,
+            run,
+        }
+    }
+
+    /// The unique name: ten characters, fit for an interface or a cgroup.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// A directory for bulky things; in memory where the machine has room there.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A directory with a path so short that sockets deep below it still have valid names.
+    pub fn run(&self) -> &Path {
+        &self.run
+    }
+
+    /// A path in [`Scratch::dir`].
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// A path in [`Scratch::dir`], made as a directory.
+    pub fn subdir(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(&path)
+            .unwrap_or_else(|e| panic!("creating {}: {e}", path.display()));
+        path
+    }
+
+    /// A /24 for pods that is as good as unique to this test.
+    pub fn subnet(&self) -> String {
+        let [a, b, ..] = self.number.to_be_bytes();
+        format!("10.{}.{b}.0/24", 128 + a % 64)
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        for path in [&self.dir, &self.run] {
+            unmount_below(path);
+            if let Err(e) = std::fs::remove_dir_all(path)
+                && e.kind() != std::io::ErrorKind::NotFound
+            {
+                eprintln!("testkit: removing {}: {e}", path.display());
+            }
+        }
+    }
+}
+
+/// Where bulky scratch goes: `$ORLOP_TEST_DIR`, else memory, else the temporary directory.
+fn roomy_base() -> PathBuf {
+    if let Some(dir) = std::env::var_os("ORLOP_TEST_DIR") {
+        return dir.into();
+    }
+    const ROOM: u64 = 2 << 30;
+    let memory = PathBuf::from("/dev/shm");
+    match rustix::fs::statvfs(&memory) {
+        Ok(fs) if fs.f_bavail * fs.f_frsize >= ROOM => memory,
+        _ => std::env::temp_dir(),
+    }
+}
+
+/// Where sockets go: `/run` for root, else the temporary directory.
+fn run_base() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        PathBuf::from("/run")
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+/// Detaches every mount below `dir` (and on it), the last made first.
+pub fn unmount_below(dir: &Path) {
+    for point in mounts_below(dir).into_iter().rev() {
+        if let Err(e) = unmount(&point, UnmountFlags::DETACH) {
+            eprintln!("testkit: unmounting {}: {e}", point.display());
+        }
+    }
+}
+
+/// The mount points at and below `dir`, in the order they were made.
+pub fn mounts_below(dir: &Path) -> Vec<PathBuf> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(|point| PathBuf::from(point.replace("\\040", " ")))
+        .filter(|point| point.starts_with(dir))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_and_directories_go() {
+        let (one, two) = (Scratch::new(), Scratch::new());
+        assert_ne!(one.id(), two.id());
+        let dir = one.subdir("deep");
+        assert!(dir.is_dir());
+        drop(one);
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_mount_left_below_is_detached() {
+        crate::skip_unless!(crate::machine::is_root());
+        let scratch = Scratch::new();
+        let point = scratch.subdir("mounted");
+        let status = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "left-behind"])
+            .arg(&point)
+            .status()
+            .expect("run mount");
+        assert!(status.success());
+        assert_eq!(mounts_below(scratch.dir()), std::slice::from_ref(&point));
+        drop(scratch);
+        assert!(mounts_below(&point).is_empty());
+        assert!(!point.exists());
+    }
+}
