@@ -5,14 +5,19 @@
 //! | [`v1`] | the generated messages and services of CRI v1 |
 //! | [`images`] | the generated `orlop.v1` service: what orlop does with images beyond the CRI |
 //! | [`server`] | serving: message limits, the `v1alpha2` names, unbuilt calls |
+//! | [`client`] | calling: a typed client for any endpoint |
+//! | [`Endpoint`] | where a runtime listens |
 //! | [`json`] | messages as JSON, with the names that CRI tools print and read |
 //! | [`Rpc`] | the calls by name |
 
+pub mod client;
+mod endpoint;
 pub mod json;
 mod redact;
 mod rpc;
 pub mod server;
 
+pub use endpoint::{Endpoint, EndpointError};
 pub use rpc::Rpc;
 
 /// The newest CRI v1, generated from `proto/runtime/v1`.

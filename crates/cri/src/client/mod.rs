@@ -1,0 +1,19 @@
+//! The client side: one typed method per call, with the kubelet's rules of deadlines, checks of
+//! answers, reconnects and fallbacks. Works on any CRI endpoint.
+
+mod call;
+mod connection;
+mod error;
+mod image;
+mod quiet;
+mod runtime;
+mod transport;
+mod validate;
+
+pub use call::{Observer, Outcome};
+pub use connection::{ClientOptions, Connection};
+pub use error::ClientError;
+pub use image::{ImageClient, PullRequest};
+pub use quiet::Quiet;
+pub use runtime::{Events, RuntimeClient};
+pub use transport::ConnectError;

@@ -1,0 +1,11 @@
+//! The client of the runtime service: pods, containers, commands in them, usage, the node.
+
+mod containers;
+mod node;
+mod pods;
+mod service;
+mod stats;
+mod streams;
+
+pub use node::Events;
+pub use service::RuntimeClient;

@@ -1,0 +1,94 @@
+//! Commands in containers, and URLs for live streams.
+
+use std::time::Duration;
+
+use tonic::Code;
+
+use super::RuntimeClient;
+use crate::client::call::unary;
+use crate::client::{ClientError, validate};
+use crate::{Rpc, v1};
+
+impl RuntimeClient {
+    /// Runs a command and returns its output and exit code, whatever that is. A command that
+    /// doesn't end in time fails with [`ClientError::CommandTimedOut`]; zero is for no limit, and
+    /// then this call has none either.
+    pub async fn exec_sync(
+        &self,
+        id: &str,
+        cmd: Vec<String>,
+        timeout: Duration,
+    ) -> Result<v1::ExecSyncResponse, ClientError> {
+        let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
+        let message = v1::ExecSyncRequest {
+            container_id: id.to_owned(),
+            cmd,
+            timeout: i64::try_from(seconds).unwrap_or(i64::MAX),
+        };
+        let limit = Duration::from_secs(seconds);
+        let deadline = if limit.is_zero() {
+            None
+        } else {
+            self.caller.usual_and(limit)
+        };
+        match unary!(self.exec_sync as ExecSync within deadline, message) {
+            Err(error) if error.code() == Code::DeadlineExceeded => {
+                Err(ClientError::CommandTimedOut { after: limit })
+            }
+            result => result,
+        }
+    }
+
+    /// A URL on which the command can be run.
+    pub async fn exec(&self, message: v1::ExecRequest) -> Result<String, ClientError> {
+        check_streams(
+            Rpc::Exec,
+            message.tty,
+            [message.stdin, message.stdout, message.stderr],
+        )?;
+        let answer = unary!(self.exec as Exec within self.caller.usual(), message)?;
+        validate::filled(Rpc::Exec, "url", answer.url)
+    }
+
+    /// A URL on which the container's own streams can be had.
+    pub async fn attach(&self, message: v1::AttachRequest) -> Result<String, ClientError> {
+        check_streams(
+            Rpc::Attach,
+            message.tty,
+            [message.stdin, message.stdout, message.stderr],
+        )?;
+        let answer = unary!(self.attach as Attach within self.caller.usual(), message)?;
+        validate::filled(Rpc::Attach, "url", answer.url)
+    }
+
+    /// A URL on which connections into the pod can be made.
+    pub async fn port_forward(&self, pod: &str, ports: Vec<i32>) -> Result<String, ClientError> {
+        let message = v1::PortForwardRequest {
+            pod_sandbox_id: pod.to_owned(),
+            port: ports,
+        };
+        let answer = unary!(self.port_forward as PortForward within self.caller.usual(), message)?;
+        validate::filled(Rpc::PortForward, "url", answer.url)
+    }
+}
+
+/// What the interface rules out, said here so that every runtime gets the same error.
+fn check_streams(
+    rpc: Rpc,
+    tty: bool,
+    [stdin, stdout, stderr]: [bool; 3],
+) -> Result<(), ClientError> {
+    if tty && stderr {
+        return Err(ClientError::Argument {
+            rpc,
+            reason: "a terminal has no stderr of its own",
+        });
+    }
+    if !(stdin || stdout || stderr) {
+        return Err(ClientError::Argument {
+            rpc,
+            reason: "no stream was asked for",
+        });
+    }
+    Ok(())
+}
