@@ -1,0 +1,201 @@
+//! Licences, sources and bans of all that is built in, by the rules of `deny.toml`.
+//!
+//! `cargo deny` holds the same rules and more; this needs nothing but cargo.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeSet;
+
+use cargo_metadata::{Metadata, MetadataCommand, Package};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Rules {
+    graph: Graph,
+    licenses: Licenses,
+    bans: Bans,
+    sources: Sources,
+}
+
+#[derive(Deserialize)]
+struct Graph {
+    targets: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Licenses {
+    allow: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Bans {
+    deny: Vec<Ban>,
+}
+
+#[derive(Deserialize)]
+struct Ban {
+    name: String,
+    reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Sources {
+    allow_registry: BTreeSet<String>,
+}
+
+#[test]
+fn licences_are_among_those_allowed() {
+    let (rules, metadata) = load();
+    let refused: Vec<_> = foreign(&metadata)
+        .filter(|package| {
+            let licence = package.license.as_deref().unwrap_or_default();
+            !satisfied(licence, &rules.licenses.allow)
+        })
+        .map(|package| {
+            format!(
+                "{} {}: {:?}",
+                package.name, package.version, package.license
+            )
+        })
+        .collect();
+    assert!(
+        refused.is_empty(),
+        "licences that deny.toml does not allow: {refused:#?}"
+    );
+}
+
+#[test]
+fn sources_are_among_those_allowed() {
+    let (rules, metadata) = load();
+    let refused: Vec<_> = foreign(&metadata)
+        .filter(|package| {
+            let source = package
+                .source
+                .as_ref()
+                .map_or("", |source| source.repr.as_str());
+            let registry = source.strip_prefix("registry+").unwrap_or(source);
+            !rules.sources.allow_registry.contains(registry)
+        })
+        .map(|package| format!("{} from {:?}", package.name, package.source))
+        .collect();
+    assert!(
+        refused.is_empty(),
+        "sources that deny.toml does not allow: {refused:#?}"
+    );
+}
+
+#[test]
+fn nothing_banned_is_built_in() {
+    let (rules, metadata) = load();
+    assert!(!rules.bans.deny.is_empty());
+    let found: Vec<_> = rules
+        .bans
+        .deny
+        .iter()
+        .filter(|ban| foreign(&metadata).any(|package| *package.name == ban.name))
+        .map(|ban| format!("{}: {}", ban.name, ban.reason))
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn licence_expressions_are_read_right() {
+    let allow = BTreeSet::from(["MIT", "ISC", "Unicode-3.0"].map(str::to_owned));
+    for good in [
+        "MIT",
+        "GPL-3.0 OR MIT",
+        "MIT/Apache-2.0",
+        "(MIT OR Apache-2.0) AND Unicode-3.0",
+        "Apache-2.0 WITH LLVM-exception OR MIT",
+        "MIT AND ISC",
+    ] {
+        assert!(satisfied(good, &allow), "{good}");
+    }
+    for bad in [
+        "",
+        "GPL-3.0",
+        "MIT AND GPL-3.0",
+        "(MIT OR ISC) AND Zlib",
+        "MIT WITH exception",
+    ] {
+        assert!(!satisfied(bad, &allow), "{bad}");
+    }
+}
+
+fn load() -> (Rules, Metadata) {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let text = std::fs::read_to_string(format!("{root}/deny.toml")).expect("read deny.toml");
+    let rules: Rules = toml::from_str(&text).expect("deny.toml has the tables used here");
+    let mut options = vec!["--locked".to_owned(), "--all-features".to_owned()];
+    for target in &rules.graph.targets {
+        options.extend(["--filter-platform".to_owned(), target.clone()]);
+    }
+    let metadata = MetadataCommand::new()
+        .manifest_path(format!("{root}/Cargo.toml"))
+        .other_options(options)
+        .exec()
+        .expect("ask cargo for the graph");
+    (rules, metadata)
+}
+
+/// The packages of the graph that are not our own.
+fn foreign(metadata: &Metadata) -> impl Iterator<Item = &Package> {
+    let resolved: BTreeSet<_> = metadata
+        .resolve
+        .iter()
+        .flat_map(|graph| &graph.nodes)
+        .map(|node| &node.id)
+        .collect();
+    metadata
+        .packages
+        .iter()
+        .filter(move |package| package.source.is_some() && resolved.contains(&package.id))
+}
+
+/// Whether the terms of an SPDX expression can be met with allowed licences alone.
+fn satisfied(expression: &str, allow: &BTreeSet<String>) -> bool {
+    let spaced = expression
+        .replace('(', " ( ")
+        .replace(')', " ) ")
+        .replace('/', " OR ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let mut at = 0;
+    !words.is_empty() && any_of(&words, &mut at, allow) && at == words.len()
+}
+
+fn any_of(words: &[&str], at: &mut usize, allow: &BTreeSet<String>) -> bool {
+    let mut met = all_of(words, at, allow);
+    while words.get(*at) == Some(&"OR") {
+        *at += 1;
+        met |= all_of(words, at, allow);
+    }
+    met
+}
+
+fn all_of(words: &[&str], at: &mut usize, allow: &BTreeSet<String>) -> bool {
+    let mut met = one_of(words, at, allow);
+    while words.get(*at) == Some(&"AND") {
+        *at += 1;
+        met &= one_of(words, at, allow);
+    }
+    met
+}
+
+fn one_of(words: &[&str], at: &mut usize, allow: &BTreeSet<String>) -> bool {
+    let word = words.get(*at).copied().unwrap_or_default();
+    *at += 1;
+    if word == "(" {
+        let met = any_of(words, at, allow);
+        *at += 1;
+        return met;
+    }
+    if words.get(*at) == Some(&"WITH") {
+        let full = format!(
+            "{word} WITH {}",
+            words.get(*at + 1).copied().unwrap_or_default()
+        );
+        *at += 2;
+        return allow.contains(&full);
+    }
+    allow.contains(word)
+}

@@ -1,0 +1,140 @@
+//! The architecture's arrows: which crate of the house may build on which.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+
+/// Each crate and the crates of the house that it may depend on.
+const MAY_USE: &[(&str, &[&str])] = &[
+    // What knows no CRI message and not each other.
+    ("image", &[]),
+    ("network", &[]),
+    ("cgroup", &[]),
+    ("stream", &[]),
+    ("launch", &["wire", "cgroup"]),
+    // The keeper shares nothing but the words that it exchanges with the daemon.
+    ("wire", &[]),
+    ("keeper", &["wire"]),
+    // The contract and the two sides of it.
+    ("cri", &[]),
+    (
+        "engine",
+        &["image", "network", "cgroup", "launch", "stream", "cri"],
+    ),
+    ("dockershim", &["network", "stream", "cri"]),
+    ("kuberuntime", &["cri", "stream"]),
+    // The binary ties backends together; its own commands are clients of CRI and of streams.
+    (
+        "orlop",
+        &["engine", "dockershim", "kuberuntime", "cri", "stream"],
+    ),
+    ("testkit", &["cri"]),
+];
+
+/// Nothing but tests may use it, and tests may use nothing else of the house.
+const FOR_TESTS: &str = "testkit";
+
+/// What the keeper must not drag in: a hundred of them run on a node.
+const TOO_HEAVY_FOR_KEEPER: &[&str] = &["tokio", "hyper", "tonic", "serde", "tracing", "clap"];
+
+#[test]
+fn every_crate_uses_only_what_its_place_allows() {
+    let metadata = metadata();
+    let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    let mut wrong = BTreeSet::new();
+    for package in metadata.workspace_packages() {
+        let name = short(&package.name);
+        let Some(may_use) = allowed.get(name) else {
+            wrong.insert(format!(
+                "{name} has no place yet: add it to MAY_USE and ARCHITECTURE.md"
+            ));
+            continue;
+        };
+        for (used, kind) in house_dependencies(package) {
+            let fine = match kind {
+                DependencyKind::Development => used == FOR_TESTS || may_use.contains(&used),
+                _ => may_use.contains(&used),
+            };
+            if !fine {
+                wrong.insert(format!("{name} must not use {used} ({kind:?})"));
+            }
+        }
+    }
+    assert_eq!(wrong, BTreeSet::new());
+}
+
+#[test]
+fn every_place_has_its_crate() {
+    let metadata = metadata();
+    let there: BTreeSet<&str> = metadata
+        .workspace_packages()
+        .iter()
+        .map(|package| short(&package.name))
+        .collect();
+    let places: BTreeSet<&str> = MAY_USE.iter().map(|(name, _)| *name).collect();
+    assert_eq!(there, places);
+}
+
+#[test]
+fn the_keeper_stays_light() {
+    let metadata = metadata();
+    let nodes = &metadata.resolve.as_ref().expect("a resolved graph").nodes;
+    let keeper = metadata
+        .workspace_packages()
+        .into_iter()
+        .find(|package| short(&package.name) == "keeper")
+        .expect("the keeper is a crate of the workspace");
+    let mut reached = BTreeSet::from([&keeper.id]);
+    let mut ahead = vec![&keeper.id];
+    while let Some(id) = ahead.pop() {
+        let node = nodes
+            .iter()
+            .find(|node| &node.id == id)
+            .expect("a node for each package");
+        for dependency in &node.deps {
+            let runs = dependency
+                .dep_kinds
+                .iter()
+                .any(|kind| kind.kind == DependencyKind::Normal);
+            if runs && reached.insert(&dependency.pkg) {
+                ahead.push(&dependency.pkg);
+            }
+        }
+    }
+    let names: BTreeSet<&str> = reached
+        .iter()
+        .map(|id| metadata[id].name.as_str())
+        .collect();
+    assert!(
+        names.contains("rustix"),
+        "the walk found no dependencies at all: {names:?}"
+    );
+    let heavy: Vec<_> = TOO_HEAVY_FOR_KEEPER
+        .iter()
+        .filter(|name| names.contains(**name))
+        .collect();
+    assert!(heavy.is_empty(), "the keeper drags in {heavy:?}");
+}
+
+fn metadata() -> Metadata {
+    MetadataCommand::new()
+        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .other_options(["--locked".to_owned()])
+        .exec()
+        .expect("ask cargo for the workspace")
+}
+
+/// The dependencies of a package that are crates of the workspace.
+fn house_dependencies(package: &Package) -> impl Iterator<Item = (&str, DependencyKind)> {
+    package
+        .dependencies
+        .iter()
+        .filter(|dependency| dependency.path.is_some())
+        .map(|dependency| (short(&dependency.name), dependency.kind))
+}
+
+/// A crate's name without the project's.
+fn short(name: &str) -> &str {
+    name.strip_prefix("orlop-").unwrap_or(name)
+}
