@@ -1,2 +1,20 @@
-//! A Kubernetes node's container runtime.
-fn main() {}
+//! orlop: a Kubernetes node's container runtime, the daemon and its clients.
+
+mod backend;
+mod cli;
+mod commands;
+mod config;
+mod listen;
+mod log;
+mod memory;
+mod metrics;
+mod rpc;
+mod serve;
+mod service_manager;
+mod threads;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,6 @@
+//! Who answers the CRI calls.
+
+mod bare;
+mod start;
+
+pub(crate) use start::start;

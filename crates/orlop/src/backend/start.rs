@@ -1,0 +1,35 @@
+//! Starts the backend that the configuration names.
+
+use anyhow::bail;
+use orlop_cri::server::MessageLimits;
+use orlop_cri::v1::image_service_server::ImageService;
+use orlop_cri::v1::runtime_service_server::RuntimeService;
+use tonic::service::Routes;
+
+use super::bare::Bare;
+use crate::config::Config;
+use crate::config::values::Backend;
+
+/// Starts the backend and returns its gRPC services.
+pub(crate) fn start(config: &Config) -> anyhow::Result<Routes> {
+    let limit = config.grpc.max_message_size.get() as usize;
+    let limits = MessageLimits {
+        receive: limit,
+        send: limit,
+    };
+    match config.daemon.backend {
+        Backend::Native => Ok(routes(Bare::new(config), limits)),
+        Backend::Docker => bail!(
+            "this build of orlop has no docker backend yet: remove `backend = \"docker\"` or \
+             `--backend docker`"
+        ),
+    }
+}
+
+/// The two CRI services of one implementation.
+fn routes<S>(service: S, limits: MessageLimits) -> Routes
+where
+    S: RuntimeService + ImageService + Clone,
+{
+    Routes::new(limits.runtime_service(service.clone())).add_service(limits.image_service(service))
+}

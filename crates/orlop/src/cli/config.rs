@@ -1,0 +1,85 @@
+//! `orlop config`: look at, check or reload the daemon's configuration.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::daemon::DaemonArgs;
+use crate::config::{Location, Overrides, default_file, effective, load, reference};
+use crate::serve::admin_client;
+use crate::threads;
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print a file with every key, its default and what it does
+    Default,
+    /// Print the reference of all keys, in Markdown
+    #[command(hide = true)]
+    Reference,
+    /// Print the values in force and where each comes from
+    Show(FileArgs),
+    /// Name everything that is wrong with the configuration
+    Check(FileArgs),
+    /// Have a running daemon read its configuration again
+    Reload(DaemonArgs),
+}
+
+/// The configuration in question.
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    /// The configuration file; its drop-ins are FILE.d/*.toml
+    /// [default: /etc/orlop/config.toml, where it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigCommand {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Default => print(&default_file())?,
+            Self::Reference => print(&reference())?,
+            Self::Show(args) => {
+                print(&effective(&load(
+                    &Location::new(args.config),
+                    &Overrides::default(),
+                )?))?;
+            }
+            Self::Check(args) => return check(args),
+            Self::Reload(args) => {
+                let reloading = admin_client::call(args.socket(), "Reload", String::new());
+                print(&format!("{}\n", threads::client()?.block_on(reloading)?))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
+    match load(&Location::new(args.config), &Overrides::default()) {
+        Ok(loaded) if loaded.files.is_empty() => print("no files, all defaults\n")?,
+        Ok(loaded) => {
+            for file in &loaded.files {
+                print(&format!("{}: valid\n", file.display()))?;
+            }
+        }
+        Err(problems) => {
+            for problem in &problems.0 {
+                eprintln!("{problem}");
+            }
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints, and takes no offence at a reader that has seen enough.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}

@@ -1,0 +1,25 @@
+//! Which running daemon an administrator means.
+
+use std::path::Path;
+
+use clap::Args;
+
+use crate::config::values::SocketPath;
+
+/// The daemon to talk to.
+#[derive(Debug, Args)]
+pub(crate) struct DaemonArgs {
+    /// The socket that the daemon serves on
+    #[arg(
+        long,
+        value_name = "SOCKET",
+        default_value = "unix:///run/orlop/orlop.sock"
+    )]
+    socket: SocketPath,
+}
+
+impl DaemonArgs {
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+}

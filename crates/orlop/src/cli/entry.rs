@@ -1,0 +1,59 @@
+//! From `main` to the command that was asked for.
+#![allow(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use super::config::ConfigCommand;
+use super::log_level::LogLevelArgs;
+use crate::serve::ServeArgs;
+use crate::service_manager::Inherited;
+use crate::{commands, memory, serve};
+
+/// A Kubernetes node's container runtime.
+#[derive(Debug, Parser)]
+#[command(name = "orlop", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon that serves the CRI
+    Serve(ServeArgs),
+    /// Look at, check or reload the daemon's configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Show or change what a running daemon logs
+    LogLevel(LogLevelArgs),
+    #[command(flatten)]
+    Client(commands::Command),
+}
+
+/// Runs the command line; never returns without having said why it failed.
+pub(crate) fn main() -> ExitCode {
+    // SAFETY: this is the first thing that happens: no other thread exists and no
+    // file has been opened.
+    let inherited = unsafe { Inherited::take() };
+    memory::tune_allocator();
+    // Ends the process with 2 and the usage where the command line is wrong.
+    let command = Cli::parse().command;
+    match run(command, inherited) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("orlop: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command, inherited: Inherited) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(args) => serve::run(args, inherited).map(|()| ExitCode::SUCCESS),
+        Command::Config(command) => command.run(),
+        Command::LogLevel(args) => args.run().map(|()| ExitCode::SUCCESS),
+        Command::Client(command) => command.run(),
+    }
+}

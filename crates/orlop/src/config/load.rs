@@ -1,0 +1,329 @@
+//! Reads the configuration: defaults, then the file, its drop-ins, then flags.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Origin, Problem, Problems};
+use super::schema::{Config, RUNTIMES, Runtime};
+use super::section::{Section, SetError};
+use super::suggest::unknown_key;
+use super::validate::validate;
+use super::values::{AbsolutePath, Backend, LevelFilter, MetricsEndpoint, SocketPath};
+
+/// A configuration, and where each value that is no default comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    pub(crate) origins: BTreeMap<String, Origin>,
+    /// The files read, in order.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// The file that is looked for where none is named.
+pub(crate) const DEFAULT_FILE: &str = "/etc/orlop/config.toml";
+
+/// The main file. Its drop-ins are the `*.toml` of the directory of the same
+/// name with `.d` behind, in the order of their names.
+#[derive(Debug, Clone)]
+pub(crate) struct Location {
+    file: PathBuf,
+    required: bool,
+}
+
+impl Location {
+    /// The file named, which must exist; or the usual one, which need not.
+    pub(crate) fn new(named: Option<PathBuf>) -> Self {
+        match named {
+            Some(file) => Self {
+                file,
+                required: true,
+            },
+            None => Self {
+                file: DEFAULT_FILE.into(),
+                required: false,
+            },
+        }
+    }
+
+    fn drop_in_dir(&self) -> PathBuf {
+        let mut name = self.file.as_os_str().to_owned();
+        name.push(".d");
+        name.into()
+    }
+}
+
+/// What flags say, which beats every file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overrides {
+    pub(crate) root: Option<AbsolutePath>,
+    pub(crate) state: Option<AbsolutePath>,
+    pub(crate) listen: Vec<SocketPath>,
+    pub(crate) backend: Option<Backend>,
+    pub(crate) metrics_listen: Option<MetricsEndpoint>,
+    pub(crate) log_level: Option<LevelFilter>,
+}
+
+/// Reads the whole configuration, or says all that is wrong with it.
+pub(crate) fn load(location: &Location, overrides: &Overrides) -> Result<Loaded, Problems> {
+    let mut reader = Reader::default();
+    if location.required || location.file.exists() {
+        reader.file(&location.file);
+    }
+    reader.drop_ins(&location.drop_in_dir());
+    reader.flags(overrides);
+    reader.finish()
+}
+
+/// A larger file is no configuration.
+const LARGEST_FILE: u64 = 1 << 20;
+
+#[derive(Default)]
+struct Reader {
+    config: Config,
+    origins: BTreeMap<String, Origin>,
+    files: Vec<PathBuf>,
+    problems: Vec<Problem>,
+}
+
+impl Reader {
+    fn drop_ins(&mut self, dir: &Path) {
+        match list_drop_ins(dir) {
+            Ok(files) => files.iter().for_each(|file| self.file(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.problem(
+                Origin::File(dir.to_owned(), None),
+                None,
+                format!("cannot list the directory: {error}"),
+            ),
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        self.files.push(path.to_owned());
+        let text = match read(path) {
+            Ok(text) => text,
+            Err(error) => {
+                let origin = Origin::File(path.to_owned(), None);
+                return self.problem(origin, None, format!("cannot read the file: {error}"));
+            }
+        };
+        let source = Source { path, text: &text };
+        match DeTable::parse(&text) {
+            Ok(document) => self.document(&source, document.get_ref()),
+            Err(error) => {
+                let origin = source.at(error.span().map_or(0, |span| span.start));
+                self.problem(origin, None, error.message().replace('\n', ", "));
+            }
+        }
+    }
+
+    fn document(&mut self, source: &Source<'_>, document: &DeTable<'_>) {
+        for (key, value) in document {
+            let name = key.get_ref().as_ref();
+            if name == RUNTIMES {
+                self.runtimes(source, value);
+            } else if !name.is_empty() && self.config.section_mut(name).is_some() {
+                self.table(source, name, value, |config| config.section_mut(name));
+            } else {
+                self.key(source, "", key, value, |config| config.section_mut(""));
+            }
+        }
+    }
+
+    fn runtimes(&mut self, source: &Source<'_>, value: &Spanned<DeValue<'_>>) {
+        let Some(runtimes) = value.get_ref().as_table() else {
+            let message = "must hold one table per runtime: [runtimes.NAME]".to_owned();
+            return self.problem(
+                source.at(value.span().start),
+                Some(RUNTIMES.to_owned()),
+                message,
+            );
+        };
+        for (name, value) in runtimes {
+            let name = name.get_ref().as_ref();
+            self.config.runtimes.entry(name.to_owned()).or_default();
+            self.table(source, &format!("{RUNTIMES}.{name}"), value, |config| {
+                config
+                    .runtimes
+                    .get_mut(name)
+                    .map(|runtime: &mut Runtime| runtime as _)
+            });
+        }
+    }
+
+    fn table(
+        &mut self,
+        source: &Source<'_>,
+        name: &str,
+        value: &Spanned<DeValue<'_>>,
+        section: impl Fn(&mut Config) -> Option<&mut dyn Section>,
+    ) {
+        let Some(keys) = value.get_ref().as_table() else {
+            let origin = source.at(value.span().start);
+            return self.problem(
+                origin,
+                Some(name.to_owned()),
+                format!("must be a table: [{name}]"),
+            );
+        };
+        for (key, value) in keys {
+            self.key(source, name, key, value, &section);
+        }
+    }
+
+    fn key(
+        &mut self,
+        source: &Source<'_>,
+        table: &str,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+        section: impl Fn(&mut Config) -> Option<&mut dyn Section>,
+    ) {
+        let Some(section) = section(&mut self.config) else {
+            return;
+        };
+        let name = key.get_ref().as_ref();
+        let dotted = dotted(table, name);
+        let origin = source.at(key.span().start);
+        match section.set(name, value) {
+            Ok(()) => {
+                self.origins.insert(dotted, origin);
+            }
+            Err(SetError::Bad(bad)) => {
+                self.problem(source.at(bad.span.start), Some(dotted), bad.message);
+            }
+            Err(SetError::Unknown) => {
+                let own = section
+                    .keys()
+                    .iter()
+                    .map(|key| key.name)
+                    .collect::<Vec<_>>();
+                let message = unknown_key(&self.config, table, &own, name);
+                self.problem(origin, Some(dotted), message);
+            }
+        }
+    }
+
+    fn flags(&mut self, flags: &Overrides) {
+        let Config {
+            daemon,
+            grpc,
+            log,
+            metrics,
+            ..
+        } = &mut self.config;
+        let origins = &mut self.origins;
+        let mut note = |key: &str, flag| origins.insert(key.to_owned(), Origin::Flag(flag));
+        if let Some(root) = &flags.root {
+            daemon.root.clone_from(root);
+            note("root", "--root");
+        }
+        if let Some(state) = &flags.state {
+            daemon.state.clone_from(state);
+            note("state", "--state");
+        }
+        if !flags.listen.is_empty() {
+            grpc.listen.clone_from(&flags.listen);
+            note("grpc.listen", "--listen");
+        }
+        if let Some(backend) = flags.backend {
+            daemon.backend = backend;
+            note("backend", "--backend");
+        }
+        if let Some(listen) = &flags.metrics_listen {
+            metrics.listen = Some(listen.clone());
+            note("metrics.listen", "--metrics-listen");
+        }
+        if let Some(level) = &flags.log_level {
+            log.level = level.clone();
+            note("log.level", "--log-level");
+        }
+    }
+
+    fn finish(mut self) -> Result<Loaded, Problems> {
+        for (key, message) in validate(&self.config) {
+            let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
+            self.problem(origin, Some(key), message);
+        }
+        if self.problems.is_empty() {
+            Ok(Loaded {
+                config: self.config,
+                origins: self.origins,
+                files: self.files,
+            })
+        } else {
+            self.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
+            Err(Problems(self.problems))
+        }
+    }
+
+    fn problem(&mut self, origin: Origin, key: Option<String>, message: String) {
+        self.problems.push(Problem {
+            origin,
+            key,
+            message,
+        });
+    }
+}
+
+/// The name of a key with its table.
+pub(super) fn dotted(table: &str, key: &str) -> String {
+    if table.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{table}.{key}")
+    }
+}
+
+struct Source<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn at(&self, offset: usize) -> Origin {
+        let line = self
+            .text
+            .bytes()
+            .take(offset)
+            .filter(|byte| *byte == b'\n')
+            .count()
+            + 1;
+        Origin::File(self.path.to_owned(), Some(line))
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(LARGEST_FILE + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_FILE {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(text)
+}
+
+fn list_drop_ins(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let hidden = path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !hidden
+            && path
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,22 @@
+//! Configuration: what the daemon can be told, in one place.
+//!
+//! [`schema`] declares every key once, with its type, default and
+//! documentation. Reading, `config default`, `config show`,
+//! `docs/configuration.md` and the difference at a reload all follow from it.
+
+mod change;
+mod load;
+mod problem;
+mod render;
+mod schema;
+mod section;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod validate;
+pub(crate) mod values;
+
+pub(crate) use change::{Changes, changes};
+pub(crate) use load::{Location, Overrides, load};
+pub(crate) use render::{default_file, effective, reference};
+pub(crate) use schema::{Config, Grpc, Log};

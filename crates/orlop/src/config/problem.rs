@@ -1,0 +1,70 @@
+//! What is wrong with a configuration, and where.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Where the wrong value comes from.
+    pub(crate) origin: Origin,
+    /// The key in question, with its table: `grpc.listen`.
+    pub(crate) key: Option<String>,
+    pub(crate) message: String,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    /// Built in.
+    Default,
+    /// A line of a file; no line where the whole file is meant.
+    File(PathBuf, Option<usize>),
+    /// A flag of the command line.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
+            Self::File(path, None) => write!(f, "{}", path.display()),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.origin)?;
+        if let Some(key) = &self.key {
+            write!(f, "{key}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// All that is wrong with a configuration; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
+
+impl fmt::Display for Problems {
+    /// One line, for a log or the last word of a daemon that does not start.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((first, others)) = self.0.split_first() else {
+            return Ok(());
+        };
+        first.fmt(f)?;
+        match others.len() {
+            0 => Ok(()),
+            1 => f.write_str(" (and one more problem: `orlop config check` names all)"),
+            more => write!(
+                f,
+                " (and {more} more problems: `orlop config check` names all)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Problems {}

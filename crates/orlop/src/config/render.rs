@@ -1,0 +1,122 @@
+//! Writes the configuration: the commented default file, the values in force,
+//! the reference document.
+
+use std::fmt::Write;
+
+use super::load::{Loaded, dotted};
+use super::problem::Origin;
+use super::schema::{Config, RUNTIMES, Runtime};
+use super::section::{Applies, Key, Section};
+
+/// Stands for the name that the administrator gives a runtime.
+const RUNTIME_NAME: &str = "name";
+
+/// A file with every key at its default, commented out and documented.
+pub(crate) fn default_file() -> String {
+    let mut out = String::from(
+        "# orlop's configuration, all keys at their defaults.\n\
+         # Remove the `#` before a key to change it; drop-ins in config.toml.d/*.toml come later\n\
+         # and win. `orlop config check` looks a change over, SIGHUP has the daemon read it.\n",
+    );
+    for_each_table(&Config::default(), |table, section| {
+        out.push('\n');
+        comment(&mut out, section.doc());
+        match table {
+            "" => {}
+            table if table.starts_with(RUNTIMES) => {
+                let _ = writeln!(out, "#[{table}]");
+            }
+            table => {
+                let _ = writeln!(out, "[{table}]");
+            }
+        }
+        for key in section.keys() {
+            out.push('\n');
+            comment(&mut out, key.doc);
+            let _ = writeln!(out, "#{} = {}", key.name, key.value);
+        }
+    });
+    out
+}
+
+/// The values in force, each with where it comes from.
+pub(crate) fn effective(loaded: &Loaded) -> String {
+    let mut out = String::new();
+    let mut write = |table: &str, section: &dyn Section| {
+        if !table.is_empty() {
+            let _ = writeln!(out, "\n[{table}]");
+        }
+        for key in section.keys() {
+            let _ = write!(out, "{} = {}", key.name, key.value);
+            let _ = match loaded.origins.get(&dotted(table, key.name)) {
+                None | Some(Origin::Default) => writeln!(out),
+                Some(origin) => writeln!(out, "  # {origin}"),
+            };
+        }
+    };
+    for (table, section) in loaded.config.sections() {
+        write(table, section);
+    }
+    for (name, runtime) in &loaded.config.runtimes {
+        write(&format!("{RUNTIMES}.{}", bare_or_quoted(name)), runtime);
+    }
+    out
+}
+
+/// `docs/configuration.md`.
+pub(crate) fn reference() -> String {
+    let mut out = String::from(include_str!("reference_head.md"));
+    for_each_table(&Config::default(), |table, section| {
+        let _ = match table {
+            "" => writeln!(out, "\n## Above all tables\n"),
+            table => writeln!(out, "\n## `[{table}]`\n"),
+        };
+        let _ = writeln!(out, "{}\n", paragraph(section.doc()));
+        out.push_str("| key | type | default | what it does |\n|---|---|---|---|\n");
+        for Key {
+            name,
+            doc,
+            kind,
+            value,
+            applies,
+        } in section.keys()
+        {
+            let live = match applies {
+                Applies::live => " *Applied at a reload.*",
+                Applies::restart => "",
+            };
+            let _ = writeln!(
+                out,
+                "| `{name}` | {kind} | `{value}` | {}{live} |",
+                paragraph(doc)
+            );
+        }
+    });
+    out
+}
+
+fn for_each_table(config: &Config, mut table: impl FnMut(&str, &dyn Section)) {
+    for (name, section) in config.sections() {
+        table(name, section);
+    }
+    table(&dotted(RUNTIMES, RUNTIME_NAME), &Runtime::default());
+}
+
+fn comment(out: &mut String, lines: &[&str]) {
+    for line in lines {
+        let _ = writeln!(out, "#{line}");
+    }
+}
+
+fn paragraph(lines: &[&str]) -> String {
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+    lines.join(" ")
+}
+
+fn bare_or_quoted(name: &str) -> String {
+    if name.contains('.') {
+        format!("\"{name}\"")
+    } else {
+        name.to_owned()
+    }
+}

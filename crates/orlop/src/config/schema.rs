@@ -1,0 +1,279 @@
+//! Every key of the configuration: its type, default and documentation.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use super::section::{Section, section};
+use super::values::{
+    AbsolutePath, Backend, ByteSize, CgroupDriver, Group, InProcess, Interval, LevelFilter, Limit,
+    LogFormat, MetricsEndpoint, RuntimeKind, SocketPath, Subnet, Ulimit,
+};
+
+/// The whole configuration of the daemon.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Config {
+    pub(crate) daemon: Daemon,
+    pub(crate) grpc: Grpc,
+    pub(crate) log: Log,
+    pub(crate) metrics: Metrics,
+    pub(crate) images: Images,
+    pub(crate) network: Network,
+    pub(crate) streaming: Streaming,
+    pub(crate) containers: Containers,
+    pub(crate) keeper: Keeper,
+    pub(crate) runtimes: BTreeMap<String, Runtime>,
+}
+
+/// The table whose entries are named by the administrator.
+pub(crate) const RUNTIMES: &str = "runtimes";
+
+impl Config {
+    /// Every table under its name; the first holds the keys above all tables.
+    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 9] {
+        [
+            ("", &self.daemon),
+            ("grpc", &self.grpc),
+            ("log", &self.log),
+            ("metrics", &self.metrics),
+            ("images", &self.images),
+            ("network", &self.network),
+            ("streaming", &self.streaming),
+            ("containers", &self.containers),
+            ("keeper", &self.keeper),
+        ]
+    }
+
+    /// The table of that name, to be written to.
+    pub(crate) fn section_mut(&mut self, name: &str) -> Option<&mut dyn Section> {
+        Some(match name {
+            "" => &mut self.daemon,
+            "grpc" => &mut self.grpc,
+            "log" => &mut self.log,
+            "metrics" => &mut self.metrics,
+            "images" => &mut self.images,
+            "network" => &mut self.network,
+            "streaming" => &mut self.streaming,
+            "containers" => &mut self.containers,
+            "keeper" => &mut self.keeper,
+            _ => return None,
+        })
+    }
+}
+
+section! {
+    /// Keys above all tables: where the daemon keeps things and what it is made of.
+    Daemon {
+        /// What must survive a reboot: images, the records of pods and containers,
+        /// their writable layers. One daemon per directory.
+        root: AbsolutePath = built_in("/var/lib/orlop") => restart,
+        /// What must not survive a reboot: sockets, keepers' directories, namespaces.
+        /// Belongs on a tmpfs.
+        state: AbsolutePath = built_in("/run/orlop") => restart,
+        /// Who runs the pods: orlop itself, or the Docker Engine of this host.
+        backend: Backend = Backend::Native => restart,
+        /// The runtime of a pod that asks for none. Empty: the first of crun and runc
+        /// that works on this host.
+        default_runtime: Option<String> = None => restart,
+        /// Who makes the control groups of pods. `auto` takes systemd where it is the
+        /// init of a host with cgroup v2, and the file system elsewhere.
+        cgroup_driver: CgroupDriver = CgroupDriver::Auto => restart,
+        /// Threads that serve requests. 0: one per processor, but two at least and four
+        /// at most.
+        worker_threads: u16 = 0 => restart,
+    }
+}
+
+section! {
+    /// The CRI endpoint that the kubelet and clients talk to.
+    Grpc {
+        /// The sockets to listen on. Sockets passed by systemd replace them.
+        listen: Vec<SocketPath> = vec![built_in("/run/orlop/orlop.sock")] => restart,
+        /// The group that may use the sockets besides root: whoever is in it owns the
+        /// node. Empty: root's own group.
+        group: Option<Group> = None => restart,
+        /// The largest message taken or sent.
+        max_message_size: ByteSize = ByteSize::mib(16) => restart,
+        /// Connections served at once; more wait to be accepted.
+        max_connections: NonZeroU32 = count(256) => restart,
+        /// Calls in work at once, over all connections. As many again wait their turn,
+        /// further ones are refused with RESOURCE_EXHAUSTED.
+        max_calls: NonZeroU32 = count(1024) => restart,
+        /// Calls in work at once on one connection.
+        max_calls_per_connection: NonZeroU32 = count(512) => restart,
+        /// Long-lived streams (events, progress) open at once. They do not count as
+        /// calls, so that they never keep one waiting.
+        max_streams: NonZeroU32 = count(128) => restart,
+        /// A connection silent for so long is asked whether it is alive. 0s: never.
+        keepalive: Interval = Interval::from_secs(120) => restart,
+        /// How long it may take to answer that.
+        keepalive_timeout: Interval = Interval::from_secs(20) => restart,
+        /// How long calls in work may go on once the daemon is told to stop.
+        drain_timeout: Interval = Interval::from_secs(10) => live,
+    }
+}
+
+section! {
+    /// The daemon's own log. It goes to standard error.
+    Log {
+        /// What is logged: off, error, warn, info, debug or trace, for all of orlop or per
+        /// module (`info,orlop_image=debug`). Libraries log warnings, unless named.
+        level: LevelFilter = LevelFilter::default() => live,
+        /// How lines look. `auto` takes text on a terminal, journal where systemd's
+        /// journal reads along, json elsewhere.
+        format: LogFormat = LogFormat::Auto => restart,
+        /// A call in work for longer is logged while it goes on and when it ends. 0s:
+        /// never. Streams are left out.
+        slow_call: Interval = Interval::from_secs(10) => live,
+    }
+}
+
+section! {
+    /// Metrics for Prometheus, and the health check.
+    Metrics {
+        /// Where `/metrics` and `/healthz` are served over HTTP: a loopback address such
+        /// as `127.0.0.1:9273`, or `unix:///path`. Empty: nowhere.
+        listen: Option<MetricsEndpoint> = None => restart,
+    }
+}
+
+section! {
+    /// Images: where they come from and how they are kept.
+    Images {
+        /// Directories with a `hosts.toml` per registry host, read at each pull.
+        hosts_dirs: Vec<AbsolutePath> = vec![built_in("/etc/orlop/certs.d"), built_in("/etc/containerd/certs.d")] => restart,
+        /// Files with the node's own registry credentials, in the format of Docker's
+        /// `config.json`. A pull that brings credentials does not use them.
+        credentials: Vec<AbsolutePath> = Vec::new() => restart,
+        /// Keeps compressed layers after unpacking them; needed to push images on.
+        keep_blobs: bool = false => restart,
+        /// Downloads at once, over all pulls.
+        max_downloads: NonZeroU32 = count(6) => restart,
+        /// A download that brings nothing for so long is tried anew.
+        progress_timeout: Interval = Interval::from_secs(60) => restart,
+        /// Images that are never collected as garbage. `*` stands for any text.
+        pinned: Vec<String> = Vec::new() => restart,
+        /// The platform taken from an image made for several, such as `linux/arm64`.
+        /// Empty: this machine's.
+        platform: Option<String> = None => restart,
+    }
+}
+
+section! {
+    /// Pod networking.
+    Network {
+        /// Where the CNI configuration is looked for. The first file that is valid
+        /// decides; without any, a built-in bridge network serves.
+        conf_dir: AbsolutePath = built_in("/etc/cni/net.d") => restart,
+        /// Where CNI plugins are looked for, in this order.
+        bin_dirs: Vec<AbsolutePath> = vec![built_in("/opt/cni/bin"), built_in("/usr/lib/cni")] => restart,
+        /// Where the results of CNI plugins are kept.
+        cache_dir: AbsolutePath = built_in("/var/lib/cni") => restart,
+        /// When the standard plugins are replaced by the implementation within: for
+        /// chains made of them alone (`auto`), or `always` or `never`.
+        in_process: InProcess = InProcess::Auto => restart,
+        /// The subnets of the built-in network, one per address family.
+        default_subnets: Vec<Subnet> = vec![built_in("10.85.0.0/16")] => restart,
+        /// How long a plugin may take.
+        plugin_timeout: Interval = Interval::from_secs(60) => restart,
+    }
+}
+
+section! {
+    /// The endpoint of exec, attach and port-forward sessions.
+    Streaming {
+        /// The address to listen on. The kubelet connects to it; another address than a
+        /// loopback one needs `tls_cert` and `tls_key`.
+        address: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST) => restart,
+        /// The port to listen on. 0: any free one.
+        port: u16 = 0 => restart,
+        /// The certificate chain (PEM). Empty: no TLS.
+        tls_cert: Option<AbsolutePath> = None => restart,
+        /// The private key (PEM) of the certificate.
+        tls_key: Option<AbsolutePath> = None => restart,
+        /// A session without traffic ends after so long.
+        idle_timeout: Interval = Interval::from_secs(4 * 3600) => restart,
+    }
+}
+
+section! {
+    /// What holds for every container.
+    Containers {
+        /// Longer lines of output are split in the log file.
+        max_log_line: ByteSize = ByteSize::kib(16) => restart,
+        /// Output kept in memory per container while its log file cannot take it.
+        log_buffer: ByteSize = ByteSize::mib(1) => restart,
+        /// Processes and threads per container whose pod sets no limit.
+        pids_limit: Limit = Limit::Unlimited => restart,
+        /// Resource limits of every container, such as `["nofile=1024:524288"]`. Those not
+        /// named are inherited from the daemon.
+        ulimits: Vec<Ulimit> = Vec::new() => restart,
+        /// Kernel settings of every pod with a network namespace of its own; a pod's own
+        /// settings win.
+        sysctls: BTreeMap<String, String> = BTreeMap::new() => restart,
+        /// Lets containers bind ports below 1024 without privilege.
+        unprivileged_ports: bool = true => restart,
+        /// Lets containers send pings without privilege.
+        unprivileged_icmp: bool = true => restart,
+        /// The most that ExecSync returns of each output stream.
+        exec_output_limit: ByteSize = ByteSize::mib(16) => restart,
+        /// How long a container may take to die of SIGKILL before its stop is reported
+        /// as failed.
+        stop_timeout: Interval = Interval::from_secs(60) => restart,
+        /// The seccomp profile (OCI JSON) of containers that ask for the runtime's
+        /// default. Empty: the built-in one.
+        seccomp_profile: Option<AbsolutePath> = None => restart,
+        /// Confines containers by AppArmor, where the kernel has it.
+        apparmor: bool = true => restart,
+        /// Labels containers for SELinux, where the kernel enforces it.
+        selinux: bool = false => restart,
+    }
+}
+
+section! {
+    /// The keeper: the small process that every pod has.
+    Keeper {
+        /// The keeper's binary. Empty: `orlop-keeper` beside the `orlop` binary.
+        path: Option<AbsolutePath> = None => restart,
+        /// The control group that keepers live in.
+        cgroup: String = "/orlop-keepers".to_owned() => restart,
+    }
+}
+
+section! {
+    /// A runtime that pods may ask for by name (`runtimeClassName`, through its handler).
+    Runtime {
+        /// What kind it is: a command line that works like runc's.
+        kind: RuntimeKind = RuntimeKind::Oci => restart,
+        /// The runtime's binary. Empty: the binary of the table's name, looked for in PATH.
+        path: Option<AbsolutePath> = None => restart,
+        /// Arguments before the subcommand, on every call.
+        args: Vec<String> = Vec::new() => restart,
+        /// Where the runtime keeps its own state. Empty: below `state`.
+        root: Option<AbsolutePath> = None => restart,
+        /// Annotations of pods passed to the runtime. `*` at the end stands for any text.
+        pod_annotations: Vec<String> = Vec::new() => restart,
+        /// Annotations of containers passed to the runtime, likewise.
+        container_annotations: Vec<String> = Vec::new() => restart,
+        /// Keeps the host's devices from privileged containers.
+        privileged_without_host_devices: bool = false => restart,
+        /// A CNI configuration directory for this runtime's pods alone. Empty: the one of
+        /// `[network]`.
+        cni_conf_dir: Option<AbsolutePath> = None => restart,
+    }
+}
+
+#[allow(
+    clippy::expect_used,
+    reason = "constants of this file, all read by a test"
+)]
+fn built_in<T: std::str::FromStr<Err = String>>(text: &'static str) -> T {
+    text.parse().expect("a built-in default is valid")
+}
+
+#[allow(
+    clippy::expect_used,
+    reason = "constants of this file, all read by a test"
+)]
+fn count(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).expect("a built-in limit is not zero")
+}

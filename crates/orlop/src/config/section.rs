@@ -1,0 +1,127 @@
+//! What a table of the configuration file is made of.
+//!
+//! The [`section!`] macro turns a documented struct into a table: its fields
+//! are the keys, its doc comments the documentation, its initialisers the
+//! defaults.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// One table of the configuration file.
+pub(crate) trait Section {
+    /// The lines that document the table.
+    fn doc(&self) -> &'static [&'static str];
+
+    /// Every key with its present value.
+    fn keys(&self) -> Vec<Key>;
+
+    /// Takes the value of one key from a file.
+    fn set(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), SetError>;
+}
+
+/// A key, its documentation and its value written as TOML.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static [&'static str],
+    pub(crate) kind: String,
+    pub(crate) value: String,
+    pub(crate) applies: Applies,
+}
+
+/// When a changed value takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applies {
+    /// At a reload.
+    #[allow(non_camel_case_types, reason = "written as a word in section!")]
+    live,
+    /// When the daemon starts.
+    #[allow(non_camel_case_types, reason = "written as a word in section!")]
+    restart,
+}
+
+/// Why a key could not be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SetError {
+    /// The table has no such key.
+    Unknown,
+    /// The key exists, the value does not fit.
+    Bad(BadValue),
+}
+
+/// A value that does not fit its key, and where in the file it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BadValue {
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
+}
+
+/// Declares a table of the configuration file.
+///
+/// Each key reads `name: Type = default => live` (a reload applies it) or
+/// `=> restart` (the next start does).
+macro_rules! section {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident {
+            $(
+                $(#[doc = $key_doc:literal])*
+                $key:ident: $kind:ty = $default:expr => $applies:ident,
+            )*
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, PartialEq)]
+        #[allow(dead_code, reason = "a key is read by the part it configures")]
+        pub(crate) struct $name {
+            $( $(#[doc = $key_doc])* pub(crate) $key: $kind, )*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $( $key: $default, )* }
+            }
+        }
+
+        impl $crate::config::section::Section for $name {
+            fn doc(&self) -> &'static [&'static str] {
+                &[$($doc),*]
+            }
+
+            fn keys(&self) -> Vec<$crate::config::section::Key> {
+                use $crate::config::values::Value;
+                vec![$(
+                    $crate::config::section::Key {
+                        name: stringify!($key),
+                        doc: &[$($key_doc),*],
+                        kind: <$kind as Value>::kind(),
+                        value: self.$key.to_toml(),
+                        applies: $crate::config::section::Applies::$applies,
+                    },
+                )*]
+            }
+
+            fn set(
+                &mut self,
+                key: &str,
+                value: &toml::Spanned<toml::de::DeValue<'_>>,
+            ) -> Result<(), $crate::config::section::SetError> {
+                use $crate::config::{section::SetError, values::Value};
+                match key {
+                    $(
+                        stringify!($key) => {
+                            self.$key = <$kind as Value>::from_toml(value)
+                                .map_err(SetError::Bad)?;
+                            Ok(())
+                        }
+                    )*
+                    _ => Err(SetError::Unknown),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use section;

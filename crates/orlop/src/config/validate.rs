@@ -1,0 +1,65 @@
+//! What no single key can tell: values that do not go together.
+
+use super::schema::{Config, RUNTIMES};
+
+/// Every contradiction, with the key to change.
+pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
+    let mut problems = Vec::new();
+    let mut problem = |key: &str, message: String| problems.push((key.to_owned(), message));
+
+    let daemon = &config.daemon;
+    if daemon.root.starts_with(&*daemon.state) || daemon.state.starts_with(&*daemon.root) {
+        problem(
+            "state",
+            format!(
+                "{} and the root {} lie within each other: one must survive a reboot, the other \
+                 must not",
+                daemon.state, daemon.root,
+            ),
+        );
+    }
+    if let Some(name) = &daemon.default_runtime
+        && !config.runtimes.contains_key(name)
+    {
+        problem(
+            "default_runtime",
+            format!("there is no table [{RUNTIMES}.{name}]"),
+        );
+    }
+    if config.grpc.listen.is_empty() {
+        problem("grpc.listen", "must name a socket".to_owned());
+    }
+    let streaming = &config.streaming;
+    match (&streaming.tls_cert, &streaming.tls_key) {
+        (Some(_), None) => problem("streaming.tls_cert", "also needs `tls_key`".to_owned()),
+        (None, Some(_)) => problem("streaming.tls_key", "also needs `tls_cert`".to_owned()),
+        (None, None) if !streaming.address.is_loopback() => problem(
+            "streaming.address",
+            format!(
+                "{} is open to other machines: set `tls_cert` and `tls_key`, or use a loopback \
+                 address",
+                streaming.address,
+            ),
+        ),
+        _ => {}
+    }
+    for name in config.runtimes.keys() {
+        if !is_handler_name(name) {
+            problem(
+                &format!("{RUNTIMES}.{name}"),
+                "a runtime's name is made of lower-case letters, digits, `-` and `.`".to_owned(),
+            );
+        }
+    }
+    problems
+}
+
+/// Kubernetes takes a DNS label or subdomain for a RuntimeClass handler.
+fn is_handler_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 253
+        && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c))
+}

@@ -1,0 +1,75 @@
+//! Lists, tables of values, and values that may be left empty.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Value, mismatch, scalar::quoted};
+use crate::config::section::BadValue;
+
+impl<T: Value> Value for Vec<T> {
+    fn kind() -> String {
+        format!("list of {}", T::kind())
+    }
+
+    fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue> {
+        let items = value
+            .get_ref()
+            .as_array()
+            .ok_or_else(|| mismatch::<Self>(value))?;
+        items.iter().map(T::from_toml).collect()
+    }
+
+    fn to_toml(&self) -> String {
+        let items: Vec<String> = self.iter().map(T::to_toml).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+/// A table written on one line; it replaces the one of an earlier file whole.
+impl<T: Value> Value for BTreeMap<String, T> {
+    fn kind() -> String {
+        format!("table of {}", T::kind())
+    }
+
+    fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue> {
+        let table = value
+            .get_ref()
+            .as_table()
+            .ok_or_else(|| mismatch::<Self>(value))?;
+        table
+            .iter()
+            .map(|(key, value)| Ok((key.get_ref().to_string(), T::from_toml(value)?)))
+            .collect()
+    }
+
+    fn to_toml(&self) -> String {
+        if self.is_empty() {
+            return "{}".to_owned();
+        }
+        let items: Vec<String> = self
+            .iter()
+            .map(|(key, value)| format!("{} = {}", quoted(key), value.to_toml()))
+            .collect();
+        format!("{{ {} }}", items.join(", "))
+    }
+}
+
+/// The empty string stands for "not set".
+impl<T: Value> Value for Option<T> {
+    fn kind() -> String {
+        format!("{}, may be empty", T::kind())
+    }
+
+    fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue> {
+        if value.get_ref().as_str() == Some("") {
+            return Ok(None);
+        }
+        T::from_toml(value).map(Some)
+    }
+
+    fn to_toml(&self) -> String {
+        self.as_ref().map_or_else(|| "\"\"".to_owned(), T::to_toml)
+    }
+}

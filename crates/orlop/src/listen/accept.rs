@@ -1,0 +1,100 @@
+//! The connections of all listeners as one bounded stream, as tonic takes them.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::stream::{self, Stream, StreamExt, select_all};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::transport::server::{Connected, UdsConnectInfo};
+
+use super::listener::{Connection, Listener};
+
+/// The connections that come to any of the listeners, at most so many at once:
+/// further ones wait, all but one per listener in the kernel's queue.
+pub(crate) fn incoming(
+    listeners: Vec<Listener>,
+    most: usize,
+) -> impl Stream<Item = Result<Client, Infallible>> {
+    let room = Arc::new(Semaphore::new(most));
+    select_all(listeners.into_iter().map(move |listener| {
+        let room = Arc::clone(&room);
+        stream::unfold((listener, room), async |(listener, room)| {
+            // Accepted first: a listener that nobody comes to must not hold a place.
+            let connection = listener.accept().await;
+            let place = Arc::clone(&room).acquire_owned().await.ok()?;
+            Some((
+                Ok(Client {
+                    connection,
+                    _place: place,
+                }),
+                (listener, room),
+            ))
+        })
+        .boxed()
+    }))
+}
+
+/// A connection, with its place among the connections.
+#[derive(Debug)]
+pub(crate) struct Client {
+    connection: Connection,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connected for Client {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> UdsConnectInfo {
+        match &self.connection {
+            Connection::Unix(stream) => stream.connect_info(),
+            Connection::Tcp(_) => UdsConnectInfo {
+                peer_addr: None,
+                peer_cred: None,
+            },
+        }
+    }
+}
+
+impl AsyncRead for Client {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Client {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.connection).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.connection).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.connection.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_shutdown(context)
+    }
+}

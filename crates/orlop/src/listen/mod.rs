@@ -1,0 +1,8 @@
+//! The sockets that clients come to.
+
+mod accept;
+mod listener;
+mod unix;
+
+pub(crate) use accept::incoming;
+pub(crate) use listener::{Connection, Listener};

@@ -1,0 +1,9 @@
+//! The daemon's own log.
+
+mod format;
+mod journal;
+mod panics;
+mod setup;
+
+pub(crate) use panics::log_panics;
+pub(crate) use setup::{Levels, start};

@@ -1,0 +1,16 @@
+//! A panic is one line of the log, with the request it happened in.
+
+use std::panic;
+
+/// Has panics logged from now on.
+pub(crate) fn log_panics() {
+    panic::set_hook(Box::new(|info| {
+        let message = info.payload_as_str().unwrap_or("no message");
+        let location = info.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(
+            panic = message,
+            location,
+            "a handler panicked, this is a bug of orlop"
+        );
+    }));
+}

@@ -1,0 +1,67 @@
+//! Sets the log up and lets its level be changed while it runs.
+
+use std::io;
+use std::sync::Mutex;
+
+use anyhow::{Context, anyhow};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, fmt, reload};
+
+use super::format::{Format, choose};
+use super::journal::JournalLine;
+use crate::config::Log;
+use crate::config::values::LevelFilter;
+
+/// Starts logging to standard error, which may be the journal's.
+pub(crate) fn start(log: &Log, journal: Option<(u64, u64)>) -> anyhow::Result<Levels> {
+    let (filter, handle) = reload::Layer::new(log.level.targets());
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = fmt::layer().with_writer(io::stderr);
+    let started = match choose(log.format, journal) {
+        Format::Terminal => registry.with(lines.with_ansi(true)).try_init(),
+        Format::Text => registry.with(lines.with_ansi(false)).try_init(),
+        Format::Json => registry
+            .with(lines.json().flatten_event(true).with_current_span(false))
+            .try_init(),
+        Format::Journal => registry
+            .with(lines.with_ansi(false).event_format(JournalLine))
+            .try_init(),
+    };
+    started.context("cannot start the log")?;
+    Ok(Levels {
+        handle,
+        chosen: Mutex::new(log.level.clone()),
+    })
+}
+
+/// Changes what is logged.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    handle: reload::Handle<Targets, Registry>,
+    chosen: Mutex<LevelFilter>,
+}
+
+impl Levels {
+    /// Has the log take what the filter lets through from now on.
+    pub(crate) fn set(&self, level: &LevelFilter) -> anyhow::Result<()> {
+        let mut chosen = self
+            .chosen
+            .lock()
+            .map_err(|_| anyhow!("the log filter is broken"))?;
+        self.handle
+            .reload(level.targets())
+            .context("cannot change the log level")?;
+        chosen.clone_from(level);
+        Ok(())
+    }
+
+    /// The filter in force.
+    pub(crate) fn get(&self) -> LevelFilter {
+        self.chosen
+            .lock()
+            .map(|level| level.clone())
+            .unwrap_or_default()
+    }
+}

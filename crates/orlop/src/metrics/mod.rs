@@ -1,0 +1,10 @@
+//! Metrics for Prometheus, and the health check.
+
+mod calls;
+mod health;
+mod process;
+mod server;
+
+pub(crate) use calls::{CallCounter, CallMetrics};
+pub(crate) use health::Health;
+pub(crate) use server::{Exporter, serve};

@@ -1,0 +1,100 @@
+//! What the daemon itself uses, read from /proc when somebody asks.
+
+use std::fmt;
+use std::fs;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The metrics that Prometheus clients share, under their usual names.
+#[derive(Debug)]
+pub(super) struct Process;
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(usage) = Usage::read() else {
+            return Ok(());
+        };
+        let mut gauge = |name: &str, help: &str, value: i64| {
+            let gauge = ConstGauge::new(value);
+            let descriptor = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            gauge.encode(descriptor)
+        };
+        gauge(
+            "process_resident_memory_bytes",
+            "Resident memory",
+            usage.resident as i64,
+        )?;
+        gauge(
+            "process_virtual_memory_bytes",
+            "Virtual memory",
+            usage.virtual_memory as i64,
+        )?;
+        gauge("process_threads", "Threads", usage.threads as i64)?;
+        if let Some(open) = usage.open_files {
+            gauge("process_open_fds", "Open file descriptors", open as i64)?;
+        }
+        if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+            gauge(
+                "process_max_fds",
+                "File descriptors that may be open",
+                limit as i64,
+            )?;
+        }
+        let cpu = ConstCounter::new(usage.cpu_seconds);
+        let descriptor = encoder.encode_descriptor(
+            "process_cpu_seconds",
+            "Processor time used",
+            None,
+            cpu.metric_type(),
+        )?;
+        cpu.encode(descriptor)
+    }
+}
+
+struct Usage {
+    resident: u64,
+    virtual_memory: u64,
+    threads: u64,
+    cpu_seconds: f64,
+    open_files: Option<u64>,
+}
+
+impl Usage {
+    fn read() -> Option<Self> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        Some(Self {
+            resident: field(&status, "VmRSS:")? << 10,
+            virtual_memory: field(&status, "VmSize:")? << 10,
+            threads: field(&status, "Threads:")?,
+            cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            // The directory that is being read is one of them.
+            open_files: fs::read_dir("/proc/self/fd")
+                .ok()
+                .map(|files| files.count().saturating_sub(1) as u64),
+        })
+    }
+}
+
+/// A field of proc_pid_status(5); sizes are in kB.
+fn field(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_uses_memory_time_and_files() {
+        let usage = Usage::read().unwrap();
+        assert!(usage.resident > 100_000 && usage.virtual_memory >= usage.resident);
+        assert!(usage.threads >= 1 && usage.open_files >= Some(3));
+        assert!(usage.cpu_seconds > 0.0 && usage.cpu_seconds < 600.0);
+    }
+}

@@ -1,0 +1,129 @@
+//! The HTTP endpoint of metrics and health.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::health::Health;
+use super::process::Process;
+use crate::listen::{Connection, Listener};
+
+/// What the endpoint answers with.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    registry: Registry,
+    health: Arc<Health>,
+}
+
+impl Exporter {
+    /// Exports the metrics of `registry`, and the process's own.
+    pub(crate) fn new(mut registry: Registry, health: Arc<Health>) -> Self {
+        registry.register_collector(Box::new(Process));
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("orlop_build", "What is running", build);
+        Self { registry, health }
+    }
+
+    fn respond(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+        }
+        match path {
+            "/metrics" => self.metrics(),
+            "/healthz" => match self.health.check() {
+                Ok(()) => plain(StatusCode::OK, "ok\n"),
+                Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, why),
+            },
+            _ => plain(
+                StatusCode::NOT_FOUND,
+                "/metrics and /healthz are served here\n",
+            ),
+        }
+    }
+
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        let mut text = String::new();
+        if encode(&mut text, &self.registry).is_err() {
+            return plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "cannot write the metrics\n",
+            );
+        }
+        let mut response = Response::new(Full::from(text));
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            header::HeaderValue::from_static(
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ),
+        );
+        response
+    }
+}
+
+/// A scraper holds one connection; there are never many.
+const MAX_CONNECTIONS: usize = 16;
+
+/// A connection lives no longer, so that silent ones do not add up.
+const LONGEST_CONNECTION: Duration = Duration::from_mins(1);
+
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Serves until told to stop.
+pub(crate) async fn serve(listener: Listener, exporter: Arc<Exporter>, stop: CancellationToken) {
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = async {
+            let room = Arc::clone(&room).acquire_owned().await.ok()?;
+            Some((room, listener.accept().await))
+        };
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some((room, connection)) = accepted => {
+                let exporter = Arc::clone(&exporter);
+                connections.spawn(async move {
+                    let _ = timeout(LONGEST_CONNECTION, answer(connection, exporter)).await;
+                    drop(room);
+                });
+            }
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn answer(connection: Connection, exporter: Arc<Exporter>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let response = exporter.respond(request.method(), request.uri().path());
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(connection), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection to the metrics endpoint broke");
+    }
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response
+}

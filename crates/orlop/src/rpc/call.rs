@@ -1,0 +1,126 @@
+//! One call from its first byte to its last: what is counted and logged of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tonic::Code;
+use tracing::Span;
+
+use super::method::Method;
+use crate::metrics::{CallCounter, CallMetrics};
+
+/// A call in work. Whatever becomes of it, dropping it closes the books.
+#[derive(Debug)]
+pub(super) struct Call {
+    method: Method,
+    counter: CallCounter,
+    span: Span,
+    started: Instant,
+    slow: Option<Duration>,
+    outcome: Option<Outcome>,
+    streaming: bool,
+}
+
+#[derive(Debug)]
+struct Outcome {
+    code: Code,
+    message: String,
+}
+
+impl Call {
+    pub(super) fn begin(
+        method: Method,
+        span: Span,
+        metrics: &Arc<CallMetrics>,
+        slow: Option<Duration>,
+    ) -> Self {
+        Self {
+            method,
+            counter: metrics.begin(method),
+            span,
+            started: Instant::now(),
+            slow,
+            outcome: None,
+            streaming: false,
+        }
+    }
+
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// How long the call may be in work before it is worth a line.
+    pub(super) fn slow(&self) -> Option<Duration> {
+        self.slow
+    }
+
+    /// The call is in work for unusually long: who looks into the log now learns
+    /// which one.
+    pub(super) fn still_going(&self) {
+        tracing::warn!(
+            seconds = self.started.elapsed().as_secs(),
+            "the call is still in work"
+        );
+    }
+
+    /// The call has become a stream, which may last.
+    pub(super) fn opened_stream(&mut self) {
+        self.streaming = true;
+    }
+
+    /// How the call ended. The first word counts.
+    pub(super) fn ended(&mut self, code: Code, message: &str) {
+        self.outcome.get_or_insert_with(|| Outcome {
+            code,
+            message: message.to_owned(),
+        });
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let elapsed = self.started.elapsed();
+        // Nobody said how it ended: the client left, or its connection did.
+        let outcome = self.outcome.take().unwrap_or_else(|| Outcome {
+            code: Code::Cancelled,
+            message: "the client left".to_owned(),
+        });
+        self.counter.finish(
+            self.method,
+            outcome.code,
+            (!self.streaming).then_some(elapsed),
+        );
+        let _entered = self.span.enter();
+        let (code, message, ms) = (
+            outcome.code,
+            outcome.message.as_str(),
+            elapsed.as_micros() as f64 / 1e3,
+        );
+        if code == Code::Ok {
+            if self.slow.is_some_and(|slow| elapsed >= slow) && !self.streaming {
+                tracing::warn!(ms, "the call took long");
+            } else {
+                tracing::debug!(ms, "done");
+            }
+        } else if is_alarming(code) {
+            tracing::warn!(ms, ?code, message, "the call failed");
+        } else if is_routine(code) {
+            tracing::debug!(ms, ?code, message, "the call failed");
+        } else {
+            tracing::info!(ms, ?code, message, "the call failed");
+        }
+    }
+}
+
+/// Codes that speak of trouble on this side.
+fn is_alarming(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Internal | Code::Unknown | Code::DataLoss | Code::ResourceExhausted
+    )
+}
+
+/// Codes that are part of the kubelet's day.
+fn is_routine(code: Code) -> bool {
+    matches!(code, Code::NotFound | Code::Cancelled | Code::Unimplemented)
+}

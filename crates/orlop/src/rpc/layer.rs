@@ -1,0 +1,254 @@
+//! The layer around all services.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::{Arc, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use http::{Request, Response};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::transport::server::UdsConnectInfo;
+use tonic::{Code, Status};
+use tower::{Layer, Service};
+use tracing::Instrument;
+
+use super::body::CallBody;
+use super::call::Call;
+use super::limits::Limits;
+use super::method::Method;
+use super::request_id;
+use crate::config::Grpc;
+use crate::metrics::CallMetrics;
+
+/// What holds for all calls.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    metrics: Arc<CallMetrics>,
+    limits: Limits,
+    slow_call: RwLock<Option<Duration>>,
+    /// Ends streams, so that a daemon told to stop need not wait for them.
+    closing: CancellationToken,
+}
+
+impl Policy {
+    pub(crate) fn new(
+        grpc: &Grpc,
+        slow_call: Option<Duration>,
+        metrics: Arc<CallMetrics>,
+        closing: CancellationToken,
+    ) -> Self {
+        let limits = Limits::new(
+            grpc.max_calls.get() as usize,
+            grpc.max_streams.get() as usize,
+        );
+        Self {
+            metrics,
+            limits,
+            slow_call: RwLock::new(slow_call),
+            closing,
+        }
+    }
+
+    /// From now on calls count as slow after so long.
+    pub(crate) fn set_slow_call(&self, after: Option<Duration>) {
+        if let Ok(mut slow_call) = self.slow_call.write() {
+            *slow_call = after;
+        }
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(super) fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    fn begin(&self, request: &Request<Body>, id: &str) -> Call {
+        let method = Method::of(request.uri().path());
+        let peer = request
+            .extensions()
+            .get::<UdsConnectInfo>()
+            .and_then(|info| info.peer_cred);
+        let span = tracing::info_span!(
+            "rpc",
+            service = method.service,
+            method = method.name,
+            id,
+            uid = peer.map(|peer| peer.uid()),
+            pid = peer.and_then(|peer| peer.pid()),
+        );
+        let slow_call = self.slow_call.read().map_or(None, |slow| *slow);
+        Call::begin(method, span, &self.metrics, slow_call)
+    }
+}
+
+/// Puts a [`CallService`] around a service.
+#[derive(Debug, Clone)]
+pub(crate) struct CallLayer(pub(crate) Arc<Policy>);
+
+impl<S> Layer<S> for CallLayer {
+    type Service = CallService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        CallService {
+            inner,
+            policy: Arc::clone(&self.0),
+        }
+    }
+}
+
+/// A service whose calls are named, counted, logged and bounded, and which
+/// answers even where a handler panics.
+#[derive(Debug, Clone)]
+pub(crate) struct CallService<S> {
+    inner: S,
+    policy: Arc<Policy>,
+}
+
+type CallFuture = Pin<Box<dyn Future<Output = Result<Response<CallBody>, Infallible>> + Send>>;
+
+impl<S> Service<Request<Body>> for CallService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Error: std::fmt::Display,
+    S::Future: Send,
+{
+    type Response = Response<CallBody>;
+    type Error = Infallible;
+    type Future = CallFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // Each call has a clone of its own, made ready before it is called.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let policy = Arc::clone(&self.policy);
+        let inner = self.inner.clone();
+        let id = request_id::of(request.headers());
+        let mut call = policy.begin(&request, id.to_str().unwrap_or_default());
+        let span = call.span().clone();
+        // Begins with the call: the library's own timer, started later, answers
+        // CANCELLED where gRPC says DEADLINE_EXCEEDED.
+        let deadline = deadline(&request);
+        let work = async move {
+            let response = tokio::select! {
+                biased;
+                response = answer(inner, request, &policy) => response,
+                status = expiry(deadline) => status.into_http(),
+                never = watch(&call) => match never {},
+            };
+            if let Some(status) = Status::from_header_map(response.headers()) {
+                call.ended(status.code(), status.message());
+            }
+            let (mut parts, body) = response.into_parts();
+            parts.headers.insert(request_id::HEADER, id);
+            Ok(Response::from_parts(
+                parts,
+                CallBody::new(body, call, policy),
+            ))
+        };
+        Box::pin(work.instrument(span))
+    }
+}
+
+/// Has the service answer, or answers for it.
+async fn answer<S>(mut service: S, request: Request<Body>, policy: &Policy) -> Response<Body>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Error: std::fmt::Display,
+{
+    let _room = match policy.limits().admit().await {
+        Ok(room) => room,
+        Err(status) => return status.into_http(),
+    };
+    let work = async move {
+        std::future::poll_fn(|context| service.poll_ready(context)).await?;
+        service.call(request).await
+    };
+    match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => Status::internal(error.to_string()).into_http(),
+        Err(_) => panicked().into_http(),
+    }
+}
+
+/// What a client is told where a handler panicked; the rest is in the log.
+pub(super) fn panicked() -> Status {
+    Status::new(
+        Code::Internal,
+        "the handler panicked, see the daemon's log: this is a bug of orlop",
+    )
+}
+
+/// Says so when the call is in work for long, and never ends.
+async fn watch(call: &Call) -> Infallible {
+    if let Some(slow) = call.slow() {
+        sleep(slow).await;
+        call.still_going();
+    }
+    std::future::pending().await
+}
+
+struct Deadline {
+    at: Instant,
+    after: Duration,
+}
+
+fn deadline(request: &Request<Body>) -> Option<Deadline> {
+    let after = timeout(request.headers().get("grpc-timeout")?.to_str().ok()?)?;
+    Some(Deadline {
+        at: Instant::now().checked_add(after)?,
+        after,
+    })
+}
+
+async fn expiry(deadline: Option<Deadline>) -> Status {
+    let Some(Deadline { at, after }) = deadline else {
+        return std::future::pending().await;
+    };
+    sleep_until(at).await;
+    Status::deadline_exceeded(format!(
+        "the call is not done within the client's {after:?}"
+    ))
+}
+
+/// The timeout of the gRPC over HTTP/2 protocol: up to eight digits and a unit.
+fn timeout(text: &str) -> Option<Duration> {
+    let unit = text.chars().last().filter(char::is_ascii)?;
+    let number = &text[..text.len() - 1];
+    if number.is_empty() || number.len() > 8 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = number.parse().ok()?;
+    Some(match unit {
+        'H' => Duration::from_hours(number),
+        'M' => Duration::from_mins(number),
+        'S' => Duration::from_secs(number),
+        'm' => Duration::from_millis(number),
+        'u' => Duration::from_micros(number),
+        'n' => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_those_of_the_protocol() {
+        assert_eq!(timeout("30S"), Some(Duration::from_secs(30)));
+        assert_eq!(timeout("99999999H"), Some(Duration::from_hours(99_999_999)));
+        assert_eq!(timeout("1m"), Some(Duration::from_millis(1)));
+        for wrong in ["", "S", "1", "1s", "-1S", "123456789S", "1é"] {
+            assert_eq!(timeout(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The method of a call, as metrics and logs name it.
+
+use orlop_cri::Rpc;
+
+/// A method. Paths that no service has share one name, so that a client cannot
+/// fill the memory with metrics by making names up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Method {
+    pub(crate) service: &'static str,
+    pub(crate) name: &'static str,
+}
+
+const UNKNOWN: Method = Method {
+    service: "unknown",
+    name: "unknown",
+};
+
+/// Services besides the CRI.
+const EXTENSIONS: [(&str, &[&str]); 2] = [
+    (
+        "orlop.v1.Images",
+        &[
+            "WatchPulls",
+            "ImportImages",
+            "ExportImages",
+            "VerifyImages",
+            "CollectGarbage",
+        ],
+    ),
+    ("orlop.v1.Admin", &["GetLogLevel", "SetLogLevel", "Reload"]),
+];
+
+const CRI_SERVICES: [&str; 4] = [
+    "runtime.v1.RuntimeService",
+    "runtime.v1.ImageService",
+    "runtime.v1alpha2.RuntimeService",
+    "runtime.v1alpha2.ImageService",
+];
+
+impl Method {
+    /// The method at a path such as `/runtime.v1.RuntimeService/Version`.
+    pub(super) fn of(path: &str) -> Self {
+        let Some((service, name)) = path.strip_prefix('/').and_then(|path| path.split_once('/'))
+        else {
+            return UNKNOWN;
+        };
+        if let Some(service) = CRI_SERVICES.into_iter().find(|known| *known == service) {
+            return Rpc::from_name(name).map_or(UNKNOWN, |rpc| Self {
+                service,
+                name: rpc.name(),
+            });
+        }
+        EXTENSIONS
+            .into_iter()
+            .find(|(known, _)| *known == service)
+            .and_then(|(service, names)| {
+                let name = names.iter().find(|known| **known == name)?;
+                Some(Self { service, name })
+            })
+            .unwrap_or(UNKNOWN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_made_up_share_one() {
+        for path in [
+            "/runtime.v1.RuntimeService/Evil",
+            "/a/b",
+            "/",
+            "x",
+            "",
+            "/runtime.v1.RuntimeService/Version/x",
+        ] {
+            assert_eq!(Method::of(path), UNKNOWN, "{path}");
+        }
+        let version = Method::of("/runtime.v1alpha2.RuntimeService/Version");
+        assert_eq!(version.service, "runtime.v1alpha2.RuntimeService");
+        assert_eq!(version.name, "Version");
+        assert_eq!(Method::of("/orlop.v1.Admin/Reload").name, "Reload");
+    }
+}

@@ -1,0 +1,12 @@
+//! What happens around every call, whoever answers it: identity, log, metrics,
+//! bounds, and an answer even to a panic.
+
+mod body;
+mod call;
+mod layer;
+mod limits;
+mod method;
+mod request_id;
+
+pub(crate) use layer::{CallLayer, Policy};
+pub(crate) use method::Method;

@@ -1,0 +1,47 @@
+//! The client's side.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::client::Grpc;
+use tonic::transport::{Endpoint, Uri};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+use super::SERVICE;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Calls one method of the daemon at the socket.
+pub(crate) async fn call(
+    socket: &Path,
+    method: &'static str,
+    text: String,
+) -> anyhow::Result<String> {
+    let shown = socket.display();
+    let path: PathBuf = socket.to_owned();
+    let channel = Endpoint::from_static("http://localhost")
+        .timeout(DEADLINE)
+        .connect_timeout(DEADLINE)
+        .connect_with_connector(service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        }))
+        .await
+        .with_context(|| format!("no daemon answers on unix://{shown}"))?;
+    let mut client = Grpc::new(channel);
+    client
+        .ready()
+        .await
+        .with_context(|| format!("the daemon on unix://{shown} is gone"))?;
+    let path = PathAndQuery::try_from(format!("/{SERVICE}/{method}"))?;
+    let codec = ProstCodec::<String, String>::default();
+    match client.unary(tonic::Request::new(text), path, codec).await {
+        Ok(response) => Ok(response.into_inner()),
+        Err(status) => Err(anyhow!("{}", status.message())),
+    }
+}

@@ -1,0 +1,17 @@
+//! `orlop.v1.Admin`: what an administrator asks of a running daemon, on the same
+//! socket as the CRI, so that whoever may run pods may do this and nobody else.
+//!
+//! Every method takes and returns one `google.protobuf.StringValue`:
+//!
+//! | method | takes | returns |
+//! |---|---|---|
+//! | `GetLogLevel` | nothing | the log filter in force |
+//! | `SetLogLevel` | a log filter | the log filter in force |
+//! | `Reload` | nothing | what was read and what waits for a restart |
+
+pub(crate) mod client;
+mod service;
+
+pub(super) use service::{Admin, describe};
+
+const SERVICE: &str = "orlop.v1.Admin";

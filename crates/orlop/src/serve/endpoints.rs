@@ -1,0 +1,76 @@
+//! Which sockets the daemon serves on: its own, or those that the service manager
+//! made for it.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, bail};
+
+use crate::config::Config;
+use crate::config::values::{Group, MetricsEndpoint};
+use crate::listen::Listener;
+use crate::service_manager::Socket;
+
+/// The sockets of a daemon.
+#[derive(Debug)]
+pub(super) struct Endpoints {
+    pub(super) grpc: Vec<Listener>,
+    pub(super) metrics: Option<Listener>,
+}
+
+/// The name that a socket unit gives the socket of metrics
+/// (`FileDescriptorName=`); all others are for gRPC.
+const METRICS: &str = "metrics";
+
+impl Endpoints {
+    pub(super) fn open(config: &Config, passed: Vec<Socket>) -> anyhow::Result<Self> {
+        let group = config.grpc.group.as_ref().map(Group::resolve).transpose();
+        let group = group.map_err(|error| anyhow::anyhow!("grpc.group: {error}"))?;
+        let mut endpoints = Self::from_manager(passed)?;
+        if endpoints.grpc.is_empty() {
+            for path in &config.grpc.listen {
+                endpoints.grpc.push(Listener::unix(path, group)?);
+            }
+        }
+        if endpoints.metrics.is_none() {
+            endpoints.metrics = match &config.metrics.listen {
+                None => None,
+                Some(MetricsEndpoint::Unix(path)) => Some(Listener::unix(path, group)?),
+                Some(MetricsEndpoint::Tcp(address)) => Some(tcp(*address)?),
+            };
+        }
+        Ok(endpoints)
+    }
+
+    fn from_manager(passed: Vec<Socket>) -> anyhow::Result<Self> {
+        let mut endpoints = Self {
+            grpc: Vec::new(),
+            metrics: None,
+        };
+        for Socket { name, fd } in passed {
+            let listener = Listener::inherited(fd)?;
+            if name == METRICS {
+                if !listener.is_local() {
+                    bail!(
+                        "the socket passed for metrics, {}, is open to other machines: use a \
+                         loopback address or a unix socket",
+                        listener.address(),
+                    );
+                }
+                endpoints.metrics = Some(listener);
+            } else if listener.is_unix() {
+                endpoints.grpc.push(listener);
+            } else {
+                bail!(
+                    "the socket passed by the service manager, {}, is no unix socket: whoever may \
+                     call the CRI owns the node",
+                    listener.address(),
+                );
+            }
+        }
+        Ok(endpoints)
+    }
+}
+
+fn tcp(address: SocketAddr) -> anyhow::Result<Listener> {
+    Listener::tcp(address).context("cannot serve metrics")
+}

@@ -1,0 +1,73 @@
+//! The format of the root directory, so that no daemon works on what it does not
+//! understand.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+/// The format that this daemon writes and reads.
+const CURRENT: u32 = 1;
+
+const FILE: &str = "format";
+
+/// Marks a new root with the format, and refuses one that is another's.
+pub(super) fn check(root: &Path) -> anyhow::Result<()> {
+    let path = root.join(FILE);
+    let shown = root.display();
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return mark(root)
+                .with_context(|| format!("cannot write to the root directory {shown}"));
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", path.display()));
+        }
+    };
+    match text.trim().parse::<u32>() {
+        Ok(CURRENT) => Ok(()),
+        Ok(newer) if newer > CURRENT => bail!(
+            "the root directory {shown} has format {newer}, made by a newer orlop; this one knows \
+             format {CURRENT}: upgrade orlop or choose another --root",
+        ),
+        _ => bail!(
+            "{} does not hold the format of a root directory: {text:?}",
+            path.display()
+        ),
+    }
+}
+
+/// Written whole or not at all: it is looked at before everything else.
+fn mark(root: &Path) -> io::Result<()> {
+    let temporary = root.join(".format.new");
+    let mut file = File::create(&temporary)?;
+    writeln!(file, "{CURRENT}")?;
+    file.sync_all()?;
+    fs::rename(&temporary, root.join(FILE))?;
+    File::open(root)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_root_is_marked_and_known_again() {
+        let root = tempfile::tempdir().unwrap();
+        check(root.path()).unwrap();
+        assert_eq!(fs::read_to_string(root.path().join(FILE)).unwrap(), "1\n");
+        check(root.path()).unwrap();
+    }
+
+    #[test]
+    fn a_root_of_a_newer_version_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join(FILE), "2\n").unwrap();
+        let error = check(root.path()).unwrap_err().to_string();
+        assert!(error.contains("format 2, made by a newer orlop"), "{error}");
+        fs::write(root.path().join(FILE), "").unwrap();
+        assert!(check(root.path()).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! Keeps two daemons out of one directory.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// A directory that is this daemon's for as long as it lives. The kernel lets go
+/// of it however the daemon ends.
+#[derive(Debug)]
+pub(super) struct Lock(#[allow(dead_code, reason = "holds the lock")] File);
+
+const FILE: &str = "lock";
+
+/// Traversable by all: sockets and container files below have modes of their own.
+const DIR_MODE: u32 = 0o711;
+
+impl Lock {
+    /// Makes the directory if need be and takes it; `what` is its name in the
+    /// configuration.
+    pub(super) fn take(dir: &Path, what: &str) -> anyhow::Result<Self> {
+        let shown = dir.display();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(DIR_MODE)
+            .create(dir)
+            .with_context(|| format!("cannot make the {what} directory {shown}"))?;
+        let path = dir.join(FILE);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .with_context(|| format!("cannot write to the {what} directory {shown}"))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let holder = fs::read_to_string(&path).unwrap_or_default();
+                bail!(
+                    "another daemon (pid {}) uses the {what} directory {shown}: stop it or choose \
+                     another directory",
+                    holder.trim(),
+                );
+            }
+            Err(error) => {
+                return Err(io::Error::from(error))
+                    .with_context(|| format!("cannot lock the {what} directory {shown}"));
+            }
+        }
+        // For people; the lock itself is the kernel's.
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .with_context(|| format!("cannot write to the {what} directory {shown}"))?;
+        Ok(Self(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_daemon_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("a/b");
+        let first = Lock::take(&root, "root").unwrap();
+        let error = Lock::take(&root, "root").unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("another daemon (pid {})", std::process::id())),
+            "{error}"
+        );
+        drop(first);
+        Lock::take(&root, "root").unwrap();
+    }
+}

@@ -1,0 +1,16 @@
+//! `orlop serve`: the daemon.
+
+mod admin;
+mod args;
+mod control;
+mod endpoints;
+mod format;
+mod life;
+mod lock;
+mod signals;
+mod start;
+mod watchdog;
+
+pub(crate) use admin::client as admin_client;
+pub(crate) use args::ServeArgs;
+pub(crate) use start::run;

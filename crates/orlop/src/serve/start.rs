@@ -1,0 +1,54 @@
+//! From the command line to a daemon that serves.
+
+use std::time::Duration;
+
+use super::args::ServeArgs;
+use super::format;
+use super::life::{Daemon, live};
+use super::lock::Lock;
+use crate::config::load;
+use crate::service_manager::Inherited;
+use crate::{log, threads};
+
+/// Work that blocks may end by itself for so long after the daemon is done.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
+/// Runs the daemon until it is told to stop.
+pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
+    let (location, overrides) = args.split();
+    let loaded = load(&location, &overrides)?;
+    let config = loaded.config;
+
+    let root = Lock::take(&config.daemon.root, "root")?;
+    format::check(&config.daemon.root)?;
+    let state = Lock::take(&config.daemon.state, "state")?;
+
+    let levels = log::start(&config.log, inherited.journal)?;
+    log::log_panics();
+    let files: Vec<String> = loaded
+        .files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        root = %config.daemon.root,
+        state = %config.daemon.state,
+        backend = %config.daemon.backend,
+        config = files.join(" "),
+        "orlop starts",
+    );
+
+    let runtime = threads::serving(config.daemon.worker_threads)?;
+    let daemon = Daemon {
+        location,
+        overrides,
+        config,
+        levels,
+        inherited,
+    };
+    let outcome = runtime.block_on(live(daemon));
+    runtime.shutdown_timeout(LAST_WORK);
+    drop((root, state));
+    outcome
+}
