@@ -1,0 +1,282 @@
+//! A network's plugins, run one after the other.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::args::RuntimeArgs;
+use super::conf::{NetworkConf, PluginConf};
+use super::exec::{self, Limits, find_program};
+use super::result::{CniResult, ResultError};
+use super::verb::Verb;
+use super::version::SpecVersion;
+use crate::error::{PluginError, PluginFailure, with_causes};
+use crate::native::{self, Call, NativePlugin};
+use crate::{Config, InProcess};
+
+/// A network ready to be attached to: its configuration, and for each plugin
+/// the way it is run.
+#[derive(Debug)]
+pub struct Chain<'a> {
+    network: &'a NetworkConf,
+    in_process: bool,
+    bin_dirs: &'a [PathBuf],
+    limits: Limits,
+}
+
+/// Whom a verb is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) container_id: &'a str,
+    pub(crate) if_name: &'a str,
+    /// The namespace; `None` where it is gone.
+    pub(crate) netns: Option<&'a Path>,
+    pub(crate) args: &'a RuntimeArgs,
+}
+
+impl<'a> Chain<'a> {
+    /// Decides how the network's plugins are run.
+    pub fn new(network: &'a NetworkConf, config: &'a Config) -> Result<Self, Box<PluginError>> {
+        let mode = network.in_process.unwrap_or(config.in_process);
+        let unsuited = match mode {
+            InProcess::Never => None,
+            InProcess::Auto | InProcess::Always => Some(native::first_unsuited(network)),
+        };
+        if let (InProcess::Always, Some(Some((plugin, why)))) = (mode, &unsuited) {
+            return Err(Box::new(PluginError {
+                network: network.name.clone(),
+                plugin: plugin.clone(),
+                verb: Verb::Add,
+                failure: native::NativeError::Unsupported(why.clone()).into(),
+            }));
+        }
+        Ok(Self {
+            network,
+            in_process: matches!(unsuited, Some(None)),
+            bin_dirs: &config.bin_dirs,
+            limits: Limits::with_timeout(config.plugin_timeout),
+        })
+    }
+
+    /// Whether the plugins are done in process.
+    pub fn is_in_process(&self) -> bool {
+        self.in_process
+    }
+
+    /// Attaches. After a failure DEL is due, for the whole chain.
+    pub(crate) fn add(&self, target: Target<'_>) -> Result<Value, Box<PluginError>> {
+        let mut previous: Option<Value> = None;
+        for plugin in &self.network.plugins {
+            previous = Some(self.add_one(plugin, target, previous.as_ref())?);
+        }
+        Ok(previous.unwrap_or_else(|| json!({})))
+    }
+
+    fn add_one(
+        &self,
+        plugin: &PluginConf,
+        target: Target<'_>,
+        previous: Option<&Value>,
+    ) -> Result<Value, Box<PluginError>> {
+        let printed = self.run(plugin, Verb::Add, Some(target), previous, None)?;
+        let fail = |problem: String, shown: &Value| {
+            let output = shown.to_string().chars().take(256).collect();
+            self.error(
+                plugin,
+                Verb::Add,
+                PluginFailure::Garbage { problem, output },
+            )
+        };
+        let printed = printed.ok_or_else(|| fail("nothing".to_owned(), &json!("")))?;
+        let parsed = CniResult::parse(&printed, self.network.cni_version)
+            .map_err(|error| fail(with_causes(&error), &printed))?;
+        let same = printed.get("cniVersion").and_then(Value::as_str)
+            == Some(self.network.cni_version.as_str());
+        // The next plugin reads the version it was configured with.
+        Ok(if same {
+            printed
+        } else {
+            parsed.to_version(self.network.cni_version)
+        })
+    }
+
+    /// Detaches, the last plugin first. All are told even if one fails; the
+    /// first failure is reported.
+    pub(crate) fn del(
+        &self,
+        target: Target<'_>,
+        previous: Option<&Value>,
+    ) -> Result<(), Box<PluginError>> {
+        // Before 0.4.0 DEL got no previous result.
+        let previous = previous.filter(|_| self.network.cni_version >= SpecVersion::V0_4_0);
+        let mut first = Ok(());
+        for plugin in self.network.plugins.iter().rev() {
+            let done = self.run(plugin, Verb::Del, Some(target), previous, None);
+            if let (Err(error), true) = (done, first.is_ok()) {
+                first = Err(error);
+            }
+        }
+        first
+    }
+
+    /// Verifies an attachment, where the network's version knows how.
+    pub(crate) fn check(
+        &self,
+        target: Target<'_>,
+        previous: &Value,
+    ) -> Result<(), Box<PluginError>> {
+        if self.network.cni_version < SpecVersion::V0_4_0 || self.network.disable_check {
+            return Ok(());
+        }
+        for plugin in &self.network.plugins {
+            self.run(plugin, Verb::Check, Some(target), Some(previous), None)?;
+        }
+        Ok(())
+    }
+
+    /// Whether ADD would work, where the network's version knows how to ask;
+    /// before 1.1.0: whether the programs are there.
+    pub(crate) fn status(&self) -> Result<(), Box<PluginError>> {
+        for plugin in &self.network.plugins {
+            if self.network.cni_version >= SpecVersion::V1_1_0 {
+                match self.run(plugin, Verb::Status, None, None, None) {
+                    // Plugins of 1.0 say "unknown CNI_COMMAND" with one of these
+                    // codes: they know no reason why ADD should fail.
+                    Err(error) if lacks_the_verb(&error) => {}
+                    done => drop(done?),
+                }
+            } else if !self.in_process {
+                find_program(&plugin.kind, self.bin_dirs)
+                    .map_err(|failure| self.error(plugin, Verb::Status, failure))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the plugins which attachments there are: what belongs to no other
+    /// is theirs to release.
+    pub(crate) fn gc(&self, valid: &[(String, String)]) -> Result<(), Box<PluginError>> {
+        if self.network.cni_version < SpecVersion::V1_1_0 || self.network.disable_gc {
+            return Ok(());
+        }
+        let valid: Vec<_> = valid
+            .iter()
+            .map(|(id, name)| json!({ "containerID": id, "ifname": name }))
+            .collect();
+        for plugin in &self.network.plugins {
+            match self.run(plugin, Verb::Gc, None, None, Some(&json!(valid))) {
+                Err(error) if lacks_the_verb(&error) => {}
+                done => drop(done?),
+            }
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        plugin: &PluginConf,
+        verb: Verb,
+        target: Option<Target<'_>>,
+        previous: Option<&Value>,
+        valid_attachments: Option<&Value>,
+    ) -> Result<Option<Value>, Box<PluginError>> {
+        let none = RuntimeArgs::default();
+        let args = target.map_or(&none, |target| target.args);
+        let mut conf = plugin.stdin(self.network, &args.capability_args, previous);
+        if let Some(valid) = valid_attachments {
+            conf.insert("cni.dev/valid-attachments".to_owned(), valid.clone());
+            // The key of the specification's first print, still read by some.
+            conf.insert("cni.dev/attachments".to_owned(), valid.clone());
+        }
+        let conf = Value::Object(conf);
+        let args_text = args.cni_args_text();
+        let done = if self.in_process {
+            self.run_native(plugin, verb, target, &args_text, &conf)
+        } else {
+            self.run_program(plugin, verb, target, &args_text, &conf)
+        };
+        done.map_err(|failure| self.error(plugin, verb, failure))
+    }
+
+    fn run_native(
+        &self,
+        plugin: &PluginConf,
+        verb: Verb,
+        target: Option<Target<'_>>,
+        args: &str,
+        conf: &Value,
+    ) -> Result<Option<Value>, PluginFailure> {
+        let Some(native) = NativePlugin::named(&plugin.kind) else {
+            return Err(PluginFailure::Missing {
+                searched: Vec::new(),
+            });
+        };
+        let call = Call {
+            verb,
+            container_id: target.map_or("", |target| target.container_id),
+            if_name: target.map_or("", |target| target.if_name),
+            netns: target.and_then(|target| target.netns),
+            args,
+            version: self.network.cni_version,
+            network: &self.network.name,
+            conf,
+        };
+        let result = native.run(&call)?;
+        Ok(result.map(|result| result.to_version(self.network.cni_version)))
+    }
+
+    fn run_program(
+        &self,
+        plugin: &PluginConf,
+        verb: Verb,
+        target: Option<Target<'_>>,
+        args: &str,
+        conf: &Value,
+    ) -> Result<Option<Value>, PluginFailure> {
+        let program = find_program(&plugin.kind, self.bin_dirs)?;
+        let path = std::env::join_paths(self.bin_dirs).unwrap_or_default();
+        let path = path.to_string_lossy();
+        let netns = target
+            .and_then(|target| target.netns)
+            .map(Path::to_string_lossy);
+        let mut env = vec![("CNI_COMMAND", verb.as_str()), ("CNI_PATH", &*path)];
+        if let Some(target) = target {
+            env.push(("CNI_CONTAINERID", target.container_id));
+            env.push(("CNI_IFNAME", target.if_name));
+            env.push(("CNI_ARGS", args));
+            env.push(("CNI_NETNS", netns.as_deref().unwrap_or("")));
+        }
+        let stdin = serde_json::to_vec(conf).map_err(|error| PluginFailure::Talk(error.into()))?;
+        exec::run(&program, &env, &stdin, self.limits)
+    }
+
+    #[allow(
+        clippy::unnecessary_box_returns,
+        reason = "it is large, and always an error's"
+    )]
+    fn error(&self, plugin: &PluginConf, verb: Verb, failure: PluginFailure) -> Box<PluginError> {
+        Box::new(PluginError {
+            network: self.network.name.clone(),
+            plugin: plugin.kind.clone(),
+            verb,
+            failure,
+        })
+    }
+}
+
+impl PluginFailure {
+    /// A result of the whole chain that cannot be used.
+    pub(crate) fn from_result(error: &ResultError, shown: &Value) -> Self {
+        Self::Garbage {
+            problem: with_causes(error),
+            output: shown.to_string().chars().take(256).collect(),
+        }
+    }
+}
+
+/// Whether a plugin refused a verb because it is older than the verb.
+fn lacks_the_verb(error: &PluginError) -> bool {
+    // 1: incompatible version; 4: invalid environment, which is how an
+    // unknown CNI_COMMAND is reported.
+    matches!(error.failure, PluginFailure::Reported { code: 1 | 4, .. })
+}

@@ -1,0 +1,23 @@
+//! The Container Network Interface, from the runtime's side: what networks
+//! are described as, what plugins are told, what they answer.
+
+mod args;
+mod cache;
+mod chain;
+mod conf;
+mod conf_dir;
+mod exec;
+mod result;
+mod verb;
+mod version;
+
+pub use args::RuntimeArgs;
+pub use cache::Cache;
+pub use chain::Chain;
+pub(crate) use chain::Target;
+pub use conf::{ConfError, NetworkConf, PluginConf};
+pub use conf_dir::{ConfDir, Loaded};
+pub use exec::Limits;
+pub use result::{CniResult, Dns, Interface, IpConfig, ResultError, Route};
+pub use verb::Verb;
+pub use version::{SpecVersion, UnknownVersion};

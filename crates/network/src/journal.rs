@@ -1,0 +1,174 @@
+//! What is attached, written down before it is done.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AttachedNetwork, Attachment, ContainerId, Error, PodNetwork};
+
+/// A directory with one file per pod.
+///
+/// The file `ID.intent` exists from before the first ADD until after the last
+/// DEL; `ID.done` beside it holds the result of a finished ADD.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    dir: PathBuf,
+}
+
+/// What is known about one pod's attachment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JournalEntry {
+    /// What was asked for.
+    pub attachment: Attachment,
+    /// The networks chosen.
+    pub networks: Vec<AttachedNetwork>,
+    /// Which namespace it was (device and inode), paths being used anew.
+    netns_identity: Option<(u64, u64)>,
+    /// What the pod got; `None` until ADD is finished.
+    #[serde(skip)]
+    pub result: Option<PodNetwork>,
+}
+
+impl JournalEntry {
+    /// An intent to attach a pod to networks.
+    pub(crate) fn new(attachment: Attachment, networks: Vec<AttachedNetwork>) -> Self {
+        let netns_identity = identity(&attachment.netns);
+        Self {
+            attachment,
+            networks,
+            netns_identity,
+            result: None,
+        }
+    }
+
+    /// Whether the pod's namespace is still the one it was.
+    pub(crate) fn namespace_is_the_same(&self) -> bool {
+        self.netns_identity.is_some() && self.netns_identity == identity(&self.attachment.netns)
+    }
+}
+
+impl Journal {
+    pub(crate) fn open(state_dir: &Path) -> Result<Self, Error> {
+        let dir = state_dir.join("attachments");
+        std::fs::create_dir_all(&dir).map_err(|source| failed("create", &dir, source))?;
+        Ok(Self { dir })
+    }
+
+    pub(crate) fn get(&self, id: &ContainerId) -> Option<JournalEntry> {
+        let mut entry: JournalEntry = read(&self.intent(id))?;
+        entry.result = read(&self.done(id));
+        Some(entry)
+    }
+
+    pub(crate) fn begin(&self, entry: &JournalEntry) -> Result<(), Error> {
+        write(&self.intent(&entry.attachment.id), entry)
+    }
+
+    pub(crate) fn finish(&self, id: &ContainerId, result: &PodNetwork) -> Result<(), Error> {
+        write(&self.done(id), result)
+    }
+
+    /// Forgets a pod: the intent last, so that a crash in between leaves an
+    /// entry that is detached once more.
+    pub(crate) fn forget(&self, id: &ContainerId) -> Result<(), Error> {
+        for path in [self.done(id), self.intent(id)] {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                done => done.map_err(|source| failed("remove", &path, source))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// All pods with an entry.
+    pub(crate) fn ids(&self) -> Vec<ContainerId> {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else {
+            return Vec::new();
+        };
+        let mut ids: Vec<ContainerId> = entries
+            .flatten()
+            .filter_map(|entry| {
+                entry
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".intent")?
+                    .parse()
+                    .ok()
+            })
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    fn intent(&self, id: &ContainerId) -> PathBuf {
+        self.dir.join(format!("{id}.intent"))
+    }
+
+    fn done(&self, id: &ContainerId) -> PathBuf {
+        self.dir.join(format!("{id}.done"))
+    }
+}
+
+/// Writes a file whole or not at all, never over an existing one's data.
+fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+    let bytes = serde_json::to_vec(value)
+        .map_err(|error| failed("write", path, io::Error::other(error)))?;
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let write = || {
+        std::fs::write(&temporary, &bytes)?;
+        // Renaming over an old file would make a disk file system flush.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        std::fs::rename(&temporary, path)
+    };
+    write().map_err(|source| failed("write", path, source))
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+fn identity(netns: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::metadata(netns).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_lives_from_intent_to_forgetting() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path()).unwrap();
+        let pod = Attachment::new("pod1".parse().unwrap(), "/proc/self/ns/net");
+        let entry = JournalEntry::new(pod.clone(), Vec::new());
+        journal.begin(&entry).unwrap();
+        assert_eq!(journal.get(&pod.id), Some(entry.clone()));
+        assert!(entry.namespace_is_the_same());
+
+        let result = PodNetwork::gather(Vec::new(), &[], crate::IpPreference::Cni);
+        journal.finish(&pod.id, &result).unwrap();
+        // A new process reads the same.
+        let journal = Journal::open(dir.path()).unwrap();
+        assert_eq!(journal.ids(), std::slice::from_ref(&pod.id));
+        assert_eq!(journal.get(&pod.id).unwrap().result, Some(result));
+
+        journal.forget(&pod.id).unwrap();
+        journal.forget(&pod.id).unwrap();
+        assert_eq!((journal.ids(), journal.get(&pod.id)), (Vec::new(), None));
+    }
+}

@@ -1,0 +1,236 @@
+//! Network interfaces.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+
+use super::message::{Attributes, Message};
+use super::socket::Rtnl;
+use crate::MacAddress;
+
+/// An interface as the kernel describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    pub(crate) mac: Option<MacAddress>,
+    pub(crate) mtu: u32,
+    pub(crate) flags: u32,
+    pub(crate) tx_queue: u32,
+    pub(crate) master: Option<u32>,
+    /// `bridge`, `veth`, …; empty for hardware.
+    pub(crate) kind: String,
+    /// The other end of a veth.
+    pub(crate) peer: Option<u32>,
+}
+
+/// A bridge to be made.
+#[derive(Debug)]
+pub(crate) struct NewBridge<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) mac: MacAddress,
+    pub(crate) mtu: Option<u32>,
+    pub(crate) vlan_filtering: bool,
+}
+
+/// A pair of veths to be made: one end here, the other in a namespace.
+#[derive(Debug)]
+pub(crate) struct NewVeth<'a> {
+    pub(crate) host_name: &'a str,
+    pub(crate) host_mac: MacAddress,
+    pub(crate) master: Option<u32>,
+    pub(crate) peer_name: &'a str,
+    pub(crate) peer_mac: MacAddress,
+    pub(crate) peer_netns: BorrowedFd<'a>,
+    pub(crate) mtu: Option<u32>,
+}
+
+// <linux/if_link.h>, <linux/veth.h>; not all of them are in libc.
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+const IFLA_BR_VLAN_FILTERING: u16 = 7;
+
+const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+
+impl Link {
+    pub(crate) fn is_up(&self) -> bool {
+        self.flags & libc::IFF_UP as u32 != 0
+    }
+
+    pub(crate) fn is_promiscuous(&self) -> bool {
+        self.flags & libc::IFF_PROMISC as u32 != 0
+    }
+
+    pub(crate) fn mac_text(&self) -> String {
+        self.mac.map(|mac| mac.to_string()).unwrap_or_default()
+    }
+
+    fn parse(body: &[u8]) -> Option<Self> {
+        let index = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?);
+        let flags = u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?);
+        let attributes = Attributes(body.get(16..)?);
+        let mac = attributes
+            .get(libc::IFLA_ADDRESS)
+            .and_then(|bytes| bytes.try_into().ok());
+        let kind = attributes
+            .inner(libc::IFLA_LINKINFO)
+            .text(IFLA_INFO_KIND)
+            .unwrap_or_default();
+        Some(Self {
+            index,
+            flags,
+            name: attributes.text(libc::IFLA_IFNAME)?.to_owned(),
+            mac: mac.map(MacAddress),
+            mtu: attributes.u32(libc::IFLA_MTU).unwrap_or(0),
+            tx_queue: attributes.u32(libc::IFLA_TXQLEN).unwrap_or(0),
+            master: attributes.u32(libc::IFLA_MASTER),
+            peer: attributes.u32(libc::IFLA_LINK),
+            kind: kind.to_owned(),
+        })
+    }
+}
+
+impl Rtnl {
+    pub(crate) fn link_by_name(&mut self, name: &str) -> io::Result<Option<Link>> {
+        self.link(0, |message| message.attr_str(libc::IFLA_IFNAME, name))
+    }
+
+    pub(crate) fn link_by_index(&mut self, index: u32) -> io::Result<Option<Link>> {
+        self.link(index, |message| message)
+    }
+
+    /// All interfaces.
+    pub(crate) fn links(&mut self) -> io::Result<Vec<Link>> {
+        let message = Message::new(libc::RTM_GETLINK, 0).fixed(&header(0, 0, 0));
+        let replies = self.0.dump(message)?;
+        Ok(replies
+            .iter()
+            .filter_map(|(_, body)| Link::parse(body))
+            .collect())
+    }
+
+    pub(crate) fn create_bridge(&mut self, bridge: &NewBridge<'_>) -> io::Result<()> {
+        let mut message = Message::new(libc::RTM_NEWLINK, CREATE)
+            .fixed(&header(0, 0, 0))
+            .attr_str(libc::IFLA_IFNAME, bridge.name)
+            .attr(libc::IFLA_ADDRESS, &bridge.mac.0);
+        if let Some(mtu) = bridge.mtu {
+            message = message.attr_u32(libc::IFLA_MTU, mtu);
+        }
+        self.0.request(message.nest(libc::IFLA_LINKINFO, |info| {
+            let info = info.attr_str(IFLA_INFO_KIND, "bridge");
+            if bridge.vlan_filtering {
+                info.nest(IFLA_INFO_DATA, |data| {
+                    data.attr_u8(IFLA_BR_VLAN_FILTERING, 1)
+                })
+            } else {
+                info
+            }
+        }))
+    }
+
+    /// Makes both ends at once. The far one is still down: with it up, the
+    /// kernel would refuse a pair that is not connected yet.
+    pub(crate) fn create_veth(&mut self, veth: &NewVeth<'_>) -> io::Result<()> {
+        let up = libc::IFF_UP as u32;
+        let mut message = Message::new(libc::RTM_NEWLINK, CREATE)
+            .fixed(&header(0, up, up))
+            .attr_str(libc::IFLA_IFNAME, veth.host_name)
+            .attr(libc::IFLA_ADDRESS, &veth.host_mac.0);
+        if let Some(mtu) = veth.mtu {
+            message = message.attr_u32(libc::IFLA_MTU, mtu);
+        }
+        if let Some(master) = veth.master {
+            message = message.attr_u32(libc::IFLA_MASTER, master);
+        }
+        let fill_peer = |peer: Message| {
+            let peer = peer
+                .attr_str(libc::IFLA_IFNAME, veth.peer_name)
+                .attr(libc::IFLA_ADDRESS, &veth.peer_mac.0)
+                .attr_u32(libc::IFLA_NET_NS_FD, veth.peer_netns.as_raw_fd() as u32);
+            match veth.mtu {
+                Some(mtu) => peer.attr_u32(libc::IFLA_MTU, mtu),
+                None => peer,
+            }
+        };
+        self.0.request(message.nest(libc::IFLA_LINKINFO, |info| {
+            info.attr_str(IFLA_INFO_KIND, "veth")
+                .nest(IFLA_INFO_DATA, |data| {
+                    data.nest_after(VETH_INFO_PEER, &header(0, 0, 0), fill_peer)
+                })
+        }))
+    }
+
+    /// Makes an interface of a kind that needs no settings.
+    pub(crate) fn create_plain(&mut self, name: &str, kind: &str, mtu: u32) -> io::Result<()> {
+        let up = libc::IFF_UP as u32;
+        self.0.request(
+            Message::new(libc::RTM_NEWLINK, CREATE)
+                .fixed(&header(0, up, up))
+                .attr_str(libc::IFLA_IFNAME, name)
+                .attr_u32(libc::IFLA_MTU, mtu)
+                .nest(libc::IFLA_LINKINFO, |info| {
+                    info.attr_str(IFLA_INFO_KIND, kind)
+                }),
+        )
+    }
+
+    pub(crate) fn set_up(&mut self, index: u32) -> io::Result<()> {
+        self.set_flags(index, libc::IFF_UP, true)
+    }
+
+    pub(crate) fn set_flags(&mut self, index: u32, flags: i32, on: bool) -> io::Result<()> {
+        let value = if on { flags as u32 } else { 0 };
+        self.0
+            .request(Message::new(libc::RTM_NEWLINK, 0).fixed(&header(index, value, flags as u32)))
+    }
+
+    pub(crate) fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
+        self.set(index, |message| message.attr_u32(libc::IFLA_MTU, mtu))
+    }
+
+    pub(crate) fn set_mac(&mut self, index: u32, mac: MacAddress) -> io::Result<()> {
+        self.set(index, |message| message.attr(libc::IFLA_ADDRESS, &mac.0))
+    }
+
+    pub(crate) fn set_tx_queue(&mut self, index: u32, length: u32) -> io::Result<()> {
+        self.set(index, |message| message.attr_u32(libc::IFLA_TXQLEN, length))
+    }
+
+    /// Removes an interface; that it is gone already is no error.
+    pub(crate) fn delete_link(&mut self, index: u32) -> io::Result<()> {
+        let message = Message::new(libc::RTM_DELLINK, 0).fixed(&header(index, 0, 0));
+        match self.0.request(message) {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn set(&mut self, index: u32, fill: impl FnOnce(Message) -> Message) -> io::Result<()> {
+        self.0.request(fill(
+            Message::new(libc::RTM_NEWLINK, 0).fixed(&header(index, 0, 0)),
+        ))
+    }
+
+    fn link(
+        &mut self,
+        index: u32,
+        fill: impl FnOnce(Message) -> Message,
+    ) -> io::Result<Option<Link>> {
+        let message = fill(Message::new(libc::RTM_GETLINK, 0).fixed(&header(index, 0, 0)));
+        match self.0.query(message) {
+            Ok((_, body)) => Ok(Link::parse(&body)),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// `struct ifinfomsg`.
+fn header(index: u32, flags: u32, change: u32) -> [u8; 16] {
+    let mut header = [0; 16];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header[8..12].copy_from_slice(&flags.to_ne_bytes());
+    header[12..].copy_from_slice(&change.to_ne_bytes());
+    header
+}

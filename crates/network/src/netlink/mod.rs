@@ -1,0 +1,18 @@
+//! The kernel's configuration sockets, spoken to in hand-made messages: the
+//! few that are needed are simpler than a library for all of them.
+
+mod address;
+mod bridge_port;
+mod link;
+mod message;
+mod route;
+mod socket;
+mod traffic;
+
+pub(crate) use address::LinkAddress;
+pub(crate) use bridge_port::BridgePort;
+pub(crate) use link::{Link, NewBridge, NewVeth};
+pub(crate) use message::{Attributes, Message};
+pub(crate) use route::{RouteEntry, RouteScope};
+pub(crate) use socket::{Protocol, Rtnl, Socket};
+pub(crate) use traffic::TokenBucket;

@@ -1,0 +1,105 @@
+//! Network namespaces: making, pinning, entering, removing.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::Error;
+use crate::netlink::Rtnl;
+
+/// Makes a network namespace with its loopback interface up, held by the file
+/// descriptor alone.
+pub fn create() -> io::Result<OwnedFd> {
+    on_own_thread(|| {
+        // SAFETY: only the network namespace of this thread changes, which was
+        // made for this purpose; no file descriptor table is unshared.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+        loopback_up()?;
+        Ok(File::open("/proc/thread-self/ns/net")?.into())
+    })
+}
+
+/// Makes a network namespace and pins it to `path`, which is created.
+pub fn create_pinned(path: &Path) -> Result<OwnedFd, Error> {
+    let namespace = create().map_err(|source| failed("create", path, source))?;
+    pin(namespace.as_fd(), path)?;
+    Ok(namespace)
+}
+
+/// Pins a namespace to `path`, which is created: it lives until
+/// [`remove_pin`].
+pub fn pin(namespace: BorrowedFd<'_>, path: &Path) -> Result<(), Error> {
+    use std::os::fd::AsRawFd as _;
+    let mount = || {
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        File::options().create_new(true).write(true).open(path)?;
+        let source = format!("/proc/self/fd/{}", namespace.as_raw_fd());
+        mount_bind(source, path).inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })?;
+        // A peer mount elsewhere would keep the namespace alive.
+        mount_change(path, MountPropagationFlags::PRIVATE)?;
+        Ok(())
+    };
+    mount().map_err(|source| failed("pin", path, source))
+}
+
+/// Removes a pin; that there is none is no error. The kernel reaps the
+/// namespace (and its interfaces) on its own time once nothing holds it.
+pub fn remove_pin(path: &Path) -> Result<(), Error> {
+    match unmount(path, UnmountFlags::DETACH) {
+        // Nothing mounted there (any more), or no such file.
+        Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
+        Err(error) => return Err(failed("remove", path, error.into())),
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Runs `work` on a thread of its own inside a namespace, and waits for it.
+pub fn inside<T: Send>(
+    namespace: BorrowedFd<'_>,
+    work: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    on_own_thread(|| {
+        move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?;
+        work()
+    })
+}
+
+/// Brings up the loopback interface of the calling thread's namespace.
+pub fn loopback_up() -> io::Result<()> {
+    // The loopback interface is always the first one.
+    Rtnl::open()?.set_up(1)
+}
+
+/// A thread that changed its namespace is never used for anything else.
+fn on_own_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("orlop-netns".to_owned())
+            .stack_size(256 << 10)
+            .spawn_scoped(scope, work)?;
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the namespace's thread died")))
+    })
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Netns {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,315 @@
+//! The networks of a node: attaching pods, detaching them, saying how it is.
+
+mod attach;
+mod collect;
+mod detach;
+mod host_ports;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock};
+
+use self::host_ports::HostPorts;
+use crate::cni::{Cache, Chain, NetworkConf};
+use crate::error::with_causes;
+use crate::journal::{Journal, JournalEntry};
+use crate::status::{Status, StatusMemory};
+use crate::store::Store;
+use crate::watch::Watch;
+use crate::{Attachment, Config, ContainerId, Error, PodNetwork, pod_cidr};
+
+pub use self::collect::GcReport;
+
+/// The networks of a node.
+///
+/// Cheap to clone. Operations on one pod wait for each other; those on
+/// different pods go on side by side. An operation once begun is carried to
+/// its end even if its future is dropped: asking again joins it.
+#[derive(Debug, Clone)]
+pub struct Networks {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: Config,
+    store: Arc<Store>,
+    journal: Journal,
+    cache: Cache,
+    host_ports: HostPorts,
+    status: Mutex<StatusMemory>,
+    gates: Mutex<HashMap<ContainerId, Weak<AsyncMutex<()>>>>,
+    /// Held shared by ADD and DEL, alone by GC, which must not run beside an
+    /// ADD it does not know of.
+    gc_gate: Arc<RwLock<()>>,
+    _watch: Option<Watch>,
+}
+
+impl Networks {
+    /// Reads the configuration and what is attached, and starts to watch.
+    ///
+    /// A missing or broken configuration is no error here: [`Self::status`]
+    /// tells, and things get well when it does.
+    pub fn open(config: Config) -> Result<Self, Error> {
+        let journal = Journal::open(&config.state_dir)?;
+        let host_ports = HostPorts::new(journal.ids().iter().filter_map(|id| journal.get(id)));
+        let store = Arc::new(Store::default());
+        let mut dirs = vec![config.conf_dir.clone()];
+        dirs.extend(config.handler_conf_dirs.iter().cloned());
+        let watch = Watch::start(dirs.clone(), &store)
+            .inspect_err(|error| {
+                tracing::warn!(%error, "cannot watch the network configuration: changes need a restart");
+            })
+            .ok();
+        for dir in &dirs {
+            store.reload(dir);
+        }
+        Ok(Self {
+            inner: Arc::new(Inner {
+                cache: Cache::new(&config.cache_dir),
+                config,
+                store,
+                journal,
+                host_ports,
+                status: Mutex::default(),
+                gates: Mutex::default(),
+                gc_gate: Arc::default(),
+                _watch: watch,
+            }),
+        })
+    }
+
+    /// Attaches a pod to the node's networks (or to those of its own
+    /// configuration directory).
+    ///
+    /// If it is attached already, its network as it is. If that fails, nothing
+    /// stays behind; where undoing fails too, [`Self::gc`] or
+    /// [`Self::detach`] goes on with it.
+    pub async fn attach(&self, pod: Attachment) -> Result<PodNetwork, Error> {
+        let gate = self.gate(&pod.id).await;
+        let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
+        self.blocking(move |inner| {
+            let _held = (gate, shared);
+            inner.attach(pod)
+        })
+        .await
+    }
+
+    /// Detaches a pod; `record` is what [`Self::attach`] gave, if the caller
+    /// has it. Can be repeated, and works when the namespace is gone.
+    pub async fn detach(&self, pod: &Attachment, record: Option<&PodNetwork>) -> Result<(), Error> {
+        let gate = self.gate(&pod.id).await;
+        let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
+        let pod = pod.clone();
+        let record = record.cloned();
+        self.blocking(move |inner| {
+            let _held = (gate, shared);
+            inner.detach(&pod, record.as_ref())
+        })
+        .await
+    }
+
+    /// Verifies with the plugins that a pod's network is as it was made.
+    pub async fn check(&self, pod: &Attachment, record: &PodNetwork) -> Result<(), Error> {
+        let gate = self.gate(&pod.id).await;
+        let pod = pod.clone();
+        let record = record.clone();
+        self.blocking(move |inner| {
+            let _held = gate;
+            inner.check(&pod, &record)
+        })
+        .await
+    }
+
+    /// Releases what belongs to no pod for which `is_valid` holds, and has the
+    /// plugins do the same (the GC verb, where a network's version has it).
+    ///
+    /// `is_valid` is asked at the last moment: a pod whose record is written
+    /// before it is attached is never taken for garbage.
+    pub async fn gc(
+        &self,
+        is_valid: impl Fn(&ContainerId) -> bool + Send + 'static,
+    ) -> Result<GcReport, Error> {
+        // Not by queueing for the lock: that would hold up every new pod until
+        // the slowest plugin under way is done.
+        let mut attempts = 0;
+        let alone = loop {
+            match Arc::clone(&self.inner.gc_gate).try_write_owned() {
+                Ok(alone) => break alone,
+                Err(_) if attempts < 100 => attempts += 1,
+                Err(_) => return Err(Error::Busy),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        self.blocking(move |inner| {
+            let _held = alone;
+            Ok(inner.gc(&is_valid))
+        })
+        .await
+    }
+
+    /// What is attached, finished or not.
+    pub async fn list(&self) -> Result<Vec<JournalEntry>, Error> {
+        self.blocking(|inner| {
+            Ok(inner
+                .journal
+                .ids()
+                .iter()
+                .filter_map(|id| inner.journal.get(id))
+                .collect())
+        })
+        .await
+    }
+
+    /// Whether pods can be attached.
+    pub async fn status(&self) -> Status {
+        let answer = self.blocking(|inner| Ok(inner.status())).await;
+        answer.unwrap_or_else(|error| Status::NotReady {
+            reason: "NetworkPluginNotReady",
+            message: error.to_string(),
+        })
+    }
+
+    /// The names of the networks in use.
+    pub fn names(&self) -> Vec<String> {
+        let dir = &self.inner.config.conf_dir;
+        self.inner
+            .networks_of(dir)
+            .map(|networks| networks.into_iter().map(|network| network.name).collect())
+            .unwrap_or_default()
+    }
+
+    /// Takes the pod CIDR the control plane assigned to the node: renders
+    /// [`Config::conf_template`] with it. Without a template nothing is done.
+    pub async fn set_pod_cidr(&self, text: &str) -> Result<(), Error> {
+        let cidrs = pod_cidr::parse(text)?;
+        self.blocking(move |inner| {
+            let Some(template) = &inner.config.conf_template else {
+                return Ok(());
+            };
+            pod_cidr::write(template, &inner.config.conf_dir, &cidrs)?;
+            inner.store.reload(&inner.config.conf_dir);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Reads the configuration anew, not waiting for the watch to notice.
+    pub async fn reload(&self) -> Result<(), Error> {
+        self.blocking(|inner| {
+            inner.store.reload(&inner.config.conf_dir);
+            for dir in &inner.config.handler_conf_dirs {
+                inner.store.reload(dir);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn gate(&self, id: &ContainerId) -> OwnedMutexGuard<()> {
+        let gate = {
+            let mut gates = self
+                .inner
+                .gates
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            gates.retain(|_, gate| gate.strong_count() > 0);
+            if let Some(gate) = gates.get(id).and_then(Weak::upgrade) {
+                gate
+            } else {
+                let gate = Arc::new(AsyncMutex::new(()));
+                gates.insert(id.clone(), Arc::downgrade(&gate));
+                gate
+            }
+        };
+        gate.lock_owned().await
+    }
+
+    /// Namespaces, netlink and programs are worked with on threads that may
+    /// block. What runs there ends by itself: every plugin has a timeout.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let inner = Arc::clone(&self.inner);
+        let task = tokio::task::spawn_blocking(move || work(&inner));
+        task.await.map_err(|_| Error::Interrupted)?
+    }
+}
+
+impl Inner {
+    /// The networks a pod with this configuration directory is attached to.
+    fn networks_of(&self, dir: &Path) -> Result<Vec<NetworkConf>, Error> {
+        let loaded = self.store.get(dir);
+        let mut networks = loaded.networks.clone();
+        networks.truncate(self.config.max_networks.max(1));
+        if !networks.is_empty() {
+            return Ok(networks);
+        }
+        if let Some(default) = self
+            .config
+            .default_network
+            .as_ref()
+            .filter(|_| dir == self.config.conf_dir)
+        {
+            let network = default.conf().map_err(|error| {
+                Error::Invalid(format!("the default network: {}", with_causes(&error)))
+            })?;
+            return Ok(vec![network]);
+        }
+        let mut message = format!("no network configuration in {}", dir.display());
+        if !loaded.problems.is_empty() {
+            message = format!("{message} can be used: {}", loaded.problems.join("; "));
+        }
+        Err(Error::NotReady {
+            reason: "NetworkPluginNotReady",
+            message,
+        })
+    }
+
+    fn conf_dir<'a>(&'a self, pod: &'a Attachment) -> &'a PathBuf {
+        pod.conf_dir.as_ref().unwrap_or(&self.config.conf_dir)
+    }
+
+    fn status(&self) -> Status {
+        let now = Instant::now();
+        let generation = self.store.generation();
+        let memory = || self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(status) = memory().recall(now, generation) {
+            return status;
+        }
+        let fresh = self.ask_status();
+        memory().note(now, generation, fresh, self.config.status_grace)
+    }
+
+    fn ask_status(&self) -> Status {
+        let networks = match self.networks_of(&self.config.conf_dir) {
+            Ok(networks) => networks,
+            Err(Error::NotReady { reason, message }) => {
+                return Status::NotReady { reason, message };
+            }
+            Err(error) => {
+                let message = error.with_causes();
+                return Status::NotReady {
+                    reason: "NetworkPluginNotReady",
+                    message,
+                };
+            }
+        };
+        for network in &networks {
+            if let Err(error) = Chain::new(network, &self.config).and_then(|chain| chain.status()) {
+                let message = with_causes(&*error);
+                return Status::NotReady {
+                    reason: "NetworkPluginNotReady",
+                    message,
+                };
+            }
+        }
+        Status::Ready {
+            warnings: self.store.get(&self.config.conf_dir).problems.clone(),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Attaching a pod, and verifying that it is.
+
+use std::io::ErrorKind;
+
+use super::Inner;
+use crate::cni::{Chain, CniResult, NetworkConf, RuntimeArgs, Target, Verb};
+use crate::journal::JournalEntry;
+use crate::pod_network::pod_addresses;
+use crate::{AttachedNetwork, Attachment, Error, PluginError, PluginFailure, PodNetwork};
+
+impl Inner {
+    pub(super) fn attach(&self, pod: Attachment) -> Result<PodNetwork, Error> {
+        if let Some(result) = self.settle_earlier_attempt(&pod)? {
+            return Ok(result);
+        }
+        if let Err(source) = std::fs::metadata(&pod.netns) {
+            let action = if source.kind() == ErrorKind::NotFound {
+                "find"
+            } else {
+                "open"
+            };
+            return Err(Error::Netns {
+                action,
+                path: pod.netns,
+                source,
+            });
+        }
+        let networks = self.networks_of(self.conf_dir(&pod))?;
+        let args = RuntimeArgs::of(&pod);
+        let planned = networks
+            .iter()
+            .enumerate()
+            .map(|(index, network)| AttachedNetwork {
+                name: network.name.clone(),
+                if_name: interface_name(&pod, index),
+                conf: network.to_list(),
+                args: args.clone(),
+                result: None,
+            })
+            .collect();
+        self.host_ports.reserve(&pod)?;
+        let entry = JournalEntry::new(pod, planned);
+        let done = self
+            .journal
+            .begin(&entry)
+            .and_then(|()| self.add_all(&networks, &entry))
+            .and_then(|result| {
+                self.journal
+                    .finish(&entry.attachment.id, &result)
+                    .map(|()| result)
+            });
+        if done.is_err()
+            && let Err(undo) = self.detach_entry(&entry)
+        {
+            tracing::warn!(
+                pod = %entry.attachment.id,
+                error = %undo.with_causes(),
+                "could not undo a failed attachment; it is retried"
+            );
+        }
+        done
+    }
+
+    pub(super) fn check(&self, pod: &Attachment, record: &PodNetwork) -> Result<(), Error> {
+        for attached in &record.networks {
+            let network = super::detach::conf_of(attached)?;
+            let chain = Chain::new(&network, &self.config)?;
+            let target = Target {
+                container_id: pod.id.as_str(),
+                if_name: &attached.if_name,
+                netns: Some(&pod.netns),
+                args: &attached.args,
+            };
+            if let Some(result) = &attached.result {
+                chain.check(target, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of an earlier attempt: its result if that still stands;
+    /// otherwise it is undone.
+    fn settle_earlier_attempt(&self, pod: &Attachment) -> Result<Option<PodNetwork>, Error> {
+        let Some(earlier) = self.journal.get(&pod.id) else {
+            return Ok(None);
+        };
+        let stands = earlier.result.is_some() && earlier.namespace_is_the_same();
+        if stands && earlier.attachment == *pod {
+            return Ok(earlier.result);
+        }
+        if stands {
+            return Err(Error::Mismatch {
+                id: pod.id.to_string(),
+            });
+        }
+        self.detach_entry(&earlier)?;
+        Ok(None)
+    }
+
+    fn add_all(&self, networks: &[NetworkConf], entry: &JournalEntry) -> Result<PodNetwork, Error> {
+        let pod = &entry.attachment;
+        let mut attached = entry.networks.clone();
+        let mut results = Vec::new();
+        for (network, attached) in networks.iter().zip(&mut attached) {
+            let chain = Chain::new(network, &self.config)?;
+            let target = Target {
+                container_id: pod.id.as_str(),
+                if_name: &attached.if_name,
+                netns: Some(&pod.netns),
+                args: &attached.args,
+            };
+            let raw = chain.add(target)?;
+            let unusable = |failure| PluginError {
+                network: network.name.clone(),
+                plugin: network
+                    .plugins
+                    .last()
+                    .map(|last| last.kind.clone())
+                    .unwrap_or_default(),
+                verb: Verb::Add,
+                failure,
+            };
+            let result = CniResult::parse(&raw, network.cni_version)
+                .map_err(|error| Box::new(unusable(PluginFailure::from_result(&error, &raw))))?;
+            if results.is_empty() && pod_addresses(&result).next().is_none() {
+                return Err(Box::new(unusable(PluginFailure::NoAddress)).into());
+            }
+            let netns = pod.netns.to_string_lossy();
+            let cached = self.cache.put(
+                network,
+                pod.id.as_str(),
+                &attached.if_name,
+                &netns,
+                &attached.args,
+                &raw,
+            );
+            if let Err(error) = cached {
+                // The journal has it too; only other tools miss it.
+                tracing::warn!(pod = %pod.id, %error, "cannot keep the CNI result for other tools");
+            }
+            attached.result = Some(raw);
+            results.push(result);
+        }
+        Ok(PodNetwork::gather(
+            attached,
+            &results,
+            self.config.ip_preference,
+        ))
+    }
+}
+
+/// The pod's interface on the first network has the name asked for; further
+/// ones count up from there.
+fn interface_name(pod: &Attachment, index: usize) -> String {
+    let first = pod.interface.as_str();
+    if index == 0 {
+        return first.to_owned();
+    }
+    let stem = first.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number: usize = first[stem.len()..].parse().unwrap_or(0);
+    format!("{stem}{}", number + index)
+}

@@ -1,0 +1,110 @@
+//! Detaching a pod.
+
+use super::Inner;
+use crate::cni::{Chain, NetworkConf, RuntimeArgs, Target};
+use crate::error::with_causes;
+use crate::journal::JournalEntry;
+use crate::{AttachedNetwork, Attachment, Error, PodNetwork};
+
+impl Inner {
+    pub(super) fn detach(
+        &self,
+        pod: &Attachment,
+        record: Option<&PodNetwork>,
+    ) -> Result<(), Error> {
+        let networks = match (record, self.journal.get(&pod.id)) {
+            (Some(record), _) => record.networks.clone(),
+            (None, Some(entry)) => networks_of_entry(&entry),
+            (None, None) => self.networks_by_cache(pod),
+        };
+        self.delete(pod, &networks)
+    }
+
+    /// Undoes what a journal entry says was done or begun.
+    pub(super) fn detach_entry(&self, entry: &JournalEntry) -> Result<(), Error> {
+        self.delete(&entry.attachment, &networks_of_entry(entry))
+    }
+
+    /// Has every network detach the pod, and forgets it once all have; the
+    /// first failure is reported, and leaves it all to be repeated.
+    fn delete(&self, pod: &Attachment, networks: &[AttachedNetwork]) -> Result<(), Error> {
+        let netns = pod.netns.exists().then_some(pod.netns.as_path());
+        let mut first = Ok(());
+        for attached in networks.iter().rev() {
+            let done = conf_of(attached).and_then(|network| {
+                let chain = Chain::new(&network, &self.config)?;
+                let target = Target {
+                    container_id: pod.id.as_str(),
+                    if_name: &attached.if_name,
+                    netns,
+                    args: &attached.args,
+                };
+                chain.del(target, attached.result.as_ref())?;
+                self.cache
+                    .remove(&network.name, pod.id.as_str(), &attached.if_name)
+                    .map_err(|source| Error::Io {
+                        action: "remove",
+                        path: self.config.cache_dir.clone(),
+                        source,
+                    })
+            });
+            if first.is_ok() {
+                first = done;
+            }
+        }
+        first?;
+        self.journal.forget(&pod.id)?;
+        self.host_ports.release(&pod.id);
+        Ok(())
+    }
+
+    /// Without a record of ours: what other tools' cache says, or what the
+    /// node's networks are now.
+    fn networks_by_cache(&self, pod: &Attachment) -> Vec<AttachedNetwork> {
+        let cached: Vec<_> = self
+            .cache
+            .list()
+            .into_iter()
+            .filter(|cached| cached.container_id == pod.id.as_str())
+            .map(|cached| AttachedNetwork {
+                name: cached.network.name.clone(),
+                if_name: cached.if_name,
+                conf: cached.network.to_list(),
+                args: cached.args,
+                result: Some(cached.result),
+            })
+            .collect();
+        if !cached.is_empty() {
+            return cached;
+        }
+        let networks = self.networks_of(self.conf_dir(pod)).unwrap_or_default();
+        networks
+            .iter()
+            .map(|network| AttachedNetwork {
+                name: network.name.clone(),
+                if_name: pod.interface.to_string(),
+                conf: network.to_list(),
+                args: RuntimeArgs::of(pod),
+                result: None,
+            })
+            .collect()
+    }
+}
+
+/// The network an attachment was made to, as it was then.
+pub(super) fn conf_of(attached: &AttachedNetwork) -> Result<NetworkConf, Error> {
+    NetworkConf::from_list(attached.conf.clone()).map_err(|error| {
+        Error::Invalid(format!(
+            "the record of network {:?} is damaged: {}",
+            attached.name,
+            with_causes(&error)
+        ))
+    })
+}
+
+fn networks_of_entry(entry: &JournalEntry) -> Vec<AttachedNetwork> {
+    match &entry.result {
+        Some(result) => result.networks.clone(),
+        None => entry.networks.clone(),
+    }
+}

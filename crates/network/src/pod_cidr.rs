@@ -1,0 +1,134 @@
+//! The pod CIDR that the control plane assigns, written into a configuration.
+
+use std::path::Path;
+
+use crate::cni::NetworkConf;
+use crate::error::with_causes;
+use crate::{Cidr, Error};
+
+/// The file a template is rendered to, in the configuration directory.
+pub(crate) const RENDERED: &str = "10-orlop-net.conflist";
+
+/// The CIDRs of a node: `10.1.2.0/24` or, dual stack, `10.1.2.0/24,fd00:1::/64`.
+pub(crate) fn parse(text: &str) -> Result<Vec<Cidr>, Error> {
+    let invalid = |problem: String| Error::PodCidr {
+        value: text.chars().take(128).collect(),
+        problem,
+    };
+    let cidrs = text
+        .split(',')
+        .map(|part| part.trim().parse::<Cidr>().map(|cidr| cidr.network()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| invalid(error.to_string()))?;
+    if cidrs.len() > 2 || (cidrs.len() == 2 && cidrs[0].is_ipv4() == cidrs[1].is_ipv4()) {
+        return Err(invalid(
+            "at most one range of each address family can be used".to_owned(),
+        ));
+    }
+    Ok(cidrs)
+}
+
+/// Renders a template: `{{.PodCIDR}}` is the first CIDR, `{{.PodCIDRRanges}}`
+/// the list of ranges of the host-local plugin's `ranges` key, `{{.Routes}}`
+/// the default routes of the families in use, `{{.PodCIDRv4}}` and
+/// `{{.PodCIDRv6}}` the CIDR of one family.
+pub(crate) fn render(template: &str, cidrs: &[Cidr]) -> Result<String, Error> {
+    let first = cidrs.first().map(ToString::to_string).unwrap_or_default();
+    let of = |v4: bool| {
+        cidrs
+            .iter()
+            .find(|cidr| cidr.is_ipv4() == v4)
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    };
+    let list = |item: fn(&Cidr) -> String| cidrs.iter().map(item).collect::<Vec<_>>().join(", ");
+    let ranges = list(|cidr| format!("[{{ \"subnet\": \"{cidr}\" }}]"));
+    let routes = list(|cidr| {
+        format!(
+            "{{ \"dst\": \"{}\" }}",
+            if cidr.is_ipv4() { "0.0.0.0/0" } else { "::/0" }
+        )
+    });
+    let rendered = template
+        .replace("{{.PodCIDRRanges}}", &ranges)
+        .replace("{{.PodCIDRv4}}", &of(true))
+        .replace("{{.PodCIDRv6}}", &of(false))
+        .replace("{{.PodCIDR}}", &first)
+        .replace("{{.Routes}}", &routes);
+    let invalid = |problem: String| Error::PodCidr {
+        value: first.clone(),
+        problem,
+    };
+    if let Some(at) = rendered.find("{{") {
+        let unknown: String = rendered[at..].chars().take(40).collect();
+        return Err(invalid(format!(
+            "the template has a placeholder that is not known: {unknown}"
+        )));
+    }
+    NetworkConf::from_bytes(rendered.as_bytes(), None).map_err(|error| {
+        invalid(format!(
+            "the rendered template cannot be used: {}",
+            with_causes(&error)
+        ))
+    })?;
+    Ok(rendered)
+}
+
+/// Renders the template in `template` into `conf_dir`.
+pub(crate) fn write(template: &Path, conf_dir: &Path, cidrs: &[Cidr]) -> Result<(), Error> {
+    let failed = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    let text = std::fs::read_to_string(template).map_err(failed("read", template))?;
+    let rendered = render(&text, cidrs)?;
+    let target = conf_dir.join(RENDERED);
+    if std::fs::read_to_string(&target).is_ok_and(|now| now == rendered) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(conf_dir).map_err(failed("create", conf_dir))?;
+    // The ending keeps the unfinished file from being read as a configuration.
+    let unfinished = conf_dir.join(format!("{RENDERED}.new"));
+    std::fs::write(&unfinished, rendered).map_err(failed("write", &unfinished))?;
+    std::fs::rename(&unfinished, &target).map_err(failed("write", &target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEMPLATE: &str = r#"{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"bridge",
+        "ipam":{"type":"host-local","ranges":[{{.PodCIDRRanges}}],"routes":[{{.Routes}}]}}]}"#;
+
+    #[test]
+    fn one_and_two_families() {
+        let one = render(TEMPLATE, &parse("10.1.2.9/24").unwrap()).unwrap();
+        assert!(one.contains(r#"[[{ "subnet": "10.1.2.0/24" }]]"#), "{one}");
+        let two = render(TEMPLATE, &parse("10.1.2.0/24, fd00:1::/64").unwrap()).unwrap();
+        assert!(two.contains(r#"[{ "subnet": "fd00:1::/64" }]"#), "{two}");
+        assert!(
+            two.contains(r#"{ "dst": "0.0.0.0/0" }, { "dst": "::/0" }"#),
+            "{two}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        for text in [
+            "",
+            "10.1.2.3",
+            "10.0.0.0/24,10.0.1.0/24",
+            "10.0.0.0/8,fd00::/64,fd01::/64",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        let cidrs = parse("10.0.0.0/24").unwrap();
+        for template in ["{{.Unknown}}", "{", r#"{"name":"n"}"#] {
+            assert!(render(template, &cidrs).is_err(), "{template}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Whether the node's network is ready, with a memory.
+
+use std::time::{Duration, Instant};
+
+/// Whether pods can be attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// They can.
+    Ready {
+        /// What is wrong all the same: broken files, a passing failure.
+        warnings: Vec<String>,
+    },
+    /// They cannot.
+    NotReady {
+        /// One word, as in a node condition's reason.
+        reason: &'static str,
+        /// What is missing and where it was looked for.
+        message: String,
+    },
+}
+
+impl Status {
+    /// Whether pods can be attached.
+    pub fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready { .. })
+    }
+}
+
+/// Remembers the last answer for a while, and when the network last was ready.
+#[derive(Debug, Default)]
+pub(crate) struct StatusMemory {
+    last: Option<(Instant, u64, Status)>,
+    last_ready: Option<(Instant, u64)>,
+}
+
+/// How long an answer serves: asking plugins starts programs, and the kubelet
+/// asks every few seconds.
+const READY_SERVES: Duration = Duration::from_secs(30);
+const NOT_READY_SERVES: Duration = Duration::from_secs(3);
+
+impl StatusMemory {
+    /// The last answer, if it is fresh and about this configuration.
+    pub(crate) fn recall(&self, now: Instant, generation: u64) -> Option<Status> {
+        let (at, about, status) = self.last.as_ref()?;
+        let plain = matches!(status, Status::Ready { warnings } if warnings.is_empty());
+        let serves = if plain {
+            READY_SERVES
+        } else {
+            NOT_READY_SERVES
+        };
+        (*about == generation && now.duration_since(*at) < serves).then(|| status.clone())
+    }
+
+    /// Notes a new answer, and gives the one to report: within `grace` of
+    /// having been ready with the same configuration, a failure is a warning.
+    pub(crate) fn note(
+        &mut self,
+        now: Instant,
+        generation: u64,
+        status: Status,
+        grace: Duration,
+    ) -> Status {
+        let reported = match status {
+            ready @ Status::Ready { .. } => {
+                self.last_ready = Some((now, generation));
+                ready
+            }
+            Status::NotReady { reason, message } => match self.last_ready {
+                Some((at, about)) if about == generation && now.duration_since(at) < grace => {
+                    Status::Ready {
+                        warnings: vec![format!("{reason}: {message}")],
+                    }
+                }
+                _ => Status::NotReady { reason, message },
+            },
+        };
+        self.last = Some((now, generation, reported.clone()));
+        reported
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passing_failure_is_only_a_warning_within_the_grace_period() {
+        let mut memory = StatusMemory::default();
+        let start = Instant::now();
+        let grace = Duration::from_secs(10);
+        let ready = || Status::Ready {
+            warnings: Vec::new(),
+        };
+        let broken = || Status::NotReady {
+            reason: "Broken",
+            message: "m".into(),
+        };
+        let after = |seconds| start + Duration::from_secs(seconds);
+
+        assert!(
+            !memory.note(start, 1, broken(), grace).is_ready(),
+            "never was ready"
+        );
+        assert!(memory.note(after(1), 1, ready(), grace).is_ready());
+        assert!(memory.note(after(5), 1, broken(), grace).is_ready());
+        assert!(
+            !memory.note(after(6), 2, broken(), grace).is_ready(),
+            "another configuration"
+        );
+        assert!(
+            !memory.note(after(12), 1, broken(), grace).is_ready(),
+            "grace is over"
+        );
+
+        memory.note(after(13), 1, ready(), grace);
+        assert!(memory.recall(after(20), 1).is_some());
+        assert!(memory.recall(after(20), 2).is_none());
+        assert!(memory.recall(after(60), 1).is_none());
+    }
+}
