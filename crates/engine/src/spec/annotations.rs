@@ -1,0 +1,98 @@
+//! Annotations of the specification: what other runtimes expect to find, and what a handler lets
+//! through.
+
+use std::collections::{BTreeMap, HashMap};
+
+use orlop_cri::v1;
+
+use super::input::SpecInput;
+
+/// The annotations of a container.
+///
+/// The names are those of containerd's CRI service: sandboxed runtimes know containers of a pod by
+/// them.
+pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
+    let none = v1::PodSandboxMetadata::default();
+    let pod = input.pod_config.metadata.as_ref().unwrap_or(&none);
+    let container = input
+        .config
+        .metadata
+        .as_ref()
+        .map_or("", |metadata| metadata.name.as_str());
+    let mut annotations = BTreeMap::new();
+    passed(
+        &input.pod_config.annotations,
+        input.handler.pod_annotations,
+        &mut annotations,
+    );
+    passed(
+        &input.config.annotations,
+        input.handler.container_annotations,
+        &mut annotations,
+    );
+    for (name, value) in [
+        ("container-type", "container"),
+        ("sandbox-id", input.pod.id),
+        ("sandbox-namespace", &pod.namespace),
+        ("sandbox-uid", &pod.uid),
+        ("sandbox-name", &pod.name),
+        ("container-name", container),
+        ("image-name", input.image.name),
+    ] {
+        annotations.insert(format!("io.kubernetes.cri.{name}"), value.to_owned());
+    }
+    annotations
+}
+
+fn passed(
+    annotations: &HashMap<String, String>,
+    patterns: &[String],
+    into: &mut BTreeMap<String, String>,
+) {
+    for (name, value) in annotations {
+        if patterns.iter().any(|pattern| matches(pattern, name)) {
+            into.insert(name.clone(), value.clone());
+        }
+    }
+}
+
+/// Whether a name fits a pattern in which `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut name) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = name.find(part) else {
+            return false;
+        };
+        name = &name[at + part.len()..];
+    }
+    name.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_let_through_what_they_describe() {
+        for (pattern, name, fits) in [
+            ("a.b/c", "a.b/c", true),
+            ("a.b/c", "a.b/cd", false),
+            ("a.b/*", "a.b/cd", true),
+            ("*", "anything", true),
+            ("*.end", "x.end", true),
+            ("*.end", "x.end.", false),
+            ("a*b*c", "a1b2b3c", true),
+            ("a*b*c", "a1c", false),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The facts about this node, looked up once at the daemon's start.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use orlop_cgroup::{Driver, Hierarchies};
+use rustix::process::{Resource, getrlimit};
+
+use super::apparmor::AppArmor;
+use super::capabilities;
+use super::input::HostFacts;
+use super::selinux::SelinuxDefaults;
+
+impl HostFacts {
+    /// Looks at this node and at the daemon's own rights.
+    ///
+    /// `apparmor_default` is the profile the caller loaded for containers that name none.
+    pub fn detect(
+        hierarchies: &Hierarchies,
+        cgroup_driver: Driver,
+        apparmor_default: Option<String>,
+    ) -> io::Result<Self> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let capabilities = own_capabilities(&status);
+        let may_raise = capabilities.iter().any(|own| own == "CAP_SYS_RESOURCE");
+        Ok(Self {
+            hostname: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+            cgroup_driver,
+            cgroup_v2: hierarchies.is_v2(),
+            cgroup_mount_options: hierarchies.v2_options(),
+            hugepage_sizes: hierarchies.hugepage_sizes(),
+            swap_accounting: hierarchies.swap_accounting(),
+            apparmor: apparmor(apparmor_default),
+            selinux: selinux(),
+            capabilities,
+            oom_score_floor: if may_raise {
+                None
+            } else {
+                Some(own_oom_score()?)
+            },
+            rlimit_ceilings: if may_raise {
+                BTreeMap::new()
+            } else {
+                own_limits()
+            },
+        })
+    }
+}
+
+/// What both the bounding and the permitted set hold can be given on.
+fn own_capabilities(status: &str) -> Vec<String> {
+    let set = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|value| u64::from_str_radix(value.trim(), 16).ok())
+            .unwrap_or(0)
+    };
+    let own = set("CapBnd:") & set("CapPrm:");
+    let held = capabilities::ALL
+        .into_iter()
+        .enumerate()
+        .filter(|(bit, _)| own >> bit & 1 == 1);
+    held.map(|(_, name)| name.to_owned()).collect()
+}
+
+fn own_oom_score() -> io::Result<i32> {
+    let text = fs::read_to_string("/proc/self/oom_score_adj")?;
+    text.trim()
+        .parse()
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn own_limits() -> BTreeMap<String, u64> {
+    let resources = [
+        ("RLIMIT_AS", Resource::As),
+        ("RLIMIT_CORE", Resource::Core),
+        ("RLIMIT_CPU", Resource::Cpu),
+        ("RLIMIT_DATA", Resource::Data),
+        ("RLIMIT_FSIZE", Resource::Fsize),
+        ("RLIMIT_LOCKS", Resource::Locks),
+        ("RLIMIT_MEMLOCK", Resource::Memlock),
+        ("RLIMIT_MSGQUEUE", Resource::Msgqueue),
+        ("RLIMIT_NICE", Resource::Nice),
+        ("RLIMIT_NOFILE", Resource::Nofile),
+        ("RLIMIT_NPROC", Resource::Nproc),
+        ("RLIMIT_RSS", Resource::Rss),
+        ("RLIMIT_RTPRIO", Resource::Rtprio),
+        ("RLIMIT_RTTIME", Resource::Rttime),
+        ("RLIMIT_SIGPENDING", Resource::Sigpending),
+        ("RLIMIT_STACK", Resource::Stack),
+    ];
+    let limited = resources
+        .into_iter()
+        .filter_map(|(name, resource)| Some((name.to_owned(), getrlimit(resource).maximum?)));
+    limited.collect()
+}
+
+fn apparmor(default_profile: Option<String>) -> Option<AppArmor> {
+    let enabled = fs::read_to_string("/sys/module/apparmor/parameters/enabled").ok()?;
+    enabled.starts_with('Y').then(|| AppArmor {
+        profiles: PathBuf::from(AppArmor::PROFILES),
+        default_profile,
+    })
+}
+
+/// SELinux is on where its filesystem is mounted; the contexts are the distribution's.
+fn selinux() -> Option<SelinuxDefaults> {
+    if !PathBuf::from("/sys/fs/selinux/enforce").exists() {
+        return None;
+    }
+    let kind = fs::read_to_string("/etc/selinux/config")
+        .ok()
+        .and_then(|config| {
+            let line = config
+                .lines()
+                .find_map(|line| line.trim().strip_prefix("SELINUXTYPE="))?;
+            Some(line.trim().to_owned())
+        });
+    let contexts = kind.and_then(|kind| {
+        fs::read_to_string(format!("/etc/selinux/{kind}/contexts/lxc_contexts")).ok()
+    });
+    let contexts = contexts.unwrap_or_default();
+    let entry = |name: &str, default: &str| {
+        let value = contexts.lines().find_map(|line| {
+            let (own, value) = line.split_once('=')?;
+            (own.trim() == name).then(|| value.trim().trim_matches('"').to_owned())
+        });
+        value.unwrap_or_else(|| default.to_owned())
+    };
+    Some(SelinuxDefaults {
+        process: entry("process", "system_u:system_r:container_t:s0"),
+        file: entry("file", "system_u:object_r:container_file_t:s0"),
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A node with everything, for the tests of other files.
+    pub(crate) fn facts() -> HostFacts {
+        HostFacts {
+            hostname: "node".into(),
+            cgroup_driver: Driver::Cgroupfs,
+            cgroup_v2: false,
+            cgroup_mount_options: Vec::new(),
+            hugepage_sizes: Vec::new(),
+            swap_accounting: false,
+            apparmor: None,
+            selinux: None,
+            capabilities: capabilities::ALL.map(str::to_owned).to_vec(),
+            oom_score_floor: None,
+            rlimit_ceilings: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn capabilities_held_and_bounded_can_be_given() {
+        let status = "CapInh:\t0\nCapPrm:\t0000000000000003\nCapBnd:\t0000000000000006\n";
+        assert_eq!(own_capabilities(status), ["CAP_DAC_OVERRIDE"]);
+    }
+
+    #[test]
+    fn this_node_can_be_looked_at() {
+        let hierarchies = Hierarchies::detect().unwrap();
+        let facts = HostFacts::detect(&hierarchies, Driver::Cgroupfs, None).unwrap();
+        assert!(!facts.hostname.is_empty());
+        let may_raise = facts
+            .capabilities
+            .iter()
+            .any(|own| own == "CAP_SYS_RESOURCE");
+        assert_eq!(facts.oom_score_floor.is_none(), may_raise);
+    }
+}

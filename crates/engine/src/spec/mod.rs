@@ -1,0 +1,47 @@
+//! From a CRI container request to an OCI specification, one file per concern.
+
+mod annotations;
+mod apparmor;
+mod args;
+mod build;
+mod capabilities;
+mod cgroup_parent;
+mod declared_volumes;
+mod default_mounts;
+mod devices;
+mod error;
+mod exec;
+mod hidden_paths;
+mod host;
+mod image_volumes;
+mod input;
+mod mounts;
+mod namespaces;
+mod oom;
+mod propagation;
+mod resources;
+mod rlimits;
+mod seccomp;
+mod seccomp_default;
+mod security_profile;
+mod selinux;
+mod stop_signal;
+mod sysctls;
+mod user;
+mod user_files;
+mod userns;
+
+pub use apparmor::AppArmor;
+pub use build::{Effective, build};
+pub use cgroup_parent::CgroupParent;
+pub use error::Error;
+pub use exec::process as exec_process;
+pub use input::{
+    HandlerFacts, HostFacts, ImageFacts, ImageMount, PodFacts, PodFiles, PodNamespaces, Policy,
+    RootfsFacts, SpecInput,
+};
+pub use resources::{limits, report as report_resources, updated as updated_resources};
+pub use selinux::{Labels, SelinuxDefaults};
+pub use stop_signal::StopSignal;
+pub use sysctls::of_pod as pod_sysctls;
+pub use userns::IdRanges;

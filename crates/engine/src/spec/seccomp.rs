@@ -1,0 +1,172 @@
+//! The system call filter of a container.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use orlop_cri::v1;
+use orlop_launch::oci::{Features, Seccomp};
+
+use super::security_profile::{Wanted, wanted};
+use super::{Error, seccomp_default};
+
+const FIELD: &str = "config.linux.security_context.seccomp";
+
+/// Profiles are small; what is larger is something else.
+const MAX_PROFILE: u64 = 1 << 20;
+
+/// The filter, none for an unconfined or privileged container.
+pub(super) fn filter(
+    security: &v1::LinuxContainerSecurityContext,
+    features: &Features,
+    default_when_unset: bool,
+    bounding: &[String],
+) -> Result<Option<Seccomp>, Error> {
+    if security.privileged {
+        return Ok(None);
+    }
+    #[allow(deprecated, reason = "kubelets before 1.26 send only this field")]
+    let older = security.seccomp_profile_path.as_str();
+    let mut profile = wanted(security.seccomp.as_ref(), older, FIELD)?;
+    if profile == Wanted::Unset && default_when_unset {
+        profile = Wanted::Default;
+    }
+    let filter = match profile {
+        Wanted::Unset | Wanted::Unconfined => return Ok(None),
+        Wanted::Default => seccomp_default::profile(bounding),
+        Wanted::Localhost(path) => from_file(Path::new(&path))?,
+    };
+    let seccomp = features
+        .linux
+        .as_ref()
+        .and_then(|linux| linux.seccomp.as_ref());
+    if seccomp.and_then(|seccomp| seccomp.enabled) == Some(false) {
+        return Err(Error::unmet(
+            FIELD,
+            "the runtime handler cannot filter system calls",
+        ));
+    }
+    Ok(Some(filter))
+}
+
+/// Reads a profile of the node, in the JSON of the OCI specification.
+fn from_file(path: &Path) -> Result<Seccomp, Error> {
+    if !path.is_absolute() {
+        let problem = format!("the profile {} is not an absolute path", path.display());
+        return Err(Error::invalid(FIELD, problem));
+    }
+    let reading = || format!("reading the profile {}", path.display());
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let problem = format!("there is no profile {}", path.display());
+            return Err(Error::not_found(FIELD, problem));
+        }
+        opened => opened.map_err(|error| Error::io(FIELD, reading(), error))?,
+    };
+    let mut text = Vec::new();
+    file.take(MAX_PROFILE + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| Error::io(FIELD, reading(), error))?;
+    if text.len() as u64 > MAX_PROFILE {
+        let problem = format!(
+            "the profile {} is larger than {MAX_PROFILE} bytes",
+            path.display()
+        );
+        return Err(Error::invalid(FIELD, problem));
+    }
+    serde_json::from_slice(&text).map_err(|error| {
+        let problem = format!("the profile {} cannot be read: {error}", path.display());
+        Error::invalid(FIELD, problem)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_cri::v1::security_profile::ProfileType;
+    use orlop_launch::oci::{LinuxFeatures, SeccompAction, SeccompFeatures};
+
+    use super::*;
+
+    fn security(kind: Option<ProfileType>, reference: &str) -> v1::LinuxContainerSecurityContext {
+        v1::LinuxContainerSecurityContext {
+            seccomp: kind.map(|kind| v1::SecurityProfile {
+                profile_type: kind.into(),
+                localhost_ref: reference.into(),
+            }),
+            ..Default::default()
+        }
+    }
+
+    fn made(kind: Option<ProfileType>, reference: &str) -> Result<Option<Seccomp>, Error> {
+        filter(&security(kind, reference), &Features::default(), false, &[])
+    }
+
+    #[test]
+    fn no_profile_is_unconfined_unless_the_node_says_otherwise() {
+        assert_eq!(made(None, "").unwrap(), None);
+        let strict = filter(&security(None, ""), &Features::default(), true, &[]).unwrap();
+        assert_eq!(strict.unwrap().default_action, SeccompAction::Errno);
+        assert!(
+            made(Some(ProfileType::RuntimeDefault), "")
+                .unwrap()
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn privileged_containers_are_not_filtered() {
+        let privileged = v1::LinuxContainerSecurityContext {
+            privileged: true,
+            ..security(Some(ProfileType::RuntimeDefault), "")
+        };
+        assert_eq!(
+            filter(&privileged, &Features::default(), true, &[]).unwrap(),
+            None
+        );
+    }
+
+    #[test]
+    fn a_profile_of_the_node_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.json");
+        std::fs::write(&path, r#"{"defaultAction":"SCMP_ACT_LOG"}"#).unwrap();
+        let filter = made(Some(ProfileType::Localhost), path.to_str().unwrap())
+            .unwrap()
+            .unwrap();
+        assert_eq!(filter.default_action, SeccompAction::Log);
+
+        std::fs::write(&path, "{").unwrap();
+        let error = made(Some(ProfileType::Localhost), path.to_str().unwrap()).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+        assert!(error.to_string().contains("p.json"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_or_relative_profile_is_an_error() {
+        let error = made(Some(ProfileType::Localhost), "/nonexistent/p.json").unwrap_err();
+        assert!(matches!(error, Error::NotFound { .. }), "{error}");
+        let error = made(Some(ProfileType::Localhost), "p.json").unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_handler_that_cannot_filter_says_so() {
+        let features = Features {
+            linux: Some(LinuxFeatures {
+                seccomp: Some(SeccompFeatures {
+                    enabled: Some(false),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let error = filter(
+            &security(Some(ProfileType::RuntimeDefault), ""),
+            &features,
+            false,
+            &[],
+        );
+        assert!(matches!(error, Err(Error::FailedPrecondition { .. })));
+    }
+}

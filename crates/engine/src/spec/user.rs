@@ -1,0 +1,430 @@
+//! Which user and groups a container's process has.
+
+use std::os::fd::BorrowedFd;
+
+use orlop_cri::v1;
+use orlop_launch::oci::User;
+
+use super::Error;
+use super::user_files::{groups, users};
+use super::userns::IdRanges;
+
+const SECURITY: &str = "config.linux.security_context";
+
+/// The largest id runtimes take.
+const MAX_ID: u32 = i32::MAX as u32;
+
+/// The user: the request's name or id, else what the image says, else root.
+///
+/// The primary group is among the supplementary ones, as after a login: a process which drops it
+/// would otherwise pass files that deny it.
+pub(super) fn resolve(
+    security: &v1::LinuxContainerSecurityContext,
+    image_user: &str,
+    rootfs: BorrowedFd<'_>,
+    ranges: Option<&IdRanges>,
+) -> Result<User, Error> {
+    let wish = Wish::read(security, image_user)?;
+    let account = Account::find(&wish, rootfs)?;
+    let gid = match &wish.group {
+        Some(group) => find_group(group, &wish.field, rootfs)?,
+        None => account.gid,
+    };
+
+    let mut additional = supplemental(security)?;
+    let policy = v1::SupplementalGroupsPolicy::try_from(security.supplemental_groups_policy);
+    match policy {
+        Ok(v1::SupplementalGroupsPolicy::Strict) => {}
+        Ok(v1::SupplementalGroupsPolicy::Merge) => {
+            if let Some(name) = &account.name {
+                let member = groups(rootfs, &wish.field)?.into_iter().filter(|group| {
+                    // A group of the user's own name is the primary one of many systems.
+                    group.name != *name && group.members.contains(name)
+                });
+                additional.extend(member.map(|group| group.gid));
+            }
+        }
+        Err(_) => {
+            let problem = format!("unknown policy {}", security.supplemental_groups_policy);
+            let field = format!("{SECURITY}.supplemental_groups_policy");
+            return Err(Error::invalid(field, problem));
+        }
+    }
+    additional.push(gid);
+    additional.sort_unstable();
+    additional.dedup();
+
+    if let Some(ranges) = ranges {
+        let unmapped = (!ranges.has_uid(account.uid))
+            .then_some(("user", account.uid))
+            .or_else(|| {
+                additional
+                    .iter()
+                    .find(|id| !ranges.has_gid(**id))
+                    .map(|id| ("group", *id))
+            });
+        if let Some((kind, id)) = unmapped {
+            let problem = format!("{kind} id {id} is outside of the pod's user namespace");
+            return Err(Error::invalid(&wish.field, problem));
+        }
+    }
+    Ok(User {
+        uid: account.uid,
+        gid,
+        umask: None,
+        additional_gids: additional,
+    })
+}
+
+/// What the container's status says of its user.
+pub(super) fn report(user: &User) -> v1::ContainerUser {
+    v1::ContainerUser {
+        linux: Some(v1::LinuxContainerUser {
+            uid: user.uid.into(),
+            gid: user.gid.into(),
+            supplemental_groups: user.additional_gids.iter().map(|&id| id.into()).collect(),
+        }),
+    }
+}
+
+/// A user or group, by number or name.
+#[derive(Debug, PartialEq, Eq)]
+enum Who {
+    Id(u32),
+    Name(String),
+}
+
+struct Wish {
+    user: Who,
+    group: Option<Who>,
+    field: String,
+}
+
+impl Wish {
+    fn read(security: &v1::LinuxContainerSecurityContext, image_user: &str) -> Result<Self, Error> {
+        let named = !security.run_as_username.is_empty();
+        let group = match &security.run_as_group {
+            Some(_) if !named && security.run_as_user.is_none() => {
+                let field = format!("{SECURITY}.run_as_group");
+                return Err(Error::invalid(field, "is set without run_as_user"));
+            }
+            Some(group) => Some(Who::Id(id(group.value, "run_as_group")?)),
+            None => None,
+        };
+        if named {
+            let field = format!("{SECURITY}.run_as_username");
+            let user = parse(&security.run_as_username, &field)?;
+            return Ok(Self { user, group, field });
+        }
+        if let Some(user) = &security.run_as_user {
+            let user = Who::Id(id(user.value, "run_as_user")?);
+            return Ok(Self {
+                user,
+                group,
+                field: format!("{SECURITY}.run_as_user"),
+            });
+        }
+        let field = "the image's USER".to_owned();
+        if image_user.is_empty() {
+            return Ok(Self {
+                user: Who::Id(0),
+                group: None,
+                field,
+            });
+        }
+        let (user, group) = match image_user.split_once(':') {
+            Some((user, group)) => (user, Some(group)),
+            None => (image_user, None),
+        };
+        let group = match group {
+            None | Some("") => None,
+            Some(group) => Some(parse(group, &field)?),
+        };
+        let user = if user.is_empty() {
+            Who::Id(0)
+        } else {
+            parse(user, &field)?
+        };
+        Ok(Self { user, group, field })
+    }
+}
+
+struct Account {
+    uid: u32,
+    gid: u32,
+    name: Option<String>,
+}
+
+impl Account {
+    fn find(wish: &Wish, rootfs: BorrowedFd<'_>) -> Result<Self, Error> {
+        let known = users(rootfs, &wish.field)?;
+        match &wish.user {
+            Who::Id(uid) => {
+                let entry = known.into_iter().find(|entry| entry.uid == *uid);
+                Ok(Self {
+                    uid: *uid,
+                    gid: entry.as_ref().map_or(0, |entry| entry.gid),
+                    name: entry.map(|entry| entry.name),
+                })
+            }
+            Who::Name(name) => {
+                let entry = known.into_iter().find(|entry| entry.name == *name);
+                match entry {
+                    Some(entry) if entry.uid > MAX_ID || entry.gid > MAX_ID => Err(Error::invalid(
+                        &wish.field,
+                        format!("{name}: id out of range"),
+                    )),
+                    Some(entry) => Ok(Self {
+                        uid: entry.uid,
+                        gid: entry.gid,
+                        name: Some(entry.name),
+                    }),
+                    // Images made from nothing have no such file, and root needs none.
+                    None if name == "root" => Ok(Self {
+                        uid: 0,
+                        gid: 0,
+                        name: None,
+                    }),
+                    None => {
+                        let problem = format!("there is no user {name:?} in the image");
+                        Err(Error::invalid(&wish.field, problem))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn find_group(group: &Who, field: &str, rootfs: BorrowedFd<'_>) -> Result<u32, Error> {
+    match group {
+        Who::Id(gid) => Ok(*gid),
+        Who::Name(name) => {
+            let entry = groups(rootfs, field)?
+                .into_iter()
+                .find(|entry| entry.name == *name);
+            match entry {
+                Some(entry) if entry.gid <= MAX_ID => Ok(entry.gid),
+                Some(_) => Err(Error::invalid(field, format!("{name}: id out of range"))),
+                None if name == "root" => Ok(0),
+                None => {
+                    let problem = format!("there is no group {name:?} in the image");
+                    Err(Error::invalid(field, problem))
+                }
+            }
+        }
+    }
+}
+
+fn supplemental(security: &v1::LinuxContainerSecurityContext) -> Result<Vec<u32>, Error> {
+    security
+        .supplemental_groups
+        .iter()
+        .map(|&group| id(group, "supplemental_groups"))
+        .collect()
+}
+
+fn id(value: i64, field: &str) -> Result<u32, Error> {
+    u32::try_from(value)
+        .ok()
+        .filter(|id| *id <= MAX_ID)
+        .ok_or_else(|| {
+            let problem = format!("{value} is not an id between 0 and {MAX_ID}");
+            Error::invalid(format!("{SECURITY}.{field}"), problem)
+        })
+}
+
+fn parse(text: &str, field: &str) -> Result<Who, Error> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return match text.parse::<u32>() {
+            Ok(id) if id <= MAX_ID => Ok(Who::Id(id)),
+            _ => {
+                let problem = format!("{text} is not an id between 0 and {MAX_ID}");
+                Err(Error::invalid(field, problem))
+            }
+        };
+    }
+    if text.contains([':', '\0', '\n']) {
+        return Err(Error::invalid(field, format!("{text:?} cannot be a name")));
+    }
+    Ok(Who::Name(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn image() -> (tempfile::TempDir, File) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("etc")).unwrap();
+        let passwd = "root:x:0:0:::\nuser:x:1000:1000:::\nweb:x:33:34:::\nhuge:x:4294967295:0:::\n";
+        fs::write(dir.path().join("etc/passwd"), passwd).unwrap();
+        let group = "root:x:0:root\nuser:x:1000:user\nextra:x:50000:user,web\nstaff:x:50:\nwheel:x:10:root\n";
+        fs::write(dir.path().join("etc/group"), group).unwrap();
+        let root = File::open(dir.path()).unwrap();
+        (dir, root)
+    }
+
+    fn ids(user: &User) -> (u32, u32, &[u32]) {
+        (user.uid, user.gid, &user.additional_gids)
+    }
+
+    fn value(value: i64) -> Option<v1::Int64Value> {
+        Some(v1::Int64Value { value })
+    }
+
+    #[test]
+    fn every_form_of_the_images_user_is_understood() {
+        let (_dir, root) = image();
+        let security = v1::LinuxContainerSecurityContext::default();
+        for (text, uid, gid, additional) in [
+            ("", 0, 0, &[0, 10][..]),
+            ("1000", 1000, 1000, &[1000, 50000]),
+            ("user", 1000, 1000, &[1000, 50000]),
+            ("4242", 4242, 0, &[0]),
+            ("user:staff", 1000, 50, &[50, 50000]),
+            ("1000:7", 1000, 7, &[7, 50000]),
+            ("4242:staff", 4242, 50, &[50]),
+            ("web:", 33, 34, &[34, 50000]),
+            (":staff", 0, 50, &[10, 50]),
+        ] {
+            let user = resolve(&security, text, root.as_fd(), None).unwrap();
+            assert_eq!(ids(&user), (uid, gid, additional), "USER {text:?}");
+        }
+        for bad in [
+            "nobody",
+            "user:nogroup",
+            "-1",
+            "4294967296",
+            "huge",
+            "a:b:c",
+        ] {
+            let error = resolve(&security, bad, root.as_fd(), None).unwrap_err();
+            assert!(
+                matches!(error, Error::InvalidArgument { .. }),
+                "{bad}: {error}"
+            );
+            assert!(
+                error.to_string().starts_with("the image's USER: "),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_request_goes_before_the_image() {
+        let (_dir, root) = image();
+        let security = v1::LinuxContainerSecurityContext {
+            run_as_user: value(33),
+            run_as_group: value(5),
+            supplemental_groups: vec![1234],
+            ..Default::default()
+        };
+        let user = resolve(&security, "user", root.as_fd(), None).unwrap();
+        assert_eq!(ids(&user), (33, 5, &[5, 1234, 50000][..]));
+        let named = v1::LinuxContainerSecurityContext {
+            run_as_username: "user".into(),
+            ..Default::default()
+        };
+        let user = resolve(&named, "web", root.as_fd(), None).unwrap();
+        assert_eq!(ids(&user), (1000, 1000, &[1000, 50000][..]));
+    }
+
+    #[test]
+    fn a_strict_policy_leaves_out_the_images_groups() {
+        let (_dir, root) = image();
+        let security = v1::LinuxContainerSecurityContext {
+            run_as_user: value(1000),
+            supplemental_groups: vec![1234],
+            supplemental_groups_policy: v1::SupplementalGroupsPolicy::Strict.into(),
+            ..Default::default()
+        };
+        let user = resolve(&security, "", root.as_fd(), None).unwrap();
+        assert_eq!(ids(&user), (1000, 1000, &[1000, 1234][..]));
+        let linux = report(&user).linux.unwrap();
+        assert_eq!(
+            (linux.uid, linux.supplemental_groups),
+            (1000, vec![1000, 1234])
+        );
+    }
+
+    #[test]
+    fn a_group_alone_and_ids_out_of_range_are_refused() {
+        let (_dir, root) = image();
+        let default = v1::LinuxContainerSecurityContext::default;
+        for (bad, field) in [
+            (
+                v1::LinuxContainerSecurityContext {
+                    run_as_group: value(5),
+                    ..default()
+                },
+                "run_as_group",
+            ),
+            (
+                v1::LinuxContainerSecurityContext {
+                    run_as_user: value(-1),
+                    ..default()
+                },
+                "run_as_user",
+            ),
+            (
+                v1::LinuxContainerSecurityContext {
+                    supplemental_groups: vec![1 << 40],
+                    ..default()
+                },
+                "supplemental_groups",
+            ),
+            (
+                v1::LinuxContainerSecurityContext {
+                    supplemental_groups_policy: 7,
+                    ..default()
+                },
+                "supplemental_groups_policy",
+            ),
+            (
+                v1::LinuxContainerSecurityContext {
+                    run_as_username: "ghost".into(),
+                    ..default()
+                },
+                "run_as_username",
+            ),
+        ] {
+            let error = resolve(&bad, "", root.as_fd(), None)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with(&format!("{SECURITY}.{field}: ")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn root_needs_no_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = File::open(dir.path()).unwrap();
+        let security = v1::LinuxContainerSecurityContext::default();
+        let user = resolve(&security, "root:root", root.as_fd(), None).unwrap();
+        assert_eq!(ids(&user), (0, 0, &[0][..]));
+    }
+
+    #[test]
+    fn ids_must_exist_in_the_user_namespace() {
+        let (_dir, root) = image();
+        let range = orlop_launch::oci::IdMapping {
+            container_id: 0,
+            host_id: 100_000,
+            size: 1001,
+        };
+        let ranges = IdRanges {
+            uids: vec![range],
+            gids: vec![range],
+        };
+        let security = v1::LinuxContainerSecurityContext::default();
+        assert!(resolve(&security, "33:34", root.as_fd(), Some(&ranges)).is_err());
+        assert!(resolve(&security, "0:0", root.as_fd(), Some(&ranges)).is_ok());
+    }
+}
