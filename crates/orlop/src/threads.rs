@@ -1,6 +1,7 @@
 //! The threads of the daemon.
 
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
@@ -8,6 +9,9 @@ use tokio::runtime::{Builder, Runtime};
 /// Threads for blocking work, besides those that serve requests. More would
 /// only wait for the same disk.
 const BLOCKING_THREADS: usize = 64;
+
+/// A thread without work gives its stack back after so long.
+const IDLE: Duration = Duration::from_secs(2);
 
 /// The runtime of the daemon. `workers` of zero means as many as suit the
 /// machine: a CRI daemon waits far more than it computes.
@@ -19,6 +23,7 @@ pub(crate) fn serving(workers: u16) -> anyhow::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(workers)
         .max_blocking_threads(BLOCKING_THREADS)
+        .thread_keep_alive(IDLE)
         .thread_name("orlop")
         .enable_all()
         .build()

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Backend, ByteSize, CgroupDriver, Group, InProcess, Interval, LevelFilter, Limit,
-    LogFormat, MetricsEndpoint, RuntimeKind, SocketPath, Subnet, Ulimit,
+    AbsolutePath, Backend, ByteSize, CgroupDriver, Group, InProcess, Interval, IpPreference,
+    LevelFilter, Limit, LogFormat, MetricsEndpoint, RuntimeKind, SocketPath, Subnet, Ulimit,
 };
 
 /// The whole configuration of the daemon.
@@ -171,8 +171,17 @@ section! {
         /// When the standard plugins are replaced by the implementation within: for
         /// chains made of them alone (`auto`), or `always` or `never`.
         in_process: InProcess = InProcess::Auto => restart,
-        /// The subnets of the built-in network, one per address family.
+        /// The subnets of the built-in network, one per address family. An empty list does
+        /// without that network: the node is not ready until one is configured.
         default_subnets: Vec<Subnet> = vec![built_in("10.85.0.0/16")] => restart,
+        /// The bridge of the built-in network.
+        default_bridge: String = "orlop0".to_owned() => restart,
+        /// Which address of a pod with several is its first one: as its network says
+        /// (`cni`), or that of one family.
+        ip_preference: IpPreference = IpPreference::Cni => restart,
+        /// A template of a CNI configuration, written to `conf_dir` with the pod subnet
+        /// that the kubelet announces. Empty: none is written.
+        conf_template: Option<AbsolutePath> = None => restart,
         /// How long a plugin may take.
         plugin_timeout: Interval = Interval::from_secs(60) => restart,
     }
@@ -200,8 +209,6 @@ section! {
     Containers {
         /// Longer lines of output are split in the log file.
         max_log_line: ByteSize = ByteSize::kib(16) => restart,
-        /// Output kept in memory per container while its log file cannot take it.
-        log_buffer: ByteSize = ByteSize::mib(1) => restart,
         /// Processes and threads per container whose pod sets no limit.
         pids_limit: Limit = Limit::Unlimited => restart,
         /// Resource limits of every container, such as `["nofile=1024:524288"]`. Those not
@@ -216,16 +223,15 @@ section! {
         unprivileged_icmp: bool = true => restart,
         /// The most that ExecSync returns of each output stream.
         exec_output_limit: ByteSize = ByteSize::mib(16) => restart,
-        /// How long a container may take to die of SIGKILL before its stop is reported
-        /// as failed.
-        stop_timeout: Interval = Interval::from_secs(60) => restart,
-        /// The seccomp profile (OCI JSON) of containers that ask for the runtime's
-        /// default. Empty: the built-in one.
-        seccomp_profile: Option<AbsolutePath> = None => restart,
-        /// Confines containers by AppArmor, where the kernel has it.
-        apparmor: bool = true => restart,
-        /// Labels containers for SELinux, where the kernel enforces it.
-        selinux: bool = false => restart,
+        /// Gives containers that ask for no seccomp profile the default one, instead of
+        /// none.
+        seccomp_when_unset: bool = false => restart,
+        /// Where profiles asked for by a relative path (`localhost/PATH`) are looked for.
+        seccomp_profile_root: AbsolutePath = built_in("/var/lib/kubelet/seccomp") => restart,
+        /// Gives devices to the user of the container instead of the node's owner.
+        device_ownership_from_security_context: bool = false => restart,
+        /// Makes no volumes for the VOLUME lines of images.
+        ignore_image_volumes: bool = false => restart,
     }
 }
 

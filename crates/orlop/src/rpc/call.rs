@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Code;
 use tracing::Span;
 
@@ -19,6 +20,7 @@ pub(super) struct Call {
     slow: Option<Duration>,
     outcome: Option<Outcome>,
     streaming: bool,
+    _in_work: TaskTrackerToken,
 }
 
 #[derive(Debug)]
@@ -33,6 +35,7 @@ impl Call {
         span: Span,
         metrics: &Arc<CallMetrics>,
         slow: Option<Duration>,
+        in_work: TaskTrackerToken,
     ) -> Self {
         Self {
             method,
@@ -42,6 +45,7 @@ impl Call {
             slow,
             outcome: None,
             streaming: false,
+            _in_work: in_work,
         }
     }
 

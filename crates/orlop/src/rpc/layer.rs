@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use http::{Request, Response};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Code, Status};
@@ -33,6 +34,8 @@ pub(crate) struct Policy {
     slow_call: RwLock<Option<Duration>>,
     /// Ends streams, so that a daemon told to stop need not wait for them.
     closing: CancellationToken,
+    /// Holds a token per call in work.
+    in_work: TaskTracker,
 }
 
 impl Policy {
@@ -51,6 +54,7 @@ impl Policy {
             limits,
             slow_call: RwLock::new(slow_call),
             closing,
+            in_work: TaskTracker::new(),
         }
     }
 
@@ -59,6 +63,12 @@ impl Policy {
         if let Ok(mut slow_call) = self.slow_call.write() {
             *slow_call = after;
         }
+    }
+
+    /// Waits until no call is in work.
+    pub(crate) async fn quiet(&self) {
+        self.in_work.close();
+        self.in_work.wait().await;
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -84,7 +94,7 @@ impl Policy {
             pid = peer.and_then(|peer| peer.pid()),
         );
         let slow_call = self.slow_call.read().map_or(None, |slow| *slow);
-        Call::begin(method, span, &self.metrics, slow_call)
+        Call::begin(method, span, &self.metrics, slow_call, self.in_work.token())
     }
 }
 

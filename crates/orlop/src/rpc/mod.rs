@@ -7,6 +7,8 @@ mod layer;
 mod limits;
 mod method;
 mod request_id;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use layer::{CallLayer, Policy};
 pub(crate) use method::Method;

@@ -8,12 +8,13 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_cri::server::V1Alpha2Layer;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 
@@ -89,7 +90,7 @@ pub(super) async fn live(daemon: Daemon) -> anyhow::Result<()> {
     }
     let connections = incoming(endpoints.grpc, config.grpc.max_connections.get() as usize);
     let server = server(&config.grpc)
-        .layer(CallLayer(policy))
+        .layer(CallLayer(Arc::clone(&policy)))
         .layer(V1Alpha2Layer)
         .add_routes(services.prepare());
     let stopped = stop.clone().cancelled_owned();
@@ -106,7 +107,7 @@ pub(super) async fn live(daemon: Daemon) -> anyhow::Result<()> {
     health.stopping();
     notifier.tell(State::Stopping);
     stop.cancel();
-    drain(serving, &mut signals, &control.config().grpc).await;
+    drain(serving, &policy, &mut signals, &control.config().grpc).await;
     if let Some((task, ended)) = exported {
         drop(ended);
         let _ = task.await;
@@ -144,9 +145,17 @@ async fn heed(signals: &mut Signals, control: &Control, notifier: &Notifier) {
 /// Lets the calls in work end, but not for ever.
 async fn drain(
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
+    policy: &Policy,
     signals: &mut Signals,
     grpc: &Grpc,
 ) {
+    // The last bytes on their way to clients. Connections end sooner where clients
+    // close them; one that does not listen is not waited for.
+    const FLUSH: Duration = Duration::from_millis(250);
+    let quiet = async {
+        policy.quiet().await;
+        sleep(FLUSH).await;
+    };
     let abort = serving.abort_handle();
     let hurry = async { while signals.next().await != Wish::Stop {} };
     tokio::select! {
@@ -156,6 +165,7 @@ async fn drain(
             Ok(Err(error)) => return tracing::error!(%error, "the gRPC server broke"),
             Err(_) => tracing::warn!("calls are still in work, they are cut off"),
         },
+        () = quiet => {}
         () = hurry => tracing::warn!("told to stop again: calls in work are cut off"),
     }
     abort.abort();

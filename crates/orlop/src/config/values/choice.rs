@@ -100,6 +100,15 @@ choice! {
 }
 
 choice! {
+    /// Which address of a pod is its first one.
+    IpPreference {
+        Cni = "cni",
+        Ipv4 = "ipv4",
+        Ipv6 = "ipv6",
+    }
+}
+
+choice! {
     /// The kinds of runtime.
     RuntimeKind {
         Oci = "oci",

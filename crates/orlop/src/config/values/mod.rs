@@ -15,7 +15,7 @@ mod subnet;
 mod text;
 mod ulimit;
 
-pub(crate) use choice::{Backend, CgroupDriver, InProcess, LogFormat, RuntimeKind};
+pub(crate) use choice::{Backend, CgroupDriver, InProcess, IpPreference, LogFormat, RuntimeKind};
 pub(crate) use duration::Interval;
 pub(crate) use endpoint::{MetricsEndpoint, SocketPath};
 pub(crate) use group::Group;

@@ -1,0 +1,268 @@
+//! What an administrator sees of a daemon that cannot start: one clear line and
+//! exit code 1.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn config(&self, text: &str) -> PathBuf {
+        let path = self.path("config.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn serve(&self) -> Command {
+        let mut command = orlop();
+        command
+            .arg("serve")
+            .args(["--config".as_ref(), self.config("").as_os_str()]);
+        for (flag, name) in [
+            ("--root", "root"),
+            ("--state", "state"),
+            ("--listen", "o.sock"),
+        ] {
+            command.arg(flag).arg(self.path(name));
+        }
+        command
+    }
+
+    /// A daemon that serves.
+    fn running(&self) -> Running {
+        let child = self.serve().stderr(Stdio::null()).spawn().unwrap();
+        let running = Running(child);
+        let deadline = Instant::now() + LIMIT;
+        while !self.path("o.sock").exists() {
+            assert!(Instant::now() < deadline, "the daemon does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        running
+    }
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn orlop() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs what should fail at once; returns its exit code and what it said.
+fn failure(command: &mut Command) -> (Option<i32>, String) {
+    let mut child = Running(command.spawn().unwrap());
+    let deadline = Instant::now() + LIMIT;
+    while child.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "{command:?} goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut said = String::new();
+    std::io::Read::read_to_string(child.0.stderr.as_mut().unwrap(), &mut said).unwrap();
+    (child.0.wait().unwrap().code(), said)
+}
+
+#[track_caller]
+fn one_line(command: &mut Command, expected: &str) {
+    let (code, said) = failure(command);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains(expected),
+        "{said:?} does not say {expected:?}"
+    );
+    assert_eq!(
+        said.lines().filter(|line| !line.starts_with('{')).count(),
+        1,
+        "{said}"
+    );
+    assert!(
+        said.lines().last().unwrap().starts_with("orlop: "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_broken_configuration_names_file_line_and_key() {
+    let place = Place::new();
+    let config = place.config("root = \"/a\"\n[grpc]\nlisen = []\n");
+    one_line(
+        orlop().arg("serve").arg("--config").arg(&config),
+        &format!(
+            "{}:3: grpc.lisen: unknown key, did you mean `listen`?",
+            config.display()
+        ),
+    );
+    one_line(
+        orlop().args(["serve", "--config", "/nonexistent/orlop.toml"]),
+        "/nonexistent/orlop.toml: cannot read the file: No such file or directory",
+    );
+}
+
+#[test]
+fn a_wrong_command_line_is_a_usage_error() {
+    let (code, said) = failure(orlop().args(["serve", "--listen", "tcp://127.0.0.1:1"]));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("is not a unix socket"), "{said}");
+    let (code, _) = failure(orlop().arg("sreve"));
+    assert_eq!(code, Some(2));
+}
+
+#[test]
+fn a_root_in_use_names_the_daemon_that_uses_it() {
+    let place = Place::new();
+    let running = place.running();
+    let expected = format!(
+        "another daemon (pid {}) uses the root directory",
+        running.0.id()
+    );
+    let mut second = orlop();
+    second
+        .arg("serve")
+        .arg("--config")
+        .arg(place.path("config.toml"));
+    second
+        .arg("--root")
+        .arg(place.path("root"))
+        .arg("--state")
+        .arg(place.path("state2"));
+    second.arg("--listen").arg(place.path("p.sock"));
+    one_line(&mut second, &expected);
+}
+
+#[test]
+fn a_socket_that_answers_is_left_to_its_owner() {
+    let place = Place::new();
+    let _running = place.running();
+    let mut second = orlop();
+    second
+        .arg("serve")
+        .arg("--config")
+        .arg(place.path("config.toml"));
+    second
+        .arg("--root")
+        .arg(place.path("root2"))
+        .arg("--state")
+        .arg(place.path("state2"));
+    second.arg("--listen").arg(place.path("o.sock"));
+    one_line(&mut second, "something already answers on unix://");
+    assert!(place.path("o.sock").exists());
+}
+
+#[test]
+fn a_root_of_a_newer_version_is_refused() {
+    let place = Place::new();
+    fs::create_dir(place.path("root")).unwrap();
+    fs::write(place.path("root/format"), "7\n").unwrap();
+    one_line(&mut place.serve(), "has format 7, made by a newer orlop");
+}
+
+#[test]
+fn a_root_that_cannot_be_written_is_named() {
+    let place = Place::new();
+    fs::write(place.path("file"), "").unwrap();
+    let mut command = orlop();
+    command.arg("serve").arg("--config").arg(place.config(""));
+    command
+        .arg("--root")
+        .arg(place.path("file/root"))
+        .arg("--state")
+        .arg(place.path("state"));
+    command.arg("--listen").arg(place.path("o.sock"));
+    one_line(&mut command, "cannot make the root directory");
+    // procfs takes no new files, whoever asks.
+    let mut command = orlop();
+    command.arg("serve").arg("--config").arg(place.config(""));
+    command
+        .args(["--root", "/proc/sys"])
+        .arg("--state")
+        .arg(place.path("state"));
+    command.arg("--listen").arg(place.path("o.sock"));
+    one_line(&mut command, "cannot write to the root directory /proc/sys");
+}
+
+#[test]
+fn a_group_that_does_not_exist_is_named() {
+    let place = Place::new();
+    let mut command = place.serve();
+    place.config("[grpc]\ngroup = \"no-such-group\"\n");
+    one_line(
+        &mut command,
+        "grpc.group: there is no group \"no-such-group\"",
+    );
+}
+
+#[test]
+fn check_names_every_mistake() {
+    let place = Place::new();
+    let config = place.config("a = 1\n[log]\nlevel = \"loud\"\n");
+    let (code, said) = failure(orlop().args(["config", "check", "--config"]).arg(&config));
+    assert_eq!(code, Some(1));
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].contains("config.toml:1: a: unknown key"), "{said}");
+    assert!(
+        lines[1].contains("config.toml:3: log.level: \"loud\" is not one of"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_default_prints_is_a_valid_file() {
+    let place = Place::new();
+    let printed = orlop().args(["config", "default"]).output().unwrap();
+    assert!(printed.status.success());
+    let path = place.path("default.toml");
+    fs::write(&path, &printed.stdout).unwrap();
+    let checked = orlop()
+        .args(["config", "check", "--config"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
+}
+
+#[test]
+fn show_says_where_a_value_comes_from() {
+    let place = Place::new();
+    let config = place.config("root = \"/elsewhere\"\n");
+    let shown = orlop()
+        .args(["config", "show", "--config"])
+        .arg(&config)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(shown.stdout).unwrap();
+    assert!(text.contains(&format!(
+        "root = \"/elsewhere\"  # {}:1",
+        Path::new(&config).display()
+    )));
+    assert!(text.contains("state = \"/run/orlop\"\n"), "{text}");
+}
