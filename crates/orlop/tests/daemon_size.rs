@@ -1,0 +1,50 @@
+//! What a daemon costs a node that does nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+
+use orlop_testkit::Node;
+
+/// All memory, in kB. Only a release build is held to it: the code of others is
+/// several times as large.
+const RESIDENT: u64 = 12 << 10;
+
+/// Memory that is not the program's file, in kB.
+const ANONYMOUS: u64 = 6 << 10;
+
+#[tokio::test]
+async fn an_idle_daemon_is_small() {
+    let node = Node::orlop().start().await;
+    let cri = node.cri().await;
+    // What a kubelet has asked a hundred times by the time the node is idle.
+    for _ in 0..100 {
+        let _ = cri
+            .runtime
+            .clone()
+            .status(orlop_cri::v1::StatusRequest { verbose: true })
+            .await;
+        let _ = cri
+            .runtime
+            .clone()
+            .list_containers(Default::default())
+            .await;
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
+    let size = |name: &str| -> u64 {
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
+        line.split_ascii_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    let (resident, anonymous) = (size("VmRSS:"), size("RssAnon:"));
+    println!("resident {resident} kB, of which anonymous {anonymous} kB");
+    assert!(anonymous < ANONYMOUS, "{anonymous} kB anonymous");
+    if !cfg!(debug_assertions) {
+        assert!(resident < RESIDENT, "{resident} kB resident");
+    }
+}
