@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use orlop_cri::v1::{ListContainersRequest, StatusRequest};
 use orlop_testkit::Node;
 
 /// All memory, in kB. Only a release build is held to it: the code of others is
@@ -21,12 +22,12 @@ async fn an_idle_daemon_is_small() {
         let _ = cri
             .runtime
             .clone()
-            .status(orlop_cri::v1::StatusRequest { verbose: true })
+            .status(StatusRequest { verbose: true })
             .await;
         let _ = cri
             .runtime
             .clone()
-            .list_containers(Default::default())
+            .list_containers(ListContainersRequest::default())
             .await;
     }
     let status = fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
