@@ -1,2 +1,31 @@
-//! The per-pod process.
-fn main() {}
+//! `orlop-keeper`: the parent, log writer and witness of one pod's processes.
+//!
+//! A keeper is started by the daemon, told in its first message what pod it keeps, and lives until
+//! it is told to shut down. It lives *inside* the pod's namespaces, so that `/proc/<pid>/ns/…` are
+//! theirs, and in a mount namespace of its own. It knows nothing of runtimes: what it executes
+//! comes with each request.
+//!
+//! One thread waits on everything with epoll ([`reactor`]); a second one exists only while logs
+//! are kept, so that a slow disk holds up neither exits nor requests ([`log`]).
+
+mod attach;
+mod call;
+mod clock;
+mod connection;
+mod console;
+mod container;
+mod entry;
+mod exit;
+mod keeper;
+mod log;
+mod oom;
+mod output;
+mod pod;
+mod reactor;
+mod request;
+mod sys;
+mod tree;
+
+fn main() -> std::process::ExitCode {
+    entry::run()
+}

@@ -1,0 +1,273 @@
+//! Running a runtime's command line, without waiting for it.
+
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use orlop_wire::{CONSOLE_SOCKET, ExitStatus, Failure, FailureKind, RuntimeCall};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::connection::ReplyTo;
+use crate::console::Console;
+use crate::exit::Process;
+use crate::keeper::{Keeper, from_now};
+use crate::reactor::{Interest, Source, Watch};
+use crate::request::{Purpose, failure};
+
+/// How much of a runtime's log and output goes into a failure.
+const TAIL: usize = 4096;
+
+/// A runtime at work.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) purpose: Purpose,
+    pub(crate) console: Option<Console>,
+    /// `None` once it was answered that it takes too long.
+    reply_to: Option<ReplyTo>,
+    pid: Pid,
+    deadline: Instant,
+    limit_ms: u32,
+    log: PathBuf,
+    output: Option<Watch>,
+    printed: Vec<u8>,
+}
+
+/// What a runtime gets as its standard streams.
+pub(crate) enum Streams {
+    /// Nothing to read; what it prints is kept for a failure.
+    Own,
+    /// Those of the process that it makes.
+    Passed([OwnedFd; 3]),
+}
+
+/// A runtime that has ended.
+pub(crate) struct Finished {
+    pub(crate) purpose: Purpose,
+    pub(crate) console: Option<Console>,
+    /// Who waits, unless it was told before that it takes too long.
+    pub(crate) reply_to: Option<ReplyTo>,
+    /// Whether it did what it should.
+    pub(crate) outcome: Result<(), Failure>,
+}
+
+impl Call {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.reply_to.map(|_| self.deadline)
+    }
+}
+
+impl Keeper {
+    /// Starts a runtime. What becomes of it is told to [`Keeper::call_finished`].
+    pub(crate) fn start_call(
+        &mut self,
+        call: RuntimeCall,
+        streams: Streams,
+        console: bool,
+        purpose: Purpose,
+        reply_to: ReplyTo,
+    ) -> Result<(), Failure> {
+        let key = self.key();
+        let io_failure = |error: io::Error| {
+            let message = format!("preparing to call the runtime: {error}");
+            failure(FailureKind::Failed, message)
+        };
+        let console = if console {
+            Some(Console::listen(&self.pod, &self.reactor, key).map_err(io_failure)?)
+        } else {
+            None
+        };
+        let console_path = console.as_ref().map(Console::path);
+        let mut argv = call.argv.into_iter().map(|word| match console_path {
+            Some(path) if word == CONSOLE_SOCKET => path.as_os_str().to_owned(),
+            _ => word,
+        });
+        let Some(program) = argv.next() else {
+            let message = "the runtime's command line is empty";
+            return Err(failure(FailureKind::Invalid, message));
+        };
+        let mut command = Command::new(&program);
+        command.args(argv).env_clear().process_group(0);
+        for entry in &self.pod.env {
+            let bytes = entry.as_encoded_bytes();
+            if let Some(at) = bytes.iter().position(|&byte| byte == b'=') {
+                use std::os::unix::ffi::OsStrExt;
+                let (name, value) = (&bytes[..at], &bytes[at + 1..]);
+                let name = std::ffi::OsStr::from_bytes(name);
+                command.env(name, std::ffi::OsStr::from_bytes(value));
+            }
+        }
+        if !call.cwd.as_os_str().is_empty() {
+            command.current_dir(&call.cwd);
+        }
+        let output = match streams {
+            Streams::Own => {
+                let (ours, theirs) = pipe().map_err(io_failure)?;
+                let copy = theirs.try_clone().map_err(io_failure)?;
+                command.stdin(Stdio::null()).stdout(theirs).stderr(copy);
+                let source = Source::CallOutput(key);
+                let watch = Watch::new(&self.reactor, ours, source, Interest::Read);
+                Some(watch.map_err(|error| io_failure(error.into()))?)
+            }
+            Streams::Passed([stdin, stdout, stderr]) => {
+                command.stdin(stdin).stdout(stdout).stderr(stderr);
+                None
+            }
+        };
+        let _ = fs::remove_file(&call.log);
+        let child = command.spawn().map_err(|error| {
+            let message = format!("executing {}: {error}", program.display());
+            failure(FailureKind::RuntimeMissing, message)
+        })?;
+        // It is reaped with all others.
+        let pid = Pid::from_child(&child);
+        self.processes.insert(pid.as_raw_pid(), Process::Call(key));
+        let call = Call {
+            purpose,
+            console,
+            reply_to: Some(reply_to),
+            pid,
+            deadline: from_now(call.timeout_ms),
+            limit_ms: call.timeout_ms,
+            log: call.log,
+            output,
+            printed: Vec::new(),
+        };
+        self.calls.insert(key, call);
+        Ok(())
+    }
+
+    /// A runtime prints.
+    pub(crate) fn call_printed(&mut self, key: u64) {
+        if let Some(call) = self.calls.get_mut(&key) {
+            call.read_output();
+        }
+    }
+
+    /// A runtime has a terminal to hand over.
+    pub(crate) fn console_ready(&mut self, key: u64) {
+        if let Some(console) = self
+            .calls
+            .get_mut(&key)
+            .and_then(|call| call.console.as_mut())
+        {
+            console.progress();
+        }
+    }
+
+    /// Gives up on runtimes that take too long: answers now, kills, and cleans up once they are
+    /// dead, which may be never.
+    pub(crate) fn late_calls(&mut self, now: Instant) {
+        let late: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.deadline().is_some_and(|deadline| deadline <= now))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in late {
+            let Some(call) = self.calls.get_mut(&key) else {
+                continue;
+            };
+            let _ = kill_process_group(call.pid, Signal::KILL);
+            call.read_output();
+            let answer = Failure {
+                kind: FailureKind::TimedOut,
+                message: format!("not finished within {} ms, killed", call.limit_ms),
+                runtime_log: tail_of(&call.log),
+                runtime_output: text(&call.printed),
+            };
+            if let Some(reply_to) = call.reply_to.take() {
+                self.reply::<orlop_wire::Done>(reply_to, Err(answer));
+            }
+        }
+    }
+
+    /// A runtime has ended.
+    pub(crate) fn call_ended(&mut self, key: u64, status: &ExitStatus) {
+        let Some(mut call) = self.calls.remove(&key) else {
+            return;
+        };
+        call.read_output();
+        if let Some(console) = &mut call.console {
+            console.progress();
+        }
+        let outcome = if status.code == 0 {
+            Ok(())
+        } else {
+            let message = match status.signal {
+                0 => format!("it ended with exit code {}", status.code),
+                signal => format!("it was ended by signal {signal}"),
+            };
+            Err(Failure {
+                kind: FailureKind::RuntimeFailed,
+                message,
+                runtime_log: tail_of(&call.log),
+                runtime_output: text(&call.printed),
+            })
+        };
+        let _ = fs::remove_file(&call.log);
+        self.call_finished(Finished {
+            purpose: call.purpose,
+            console: call.console,
+            reply_to: call.reply_to,
+            outcome,
+        });
+    }
+}
+
+impl Call {
+    fn read_output(&mut self) {
+        let mut bytes = [0; 1024];
+        while let Some(output) = &self.output {
+            match rustix::io::read(output, &mut bytes) {
+                Ok(0) => self.output = None,
+                Ok(count) => keep_tail(&mut self.printed, &bytes[..count]),
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                Err(_) => self.output = None,
+            }
+        }
+    }
+}
+
+/// A pipe whose read end never blocks.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    nonblocking(&read)?;
+    Ok((read, write))
+}
+
+/// Makes a descriptor never block.
+pub(crate) fn nonblocking(fd: impl AsFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(&fd)?;
+    rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
+    Ok(())
+}
+
+/// Appends, keeping the end only.
+pub(crate) fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
+    tail.extend_from_slice(bytes);
+    if tail.len() > TAIL {
+        tail.drain(..tail.len() - TAIL);
+    }
+}
+
+/// Text for a reply.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn tail_of(path: &Path) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL as u64)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_or_else(|_| String::new(), |bytes| text(&bytes))
+}

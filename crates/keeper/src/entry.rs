@@ -1,0 +1,123 @@
+//! From `execve` to a keeper at work.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use orlop_wire::{Body, Failure, FailureKind, Frame, FrameBuffer, Message, Setup, VERSION};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{chdir, set_child_subreaper, setsid, umask};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
+use crate::keeper::Keeper;
+use crate::pod::Pod;
+use crate::sys::{heap, process, signal};
+
+/// The keeper's log in the pod's directory: panics, and what no reply can tell.
+const LOG_NAME: &str = "keeper.log";
+
+/// Becomes a process of its own, learns what pod it keeps, and keeps it.
+pub(crate) fn run() -> ExitCode {
+    heap::be_frugal();
+    let socket = match detach() {
+        Ok(Some(socket)) => socket,
+        Ok(None) => return ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("orlop-keeper: detaching: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    // Without a daemon on standard input there is nobody to talk to.
+    let Some((request, setup, buffer)) = first_message(&socket) else {
+        eprintln!("orlop-keeper is started by the orlop daemon, not by hand");
+        return ExitCode::FAILURE;
+    };
+    match settle(setup) {
+        Ok((pod, children)) => match Keeper::new(pod, children, socket, buffer, request) {
+            Ok(keeper) => keeper.run(),
+            Err(error) => {
+                eprintln!("orlop-keeper: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        Err(failure) => {
+            if let Ok(bytes) = Frame::encode(&failure, request, 0) {
+                let _ = orlop_wire::send(&socket, &bytes, &[]);
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Leaves the daemon's session and lets go of all that came from it, save the socket. `None` in
+/// the process that the daemon started, which has no more to do.
+fn detach() -> io::Result<Option<OwnedFd>> {
+    if matches!(process::fork()?, process::Fork::Parent(_)) {
+        return Ok(None);
+    }
+    setsid()?;
+    process::close_from(3)?;
+    chdir("/")?;
+    umask(Mode::from_bits_truncate(0o022));
+    let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    Ok(Some(socket))
+}
+
+/// Waits for the message that says what pod this is.
+fn first_message(socket: &OwnedFd) -> Option<(u32, Setup, FrameBuffer)> {
+    let mut buffer = FrameBuffer::new();
+    let mut bytes = [0; 4096];
+    loop {
+        let (count, fds) = orlop_wire::recv(socket, &mut bytes).ok()?;
+        if count == 0 {
+            return None;
+        }
+        buffer.push(&bytes[..count], fds);
+        if let Some(frame) = buffer.pop().ok()? {
+            let setup = Setup::decode(&frame.payload).ok()?;
+            return (frame.kind == Setup::KIND).then_some((frame.request, setup, buffer));
+        }
+    }
+}
+
+/// Makes the pod's surroundings.
+fn settle(setup: Setup) -> Result<(Pod, OwnedFd), Failure> {
+    let failure = |message: String| Failure {
+        kind: FailureKind::Failed,
+        message,
+        ..Failure::default()
+    };
+    if setup.version != VERSION {
+        return Err(Failure {
+            kind: FailureKind::Unsupported,
+            ..failure(format!("speaking protocol version {}", setup.version))
+        });
+    }
+    divert_errors(&setup.dir)
+        .map_err(|error| failure(format!("opening a log in {}: {error}", setup.dir.display())))?;
+    set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|error| failure(format!("becoming a subreaper: {error}")))?;
+    let pod = Pod::make(setup).map_err(failure)?;
+    // After the pod's init was forked, which has its own way with signals.
+    let children = signal::install()
+        .map_err(|error| failure(format!("installing signal handlers: {error}")))?;
+    Ok((pod, children))
+}
+
+/// Sends what is printed as an error to a file in the pod's directory.
+fn divert_errors(dir: &Path) -> io::Result<()> {
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(dir.join(LOG_NAME))?;
+    dup2_stderr(file.as_fd())?;
+    Ok(())
+}

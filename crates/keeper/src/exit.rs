@@ -1,0 +1,261 @@
+//! Processes that end.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use orlop_wire::{ContainerState, Done, ExecExited, ExitStatus, Exited};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
+
+use crate::clock::now_ns;
+use crate::connection::ReplyTo;
+use crate::keeper::Keeper;
+use crate::log::Log;
+
+/// How long an exit waits for the log to be written before it is reported all the same.
+const REPORT_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a shutdown waits for processes to die.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
+
+/// How many processes may have ended before it was known what they were.
+const STRANGERS_MAX: usize = 4096;
+
+/// How many finished exec sessions are remembered if nobody forgets them.
+const SESSIONS_MAX: usize = 256;
+
+/// What a child is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Process {
+    /// A runtime at work.
+    Call(u64),
+    /// A container's first process.
+    Container(u64),
+    /// An exec'd command.
+    Session(String),
+    /// The init of the shared PID namespace.
+    Init,
+}
+
+/// The keeper is to end.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) deadline: Instant,
+    reply_to: ReplyTo,
+}
+
+impl Keeper {
+    /// Reaps all children that have ended.
+    pub(crate) fn children_ended(&mut self) {
+        let _ = rustix::io::read(&self.children, &mut [0; 8]);
+        let mut calls = Vec::new();
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let Some(status) = exit_status(status) else {
+                continue;
+            };
+            let pid = pid.as_raw_pid();
+            match self.processes.remove(&pid) {
+                Some(Process::Call(key)) => calls.push((key, status)),
+                Some(Process::Container(key)) => self.container_ended(key, status),
+                Some(Process::Session(id)) => self.session_ended(&id, status),
+                Some(Process::Init) => self.pod.init = None,
+                None => self.stranger_ended(pid, status),
+            }
+        }
+        // Last, so that what a runtime made and what has ended already is known by then.
+        for (key, status) in calls {
+            self.call_ended(key, &status);
+        }
+        if self.calls.is_empty() {
+            self.strangers.clear();
+        }
+    }
+
+    /// Finds out whether a new process, named by its runtime, is our child, and how it ended if it
+    /// has already. `Err` if it is somebody else's.
+    pub(crate) fn adopt(&mut self, pid: i32, process: Process) -> Result<Option<ExitStatus>, ()> {
+        if let Some(at) = self.strangers.iter().position(|(other, _)| *other == pid) {
+            return Ok(self.strangers.remove(at).map(|(_, status)| status));
+        }
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let id = Pid::from_raw(pid).ok_or(())?;
+        waitid(WaitId::Pid(id), options).map_err(|_| ())?;
+        self.processes.insert(pid, process);
+        Ok(None)
+    }
+
+    /// A container has ended: first of all, that is written down.
+    pub(crate) fn container_ended(&mut self, key: u64, mut status: ExitStatus) {
+        self.look_for_oom(key);
+        let Some(container) = self.containers.get_mut(&key) else {
+            return;
+        };
+        status.oom = container.oom_kills > 0;
+        let id = container.id.clone();
+        container.exit = Some(status.clone());
+        container.state = ContainerState::Exited;
+        container.report_by = Some(Instant::now() + REPORT_LIMIT);
+        container.input = None;
+        if let Err(error) = self.write_record(&id, &status) {
+            eprintln!("orlop-keeper: writing the exit record of {id}: {error}");
+        }
+        self.drain(key);
+        self.report_if_settled(key);
+    }
+
+    /// Reports a container's exit once its output is in the log.
+    pub(crate) fn report_if_settled(&mut self, key: u64) {
+        let Some(container) = self.containers.get_mut(&key) else {
+            return;
+        };
+        let settled = container.log.as_ref().is_none_or(Log::is_settled);
+        if container.report_by.is_some() && settled && !container.starting {
+            self.report(key);
+        }
+    }
+
+    /// Reports the exits that have waited long enough for a slow disk.
+    pub(crate) fn late_reports(&mut self, now: Instant) {
+        let late: Vec<u64> = self
+            .containers
+            .iter()
+            .filter(|(_, container)| container.report_by.is_some_and(|by| by <= now))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in late {
+            self.report(key);
+        }
+    }
+
+    fn report(&mut self, key: u64) {
+        let Some(container) = self.containers.get_mut(&key) else {
+            return;
+        };
+        container.report_by = None;
+        if let Some(status) = container.exit.clone() {
+            let container = container.id.clone();
+            self.tell(&Exited { container, status });
+        }
+    }
+
+    pub(crate) fn session_ended(&mut self, id: &str, status: ExitStatus) {
+        let Some(session) = self.sessions.iter_mut().find(|session| session.id == id) else {
+            return;
+        };
+        session.exit = Some(status.clone());
+        let event = ExecExited {
+            exec: session.id.clone(),
+            container: session.container.clone(),
+            status,
+        };
+        let finished = |session: &crate::container::Session| session.exit.is_some();
+        if self.sessions.iter().filter(|it| finished(it)).count() > SESSIONS_MAX
+            && let Some(oldest) = self.sessions.iter().position(finished)
+        {
+            self.sessions.remove(oldest);
+        }
+        self.tell(&event);
+    }
+
+    fn stranger_ended(&mut self, pid: i32, status: ExitStatus) {
+        if self.calls.is_empty() {
+            return;
+        }
+        if self.strangers.len() == STRANGERS_MAX {
+            self.strangers.pop_front();
+        }
+        self.strangers.push_back((pid, status));
+    }
+
+    /// Writes an exit record, whole or not at all. It never replaces one.
+    fn write_record(&self, id: &str, status: &ExitStatus) -> io::Result<()> {
+        let temporary = format!(".{id}");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let file = openat(
+            &self.pod.exits,
+            &temporary,
+            flags | OFlags::NOFOLLOW,
+            Mode::from_bits_truncate(0o600),
+        )?;
+        std::fs::File::from(file).write_all(status.to_string().as_bytes())?;
+        renameat_with(
+            &self.pod.exits,
+            &temporary,
+            &self.pod.exits,
+            id,
+            RenameFlags::NOREPLACE,
+        )?;
+        Ok(())
+    }
+
+    /// Removes an exit record, if there is one.
+    pub(crate) fn remove_record(&self, id: &str) {
+        let _ = unlinkat(&self.pod.exits, id, AtFlags::empty());
+    }
+
+    /// Kills all that is left and ends once that is done.
+    pub(crate) fn shut_down(&mut self, reply_to: ReplyTo) {
+        for &pid in self.processes.keys() {
+            kill(pid);
+        }
+        for pid in children() {
+            kill(pid);
+        }
+        self.ending = Some(Ending {
+            deadline: Instant::now() + SHUTDOWN_LIMIT,
+            reply_to,
+        });
+    }
+
+    /// Whether the keeper's work is done; answers who asked for it.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let Some(ending) = &self.ending else {
+            return false;
+        };
+        if !self.processes.is_empty() && Instant::now() < ending.deadline {
+            return false;
+        }
+        let reply_to = ending.reply_to;
+        let left: Vec<u64> = self.containers.keys().copied().collect();
+        for key in left {
+            if let Some(container) = self.containers.get_mut(&key) {
+                crate::request::unmount_all(&mut container.mounts);
+            }
+        }
+        self.reply(reply_to, Ok(Done {}));
+        true
+    }
+}
+
+fn exit_status(status: WaitStatus) -> Option<ExitStatus> {
+    let time_ns = now_ns();
+    let (code, signal) = match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => (code as u32, 0),
+        (_, Some(signal)) => (128 + signal as u32, signal as u32),
+        _ => return None,
+    };
+    Some(ExitStatus {
+        code,
+        signal,
+        oom: false,
+        time_ns,
+    })
+}
+
+/// Kills a child. One that was not reaped keeps its number, so that this hits no other.
+fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// All children, known or not.
+fn children() -> Vec<i32> {
+    let own = getpid().as_raw_pid();
+    let text = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+    let text = text.unwrap_or_default();
+    text.split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}

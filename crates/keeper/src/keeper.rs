@@ -1,0 +1,281 @@
+//! The keeper: its tables, and the loop over what happens.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use orlop_wire::{Body, Failure, FrameBuffer, SOCKET_NAME};
+use rustix::fs::{AtFlags, Mode, unlinkat};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+};
+use rustix::process::umask;
+
+use crate::attach::Attachment;
+use crate::call::Call;
+use crate::connection::{Connection, Ended, ReplyTo};
+use crate::container::{Container, Session};
+use crate::exit::{Ending, Process};
+use crate::log::Writer;
+use crate::pod::Pod;
+use crate::reactor::{Interest, Reactor, Ready, Source, Watch};
+use crate::request::Dialling;
+
+/// How many peers may wait to be accepted.
+const ACCEPT_QUEUE: i32 = 16;
+
+/// How much of a container's output is read at a time.
+const READ_SIZE: usize = 16 * 1024;
+
+/// A pod's keeper. The keys of its tables are numbers that are never used twice.
+pub(crate) struct Keeper {
+    pub(crate) reactor: Rc<Reactor>,
+    pub(crate) pod: Pod,
+    pub(crate) children: Watch,
+    listener: Watch,
+    pub(crate) connections: BTreeMap<u64, Connection>,
+    pub(crate) containers: BTreeMap<u64, Container>,
+    /// Exec sessions, oldest first.
+    pub(crate) sessions: VecDeque<Session>,
+    pub(crate) calls: BTreeMap<u64, Call>,
+    pub(crate) attachments: BTreeMap<u64, Attachment>,
+    pub(crate) dials: BTreeMap<u64, Dialling>,
+    /// What our children are.
+    pub(crate) processes: BTreeMap<i32, Process>,
+    /// Children that ended before it was known what they were.
+    pub(crate) strangers: VecDeque<(i32, orlop_wire::ExitStatus)>,
+    pub(crate) writer: Option<(Writer, Watch)>,
+    pub(crate) inotify: Option<Watch>,
+    pub(crate) ending: Option<Ending>,
+    pub(crate) scratch: Vec<u8>,
+    next_key: u64,
+}
+
+impl Keeper {
+    /// A keeper whose first connection is `socket`, of which `incoming` has been read already;
+    /// answers the daemon's first request.
+    pub(crate) fn new(
+        pod: Pod,
+        children: OwnedFd,
+        socket: OwnedFd,
+        incoming: FrameBuffer,
+        request: u32,
+    ) -> io::Result<Self> {
+        let reactor = Reactor::new()?;
+        let children = Watch::new(&reactor, children, Source::Children, Interest::Read)?;
+        let listener = listen_in(&pod)?;
+        let listener = Watch::new(&reactor, listener, Source::Listener, Interest::Read)?;
+        let mut keeper = Self {
+            reactor,
+            pod,
+            children,
+            listener,
+            connections: BTreeMap::new(),
+            containers: BTreeMap::new(),
+            sessions: VecDeque::new(),
+            calls: BTreeMap::new(),
+            attachments: BTreeMap::new(),
+            dials: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            strangers: VecDeque::new(),
+            writer: None,
+            inotify: None,
+            ending: None,
+            scratch: Vec::new(),
+            next_key: 1,
+        };
+        if let Some(init) = keeper.pod.init {
+            keeper.processes.insert(init.as_raw_pid(), Process::Init);
+        }
+        let connection = keeper.add_connection(socket, incoming)?;
+        let welcome = keeper.pod.welcome();
+        let reply_to = ReplyTo {
+            connection,
+            request,
+        };
+        keeper.reply(reply_to, Ok(welcome));
+        keeper.take_requests(connection, Ok(()));
+        Ok(keeper)
+    }
+
+    /// Keeps the pod until it is told to stop.
+    pub(crate) fn run(mut self) -> ExitCode {
+        loop {
+            let limit = self
+                .next_deadline()
+                .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            for ready in self.reactor.wait(limit) {
+                if let Some(source) = self.reactor.source(&ready) {
+                    self.happened(source, &ready);
+                }
+            }
+            self.deadlines();
+            if self.has_ended() {
+                let _ = unlinkat(&self.pod.dir, SOCKET_NAME, AtFlags::empty());
+                return ExitCode::SUCCESS;
+            }
+        }
+    }
+
+    fn happened(&mut self, source: Source, ready: &Ready) {
+        match source {
+            Source::Children => self.children_ended(),
+            Source::Listener => self.accept(),
+            Source::Connection(key) => self.connection_ready(key, ready),
+            Source::Output(key, stream) => self.output_ready(key, stream),
+            Source::Input(key) => self.input_ready(key, ready),
+            Source::CallOutput(key) => self.call_printed(key),
+            Source::Console(key) => self.console_ready(key),
+            Source::AttachInput(key) => self.attachment_speaks(key),
+            Source::AttachOutput(key, stream) => self.attachment_listens(key, stream, ready),
+            Source::LogWriter => self.logs_written(),
+            Source::OomEventfd(key) => self.oom_suspected(key),
+            Source::OomInotify => self.oom_suspected_somewhere(),
+            Source::Dial(key) => self.dial_ready(key),
+        }
+    }
+
+    /// The next moment at which something is due without anything having happened.
+    fn next_deadline(&self) -> Option<Instant> {
+        let calls = self.calls.values().filter_map(Call::deadline);
+        let dials = self.dials.values().map(Dialling::deadline);
+        let reports = self.containers.values().filter_map(|it| it.report_by);
+        let ending = self.ending.iter().map(|ending| ending.deadline);
+        calls.chain(dials).chain(reports).chain(ending).min()
+    }
+
+    fn deadlines(&mut self) {
+        let now = Instant::now();
+        self.late_calls(now);
+        self.late_dials(now);
+        self.late_reports(now);
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(socket) = accept_with(&self.listener, flags) {
+            // The socket's mode says so already; a descriptor may have been passed on.
+            let own = rustix::process::geteuid();
+            if socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
+                let _ = self.add_connection(socket, FrameBuffer::new());
+            }
+        }
+    }
+
+    fn add_connection(&mut self, socket: OwnedFd, incoming: FrameBuffer) -> io::Result<u64> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let key = self.key();
+        let source = Source::Connection(key);
+        let watch = Watch::new(&self.reactor, socket, source, Interest::Read)?;
+        let connection = Connection::new(watch, incoming);
+        self.connections.insert(key, connection);
+        Ok(key)
+    }
+
+    fn connection_ready(&mut self, key: u64, ready: &Ready) {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return;
+        };
+        if ready.writable() && connection.flush().is_err() {
+            self.connections.remove(&key);
+            return;
+        }
+        if ready.readable() {
+            let received = connection.receive();
+            self.take_requests(key, received);
+        }
+    }
+
+    /// Carries out what has come in, then lets go of the connection if that was the last of it.
+    fn take_requests(&mut self, key: u64, mut received: Result<(), Ended>) {
+        while let Some(connection) = self.connections.get_mut(&key) {
+            match connection.next_frame() {
+                Ok(Some(frame)) => self.request(key, frame),
+                Ok(None) => break,
+                Err(ended) => {
+                    received = Err(ended);
+                    break;
+                }
+            }
+        }
+        if received.is_err() {
+            self.connections.remove(&key);
+        }
+    }
+
+    /// Answers a request. Nobody being there to hear it is no error.
+    pub(crate) fn reply<B: Body>(&mut self, to: ReplyTo, answer: Result<B, Failure>) {
+        self.reply_with(to, answer.map(|body| (body, Vec::new())));
+    }
+
+    /// Answers a request with descriptors.
+    pub(crate) fn reply_with<B: Body>(
+        &mut self,
+        to: ReplyTo,
+        answer: Result<(B, Vec<OwnedFd>), Failure>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&to.connection) else {
+            return;
+        };
+        let sent = match answer {
+            Ok((body, fds)) => connection.send(&body, to.request, fds),
+            Err(failure) => connection.send(&failure, to.request, Vec::new()),
+        };
+        if sent.is_err() {
+            self.connections.remove(&to.connection);
+        }
+    }
+
+    /// Tells all who subscribed.
+    pub(crate) fn tell<B: Body>(&mut self, event: &B) {
+        self.connections.retain(|_, connection| {
+            !connection.subscribed || connection.send(event, 0, Vec::new()).is_ok()
+        });
+    }
+
+    /// A key that was never used.
+    pub(crate) fn key(&mut self) -> u64 {
+        let key = self.next_key;
+        self.next_key += 1;
+        key
+    }
+
+    /// The container of that name.
+    pub(crate) fn container_key(&self, id: &str) -> Option<u64> {
+        let mut containers = self.containers.iter();
+        containers.find_map(|(key, container)| (container.id == id).then_some(*key))
+    }
+
+    /// Room to read into, taken while it is used.
+    pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(READ_SIZE, 0);
+        scratch
+    }
+}
+
+/// A moment from now.
+pub(crate) fn from_now(millis: u32) -> Instant {
+    Instant::now() + Duration::from_millis(u64::from(millis))
+}
+
+fn listen_in(pod: &Pod) -> io::Result<OwnedFd> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    let _ = unlinkat(&pod.dir, SOCKET_NAME, AtFlags::empty());
+    let address = SocketAddrUnix::new(pod.short_path(SOCKET_NAME))?;
+    let usual = umask(Mode::from_bits_truncate(0o177));
+    let bound = bind(&socket, &address);
+    umask(usual);
+    bound?;
+    listen(&socket, ACCEPT_QUEUE)?;
+    Ok(socket)
+}

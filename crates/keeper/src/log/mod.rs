@@ -1,0 +1,16 @@
+//! Container logs in the CRI format.
+//!
+//! ```text
+//! container ─pipe─► Lines (split, stamp) ─► Log (buffer ≤ 1 MiB) ─► Writer (thread) ─► file
+//! ```
+//!
+//! The buffer is handed to the thread whole, one job per log at a time, so that what comes while
+//! a write lasts goes out with the next one.
+
+mod file;
+mod lines;
+mod sink;
+mod writer;
+
+pub(crate) use sink::Log;
+pub(crate) use writer::Writer;

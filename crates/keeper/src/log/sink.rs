@@ -1,0 +1,287 @@
+//! One container's log: what waits to be written, and what could not be.
+
+use std::fs::File;
+use std::io;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use orlop_wire::LogPolicy;
+
+use super::file;
+use super::lines::Lines;
+use super::writer::{Job, Report, Writer};
+use crate::clock::{Stamp, now_ns};
+use crate::connection::ReplyTo;
+use crate::reactor::Stream;
+
+/// How many bytes may wait for a slow disk before the policy decides.
+const BUFFER_MAX: usize = 1 << 20;
+
+/// A container's log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    path: PathBuf,
+    policy: LogPolicy,
+    out: Lines,
+    err: Lines,
+    stamp: Stamp,
+    waiting: Vec<u8>,
+    /// `None` while a job is under way.
+    file: Option<File>,
+    /// Who waits for the next reopening, and who for the one under way.
+    reopen: Vec<ReplyTo>,
+    reopening: Vec<ReplyTo>,
+    loss: Option<Loss>,
+    /// Whether the file ends within a line.
+    torn: bool,
+    /// How long the note on losses is at the head of the job under way.
+    note: usize,
+    dropped: u64,
+}
+
+/// Output lost in one spell.
+#[derive(Debug)]
+struct Loss {
+    bytes: u64,
+    lines: u64,
+    reason: String,
+    told: bool,
+}
+
+/// What a finished job means to others.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// Who had asked for a reopening, and how it went.
+    pub(crate) reopened: Vec<(ReplyTo, Result<(), String>)>,
+    /// News of losses: the total so far, and why.
+    pub(crate) dropped: Option<(u64, String)>,
+}
+
+impl Log {
+    /// Opens the log of a container to be.
+    pub(crate) fn open(path: PathBuf, policy: LogPolicy, line_max: usize) -> io::Result<Self> {
+        let file = file::open(&path)?;
+        Ok(Self {
+            path,
+            policy,
+            out: Lines::new(Stream::Out, line_max),
+            err: Lines::new(Stream::Err, line_max),
+            stamp: Stamp::default(),
+            waiting: Vec::new(),
+            file: Some(file),
+            reopen: Vec::new(),
+            reopening: Vec::new(),
+            loss: None,
+            torn: false,
+            note: 0,
+            dropped: 0,
+        })
+    }
+
+    /// Whether more output may be read.
+    pub(crate) fn has_room(&self) -> bool {
+        self.policy == LogPolicy::Drop || self.waiting.len() < BUFFER_MAX
+    }
+
+    /// Whether all is in the file that ever will be.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.waiting.is_empty() && self.file.is_some()
+    }
+
+    /// How many bytes were lost in all.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped + self.loss.as_ref().map_or(0, |loss| loss.bytes)
+    }
+
+    /// Takes in output.
+    pub(crate) fn feed(&mut self, stream: Stream, bytes: &[u8]) {
+        let before = self.waiting.len();
+        let lines = match stream {
+            Stream::Out => &mut self.out,
+            Stream::Err => &mut self.err,
+        };
+        lines.feed(bytes, now_ns(), &mut self.stamp, &mut self.waiting);
+        self.bound(before);
+    }
+
+    /// An output has ended.
+    pub(crate) fn finish(&mut self, stream: Stream) {
+        let before = self.waiting.len();
+        let lines = match stream {
+            Stream::Out => &mut self.out,
+            Stream::Err => &mut self.err,
+        };
+        lines.finish(now_ns(), &mut self.stamp, &mut self.waiting);
+        self.bound(before);
+    }
+
+    /// Asks for the file to be opened anew once all that came so far is in the old one.
+    pub(crate) fn reopen(&mut self, reply_to: ReplyTo) {
+        self.reopen.push(reply_to);
+    }
+
+    /// Hands what waits to the writer, unless it is at work on this log already.
+    pub(crate) fn pump(&mut self, key: u64, writer: &Writer) {
+        if self.waiting.is_empty() && self.reopen.is_empty() {
+            return;
+        }
+        let Some(file) = self.file.take() else {
+            return;
+        };
+        let mut data = std::mem::take(&mut self.waiting);
+        self.note = 0;
+        if let Some(loss) = &self.loss {
+            let mut note = Vec::new();
+            if self.torn {
+                note.push(b'\n');
+            }
+            self.stamp.write(now_ns(), &mut note);
+            let _ = writeln!(
+                note,
+                " stderr F [orlop: {} bytes of output ({} lines) were lost: {}]",
+                loss.bytes, loss.lines, loss.reason
+            );
+            self.note = note.len();
+            data.splice(0..0, note);
+        }
+        self.reopening = std::mem::take(&mut self.reopen);
+        let job = Job {
+            key,
+            file,
+            data,
+            reopen: (!self.reopening.is_empty()).then(|| self.path.clone()),
+        };
+        if let Err(job) = writer.submit(job) {
+            // Only if the thread has panicked.
+            self.file = Some(job.file);
+            self.lose(&job.data[self.note..], "the log writer is gone");
+        }
+    }
+
+    /// Takes back what the writer was given.
+    pub(crate) fn settle(&mut self, report: Report) -> Settled {
+        let Report {
+            file,
+            data,
+            written,
+            error,
+            reopened,
+            ..
+        } = report;
+        self.file = Some(file);
+        let mut settled = Settled::default();
+        if written > 0 {
+            self.torn = data[written - 1] != b'\n';
+        }
+        if self.note > 0 && written >= self.note {
+            // The note is in the file: the spell is over, unless it goes on below.
+            if let Some(loss) = self.loss.take() {
+                self.dropped += loss.bytes;
+                settled.dropped = Some((self.dropped, "the log is written again".into()));
+            }
+        }
+        if let Some(error) = error {
+            self.lose(&data[written.max(self.note)..], &error.to_string());
+        }
+        let total = self.dropped();
+        if let Some(loss) = self.loss.as_mut().filter(|loss| !loss.told) {
+            loss.told = true;
+            settled.dropped = Some((total, loss.reason.clone()));
+        }
+        if let Some(result) = reopened {
+            let result =
+                result.map_err(|error| format!("reopening log {}: {error}", self.path.display()));
+            if result.is_ok() {
+                self.torn = false;
+            }
+            let waiting = self.reopening.drain(..);
+            settled.reopened = waiting.map(|who| (who, result.clone())).collect();
+        }
+        settled
+    }
+
+    /// Drops what has just come if there is no room for it.
+    fn bound(&mut self, before: usize) {
+        if self.policy == LogPolicy::Drop && self.waiting.len() > BUFFER_MAX {
+            let surplus = self.waiting.split_off(before);
+            self.lose(&surplus, "the disk is too slow");
+        }
+    }
+
+    fn lose(&mut self, lines: &[u8], reason: &str) {
+        let loss = self.loss.get_or_insert_with(|| Loss {
+            bytes: 0,
+            lines: 0,
+            reason: String::new(),
+            told: false,
+        });
+        loss.bytes += lines.len() as u64;
+        loss.lines += lines.split(|&byte| byte == b'\n').count() as u64 - 1;
+        reason.clone_into(&mut loss.reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use orlop_wire::LogPolicy;
+
+    use super::{Log, Settled, Writer};
+    use crate::reactor::Stream;
+
+    fn write(log: &mut Log, writer: &Writer, text: &str) -> Settled {
+        log.feed(Stream::Out, text.as_bytes());
+        log.pump(1, writer);
+        let end = Instant::now() + Duration::from_secs(5);
+        loop {
+            if let Some(report) = writer.report() {
+                return log.settle(report);
+            }
+            assert!(Instant::now() < end, "the writer is silent");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_survived_and_noted() {
+        let (writer, _wake) = Writer::start().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.log");
+        let mut log = Log::open(path.clone(), LogPolicy::Block, 0).unwrap();
+        assert!(write(&mut log, &writer, "before\n").dropped.is_none());
+
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let disk = log.file.replace(full);
+        let told = write(&mut log, &writer, "lost\n").dropped;
+        assert!(told.unwrap().1.contains("No space left"));
+        assert!(write(&mut log, &writer, "lost too\n").dropped.is_none());
+
+        log.file = disk;
+        assert!(write(&mut log, &writer, "after\n").dropped.is_some());
+        let text = std::fs::read_to_string(path).unwrap();
+        let contents: Vec<&str> = text.lines().map(|line| &line[31..]).collect();
+        assert_eq!(contents[0], "stdout F before");
+        assert!(contents[1].starts_with("stderr F [orlop: "), "{text}");
+        assert!(
+            contents[1].contains("(2 lines) were lost: No space left"),
+            "{text}"
+        );
+        assert_eq!(contents[2..], ["stdout F after"]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        std::fs::write(&target, "").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for path in [link, dir.path().to_owned(), "/dev/null".into()] {
+            assert!(Log::open(path, LogPolicy::Block, 0).is_err());
+        }
+    }
+}

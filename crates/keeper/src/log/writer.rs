@@ -1,0 +1,115 @@
+//! The thread that writes logs: the only one that a slow disk holds up.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::file;
+
+/// Enough for the few calls that the thread makes.
+const STACK: usize = 64 * 1024;
+
+/// Something to write. There is at most one per log under way, which bounds the queue.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// Whose log.
+    pub(super) key: u64,
+    /// What to write to.
+    pub(super) file: File,
+    /// What to write.
+    pub(super) data: Vec<u8>,
+    /// Where to go on afterwards, if elsewhere.
+    pub(super) reopen: Option<PathBuf>,
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// Whose log.
+    pub(crate) key: u64,
+    pub(super) file: File,
+    pub(super) data: Vec<u8>,
+    pub(super) written: usize,
+    pub(super) error: Option<io::Error>,
+    pub(super) reopened: Option<io::Result<()>>,
+}
+
+/// The thread's other end.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    jobs: Sender<Job>,
+    reports: Receiver<Report>,
+}
+
+impl Writer {
+    /// Starts the thread; the descriptor becomes readable when there are reports.
+    pub(crate) fn start() -> io::Result<(Self, OwnedFd)> {
+        let readable = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let wake = readable.try_clone()?;
+        let (jobs, queue) = channel();
+        let (results, reports) = channel();
+        thread::Builder::new()
+            .name("log".into())
+            .stack_size(STACK)
+            .spawn(move || work(&queue, &results, &wake))?;
+        Ok((Self { jobs, reports }, readable))
+    }
+
+    pub(super) fn submit(&self, job: Job) -> Result<(), Job> {
+        self.jobs.send(job).map_err(|error| error.0)
+    }
+
+    /// The next report, if there is one.
+    pub(crate) fn report(&self) -> Option<Report> {
+        self.reports.try_recv().ok()
+    }
+}
+
+fn work(queue: &Receiver<Job>, results: &Sender<Report>, wake: &OwnedFd) {
+    while let Ok(job) = queue.recv() {
+        if results.send(carry_out(job)).is_err() {
+            return;
+        }
+        // Full would mean that a wake-up is due anyway.
+        let _ = rustix::io::write(wake.as_fd(), &1u64.to_ne_bytes());
+    }
+}
+
+fn carry_out(job: Job) -> Report {
+    let Job {
+        key,
+        mut file,
+        data,
+        reopen,
+    } = job;
+    let mut written = 0;
+    let mut error = None;
+    while written < data.len() {
+        match file.write(&data[written..]) {
+            Ok(0) => {
+                error = Some(io::ErrorKind::WriteZero.into());
+                break;
+            }
+            Ok(count) => written += count,
+            Err(failure) if failure.kind() == io::ErrorKind::Interrupted => {}
+            Err(failure) => {
+                error = Some(failure);
+                break;
+            }
+        }
+    }
+    let reopened = reopen.map(|path| file::open(&path).map(|new| file = new));
+    Report {
+        key,
+        file,
+        data,
+        written,
+        error,
+        reopened,
+    }
+}

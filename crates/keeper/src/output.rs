@@ -1,0 +1,207 @@
+//! What containers write: to the log, and to whoever is attached.
+
+use rustix::io::Errno;
+
+use orlop_wire::{ContainerState, LogDropped, OomKilled};
+
+use crate::call::keep_tail;
+use crate::keeper::Keeper;
+use crate::log::Writer;
+use crate::oom::OomWatch;
+use crate::reactor::{Interest, Source, Stream, Watch};
+
+/// How much a container that has ended may still have said; more is somebody else's, who holds
+/// its streams open and keeps writing.
+const LAST_WORDS_MAX: usize = 256 * 1024;
+
+/// What came of reading an output.
+enum Read {
+    /// This many bytes.
+    Some(usize),
+    /// None at the moment.
+    Nothing,
+    /// None ever again.
+    End,
+}
+
+impl Keeper {
+    /// A container writes.
+    pub(crate) fn output_ready(&mut self, key: u64, stream: Stream) {
+        if matches!(self.read_output(key, stream), Read::End) {
+            self.output_ended(key, stream);
+        }
+        self.pump_log(key);
+    }
+
+    /// Reads what is left of the output of a container that has ended.
+    pub(crate) fn drain(&mut self, key: u64) {
+        for stream in [Stream::Out, Stream::Err] {
+            let mut total = 0;
+            while total < LAST_WORDS_MAX {
+                match self.read_output(key, stream) {
+                    Read::Some(count) => total += count,
+                    Read::Nothing => break,
+                    Read::End => {
+                        self.output_ended(key, stream);
+                        break;
+                    }
+                }
+            }
+        }
+        self.pump_log(key);
+    }
+
+    fn read_output(&mut self, key: u64, stream: Stream) -> Read {
+        let mut scratch = self.take_scratch();
+        let read = self.read_output_into(key, stream, &mut scratch);
+        self.scratch = scratch;
+        read
+    }
+
+    fn read_output_into(&mut self, key: u64, stream: Stream, scratch: &mut [u8]) -> Read {
+        let Some(container) = self.containers.get_mut(&key) else {
+            return Read::Nothing;
+        };
+        let Some(watch) = container.output(stream) else {
+            return Read::Nothing;
+        };
+        let count = match rustix::io::read(&*watch, &mut *scratch) {
+            // A terminal whose last user is gone has an input/output error.
+            Ok(0) | Err(Errno::IO) => return Read::End,
+            Ok(count) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Read::Nothing,
+            Err(_) => return Read::End,
+        };
+        let bytes = &scratch[..count];
+        if container.state == ContainerState::Creating {
+            keep_tail(&mut container.chatter, bytes);
+            return Read::Some(count);
+        }
+        if let Some(log) = &mut container.log {
+            log.feed(stream, bytes);
+            if !log.has_room() {
+                for watch in [&container.out, &container.err].into_iter().flatten() {
+                    watch.set(Interest::Nothing);
+                }
+            }
+        }
+        self.pass_on(key, stream, bytes);
+        Read::Some(count)
+    }
+
+    fn output_ended(&mut self, key: u64, stream: Stream) {
+        let Some(container) = self.containers.get_mut(&key) else {
+            return;
+        };
+        *container.output(stream) = None;
+        if let Some(log) = &mut container.log {
+            log.finish(stream);
+        }
+        self.end_of_output(key, stream);
+    }
+
+    /// Hands a container's waiting log lines to the writer.
+    pub(crate) fn pump_log(&mut self, key: u64) {
+        let Some(log) = self
+            .containers
+            .get_mut(&key)
+            .and_then(|container| container.log.as_mut())
+        else {
+            return;
+        };
+        if self.writer.is_none() {
+            match Writer::start().and_then(|(writer, readable)| {
+                let source = Source::LogWriter;
+                let watch = Watch::new(&self.reactor, readable, source, Interest::Read)?;
+                Ok((writer, watch))
+            }) {
+                Ok(writer) => self.writer = Some(writer),
+                Err(error) => eprintln!("orlop-keeper: starting the log writer: {error}"),
+            }
+        }
+        if let Some((writer, _)) = &self.writer {
+            log.pump(key, writer);
+        }
+    }
+
+    /// The writer has finished jobs.
+    pub(crate) fn logs_written(&mut self) {
+        if let Some((_, watch)) = &self.writer {
+            let _ = rustix::io::read(watch, &mut [0; 8]);
+        }
+        while let Some(report) = self.writer.as_ref().and_then(|(writer, _)| writer.report()) {
+            let key = report.key;
+            let Some(container) = self.containers.get_mut(&key) else {
+                continue;
+            };
+            let Some(log) = &mut container.log else {
+                continue;
+            };
+            let settled = log.settle(report);
+            let has_room = log.has_room();
+            if has_room {
+                for watch in [&container.out, &container.err].into_iter().flatten() {
+                    watch.set(Interest::Read);
+                }
+            }
+            let id = container.id.clone();
+            if let Some((bytes, reason)) = settled.dropped {
+                self.tell(&LogDropped {
+                    container: id,
+                    bytes,
+                    reason,
+                });
+            }
+            for (reply_to, result) in settled.reopened {
+                let failed =
+                    |message| crate::request::failure(orlop_wire::FailureKind::Failed, message);
+                self.reply(
+                    reply_to,
+                    result.map(|()| orlop_wire::Done {}).map_err(failed),
+                );
+            }
+            self.pump_log(key);
+            self.report_if_settled(key);
+        }
+    }
+
+    /// A cgroup has met its limit.
+    pub(crate) fn oom_suspected(&mut self, key: u64) {
+        if let Some(oom) = self
+            .containers
+            .get(&key)
+            .and_then(|container| container.oom.as_ref())
+        {
+            oom.acknowledge();
+        }
+        self.look_for_oom(key);
+    }
+
+    /// Some cgroup's events have changed.
+    pub(crate) fn oom_suspected_somewhere(&mut self) {
+        if let Some(inotify) = &self.inotify {
+            let mut events = [0; 1024];
+            while rustix::io::read(inotify, &mut events).is_ok_and(|count| count > 0) {}
+        }
+        let keys: Vec<u64> = self.containers.keys().copied().collect();
+        for key in keys {
+            self.look_for_oom(key);
+        }
+    }
+
+    /// Counts a container's OOM kills anew and tells of more.
+    pub(crate) fn look_for_oom(&mut self, key: u64) {
+        let Some(container) = self.containers.get_mut(&key) else {
+            return;
+        };
+        let news = container.oom.as_mut().map_or(0, OomWatch::news);
+        if news > 0 {
+            container.oom_kills += news;
+            let event = OomKilled {
+                container: container.id.clone(),
+                count: container.oom_kills,
+            };
+            self.tell(&event);
+        }
+    }
+}

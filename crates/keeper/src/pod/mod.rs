@@ -1,0 +1,9 @@
+//! The pod's surroundings: cgroups, namespaces, what is set and mounted in them.
+
+mod init;
+mod namespaces;
+mod place;
+mod surroundings;
+mod sysctl;
+
+pub(crate) use surroundings::Pod;

@@ -1,0 +1,60 @@
+//! The keeper's own place: cgroups, OOM score, pin, shared memory.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::mount::{MountFlags, mount, mount_bind};
+
+/// Moves this process, which has one thread, into a cgroup.
+///
+/// With version 1, a thread that moves itself through `tasks` is spared the grace period of
+/// several milliseconds that `cgroup.procs` costs.
+pub(crate) fn enter_cgroup(dir: &Path) -> Result<(), String> {
+    let tasks = dir.join("tasks");
+    let file = if tasks.exists() {
+        tasks
+    } else {
+        dir.join("cgroup.procs")
+    };
+    OpenOptions::new()
+        .write(true)
+        .open(&file)
+        .and_then(|mut file| file.write_all(b"0"))
+        .map_err(|error| format!("entering cgroup {}: {error}", dir.display()))
+}
+
+/// Sets the standing with the OOM killer; refused without `CAP_SYS_RESOURCE`.
+pub(crate) fn set_oom_score(score: i32) -> Result<(), String> {
+    fs::write("/proc/self/oom_score_adj", score.to_string())
+        .map_err(|error| format!("setting oom_score_adj to {score}: {error}"))
+}
+
+/// Gives the network namespace a name.
+pub(crate) fn pin_network(pin: &Path) -> Result<(), String> {
+    let failure = |error| {
+        format!(
+            "pinning the network namespace on {}: {error}",
+            pin.display()
+        )
+    };
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o444)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(pin)
+        .map_err(|error| failure(error.to_string()))?;
+    mount_bind("/proc/self/ns/net", pin).map_err(|error| failure(error.to_string()))
+}
+
+/// Mounts the file system for `/dev/shm`.
+pub(crate) fn mount_shm(path: &Path, size: u64) -> Result<(), String> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let options = std::ffi::CString::new(format!("mode=1777,size={size}"))
+        .map_err(|error| error.to_string())?;
+    mount("shm", path, "tmpfs", flags, Some(options.as_c_str()))
+        .map_err(|error| format!("mounting shared memory on {}: {error}", path.display()))
+}

@@ -1,0 +1,127 @@
+//! Making a pod's surroundings, in order.
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use orlop_wire::{EXITS_DIR, Setup, VERSION, Welcome};
+use rustix::fs::{CWD, Mode, OFlags, mkdirat};
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid};
+
+use super::{init, namespaces, place, sysctl};
+use crate::sys::loopback;
+use crate::sys::process::Parent;
+
+/// Where programs are looked for unless the daemon says otherwise.
+const USUAL_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A pod's surroundings, held by this process's life.
+#[derive(Debug)]
+pub(crate) struct Pod {
+    pub(crate) id: String,
+    /// The pod's directory.
+    pub(crate) dir: OwnedFd,
+    /// The directory of exit records.
+    pub(crate) exits: OwnedFd,
+    /// The init of a shared PID namespace.
+    pub(crate) init: Option<Pid>,
+    /// The environment of runtimes.
+    pub(crate) env: Vec<OsString>,
+    user_ns: Option<OwnedFd>,
+    warnings: Vec<String>,
+}
+
+impl Pod {
+    /// Makes it all. The namespaces that a failure leaves behind go with the process; the pin and
+    /// the files do not.
+    pub(crate) fn make(setup: Setup) -> Result<Self, String> {
+        let mut warnings = Vec::new();
+        let dir = open_dir(&setup.dir)?;
+        let exits_path = setup.dir.join(EXITS_DIR);
+        match mkdirat(&dir, EXITS_DIR, Mode::from_bits_truncate(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(format!("making {}: {error}", exits_path.display())),
+        }
+        let exits = open_dir(&exits_path)?;
+
+        // Before anything is charged, and while there is one thread.
+        for cgroup in &setup.cgroups {
+            place::enter_cgroup(cgroup)?;
+        }
+        if let Some(score) = setup.oom_score_adj
+            && let Err(warning) = place::set_oom_score(score)
+        {
+            warnings.push(warning);
+        }
+
+        let spaces = namespaces::enter(&setup)?;
+        if setup.net {
+            loopback::bring_up().map_err(|error| format!("bringing up loopback: {error}"))?;
+            if let Some(pin) = &setup.net_pin {
+                // Now, in the daemon's mount namespace, not later in the keeper's own.
+                place::pin_network(pin)?;
+            }
+        }
+        if setup.uts && !setup.hostname.is_empty() {
+            rustix::system::sethostname(setup.hostname.as_bytes())
+                .map_err(|error| format!("setting host name {:?}: {error}", setup.hostname))?;
+        }
+        for parameter in &setup.sysctls {
+            sysctl::set(&parameter.name, &parameter.value)?;
+        }
+        namespaces::leave_mounts()?;
+        if let Some(shm) = &setup.shm {
+            place::mount_shm(&shm.path, shm.size)?;
+        }
+        let init = match spaces.init {
+            Some(pid) => Some(pid),
+            None if setup.pid => Some(init::spawn(Parent::Caller)?),
+            None => None,
+        };
+        Ok(Self {
+            id: setup.pod_id,
+            dir,
+            exits,
+            init,
+            env: environment(setup.env),
+            user_ns: spaces.user,
+            warnings,
+        })
+    }
+
+    /// How the keeper introduces itself.
+    pub(crate) fn welcome(&self) -> Welcome {
+        Welcome {
+            version: VERSION,
+            pod_id: self.id.clone(),
+            pid: getpid().as_raw_pid() as u32,
+            init_pid: self.init.map_or(0, |pid| pid.as_raw_pid() as u32),
+            warnings: self.warnings.clone(),
+            user_ns_fd: self.user_ns.as_ref().map(|fd| fd.as_raw_fd() as u32),
+        }
+    }
+
+    /// A path to something in the pod's directory that is short enough for a socket's address,
+    /// for this process and its children.
+    pub(crate) fn short_path(&self, name: &str) -> PathBuf {
+        let pid = getpid().as_raw_pid();
+        PathBuf::from(format!("/proc/{pid}/fd/{}/{name}", self.dir.as_raw_fd()))
+    }
+}
+
+fn open_dir(path: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty())
+        .map_err(|error| format!("opening directory {}: {error}", path.display()))
+}
+
+fn environment(mut env: Vec<OsString>) -> Vec<OsString> {
+    let has_path = env
+        .iter()
+        .any(|entry| entry.as_encoded_bytes().starts_with(b"PATH="));
+    if !has_path {
+        env.push(USUAL_PATH.into());
+    }
+    env
+}

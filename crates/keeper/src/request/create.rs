@@ -1,0 +1,268 @@
+//! Making a container.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use orlop_wire::{ContainerState, Create, Created, Failure, FailureKind};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::dispatch::{Purpose, failure};
+use crate::attach::Input;
+use crate::call::{Streams, pipe, text};
+use crate::clock::now_ns;
+use crate::connection::ReplyTo;
+use crate::console::Console;
+use crate::container::Container;
+use crate::exit::Process;
+use crate::keeper::Keeper;
+use crate::log::Log;
+use crate::oom::OomWatch;
+use crate::reactor::{Interest, Source, Stream, Watch};
+
+/// A container being made.
+#[derive(Debug)]
+pub(crate) struct Making {
+    container: u64,
+    pid_file: PathBuf,
+    size: Winsize,
+}
+
+impl Keeper {
+    pub(super) fn create(
+        &mut self,
+        request: Create,
+        _: Vec<OwnedFd>,
+        to: ReplyTo,
+    ) -> Result<(), Failure> {
+        let id = request.container;
+        check_id(&id)?;
+        let known = self.container_key(&id);
+        if let Some(container) = known.and_then(|key| self.containers.get(&key))
+            && container.state != ContainerState::Absent
+        {
+            let message = format!("there is a container {id} already");
+            return Err(failure(FailureKind::Exists, message));
+        }
+        let log = if request.log_path.as_os_str().is_empty() {
+            None
+        } else {
+            let (path, line_max) = (request.log_path, request.log_line_max as usize);
+            let log = Log::open(path.clone(), request.log_policy, line_max).map_err(|error| {
+                let message = format!("opening log {}: {error}", path.display());
+                failure(FailureKind::Failed, message)
+            })?;
+            Some(log)
+        };
+        self.remove_record(&id);
+        let _ = std::fs::remove_file(&request.pid_file);
+
+        let mut container = Container::new(id.clone());
+        container.state = ContainerState::Creating;
+        container.tty = request.tty;
+        container.stdin_once = request.stdin_once;
+        container.oom_cgroup = request.oom_cgroup;
+        container.log = log;
+        let key = known.unwrap_or_else(|| self.key());
+        let streams = if request.tty {
+            Ok(Streams::Own)
+        } else {
+            self.make_streams(key, &mut container, request.stdin)
+        };
+        let streams = streams.map_err(|error| {
+            let message = format!("making the streams of container {id}: {error}");
+            failure(FailureKind::Failed, message)
+        })?;
+        if let Some(old) = self.containers.remove(&key) {
+            container.mounts = old.mounts;
+        }
+        self.containers.insert(key, container);
+        let making = Making {
+            container: key,
+            pid_file: request.pid_file,
+            size: window(request.rows, request.columns),
+        };
+        let purpose = Purpose::Create(making);
+        let called = self.start_call(request.call, streams, request.tty, purpose, to);
+        if called.is_err() {
+            self.unmake(key);
+        }
+        called
+    }
+
+    /// The runtime has done its part.
+    pub(super) fn created(
+        &mut self,
+        making: Making,
+        console: Option<Console>,
+        outcome: Result<(), Failure>,
+    ) -> Result<Created, Failure> {
+        let key = making.container;
+        // What the runtime printed is not the container's.
+        self.drain(key);
+        let chatter = self
+            .containers
+            .get_mut(&key)
+            .map(|container| std::mem::take(&mut container.chatter))
+            .unwrap_or_default();
+        let made = outcome
+            .map_err(|mut failure| {
+                if failure.runtime_output.is_empty() {
+                    failure.runtime_output = text(&chatter);
+                }
+                failure
+            })
+            .and_then(|()| self.settle_created(&making, console));
+        if made.is_err() {
+            self.unmake(key);
+        }
+        made
+    }
+
+    fn settle_created(
+        &mut self,
+        making: &Making,
+        console: Option<Console>,
+    ) -> Result<Created, Failure> {
+        let key = making.container;
+        let Some(container) = self.containers.get_mut(&key) else {
+            return Err(failure(FailureKind::NotFound, "it was deleted meanwhile"));
+        };
+        let pid = read_pid(&making.pid_file)?;
+        if container.tty {
+            let terminal = console.and_then(|mut console| console.take_terminal());
+            let Some(terminal) = terminal else {
+                let message = "the runtime has sent no terminal";
+                return Err(failure(FailureKind::RuntimeFailed, message));
+            };
+            set_size(&terminal, making.size);
+            let taken = take_terminal(&self.reactor, key, container, terminal);
+            taken.map_err(|error| {
+                let message = format!("taking over the container's terminal: {error}");
+                failure(FailureKind::Failed, message)
+            })?;
+        }
+        container.pid = pid;
+        container.created_ns = now_ns();
+        container.state = ContainerState::Created;
+        let dir = &container.oom_cgroup;
+        if !dir.as_os_str().is_empty() {
+            match OomWatch::new(dir, key, &self.reactor, &mut self.inotify) {
+                Ok(watch) => container.oom = Some(watch),
+                // No reason not to run it.
+                Err(error) => eprintln!(
+                    "orlop-keeper: watching {} for OOM kills: {error}",
+                    dir.display()
+                ),
+            }
+        }
+        let created = Created {
+            pid: pid as u32,
+            created_ns: container.created_ns,
+        };
+        match self.adopt(pid, Process::Container(key)) {
+            Ok(None) => Ok(created),
+            Ok(Some(status)) => {
+                self.container_ended(key, status);
+                Ok(created)
+            }
+            Err(()) => {
+                let message = format!("the runtime's process {pid} is not the keeper's child");
+                Err(failure(FailureKind::RuntimeFailed, message))
+            }
+        }
+    }
+
+    /// Pipes for the container: its ends, ours being kept.
+    fn make_streams(
+        &self,
+        key: u64,
+        container: &mut Container,
+        stdin: bool,
+    ) -> io::Result<Streams> {
+        let watch = |fd, source, interest| Watch::new(&self.reactor, fd, source, interest);
+        let input = if stdin {
+            let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+            crate::call::nonblocking(&ours)?;
+            let ours = watch(ours, Source::Input(key), Interest::Nothing)?;
+            container.input = Some(Input::new(ours));
+            theirs
+        } else {
+            open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?
+        };
+        let (ours, out) = pipe()?;
+        let source = Source::Output(key, Stream::Out);
+        container.out = Some(watch(ours, source, Interest::Read)?);
+        let (ours, err) = pipe()?;
+        let source = Source::Output(key, Stream::Err);
+        container.err = Some(watch(ours, source, Interest::Read)?);
+        Ok(Streams::Passed([input, out, err]))
+    }
+
+    /// A container could not be made: only its mounts remain.
+    fn unmake(&mut self, key: u64) {
+        if let Some(container) = self.containers.get_mut(&key) {
+            container.reset();
+            if container.mounts.is_empty() {
+                self.containers.remove(&key);
+            }
+        }
+        self.processes
+            .retain(|_, process| *process != Process::Container(key));
+    }
+}
+
+/// The identity names a file.
+fn check_id(id: &str) -> Result<(), Failure> {
+    if id.is_empty() || id.len() > 200 || id.starts_with('.') || id.contains('/') {
+        let message = format!("{id:?} cannot be a container's identity");
+        return Err(failure(FailureKind::Invalid, message));
+    }
+    Ok(())
+}
+
+/// The process id that a runtime wrote down.
+pub(super) fn read_pid(path: &Path) -> Result<i32, Failure> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(32).read_to_string(&mut text));
+    let pid = read.ok().and_then(|_| text.trim().parse().ok());
+    pid.filter(|&pid| pid > 1).ok_or_else(|| {
+        let message = format!(
+            "the runtime has written no process id to {}",
+            path.display()
+        );
+        failure(FailureKind::RuntimeFailed, message)
+    })
+}
+
+pub(super) fn window(rows: u16, columns: u16) -> Winsize {
+    Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
+}
+
+/// Sets a terminal's size, if there is one to set. Best effort: the program inside copes.
+pub(super) fn set_size(terminal: impl AsFd, size: Winsize) {
+    if size.ws_row > 0 && size.ws_col > 0 {
+        let _ = tcsetwinsize(terminal, size);
+    }
+}
+
+fn take_terminal(
+    reactor: &std::rc::Rc<crate::reactor::Reactor>,
+    key: u64,
+    container: &mut Container,
+    terminal: OwnedFd,
+) -> io::Result<()> {
+    let copy = rustix::io::fcntl_dupfd_cloexec(&terminal, 3)?;
+    let input = Watch::new(reactor, copy, Source::Input(key), Interest::Nothing)?;
+    container.input = Some(Input::new(input));
+    let source = Source::Output(key, Stream::Out);
+    container.out = Some(Watch::new(reactor, terminal, source, Interest::Read)?);
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Signalling a container.
+
+use std::os::fd::OwnedFd;
+
+use orlop_wire::{Done, Failure, FailureKind, Kill};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::dispatch::{Purpose, failure, no_container};
+use crate::call::Streams;
+use crate::connection::ReplyTo;
+use crate::keeper::Keeper;
+
+impl Keeper {
+    pub(super) fn kill(
+        &mut self,
+        request: Kill,
+        _: Vec<OwnedFd>,
+        to: ReplyTo,
+    ) -> Result<(), Failure> {
+        let id = &request.container;
+        let key = self.container_key(id).ok_or_else(|| no_container(id))?;
+        let container = self.containers.get(&key);
+        let container = container.ok_or_else(|| no_container(id))?;
+        if let Some(call) = request.call {
+            return self.start_call(call, Streams::Own, false, Purpose::Kill, to);
+        }
+        // Alive or not reaped yet, the number is the container's.
+        if container.is_alive()
+            && let Some(pid) = Pid::from_raw(container.pid)
+        {
+            let signal = checked_signal(request.signal)?;
+            kill_process(pid, signal).map_err(|error| {
+                let message = format!("sending signal {} to {id}: {error}", request.signal);
+                failure(FailureKind::Failed, message)
+            })?;
+        }
+        self.reply(to, Ok(Done {}));
+        Ok(())
+    }
+}
+
+/// A signal by its number, real-time ones included.
+fn checked_signal(number: u32) -> Result<Signal, Failure> {
+    let number = number as i32;
+    let named = Signal::from_named_raw(number);
+    let signal = named.or_else(|| crate::sys::signal::realtime(number));
+    signal.ok_or_else(|| {
+        let message = format!("there is no signal {number}");
+        failure(FailureKind::Invalid, message)
+    })
+}

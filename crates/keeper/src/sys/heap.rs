@@ -1,0 +1,15 @@
+//! The allocator's habits.
+#![allow(unsafe_code)]
+
+/// Keeps the log thread from getting a heap of its own, and the heap from hoarding.
+pub(crate) fn be_frugal() {
+    for (option, value) in [
+        (libc::M_ARENA_MAX, 1),
+        (libc::M_TRIM_THRESHOLD, 32 * 1024),
+        (libc::M_TOP_PAD, 4 * 1024),
+        (libc::M_MMAP_THRESHOLD, 64 * 1024),
+    ] {
+        // SAFETY: mallopt takes two numbers and has no other preconditions.
+        unsafe { libc::mallopt(option, value) };
+    }
+}

@@ -1,0 +1,7 @@
+//! System calls that no safe wrapper covers.
+
+pub(crate) mod heap;
+pub(crate) mod loopback;
+pub(crate) mod namespace;
+pub(crate) mod process;
+pub(crate) mod signal;

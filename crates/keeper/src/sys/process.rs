@@ -1,0 +1,70 @@
+//! Making and stripping processes.
+#![allow(unsafe_code)]
+
+use std::io;
+
+use rustix::process::Pid;
+
+/// Which side of a fork this is.
+pub(crate) enum Fork {
+    /// The new process.
+    Child,
+    /// The old one.
+    Parent(Pid),
+}
+
+/// Forks. To be called while there is one thread.
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: with a single thread the child may go on as it likes.
+    sides(libc::c_long::from(unsafe { libc::fork() }))
+}
+
+/// Whose child a new process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parent {
+    /// The caller's.
+    Caller,
+    /// The caller's parent's.
+    Grandparent,
+}
+
+/// Forks a child that is the first process of a new PID namespace. To be called while there is
+/// one thread; the child must not use anything that remembers the process's identity.
+pub(crate) fn fork_into_pid_namespace(parent: Parent) -> io::Result<Fork> {
+    let sibling = match parent {
+        Parent::Caller => 0,
+        Parent::Grandparent => libc::CLONE_PARENT,
+    };
+    let flags = (libc::CLONE_NEWPID | libc::SIGCHLD | sibling) as libc::c_ulong;
+    // SAFETY: without a stack and without CLONE_VM this is fork(2); no thread exists whose locks
+    // the child could inherit. The order of the other arguments does not matter, they are 0.
+    sides(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })
+}
+
+fn sides(result: libc::c_long) -> io::Result<Fork> {
+    match result {
+        0 => Ok(Fork::Child),
+        pid => match Pid::from_raw(pid as i32).filter(|_| pid > 0) {
+            Some(pid) => Ok(Fork::Parent(pid)),
+            None => Err(io::Error::last_os_error()),
+        },
+    }
+}
+
+/// Ends the process on the spot.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes every descriptor from `first` on.
+pub(crate) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: whoever calls this owns no descriptor from `first` on; it is called at the start
+    // of a process, before it opens any.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
