@@ -1,0 +1,280 @@
+//! A container's life: how it begins and how it ends.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use orlop_launch::{
+    ContainerState, Error, FailureKind, KeeperEvent, OciRuntime, RuntimeFault, recorded_exit,
+};
+use serde_json::json;
+use support::{LIMIT, Pod, cgroup_roots, is_alive};
+
+#[tokio::test]
+async fn exit_code_is_reported_recorded_and_listed() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "exit 42").await;
+    let status = pod.exit_of("c1").await;
+    assert_eq!((status.code, status.signal, status.oom), (42, 0, false));
+    let recorded = recorded_exit(&pod.pod_dir(), "c1").unwrap();
+    assert_eq!(recorded, Some(status.clone()));
+    let listing = pod.keeper.list().await.unwrap();
+    assert_eq!(listing.containers[0].state, ContainerState::Exited);
+    assert_eq!(listing.containers[0].exit, Some(status.clone()));
+    assert!(listing.containers[0].started_ns <= status.time_ns);
+
+    pod.delete("c1").await;
+    assert!(pod.keeper.list().await.unwrap().containers.is_empty());
+    assert_eq!(recorded_exit(&pod.pod_dir(), "c1").unwrap(), None);
+    // Again, and for one that never was.
+    pod.delete("c1").await;
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_container_with_128_and_its_number() {
+    let mut pod = Pod::new().await;
+    let script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done";
+    pod.run_script("polite", script).await;
+    pod.wait_for_log("polite", "ready").await;
+    pod.keeper.kill("polite", 15).await.unwrap();
+    assert_eq!(pod.exit_of("polite").await.code, 7);
+
+    let pid = pod.run_script("stubborn", "trap '' TERM; sleep 1000").await;
+    pod.keeper.kill("stubborn", 15).await.unwrap();
+    assert!(is_alive(pid));
+    pod.keeper.kill("stubborn", 9).await.unwrap();
+    let status = pod.exit_of("stubborn").await;
+    assert_eq!((status.code, status.signal), (137, 9));
+    assert!(!is_alive(pid));
+    pod.keeper.kill("stubborn", 9).await.unwrap();
+
+    let pid = pod.run_script("forced", "sleep 1000").await;
+    pod.keeper
+        .kill_by_runtime(
+            &pod.runtime,
+            "forced",
+            &pod.bundle("forced"),
+            9,
+            true,
+            LIMIT,
+        )
+        .await
+        .unwrap();
+    assert_eq!(pod.exit_of("forced").await.code, 137);
+    assert!(!is_alive(pid));
+}
+
+#[tokio::test]
+async fn deleting_a_running_container_kills_it() {
+    let pod = Pod::new().await;
+    let pid = pod.run_script("c1", "sleep 1000").await;
+    pod.delete("c1").await;
+    assert!(!is_alive(pid));
+    assert!(pod.keeper.list().await.unwrap().containers.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_out_of_order_is_refused_and_does_no_harm() {
+    let pod = Pod::new().await;
+    let kind = |error: Error| error.failure_kind().unwrap();
+    let unknown = pod.start("nobody").await.unwrap_err();
+    assert_eq!(kind(unknown), FailureKind::NotFound);
+    assert_eq!(
+        kind(pod.keeper.kill("nobody", 9).await.unwrap_err()),
+        FailureKind::NotFound
+    );
+
+    pod.run_script("c1", "sleep 1000").await;
+    assert_eq!(
+        kind(pod.start("c1").await.unwrap_err()),
+        FailureKind::WrongState
+    );
+    let again = pod.create(&pod.script("c1", "true")).await.unwrap_err();
+    assert_eq!(kind(again), FailureKind::Exists);
+    assert_eq!(
+        kind(pod.keeper.forget("c1").await.unwrap_err()),
+        FailureKind::WrongState
+    );
+    let mut wish = pod.script("c2", "true");
+    wish.create.id = "../c2".into();
+    assert_eq!(
+        kind(pod.create(&wish).await.unwrap_err()),
+        FailureKind::Invalid
+    );
+    let bad = pod.keeper.kill("c1", 4711).await.unwrap_err();
+    assert_eq!(kind(bad), FailureKind::Invalid);
+    assert_eq!(pod.keeper.list().await.unwrap().containers.len(), 1);
+}
+
+#[tokio::test]
+async fn a_missing_command_fails_in_the_runtime_s_words() {
+    let pod = Pod::new().await;
+    let mut wish = pod.script("c1", "");
+    wish.config["process"]["args"] = json!(["/no/such/program"]);
+    let error = pod.create(&wish).await.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::RuntimeFailed));
+    let text = error.to_string();
+    assert!(
+        text.contains("/no/such/program") && text.contains("no such file"),
+        "{text}"
+    );
+    assert!(pod.keeper.list().await.unwrap().containers.is_empty());
+    // Nothing of the attempt is in the way of the next.
+    pod.delete("c1").await;
+    pod.run(&pod.script("c1", "sleep 1000")).await;
+}
+
+fn fake_runtime(dir: &Path, name: &str, script: &str) -> OciRuntime {
+    let path = dir.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    OciRuntime::new(name, path, dir.join("state"))
+}
+
+#[tokio::test]
+async fn bad_runtimes_give_errors_that_say_what_they_did() {
+    let pod = Pod::new().await;
+    let dir = pod.dir.path();
+    let wish = pod.script("c1", "true");
+    Pod::write_bundle(&wish);
+    let create = async |runtime: &OciRuntime, limit| {
+        let result = pod.keeper.create(runtime, &wish.create, limit).await;
+        let Err(Error::Runtime(error)) = result else {
+            panic!("{result:?}");
+        };
+        assert_eq!(
+            (error.runtime.as_str(), error.action.as_str()),
+            (runtime.name.as_str(), "create")
+        );
+        (error.fault, error.detail)
+    };
+
+    let missing = OciRuntime::new("missing", dir.join("nowhere"), dir);
+    let (fault, detail) = create(&missing, LIMIT).await;
+    assert_eq!(fault, RuntimeFault::Missing);
+    assert!(detail.contains("nowhere"), "{detail}");
+
+    let crashing = fake_runtime(dir, "crashing", "echo going down >&2; kill -SEGV $$");
+    let (fault, detail) = create(&crashing, LIMIT).await;
+    assert_eq!(
+        (fault, detail.as_str()),
+        (RuntimeFault::Failed, "going down")
+    );
+
+    let silent = fake_runtime(dir, "silent", "kill -SEGV $$");
+    let (_, detail) = create(&silent, LIMIT).await;
+    assert_eq!(detail, "it was ended by signal 11");
+
+    let babbling = fake_runtime(
+        dir,
+        "babbling",
+        "head -c 3000000 /dev/zero; echo; echo enough; exit 3",
+    );
+    let (_, detail) = create(&babbling, LIMIT).await;
+    assert_eq!(detail, "enough");
+
+    let lying = fake_runtime(dir, "lying", "exit 0");
+    let (fault, detail) = create(&lying, LIMIT).await;
+    assert_eq!(fault, RuntimeFault::Failed);
+    assert!(detail.contains("no process id"), "{detail}");
+
+    let script = r#"while [ "$1" != --pid-file ]; do shift; done; echo 1234567 > "$2""#;
+    let strange = fake_runtime(dir, "strange", script);
+    let (_, detail) = create(&strange, LIMIT).await;
+    assert!(
+        detail.contains("1234567 is not the keeper's child"),
+        "{detail}"
+    );
+
+    let hanging = fake_runtime(dir, "hanging", "echo still here >&2; sleep 1000");
+    let begin = Instant::now();
+    let (fault, detail) = create(&hanging, Duration::from_millis(300)).await;
+    assert_eq!(fault, RuntimeFault::TimedOut);
+    assert!(
+        begin.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert!(detail.contains("300 ms"), "{detail}");
+
+    support::eventually("the hanging runtime to be gone", || {
+        let children = format!("/proc/{0}/task/{0}/children", pod.keeper_pid);
+        fs::read_to_string(children).unwrap().is_empty()
+    })
+    .await;
+    assert!(pod.keeper.list().await.unwrap().containers.is_empty());
+}
+
+#[tokio::test]
+async fn an_oom_kill_is_told_and_recorded() {
+    let mut pod = Pod::new().await;
+    let mut wish = pod.script(
+        "c1",
+        "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo $x",
+    );
+    wish.config["linux"]["resources"]["memory"] = json!({"limit": 20_000_000});
+    let controllers = cgroup_roots();
+    let v1 = controllers
+        .iter()
+        .find(|root| root.join("memory.limit_in_bytes").exists());
+    let root = v1.unwrap_or(&controllers[0]);
+    let relative = format!("{}/c1", pod.cgroup.trim_start_matches('/'));
+    wish.create.oom_cgroup = Some(root.join(relative));
+    pod.run(&wish).await;
+    let mut told = 0;
+    let status = loop {
+        match pod.event().await {
+            KeeperEvent::OomKilled(killed) => told = killed.count,
+            KeeperEvent::Exited(exited) => break exited.status,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(status.oom && told > 0, "{status:?}, told {told}");
+    assert!(recorded_exit(&pod.pod_dir(), "c1").unwrap().unwrap().oom);
+    assert!(pod.keeper.list().await.unwrap().containers[0].oom_kills > 0);
+}
+
+#[tokio::test]
+async fn many_at_once_all_report() {
+    let mut pod = Pod::new().await;
+    let ids: Vec<String> = (0..6).map(|number| format!("c{number}")).collect();
+    let runs = ids.iter().enumerate().map(|(code, id)| {
+        let (pod, script) = (&pod, format!("echo {id}; exit {code}"));
+        async move { pod.run_script(id, &script).await }
+    });
+    let mut all = Vec::new();
+    for run in runs.map(Box::pin) {
+        all.push(run);
+    }
+    join_all(all).await;
+    let mut codes = Vec::new();
+    while codes.len() < ids.len() {
+        if let KeeperEvent::Exited(exited) = pod.event().await {
+            assert_eq!(
+                pod.logged(&exited.container),
+                format!("{}\n", exited.container)
+            );
+            codes.push((exited.container, exited.status.code));
+        }
+    }
+    codes.sort();
+    let expected: Vec<_> = ids.into_iter().zip(0..).collect();
+    assert_eq!(codes, expected);
+}
+
+/// Polls all futures until each is done.
+async fn join_all<F: Future + Unpin>(mut futures: Vec<F>) {
+    std::future::poll_fn(|context| {
+        futures.retain_mut(|future| std::pin::Pin::new(future).poll(context).is_pending());
+        if futures.is_empty() {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+}
