@@ -1,1 +1,22 @@
-//! exec, attach and port-forward over SPDY/3.1 and WebSocket, server and client.
+//! Exec, attach and port-forward for Kubernetes, over SPDY/3.1 and WebSocket: the server that a
+//! container runtime hands out URLs of, and the client that follows them.
+//!
+//! The crate knows neither CRI nor containers: a [`Backend`] runs what clients ask for.
+
+pub mod client;
+mod flow;
+mod protocol;
+pub mod server;
+mod session;
+mod spdy;
+mod status;
+mod ws;
+
+pub use flow::{Input, Output};
+pub use server::{Config, Server, ServerError, TlsFiles, TooManyPending};
+pub use session::{
+    AttachRequest, Backend, BackendError, BoxFuture, Duplex, ExecRequest, ExitOutcome, Pipes,
+    PortForwardRequest, Resizes, ServeError, Session, TerminalSize,
+};
+pub use spdy::FrameError;
+pub use ws::WsError;

@@ -1,0 +1,12 @@
+//! The client: follows the URLs that a streaming server gave out.
+
+mod dial;
+mod error;
+mod port_forward;
+mod session;
+mod streams;
+
+pub use dial::{ClientOptions, Protocol};
+pub use error::ClientError;
+pub use port_forward::{Forward, ForwardEvent, port_forward};
+pub use session::{ClientStreams, attach, exec};

@@ -1,0 +1,146 @@
+//! Port-forwarding.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::dial::{ClientOptions, Dialed, LIMITS, Protocol, dial};
+use super::error::ClientError;
+use crate::flow::{Role, relay};
+use crate::protocol::{PORT, PORT_FORWARD, REQUEST_ID, STREAM_TYPE, TUNNELLED_PORT_FORWARD};
+use crate::spdy::{Connection, Headers, Opener};
+use crate::ws::tunnel;
+
+/// Pause after an accept that failed, for lack of file descriptors as a rule.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// An explanation longer than this is cut.
+const MAX_MESSAGE: u64 = 16 * 1024;
+/// Connections through one session at once: half of the streams that servers allow.
+const MAX_FORWARDS: usize = 500;
+
+/// A local listener and the pod's port behind it.
+#[derive(Debug)]
+pub struct Forward {
+    /// Where clients of the pod connect to.
+    pub listener: TcpListener,
+    /// The port in the pod.
+    pub port: u16,
+}
+
+/// What happens while ports are forwarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardEvent {
+    /// Someone connected.
+    Accepted {
+        /// The port in the pod.
+        port: u16,
+    },
+    /// A connection could not be forwarded.
+    Failed {
+        /// The port in the pod.
+        port: u16,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Forwards connections to the pod behind `url`, until `stop` is cancelled (which is success) or
+/// the connection to the server is lost. Every event is told to `report`, from any task.
+pub async fn port_forward(
+    url: &str,
+    options: &ClientOptions,
+    forwards: Vec<Forward>,
+    stop: CancellationToken,
+    report: impl Fn(ForwardEvent) + Send + Sync + 'static,
+) -> Result<(), ClientError> {
+    let offer = match options.protocol {
+        Protocol::Spdy => PORT_FORWARD,
+        Protocol::WebSocket => TUNNELLED_PORT_FORWARD,
+    };
+    let Dialed { transport, .. } = dial(url, options, &[offer]).await?;
+    // Held for as long as the connection: the tunnel ends with it.
+    let (transport, _bridge) = match options.protocol {
+        Protocol::Spdy => (transport, None),
+        Protocol::WebSocket => {
+            let (inner, bridge) = tunnel(transport, Role::Client, LIMITS);
+            (inner, Some(bridge))
+        }
+    };
+    let connection = Connection::start(transport, Role::Client, LIMITS);
+    let lost = connection.closed().clone();
+    let report: Report = Arc::new(report);
+    let mut tasks = JoinSet::new();
+    for (index, forward) in forwards.into_iter().enumerate() {
+        tasks.spawn(listen(index, forward, connection.opener(), report.clone()));
+    }
+    let result = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        () = lost.cancelled() => Err(ClientError::Lost),
+    };
+    tasks.shutdown().await;
+    connection.close().await;
+    result
+}
+
+type Report = Arc<dyn Fn(ForwardEvent) + Send + Sync>;
+
+async fn listen(index: usize, forward: Forward, opener: Opener, report: Report) {
+    let Forward { listener, port } = forward;
+    let mut connections = JoinSet::new();
+    let mut count = 0_u64;
+    loop {
+        let accepted = tokio::select! {
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept(), if connections.len() < MAX_FORWARDS => accepted,
+        };
+        match accepted {
+            Ok((socket, _)) => {
+                report(ForwardEvent::Accepted { port });
+                count += 1;
+                let id = format!("{index}.{count}");
+                let (opener, report) = (opener.clone(), report.clone());
+                connections.spawn(async move {
+                    if let Err(reason) = one(socket, port, &id, &opener).await {
+                        report(ForwardEvent::Failed { port, reason });
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, port, "accepting a connection to be forwarded");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<(), String> {
+    let _ = socket.set_nodelay(true);
+    let port = port.to_string();
+    let headers = |kind| Headers::new(&[(STREAM_TYPE, kind), (PORT, &port), (REQUEST_ID, id)]);
+    let (error, data) =
+        tokio::try_join!(opener.open(headers("error")), opener.open(headers("data")))
+            .map_err(|error| error.to_string())?;
+    error.output.close();
+    let mut message = String::new();
+    let mut complaints = error.input.take(MAX_MESSAGE);
+    let complaint = async {
+        // A connection that is lost is noticed by the one who owns it.
+        let _ = complaints.read_to_string(&mut message).await;
+        if message.is_empty() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = relay(data.input, data.output, socket) => {}
+        () = complaint => {}
+    }
+    if message.is_empty() {
+        Ok(())
+    } else {
+        Err(message)
+    }
+}

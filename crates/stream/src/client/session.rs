@@ -1,0 +1,165 @@
+//! Exec and attach.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+
+use super::dial::ClientOptions;
+use super::error::ClientError;
+use super::streams::{Opened, Wanted, open};
+use crate::flow::{Input, Output};
+use crate::session::TerminalSize;
+use crate::status::Status;
+
+/// A status longer than this is none.
+const MAX_STATUS: u64 = 64 * 1024;
+
+/// This end of a session. What is `None` must not have been asked for when the URL was made.
+#[derive(Default)]
+pub struct ClientStreams {
+    /// What is sent. Its end is passed on.
+    pub stdin: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    /// Where the output goes.
+    pub stdout: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    /// Where the error output goes; `None` with a terminal.
+    pub stderr: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    /// The terminal's size, now and when it changes; `None` without a terminal.
+    pub resize: Option<watch::Receiver<TerminalSize>>,
+}
+
+/// Runs the command behind `url` and answers its exit code.
+pub async fn exec(
+    url: &str,
+    options: &ClientOptions,
+    streams: ClientStreams,
+) -> Result<i32, ClientError> {
+    run(url, options, streams).await
+}
+
+/// Attaches to the container behind `url`, until its process ends or the connection does.
+pub async fn attach(
+    url: &str,
+    options: &ClientOptions,
+    streams: ClientStreams,
+) -> Result<(), ClientError> {
+    run(url, options, streams).await.map(drop)
+}
+
+async fn run(
+    url: &str,
+    options: &ClientOptions,
+    streams: ClientStreams,
+) -> Result<i32, ClientError> {
+    let ClientStreams {
+        stdin,
+        stdout,
+        stderr,
+        resize,
+    } = streams;
+    let wanted = Wanted {
+        stdin: stdin.is_some(),
+        stdout: stdout.is_some(),
+        stderr: stderr.is_some(),
+        resize: resize.is_some(),
+    };
+    let opened = open(url, options, wanted).await?;
+    let Opened {
+        status,
+        stdin: to_stdin,
+        stdout: from_stdout,
+        stderr: from_stderr,
+        ..
+    } = opened;
+    let side = async {
+        tokio::join!(
+            send_input(stdin, to_stdin),
+            send_sizes(resize, opened.resize)
+        );
+        // The other side decides when a session is over.
+        std::future::pending::<()>().await;
+    };
+    let session = async {
+        let ((), (), status) = tokio::try_join!(
+            receive("output", from_stdout, stdout),
+            receive("error output", from_stderr, stderr),
+            read_status(status),
+        )?;
+        Ok(status)
+    };
+    let result = tokio::select! {
+        result = session => result,
+        () = side => Err(ClientError::Lost),
+    };
+    opened.wire.close().await;
+    let status = result?;
+    status
+        .exit_code()
+        .ok_or(ClientError::Remote(status.message))
+}
+
+async fn send_input(source: Option<Box<dyn AsyncRead + Send + Unpin>>, target: Option<Output>) {
+    let (Some(mut source), Some(mut target)) = (source, target) else {
+        return;
+    };
+    if let Err(error) = target.copy_from(&mut source).await {
+        tracing::debug!(%error, "sending the input ended early");
+    }
+}
+
+async fn send_sizes(sizes: Option<watch::Receiver<TerminalSize>>, target: Option<Output>) {
+    let (Some(mut sizes), Some(mut target)) = (sizes, target) else {
+        return;
+    };
+    sizes.mark_changed();
+    while sizes.changed().await.is_ok() {
+        let size = *sizes.borrow_and_update();
+        let Ok(mut message) = serde_json::to_vec(&size) else {
+            return;
+        };
+        message.push(b'\n');
+        if target.write(&message).await.is_err() {
+            return;
+        }
+    }
+    // The stream stays open as long as the session: its end would mean nothing.
+    std::future::pending::<()>().await;
+}
+
+async fn receive(
+    what: &'static str,
+    source: Option<Input>,
+    target: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+) -> Result<(), ClientError> {
+    let (Some(mut source), Some(mut target)) = (source, target) else {
+        return Ok(());
+    };
+    loop {
+        let (first, second) = source.fill().await.map_err(|_| ClientError::Lost)?;
+        if first.is_empty() {
+            return Ok(());
+        }
+        let local = |source: io::Error| ClientError::Local { what, source };
+        let length = first.len() + second.len();
+        target.write_all(first).await.map_err(local)?;
+        target.write_all(second).await.map_err(local)?;
+        target.flush().await.map_err(local)?;
+        source.consumed(length);
+    }
+}
+
+async fn read_status(source: Input) -> Result<Status, ClientError> {
+    let mut text = Vec::new();
+    source
+        .take(MAX_STATUS)
+        .read_to_end(&mut text)
+        .await
+        .map_err(|_| ClientError::Lost)?;
+    if text.is_empty() {
+        return Err(ClientError::Lost);
+    }
+    serde_json::from_slice(&text).map_err(|_| {
+        let text = String::from_utf8_lossy(&text);
+        ClientError::Remote(format!("a result that can't be understood: {text}"))
+    })
+}

@@ -1,0 +1,78 @@
+//! A read buffer from which frames are taken.
+
+use std::io;
+
+use tokio::io::AsyncReadExt;
+
+use super::transport::Reader;
+
+const READ_BUFFER: usize = 64 * 1024;
+
+/// Reads a transport in large pieces and gives out what its caller asks for.
+pub(crate) struct ReadBuffer {
+    reader: Reader,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl ReadBuffer {
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self {
+            reader,
+            buffer: vec![0; READ_BUFFER],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// Whether nothing more comes; waits until that is known.
+    pub(crate) async fn at_end(&mut self) -> io::Result<bool> {
+        Ok(self.start == self.end && !self.fill().await?)
+    }
+
+    /// The next `N` bytes.
+    pub(crate) async fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.exactly(N).await?);
+        Ok(bytes)
+    }
+
+    /// The next `length` bytes in one piece; they must fit the buffer.
+    pub(crate) async fn exactly(&mut self, length: usize) -> io::Result<&mut [u8]> {
+        if self.start + length > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        while self.end - self.start < length {
+            if !self.fill().await? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(self.take(length))
+    }
+
+    /// Some bytes, at least one and at most `most`.
+    pub(crate) async fn some(&mut self, most: usize) -> io::Result<&mut [u8]> {
+        if self.at_end().await? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(self.take(most.min(self.end - self.start)))
+    }
+
+    fn take(&mut self, length: usize) -> &mut [u8] {
+        let taken = &mut self.buffer[self.start..self.start + length];
+        self.start += length;
+        taken
+    }
+
+    async fn fill(&mut self) -> io::Result<bool> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        let read = self.reader.read(&mut self.buffer[self.end..]).await?;
+        self.end += read;
+        Ok(read > 0)
+    }
+}

@@ -1,0 +1,72 @@
+//! The byte stream below a protocol: a socket, TLS over it, or a tunnel.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// The reading half of a transport.
+pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+/// The writing half of a transport.
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// A connected byte stream, taken apart so that reading and writing need no common lock.
+pub(crate) struct Transport {
+    pub(crate) reader: Reader,
+    pub(crate) writer: Writer,
+}
+
+impl Transport {
+    pub(crate) fn from_tcp(stream: TcpStream) -> Self {
+        let (reader, writer) = stream.into_split();
+        Self {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+        }
+    }
+
+    pub(crate) fn from_io(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        Self {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+        }
+    }
+
+    /// Puts bytes that were read too early back in front.
+    pub(crate) fn with_leftover(self, leftover: Bytes) -> Self {
+        if leftover.is_empty() {
+            return self;
+        }
+        Self {
+            reader: Box::new(Prefixed {
+                leftover,
+                inner: self.reader,
+            }),
+            writer: self.writer,
+        }
+    }
+}
+
+struct Prefixed {
+    leftover: Bytes,
+    inner: Reader,
+}
+
+impl AsyncRead for Prefixed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.leftover.has_remaining() {
+            let taken = self.leftover.remaining().min(buf.remaining());
+            buf.put_slice(&self.leftover.split_to(taken));
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}

@@ -1,0 +1,69 @@
+//! Settings of the streaming server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use super::tls::TlsFiles;
+use crate::flow::Limits;
+
+/// Settings of the streaming server. The defaults are those of other runtimes.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen. The default is the loopback interface, on a port the kernel chooses.
+    pub address: SocketAddr,
+    /// The host (and port, if it differs) to be put into URLs, where `address` is not what
+    /// clients can reach.
+    pub advertise: Option<String>,
+    /// Serve with TLS.
+    pub tls: Option<TlsFiles>,
+    /// Connections without any traffic are closed after this time.
+    pub idle_timeout: Duration,
+    /// A client must have opened all its streams within this time.
+    pub creation_timeout: Duration,
+    /// An URL that was not used by then is void.
+    pub token_life: Duration,
+    /// URLs that may be waiting to be used.
+    pub max_pending: usize,
+    /// Connections served at once.
+    pub max_connections: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            advertise: None,
+            tls: None,
+            idle_timeout: Duration::from_hours(4),
+            creation_timeout: Duration::from_secs(30),
+            token_life: Duration::from_mins(1),
+            max_pending: 1000,
+            max_connections: 4096,
+        }
+    }
+}
+
+/// Exec and attach have five streams at most; a client may try a few more.
+const SESSION_STREAMS: usize = 16;
+/// Two for every forwarded connection.
+const PORT_FORWARD_STREAMS: usize = 1024;
+const STREAM_BYTES: usize = 512 * 1024;
+const CONNECTION_BYTES: usize = 4 * 1024 * 1024;
+
+impl Config {
+    pub(crate) fn session_limits(&self) -> Limits {
+        Limits {
+            streams: SESSION_STREAMS,
+            stream_bytes: STREAM_BYTES,
+            connection_bytes: CONNECTION_BYTES,
+            idle: self.idle_timeout,
+        }
+    }
+
+    pub(crate) fn port_forward_limits(&self) -> Limits {
+        Limits {
+            streams: PORT_FORWARD_STREAMS,
+            ..self.session_limits()
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The streaming server: one-time URLs, and what answers behind them.
+
+mod config;
+mod error;
+mod http;
+mod listener;
+mod port_forward;
+mod port_forward_ws;
+mod remote_command;
+mod streams;
+mod tls;
+mod tokens;
+
+pub use config::Config;
+pub use error::ServerError;
+pub use listener::Server;
+pub use tls::TlsFiles;
+pub use tokens::TooManyPending;

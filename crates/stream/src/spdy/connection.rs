@@ -1,0 +1,412 @@
+//! A SPDY connection: its streams, and the task that reads it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::control::{self, Control, ResetCode};
+use super::frame::{DataHead, FrameError, HEAD_LEN, Head};
+use super::headers::{Deflater, Headers, Inflater};
+use super::stream::{SpdyStream, StreamState};
+use super::window::{ReceiveWindow, SendWindows, session_growth};
+use crate::flow::{Activity, Budget, End, Inbox, Limits, Outbox, ReadBuffer, Role, Transport};
+
+/// How long the last frames may take when this side closes.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// A connection that is read in the background until it ends or this is dropped.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    incoming: mpsc::Receiver<SpdyStream>,
+    _reader: AbortOnDropHandle<()>,
+    _flusher: AbortOnDropHandle<()>,
+}
+
+/// What the streams of a connection have in common.
+pub(super) struct Shared {
+    role: Role,
+    limits: Limits,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) windows: SendWindows,
+    pub(super) received: ReceiveWindow,
+    budget: Arc<Budget>,
+    deflater: Mutex<Deflater>,
+    streams: Mutex<Streams>,
+    closed: CancellationToken,
+}
+
+struct Streams {
+    open: HashMap<u32, Arc<StreamState>>,
+    last_remote: u32,
+    next_local: u32,
+    leaving: bool,
+}
+
+/// Why a stream could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error("the connection to the peer is over")]
+    Closed,
+    #[error("the peer refused a stream")]
+    Refused,
+    #[error("the connection has used up its stream numbers")]
+    Exhausted,
+}
+
+impl Connection {
+    pub(crate) fn start(transport: Transport, role: Role, limits: Limits) -> Self {
+        let closed = CancellationToken::new();
+        let activity = Arc::new(Activity::new());
+        let outbox = Outbox::new(transport.writer, closed.clone(), activity.clone());
+        let shared = Arc::new(Shared {
+            role,
+            limits,
+            outbox: outbox.clone(),
+            windows: SendWindows::new(),
+            received: ReceiveWindow::new(limits.connection_bytes),
+            budget: Budget::new(limits.connection_bytes),
+            deflater: Mutex::new(Deflater::new()),
+            streams: Mutex::new(Streams {
+                open: HashMap::new(),
+                last_remote: 0,
+                next_local: if role == Role::Client { 1 } else { 2 },
+                leaving: false,
+            }),
+            closed: closed.clone(),
+        });
+        outbox.control(|out| {
+            control::initial_window(out, limits.stream_bytes as u32);
+            control::window_update(out, 0, session_growth(limits.connection_bytes));
+        });
+        let (accept, incoming) = mpsc::channel(limits.streams.max(1));
+        let reader = ReadBuffer::new(transport.reader);
+        let demux = Demux {
+            shared: shared.clone(),
+            reader,
+            inflater: Inflater::new(),
+            accept,
+        };
+        let reader = tokio::spawn(demux.run(activity));
+        let flusher = tokio::spawn(async move { outbox.flush_pending().await });
+        Self {
+            shared,
+            incoming,
+            _reader: AbortOnDropHandle::new(reader),
+            _flusher: AbortOnDropHandle::new(flusher),
+        }
+    }
+
+    /// Cancelled when the connection is over.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.shared.closed
+    }
+
+    /// The next stream the peer opens, or `None` when the connection is over.
+    pub(crate) async fn accept(&mut self) -> Option<SpdyStream> {
+        self.incoming.recv().await
+    }
+
+    /// What opens streams, apart from the connection's owner.
+    pub(crate) fn opener(&self) -> Opener {
+        Opener(self.shared.clone())
+    }
+
+    /// Waits up to `linger` for the peer to close, then closes. Closing first could cost the peer
+    /// data that it has not read yet.
+    pub(crate) async fn finish(mut self, linger: Duration) {
+        self.incoming.close();
+        let closed = self.shared.closed.clone();
+        if tokio::time::timeout(linger, closed.cancelled())
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        self.close().await;
+    }
+
+    /// Says goodbye and closes.
+    pub(crate) async fn close(self) {
+        let last = self.shared.streams().last_remote;
+        self.shared
+            .outbox
+            .control(|out| control::go_away(out, last));
+        let _ = tokio::time::timeout(CLOSING, self.shared.outbox.shutdown()).await;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.closed.cancel();
+        self.shared.end_streams();
+    }
+}
+
+/// Opens streams on a connection.
+#[derive(Clone)]
+pub(crate) struct Opener(Arc<Shared>);
+
+impl Opener {
+    /// Opens a stream and waits until the peer accepts it.
+    pub(crate) async fn open(&self, headers: Headers) -> Result<SpdyStream, OpenError> {
+        let shared = &self.0;
+        let (on_reply, replied) = oneshot::channel();
+        let refused = shared.closed.child_token();
+        let mut opened = None;
+        shared.outbox.control(|out| {
+            // Numbers must appear on the wire in order: they are drawn under the outbox's lock.
+            let mut streams = shared.streams();
+            let id = streams.next_local;
+            if id > i32::MAX as u32 {
+                return;
+            }
+            streams.next_local += 2;
+            let state = shared.new_state(id, refused.clone(), Some(on_reply));
+            streams.open.insert(id, state.clone());
+            drop(streams);
+            control::syn_stream(out, id, &headers, &mut shared.deflater());
+            opened = Some(state);
+        });
+        let state = opened.ok_or(OpenError::Exhausted)?;
+        let stream = SpdyStream::new(shared.clone(), state, headers);
+        tokio::select! {
+            biased;
+            Ok(()) = replied => Ok(stream),
+            () = shared.closed.cancelled() => Err(OpenError::Closed),
+            () = refused.cancelled() => Err(OpenError::Refused),
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn forget(&self, stream: u32) {
+        self.streams().open.remove(&stream);
+    }
+
+    fn new_state(
+        &self,
+        id: u32,
+        refused: CancellationToken,
+        on_reply: Option<oneshot::Sender<()>>,
+    ) -> Arc<StreamState> {
+        let window = self.limits.stream_bytes;
+        let inbox = Inbox::new(self.budget.clone(), window);
+        StreamState::new(id, inbox, window, refused, on_reply)
+    }
+
+    fn find(&self, stream: u32) -> Option<Arc<StreamState>> {
+        self.streams().open.get(&stream).cloned()
+    }
+
+    fn end_streams(&self) {
+        let open = std::mem::take(&mut self.streams().open);
+        for state in open.into_values() {
+            state.inbox.end(End::Lost);
+            state.refused.cancel();
+        }
+    }
+
+    pub(super) fn deflater(&self) -> MutexGuard<'_, Deflater> {
+        self.deflater.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes incoming frames apart and hands them to their streams.
+struct Demux {
+    shared: Arc<Shared>,
+    reader: ReadBuffer,
+    inflater: Inflater,
+    accept: mpsc::Sender<SpdyStream>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DemuxError {
+    #[error("reading from the peer")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+impl Demux {
+    async fn run(mut self, activity: Arc<Activity>) {
+        let shared = self.shared.clone();
+        let idle = shared.limits.idle;
+        let result = tokio::select! {
+            result = self.read_frames(&activity) => result,
+            () = activity.idle_for(idle) => {
+                tracing::debug!(?idle, "a streaming connection was idle for too long: closing");
+                Ok(())
+            }
+            () = shared.closed.cancelled() => Ok(()),
+        };
+        if let Err(error) = result {
+            tracing::debug!(error = %error, "a streaming connection broke off");
+        }
+        shared.closed.cancel();
+        shared.end_streams();
+    }
+
+    async fn read_frames(&mut self, activity: &Activity) -> Result<(), DemuxError> {
+        while !self.reader.at_end().await? {
+            let head = self.reader.array::<HEAD_LEN>().await?;
+            activity.touch();
+            match Head::parse(head)? {
+                Head::Data(head) => self.data(head, activity).await?,
+                Head::Control(head) => {
+                    let payload = self.reader.exactly(head.length).await?;
+                    let control = Control::parse(head, payload, &mut self.inflater)?;
+                    if self.control(control)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn data(&mut self, head: DataHead, activity: &Activity) -> Result<(), DemuxError> {
+        let state = self.shared.find(head.stream);
+        if state.is_none() && !self.shared.was_open(head.stream) {
+            return Err(FrameError::StreamId(head.stream).into());
+        }
+        let mut left = head.length;
+        while left > 0 {
+            let piece = self.reader.some(left).await?;
+            activity.touch();
+            left -= piece.len();
+            let size = piece.len();
+            let within = self.shared.received.arrived(size);
+            let Some(state) = &state else {
+                self.shared.discard(head.stream, size);
+                continue;
+            };
+            let within = state.received.arrived(size) && within;
+            if !within && self.shared.windows.kept() {
+                return Err(FrameError::WindowExceeded(head.stream).into());
+            }
+            let unwanted = state.inbox.deliver(piece).await;
+            if unwanted > 0 {
+                self.shared.give_credit(state, unwanted);
+            }
+        }
+        if let Some(state) = state.filter(|_| head.fin) {
+            self.remote_fin(&state);
+        }
+        Ok(())
+    }
+
+    /// Answers whether the connection has come to its end.
+    fn control(&mut self, control: Control) -> Result<bool, FrameError> {
+        let shared = &self.shared;
+        match control {
+            Control::SynStream {
+                stream,
+                fin,
+                headers,
+            } => self.opened(stream, fin, headers)?,
+            Control::SynReply { stream, fin } | Control::Headers { stream, fin } => {
+                if let Some(state) = shared.find(stream) {
+                    state.replied();
+                    if fin {
+                        self.remote_fin(&state);
+                    }
+                }
+            }
+            Control::Reset { stream } => {
+                if let Some(state) = shared.find(stream) {
+                    state.refused.cancel();
+                    state.inbox.end(End::Lost);
+                    state.remote_ended();
+                    shared.forget(stream);
+                }
+            }
+            Control::InitialWindow(window) => shared.windows.set_initial(window),
+            Control::WindowUpdate { stream: 0, delta } => shared.windows.refill_session(delta)?,
+            Control::WindowUpdate { stream, delta } => {
+                if let Some(state) = shared.find(stream) {
+                    shared.windows.refill_stream(stream, &state.spent, delta)?;
+                }
+            }
+            // Those with our own parity are answers; nothing here asks.
+            Control::Ping(id) if (id % 2 == 1) == (shared.role == Role::Server) => {
+                shared.outbox.control(|out| control::ping(out, id));
+            }
+            Control::GoAway => shared.streams().leaving = true,
+            Control::Ping(_) | Control::Ignored => {}
+        }
+        let streams = shared.streams();
+        Ok(streams.leaving && streams.open.is_empty())
+    }
+
+    fn opened(&self, stream: u32, fin: bool, headers: Headers) -> Result<(), FrameError> {
+        let shared = &self.shared;
+        let theirs = (stream % 2 == 1) == (shared.role == Role::Server);
+        let mut streams = shared.streams();
+        if !theirs || stream <= streams.last_remote {
+            return Err(FrameError::StreamId(stream));
+        }
+        streams.last_remote = stream;
+        let permit = match self.accept.try_reserve() {
+            Ok(permit) if streams.open.len() < shared.limits.streams && !streams.leaving => permit,
+            _ => {
+                drop(streams);
+                let code = ResetCode::RefusedStream;
+                shared
+                    .outbox
+                    .control(|out| control::reset(out, stream, code));
+                return Ok(());
+            }
+        };
+        let state = shared.new_state(stream, shared.closed.child_token(), None);
+        streams.open.insert(stream, state.clone());
+        drop(streams);
+        if fin {
+            self.remote_fin(&state);
+        }
+        permit.send(SpdyStream::new(shared.clone(), state, headers));
+        Ok(())
+    }
+
+    fn remote_fin(&self, state: &StreamState) {
+        state.inbox.end(End::Eof);
+        if state.remote_ended() {
+            self.shared.forget(state.id);
+        }
+    }
+}
+
+impl Shared {
+    fn was_open(&self, stream: u32) -> bool {
+        let streams = self.streams();
+        let theirs = (stream % 2 == 1) == (self.role == Role::Server);
+        if theirs {
+            stream <= streams.last_remote
+        } else {
+            stream < streams.next_local
+        }
+    }
+
+    /// Data of a stream that is no more: the peer gets its windows back at once, else it could
+    /// wait for them before it sees that the stream has ended.
+    fn discard(&self, stream: u32, size: usize) {
+        let session = self.received.taken(size);
+        if !self.windows.kept() {
+            return;
+        }
+        self.outbox.control(|out| {
+            control::window_update(out, stream, size as u32);
+            if let Some(delta) = session {
+                control::window_update(out, 0, delta);
+            }
+        });
+    }
+}

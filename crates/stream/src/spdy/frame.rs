@@ -1,0 +1,152 @@
+//! The eight bytes in front of every SPDY frame.
+
+/// The length of a frame's head.
+pub(crate) const HEAD_LEN: usize = 8;
+/// The most a data frame can carry: its length has 24 bits.
+pub(crate) const MAX_DATA: usize = (1 << 24) - 1;
+/// A control frame longer than this is refused; those of real peers have some hundred bytes.
+pub(crate) const MAX_CONTROL: usize = 16 * 1024;
+
+const CONTROL_BIT: u32 = 1 << 31;
+const VERSION: u32 = 3;
+pub(crate) const FLAG_FIN: u8 = 1;
+
+/// What is wrong with what a SPDY peer sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Not version 3 of the protocol.
+    #[error("the peer speaks version {0} of SPDY, only 3 is understood")]
+    Version(u16),
+    /// A control frame beyond the limit.
+    #[error("the peer sent a control frame of {0} bytes, {MAX_CONTROL} are allowed")]
+    ControlTooLarge(usize),
+    /// A control frame that is shorter than its kind requires, or has impossible values.
+    #[error("the peer sent a malformed frame of type {0}")]
+    Malformed(u16),
+    /// A header block that does not inflate or does not parse.
+    #[error("the peer sent a malformed header block")]
+    BadHeaders,
+    /// A header block beyond the limits.
+    #[error("the peer sent a header block beyond the limits")]
+    HeadersTooLarge,
+    /// A stream number the peer may not use.
+    #[error("the peer used the stream number {0} out of turn")]
+    StreamId(u32),
+    /// More data than the announced window.
+    #[error("the peer sent more on stream {0} than its window allows")]
+    WindowExceeded(u32),
+    /// A window grown beyond what the protocol can count.
+    #[error("the peer grew the window of stream {0} beyond 2^31")]
+    WindowOverflow(u32),
+}
+
+/// A data frame is coming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DataHead {
+    pub(crate) stream: u32,
+    pub(crate) fin: bool,
+    pub(crate) length: usize,
+}
+
+/// A control frame is coming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ControlHead {
+    pub(crate) kind: u16,
+    pub(crate) flags: u8,
+    pub(crate) length: usize,
+}
+
+/// A frame's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    Data(DataHead),
+    Control(ControlHead),
+}
+
+impl Head {
+    pub(crate) fn parse(bytes: [u8; HEAD_LEN]) -> Result<Self, FrameError> {
+        let whole = u64::from_be_bytes(bytes);
+        let (first, second) = ((whole >> 32) as u32, whole as u32);
+        let (flags, length) = ((second >> 24) as u8, (second & 0x00ff_ffff) as usize);
+        if first & CONTROL_BIT == 0 {
+            if first == 0 {
+                return Err(FrameError::StreamId(0));
+            }
+            return Ok(Self::Data(DataHead {
+                stream: first,
+                fin: flags & FLAG_FIN != 0,
+                length,
+            }));
+        }
+        let version = ((first & !CONTROL_BIT) >> 16) as u16;
+        if u32::from(version) != VERSION {
+            return Err(FrameError::Version(version));
+        }
+        if length > MAX_CONTROL {
+            return Err(FrameError::ControlTooLarge(length));
+        }
+        Ok(Self::Control(ControlHead {
+            kind: first as u16,
+            flags,
+            length,
+        }))
+    }
+}
+
+impl DataHead {
+    pub(crate) fn encode(self) -> [u8; HEAD_LEN] {
+        debug_assert!(
+            self.length <= MAX_DATA,
+            "longer data is split by the caller"
+        );
+        let second = (u32::from(self.fin) << 24) | self.length as u32;
+        join(self.stream, second)
+    }
+}
+
+impl ControlHead {
+    pub(crate) fn encode(self) -> [u8; HEAD_LEN] {
+        let first = CONTROL_BIT | (VERSION << 16) | u32::from(self.kind);
+        join(first, (u32::from(self.flags) << 24) | self.length as u32)
+    }
+}
+
+fn join(first: u32, second: u32) -> [u8; HEAD_LEN] {
+    ((u64::from(first) << 32) | u64::from(second)).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read_as_they_are_written() {
+        let data = DataHead {
+            stream: 5,
+            fin: true,
+            length: MAX_DATA,
+        };
+        assert_eq!(data.encode(), [0, 0, 0, 5, 1, 255, 255, 255]);
+        assert_eq!(Head::parse(data.encode()), Ok(Head::Data(data)));
+        let control = ControlHead {
+            kind: 6,
+            flags: 0,
+            length: 4,
+        };
+        assert_eq!(control.encode(), [0x80, 3, 0, 6, 0, 0, 0, 4]);
+        assert_eq!(Head::parse(control.encode()), Ok(Head::Control(control)));
+    }
+
+    #[test]
+    fn other_versions_and_huge_control_frames_are_refused() {
+        let version_2 = [0x80, 2, 0, 1, 0, 0, 0, 0];
+        assert_eq!(Head::parse(version_2), Err(FrameError::Version(2)));
+        let huge = [0x80, 3, 0, 1, 0, 255, 255, 255];
+        assert_eq!(
+            Head::parse(huge),
+            Err(FrameError::ControlTooLarge(MAX_DATA))
+        );
+        // "HTTP/1.1" in place of a frame.
+        assert!(Head::parse(*b"\x80TTP/1.1").is_err());
+    }
+}

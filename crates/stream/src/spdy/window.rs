@@ -1,0 +1,225 @@
+//! Flow control: how much may be sent, and how much the peer was told it may send.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::frame::FrameError;
+
+/// The window of a stream, and of the connection, before anybody says otherwise.
+const DEFAULT_WINDOW: i64 = 64 * 1024;
+const MAX_WINDOW: i64 = i32::MAX as i64;
+
+/// What a peer allows to be sent. Windows are kept as what was spent of them, so that a change of
+/// the initial size reaches all streams at once.
+pub(crate) struct SendWindows {
+    state: Mutex<SendState>,
+    changed: Notify,
+    kept: AtomicBool,
+}
+
+struct SendState {
+    initial: i64,
+    session_kept: bool,
+    session_spent: i64,
+}
+
+impl SendWindows {
+    pub(crate) fn new() -> Self {
+        let state = SendState {
+            initial: DEFAULT_WINDOW,
+            session_kept: false,
+            session_spent: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            kept: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the peer has shown that it does flow control at all.
+    pub(crate) fn kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire)
+    }
+
+    /// The peer announced the window that its streams begin with.
+    pub(crate) fn set_initial(&self, window: u32) {
+        self.lock().initial = i64::from(window);
+        self.note_change();
+    }
+
+    /// The peer took `delta` bytes of a stream that had `spent` so many.
+    pub(crate) fn refill_stream(
+        &self,
+        stream: u32,
+        spent: &AtomicI64,
+        delta: u32,
+    ) -> Result<(), FrameError> {
+        let state = self.lock();
+        let left = spent.fetch_sub(i64::from(delta), Ordering::AcqRel) - i64::from(delta);
+        if state.initial - left > MAX_WINDOW {
+            return Err(FrameError::WindowOverflow(stream));
+        }
+        drop(state);
+        self.note_change();
+        Ok(())
+    }
+
+    /// The peer took `delta` bytes of the whole connection.
+    pub(crate) fn refill_session(&self, delta: u32) -> Result<(), FrameError> {
+        let mut state = self.lock();
+        state.session_kept = true;
+        state.session_spent -= i64::from(delta);
+        if DEFAULT_WINDOW - state.session_spent > MAX_WINDOW {
+            return Err(FrameError::WindowOverflow(0));
+        }
+        drop(state);
+        self.note_change();
+        Ok(())
+    }
+
+    /// Takes up to `want` bytes out of the windows, waiting for the first one.
+    pub(crate) async fn reserve(&self, spent: &AtomicI64, want: usize) -> usize {
+        loop {
+            let granted = self.try_reserve(spent, want);
+            if granted > 0 {
+                return granted;
+            }
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let granted = self.try_reserve(spent, want);
+            if granted > 0 {
+                return granted;
+            }
+            changed.await;
+        }
+    }
+
+    fn try_reserve(&self, spent: &AtomicI64, want: usize) -> usize {
+        let mut state = self.lock();
+        let mut granted = want as i64;
+        if self.kept() {
+            granted = granted.min(state.initial - spent.load(Ordering::Acquire));
+            if state.session_kept {
+                granted = granted.min(DEFAULT_WINDOW - state.session_spent);
+            }
+        }
+        if granted <= 0 {
+            return 0;
+        }
+        spent.fetch_add(granted, Ordering::AcqRel);
+        state.session_spent += granted;
+        granted as usize
+    }
+
+    fn note_change(&self) {
+        self.kept.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SendState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One window that this side announced: what came in and what was given back.
+pub(crate) struct ReceiveWindow {
+    size: usize,
+    outstanding: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+impl ReceiveWindow {
+    pub(crate) fn new(size: usize) -> Self {
+        Self {
+            size,
+            outstanding: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts what arrived; answers whether that was still within the window.
+    pub(crate) fn arrived(&self, bytes: usize) -> bool {
+        self.outstanding.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.size
+    }
+
+    /// Counts what was taken; answers how much to give back now, if it is worth a frame.
+    pub(crate) fn taken(&self, bytes: usize) -> Option<u32> {
+        let taken = self.taken.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        if taken < self.size / 2 {
+            return None;
+        }
+        let credit = self.taken.swap(0, Ordering::AcqRel);
+        self.outstanding.fetch_sub(credit, Ordering::AcqRel);
+        (credit > 0).then_some(credit as u32)
+    }
+}
+
+/// By how much the connection's window must grow at the start to reach `size`.
+pub(crate) fn session_growth(size: usize) -> u32 {
+    (size as i64 - DEFAULT_WINDOW).max(1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_peer_without_flow_control_is_never_waited_for() {
+        let (windows, spent) = (SendWindows::new(), AtomicI64::new(0));
+        for _ in 0..100 {
+            assert_eq!(windows.reserve(&spent, 1 << 20).await, 1 << 20);
+        }
+    }
+
+    #[tokio::test]
+    async fn windows_hold_once_the_peer_keeps_them() {
+        let (windows, spent) = (SendWindows::new(), AtomicI64::new(0));
+        windows.set_initial(10);
+        assert_eq!(windows.reserve(&spent, 100).await, 10);
+        let full = tokio::time::timeout(Duration::from_millis(30), windows.reserve(&spent, 1));
+        assert!(full.await.is_err(), "sent beyond the window");
+        windows.refill_stream(1, &spent, 4).expect("a small refill");
+        assert_eq!(windows.reserve(&spent, 100).await, 4);
+        // A larger initial window counts for streams that are open already.
+        windows.set_initial(15);
+        assert_eq!(windows.reserve(&spent, 100).await, 5);
+    }
+
+    #[tokio::test]
+    async fn the_session_window_limits_all_streams_together() {
+        let windows = SendWindows::new();
+        windows.set_initial(1 << 20);
+        windows.refill_session(1).expect("a small refill");
+        let (one, two) = (AtomicI64::new(0), AtomicI64::new(0));
+        assert_eq!(windows.reserve(&one, 60_000).await, 60_000);
+        assert_eq!(windows.reserve(&two, 60_000).await, 5_537);
+    }
+
+    #[test]
+    fn a_window_can_not_be_grown_without_end() {
+        let (windows, spent) = (SendWindows::new(), AtomicI64::new(0));
+        let most = i32::MAX as u32;
+        assert_eq!(
+            windows.refill_stream(3, &spent, most),
+            Err(FrameError::WindowOverflow(3))
+        );
+        assert_eq!(
+            windows.refill_session(most),
+            Err(FrameError::WindowOverflow(0))
+        );
+    }
+
+    #[test]
+    fn credit_is_given_in_halves_and_excess_is_seen() {
+        let window = ReceiveWindow::new(100);
+        assert!(window.arrived(100));
+        assert_eq!(window.taken(49), None);
+        assert_eq!(window.taken(1), Some(50));
+        assert!(window.arrived(50));
+        assert!(!window.arrived(1));
+    }
+}

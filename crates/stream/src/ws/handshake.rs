@@ -1,0 +1,41 @@
+//! The keys that the two sides exchange before the first frame.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest, Sha1};
+
+/// Fixed by RFC 6455, section 1.3.
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The server's answer to a client's key, or `None` if that is not 16 bytes in base64.
+pub(crate) fn accept_key(key: &str) -> Option<String> {
+    let decoded = STANDARD.decode(key).ok()?;
+    if decoded.len() != 16 {
+        return None;
+    }
+    let mut hash = Sha1::new();
+    hash.update(key.as_bytes());
+    hash.update(GUID.as_bytes());
+    Some(STANDARD.encode(hash.finalize()))
+}
+
+/// A new key for a client.
+pub(crate) fn fresh_key() -> String {
+    STANDARD.encode(rand::random::<[u8; 16]>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_standard_is_answered_as_it_says() {
+        assert_eq!(
+            accept_key("dGhlIHNhbXBsZSBub25jZQ==").as_deref(),
+            Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+        );
+        assert_eq!(accept_key("c2hvcnQ="), None);
+        assert_eq!(accept_key("not base64 at all"), None);
+        assert!(accept_key(&fresh_key()).is_some());
+    }
+}

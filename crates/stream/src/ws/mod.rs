@@ -1,0 +1,17 @@
+//! WebSocket (RFC 6455) with Kubernetes' channel protocols, and SPDY tunnelled through it.
+//!
+//! The framing is written here, not taken from a library, because payloads go straight from their
+//! buffer to the socket and arrive piece by piece: a message of any size needs no memory.
+
+mod channels;
+mod frame;
+mod handshake;
+mod message;
+mod sink;
+mod tunnel;
+
+pub(crate) use channels::{Channels, Encoding};
+pub use frame::WsError;
+pub(crate) use handshake::{accept_key, fresh_key};
+pub(crate) use sink::WsSink;
+pub(crate) use tunnel::tunnel;

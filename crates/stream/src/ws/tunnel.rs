@@ -1,0 +1,45 @@
+//! A byte stream through a WebSocket: how SPDY crosses proxies that know only the latter.
+
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::channels::{Channels, Encoding};
+use crate::flow::{Limits, Role, Transport};
+
+/// What may lie between the two protocols in each direction.
+const BETWEEN: usize = 256 * 1024;
+/// How long the peer's goodbye may take.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Wraps a WebSocket whose binary messages are one byte stream. The stream ends with the returned
+/// handle.
+pub(crate) fn tunnel(
+    outer: Transport,
+    role: Role,
+    limits: Limits,
+) -> (Transport, AbortOnDropHandle<()>) {
+    let (near, far) = tokio::io::duplex(BETWEEN);
+    let bridge = tokio::spawn(bridge(outer, role, limits, far));
+    (Transport::from_io(near), AbortOnDropHandle::new(bridge))
+}
+
+async fn bridge(outer: Transport, role: Role, limits: Limits, far: tokio::io::DuplexStream) {
+    let channels = Channels::start(outer, role, Encoding::Tunnel, false, 1, limits);
+    let mut input = channels.input(0);
+    let mut output = channels.output(0);
+    let (mut far_reader, mut far_writer) = tokio::io::split(far);
+    let inward = async {
+        // An error means that the peer has vanished; either way the inner protocol sees the end.
+        let _ = tokio::io::copy_buf(&mut input, &mut far_writer).await;
+        let _ = far_writer.shutdown().await;
+    };
+    let outward = async {
+        let _ = output.copy_from(&mut far_reader).await;
+    };
+    tokio::join!(inward, async {
+        outward.await;
+        channels.finish(LINGER).await;
+    });
+}
