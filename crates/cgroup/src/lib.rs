@@ -1,9 +1,25 @@
 //! One interface over cgroup v1, v2 and the systemd driver.
 
+mod cgroup;
+mod entry;
 mod error;
 mod hierarchy;
+mod limits;
+mod oom;
 mod path;
+mod processes;
+mod stats;
+mod weight;
 
+pub use cgroup::Cgroup;
+pub use entry::Entry;
 pub use error::Error;
 pub use hierarchy::{Hierarchies, Version};
+pub use limits::Limits;
+pub use oom::OomWatch;
 pub use path::{CgroupPath, Driver, PathError};
+pub use stats::{
+    CpuStats, DeviceStats, HugetlbStats, MemoryStats, OomCounts, PidsStats, Pressure,
+    PressureStats, Stall, Stats, StatsReader,
+};
+pub use weight::{cpu_shares, cpu_weight, io_weight};

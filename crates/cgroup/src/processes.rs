@@ -1,0 +1,184 @@
+//! The processes of a cgroup: listed, frozen, killed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::cgroup::children;
+use crate::{Cgroup, Error};
+
+/// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
+const FREEZE_PATIENCE: Duration = Duration::from_millis(500);
+
+impl Cgroup {
+    /// The processes in it and below it, in the order of their ids.
+    pub fn processes(&self) -> Result<Vec<i32>, Error> {
+        let mut found = BTreeSet::new();
+        for directory in self.directories() {
+            collect(&directory, &mut found)?;
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// Stops all processes in it and below it where they stand.
+    pub fn freeze(&self) -> Result<(), Error> {
+        self.set_frozen(true)
+    }
+
+    /// Lets frozen processes go on.
+    pub fn thaw(&self) -> Result<(), Error> {
+        self.set_frozen(false)
+    }
+
+    /// Kills everything in it and below it and waits until it is gone.
+    ///
+    /// A process in uninterruptible sleep stays until what it waits for answers: then this is an
+    /// error once the patience ends, and it can be tried again.
+    pub fn kill(&self, patience: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + patience;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            if !self.kill_once()? {
+                self.kill_each()?;
+            }
+            let left = self.processes()?;
+            let Some(&first) = left.first() else {
+                return Ok(());
+            };
+            if Instant::now() >= deadline {
+                return Err(Error::Busy {
+                    path: self.path().to_string(),
+                    count: left.len(),
+                    first,
+                });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Asks the kernel to kill all at once; false where it cannot.
+    fn kill_once(&self) -> Result<bool, Error> {
+        if !self.hierarchies().is_v2() {
+            return Ok(false);
+        }
+        for directory in self.directories() {
+            let file = directory.join("cgroup.kill");
+            if directory.is_dir() && !file.exists() {
+                return Ok(false);
+            }
+            match fs::write(&file, "1").map_err(Error::io("writing", file)) {
+                Err(error) if !error.is_not_found() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Kills one after the other while none of them can fork.
+    fn kill_each(&self) -> Result<(), Error> {
+        // Where freezing does not succeed, the caller's next rounds catch what was forked.
+        let _ = self.freeze();
+        let killed = self.processes().map(|pids| {
+            for pid in pids {
+                kill_member(pid, self.path().as_str());
+            }
+        });
+        // SIGKILL takes effect on thawing.
+        match self.thaw() {
+            Err(error) if !error.is_not_found() => killed.and(Err(error)),
+            _ => killed,
+        }
+    }
+
+    fn set_frozen(&self, frozen: bool) -> Result<(), Error> {
+        let (file, wanted) = if self.hierarchies().is_v2() {
+            (
+                self.directory("cgroup")
+                    .map(|dir| dir.join("cgroup.freeze")),
+                if frozen { "1" } else { "0" },
+            )
+        } else {
+            let wanted = if frozen { "FROZEN" } else { "THAWED" };
+            (
+                self.directory("freezer")
+                    .map(|dir| dir.join("freezer.state")),
+                wanted,
+            )
+        };
+        let file = file.ok_or(Error::NoController("freezer"))?;
+        let deadline = Instant::now() + FREEZE_PATIENCE;
+        let mut pause = Duration::from_micros(100);
+        loop {
+            // Version 1 goes on freezing new members only when it is told again.
+            fs::write(&file, wanted).map_err(Error::io("writing", &file))?;
+            if self.is_frozen(&file)? == frozen {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                // Half frozen is worse than not at all.
+                if frozen {
+                    self.thaw()?;
+                }
+                let source = std::io::ErrorKind::TimedOut.into();
+                return Err(Error::Io {
+                    action: "waiting for",
+                    path: file,
+                    source,
+                });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+
+    fn is_frozen(&self, file: &Path) -> Result<bool, Error> {
+        if !self.hierarchies().is_v2() {
+            let text = fs::read_to_string(file).map_err(Error::io("reading", file))?;
+            return Ok(text.trim() == "FROZEN");
+        }
+        let events = file.with_file_name("cgroup.events");
+        let text = fs::read_to_string(&events).map_err(Error::io("reading", events))?;
+        Ok(text.lines().any(|line| line == "frozen 1"))
+    }
+}
+
+fn collect(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
+    let below: Vec<PathBuf> = children(directory)?;
+    for child in below {
+        collect(&child, found)?;
+    }
+    let file = directory.join("cgroup.procs");
+    match fs::read_to_string(&file).map_err(Error::io("reading", file)) {
+        Ok(text) => found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error),
+    }
+    // 0 stands for a process of another PID namespace, which we could not signal.
+    found.remove(&0);
+    Ok(())
+}
+
+/// Kills a process unless its id has gone to one outside of the cgroup meanwhile.
+fn kill_member(pid: i32, cgroup: &str) {
+    let Some(id) = Pid::from_raw(pid) else { return };
+    let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else {
+        return;
+    };
+    // The handle is on whoever has the id now; only then is it looked at.
+    let Ok(own) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else {
+        return;
+    };
+    let inside = |line: &str| {
+        let path = line.splitn(3, ':').nth(2).unwrap_or_default();
+        path.strip_prefix(cgroup)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if own.lines().any(inside) {
+        let _ = pidfd_send_signal(&process, Signal::KILL);
+    }
+}

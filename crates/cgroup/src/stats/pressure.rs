@@ -1,0 +1,117 @@
+//! Time lost waiting for CPU, memory and devices (pressure stall information).
+
+use super::file::StatFile;
+use crate::{Cgroup, Error};
+
+/// Time lost waiting, for each resource that is watched.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PressureStats {
+    /// Waiting for a CPU.
+    pub cpu: Option<Pressure>,
+    /// Waiting for memory to be freed or read back.
+    pub memory: Option<Pressure>,
+    /// Waiting for devices.
+    pub io: Option<Pressure>,
+}
+
+/// Time lost waiting for one resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Pressure {
+    /// While something else could run.
+    pub some: Stall,
+    /// While nothing could.
+    pub full: Stall,
+}
+
+/// Shares of time in per cent, and all of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Stall {
+    /// Over the last 10 seconds.
+    pub avg10: f64,
+    /// Over the last minute.
+    pub avg60: f64,
+    /// Over the last 5 minutes.
+    pub avg300: f64,
+    /// Since the cgroup was made, in microseconds.
+    pub total_us: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Reader {
+    cpu: Option<StatFile>,
+    memory: Option<StatFile>,
+    io: Option<StatFile>,
+}
+
+impl Reader {
+    pub(super) fn open(cgroup: &Cgroup) -> Result<Self, Error> {
+        // Version 1 keeps no such numbers for a cgroup.
+        let v2 = cgroup.hierarchies().is_v2();
+        let directory = if v2 { cgroup.directory("cgroup") } else { None };
+        let open = |name| StatFile::open(directory.as_deref(), name);
+        Ok(Self {
+            cpu: open("cpu.pressure")?,
+            memory: open("memory.pressure")?,
+            io: open("io.pressure")?,
+        })
+    }
+
+    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<PressureStats, Error> {
+        let mut one = |file: &Option<StatFile>| -> Result<Option<Pressure>, Error> {
+            let Some(file) = file else { return Ok(None) };
+            match file.text(buffer) {
+                Ok(text) => Ok(Some(parse(text))),
+                // Switched off for this kernel or this cgroup.
+                Err(Error::Io { source, .. })
+                    if source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
+                {
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
+        };
+        Ok(PressureStats {
+            cpu: one(&self.cpu)?,
+            memory: one(&self.memory)?,
+            io: one(&self.io)?,
+        })
+    }
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0` and the same for `full`.
+fn parse(text: &str) -> Pressure {
+    let mut pressure = Pressure::default();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let stall = match words.next() {
+            Some("some") => &mut pressure.some,
+            Some("full") => &mut pressure.full,
+            _ => continue,
+        };
+        for (name, value) in words.filter_map(|word| word.split_once('=')) {
+            let percent = || value.parse().unwrap_or_default();
+            match name {
+                "avg10" => stall.avg10 = percent(),
+                "avg60" => stall.avg60 = percent(),
+                "avg300" => stall.avg300 = percent(),
+                "total" => stall.total_us = value.parse().unwrap_or_default(),
+                _ => {}
+            }
+        }
+    }
+    pressure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_lines_are_read() {
+        let text = "some avg10=1.50 avg60=0.10 avg300=0.00 total=77\n\
+                    full avg10=0.25 avg60=0.00 avg300=0.00 total=5\n";
+        let pressure = parse(text);
+        assert!((pressure.some.avg10 - 1.5).abs() < 1e-9);
+        assert_eq!((pressure.some.total_us, pressure.full.total_us), (77, 5));
+    }
+}
