@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use super::section::{Section, section};
 use super::values::{
     AbsolutePath, Backend, ByteSize, CgroupDriver, Group, InProcess, Interval, IpPreference,
-    LevelFilter, Limit, LogFormat, MetricsEndpoint, RuntimeKind, SocketPath, Subnet, Ulimit,
+    LevelFilter, Limit, LogFormat, MetricsEndpoint, Platform, RuntimeKind, SocketPath, Subnet,
+    Ulimit,
 };
 
 /// The whole configuration of the daemon.
@@ -154,7 +155,7 @@ section! {
         pinned: Vec<String> = Vec::new() => restart,
         /// The platform taken from an image made for several, such as `linux/arm64`.
         /// Empty: this machine's.
-        platform: Option<String> = None => restart,
+        platform: Option<Platform> = None => restart,
     }
 }
 
@@ -223,6 +224,9 @@ section! {
         unprivileged_icmp: bool = true => restart,
         /// The most that ExecSync returns of each output stream.
         exec_output_limit: ByteSize = ByteSize::mib(16) => restart,
+        /// How long a container may take to die of SIGKILL before its stop is reported as
+        /// failed.
+        stop_timeout: Interval = Interval::from_secs(60) => restart,
         /// Gives containers that ask for no seccomp profile the default one, instead of
         /// none.
         seccomp_when_unset: bool = false => restart,
@@ -240,8 +244,9 @@ section! {
     Keeper {
         /// The keeper's binary. Empty: `orlop-keeper` beside the `orlop` binary.
         path: Option<AbsolutePath> = None => restart,
-        /// The control group that keepers live in.
-        cgroup: String = "/orlop-keepers".to_owned() => restart,
+        /// The control group that keepers live in. Empty: one below the daemon's own where
+        /// systemd made that, else `/orlop/keepers`.
+        cgroup: Option<String> = None => restart,
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 /// A directory that is this daemon's for as long as it lives. The kernel lets go
 /// of it however the daemon ends.
@@ -29,6 +30,8 @@ impl Lock {
             .mode(DIR_MODE)
             .create(dir)
             .with_context(|| format!("cannot make the {what} directory {shown}"))?;
+        refuse_strangers(dir)
+            .with_context(|| format!("cannot use the {what} directory {shown}"))?;
         let path = dir.join(FILE);
         let mut file = OpenOptions::new()
             .read(true)
@@ -61,6 +64,22 @@ impl Lock {
     }
 }
 
+/// Whoever can write to the directory can have the daemon, which is root, follow
+/// links of their making.
+fn refuse_strangers(dir: &Path) -> anyhow::Result<()> {
+    let found = fs::metadata(dir)?;
+    if found.uid() != geteuid().as_raw() {
+        bail!(
+            "it belongs to user {}, not to the daemon's own: change its owner",
+            found.uid()
+        );
+    }
+    if found.mode() & 0o002 != 0 {
+        bail!("everybody may write to it: `chmod o-w` it or choose another");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +96,14 @@ mod tests {
         );
         drop(first);
         Lock::take(&root, "root").unwrap();
+    }
+
+    #[test]
+    fn a_directory_open_to_all_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let error = format!("{:#}", Lock::take(dir.path(), "state").unwrap_err());
+        assert!(error.contains("everybody may write to it"), "{error}");
     }
 }

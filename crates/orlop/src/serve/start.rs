@@ -1,6 +1,10 @@
 //! From the command line to a daemon that serves.
 
+use std::path::Path;
 use std::time::Duration;
+
+use rustix::fs::{Mode, statfs};
+use rustix::process::umask;
 
 use super::args::ServeArgs;
 use super::format;
@@ -19,6 +23,8 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
     let loaded = load(&location, &overrides)?;
     let config = loaded.config;
 
+    // Modes are given where files are made; an inherited mask must not narrow them.
+    umask(Mode::from_raw_mode(0o022));
     let root = Lock::take(&config.daemon.root, "root")?;
     format::check(&config.daemon.root)?;
     let state = Lock::take(&config.daemon.state, "state")?;
@@ -39,6 +45,13 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
         "orlop starts",
     );
 
+    if !is_tmpfs(&config.daemon.state) {
+        tracing::warn!(
+            state = %config.daemon.state,
+            "the state directory is not on a tmpfs: what it holds will outlive a reboot",
+        );
+    }
+
     let runtime = threads::serving(config.daemon.worker_threads)?;
     let daemon = Daemon {
         location,
@@ -51,4 +64,9 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
     runtime.shutdown_timeout(LAST_WORK);
     drop((root, state));
     outcome
+}
+
+/// `TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2).
+fn is_tmpfs(dir: &Path) -> bool {
+    statfs(dir).is_ok_and(|found| matches!(found.f_type, 0x0102_1994 | 0x8584_58f6))
 }
