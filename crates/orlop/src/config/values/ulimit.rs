@@ -8,9 +8,10 @@ use super::text::text_value;
 /// A resource limit: `nofile=1024:4096` or, soft and hard alike, `core=0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ulimit {
-    resource: &'static str,
-    soft: u64,
-    hard: u64,
+    /// The resource as setrlimit(2) names it, less its `RLIMIT_`, in lower case.
+    pub(crate) resource: &'static str,
+    pub(crate) soft: u64,
+    pub(crate) hard: u64,
 }
 
 /// The resources of setrlimit(2), less their `RLIMIT_`.
