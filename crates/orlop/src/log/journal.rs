@@ -1,7 +1,7 @@
 //! Log lines as systemd's journal takes them from a stream: a syslog priority,
 //! then the words. Time and process are the journal's to add.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -22,22 +22,24 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut line = String::new();
         let metadata = event.metadata();
-        write!(line, "{}: ", metadata.target())?;
+        write!(
+            writer,
+            "<{}>{}: ",
+            priority(*metadata.level()),
+            metadata.target()
+        )?;
         for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
-            write!(line, "{}", span.name())?;
+            writer.write_str(span.name())?;
             if let Some(fields) = span.extensions().get::<FormattedFields<N>>()
                 && !fields.is_empty()
             {
-                write!(line, "{{{fields}}}")?;
+                write!(writer, "{{{fields}}}")?;
             }
-            line.push_str(": ");
+            writer.write_str(": ")?;
         }
-        context.format_fields(Writer::new(&mut line), event)?;
-        // One event is one entry, whatever a client put into a name.
-        let line = line.replace('\n', "\\n");
-        writeln!(writer, "<{}>{line}", priority(*metadata.level()))
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod format;
 mod journal;
+mod one_line;
 mod panics;
 mod setup;
 

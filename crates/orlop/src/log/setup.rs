@@ -11,6 +11,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use super::format::{Format, choose};
 use super::journal::JournalLine;
+use super::one_line::OneLine;
 use crate::config::Log;
 use crate::config::values::LevelFilter;
 
@@ -20,13 +21,26 @@ pub(crate) fn start(log: &Log, journal: Option<(u64, u64)>) -> anyhow::Result<Le
     let registry = tracing_subscriber::registry().with(filter);
     let lines = fmt::layer().with_writer(io::stderr);
     let started = match choose(log.format, journal) {
-        Format::Terminal => registry.with(lines.with_ansi(true)).try_init(),
-        Format::Text => registry.with(lines.with_ansi(false)).try_init(),
+        Format::Terminal => {
+            let line = OneLine(fmt::format().with_ansi(true));
+            registry
+                .with(lines.with_ansi(true).event_format(line))
+                .try_init()
+        }
+        Format::Text => {
+            let line = OneLine(fmt::format().with_ansi(false));
+            registry
+                .with(lines.with_ansi(false).event_format(line))
+                .try_init()
+        }
+        Format::Journal => {
+            let line = OneLine(JournalLine);
+            registry
+                .with(lines.with_ansi(false).event_format(line))
+                .try_init()
+        }
         Format::Json => registry
             .with(lines.json().flatten_event(true).with_current_span(false))
-            .try_init(),
-        Format::Journal => registry
-            .with(lines.with_ansi(false).event_format(JournalLine))
             .try_init(),
     };
     started.context("cannot start the log")?;
