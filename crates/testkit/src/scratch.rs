@@ -27,12 +27,41 @@ impl Scratch {
             std::fs::create_dir_all(path)
                 .unwrap_or_else(|e| panic!("creating scratch directory {}: {e}", path.display()));
         }
+        let owner = run.join(OWNER);
+        std::fs::write(&owner, std::process::id().to_string())
+            .unwrap_or_else(|e| panic!("writing {}: {e}", owner.display()));
         Self {
             id,
             number,
             dir,
             run,
         }
+    }
+
+    /// The scratch of tests whose process is gone: it was killed and couldn't clean up.
+    pub(crate) fn abandoned() -> Vec<Self> {
+        let Ok(entries) = std::fs::read_dir(run_base()) else {
+            return Vec::new();
+        };
+        let ids = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        ids.filter_map(|id| {
+            let number = u32::from_str_radix(id.strip_prefix("ot")?, 16).ok()?;
+            let run = run_base().join(&id);
+            let owner = std::fs::read_to_string(run.join(OWNER)).ok()?;
+            if Path::new("/proc").join(owner).exists() {
+                return None;
+            }
+            let dir = roomy_base().join(&id);
+            Some(Self {
+                id,
+                number,
+                dir,
+                run,
+            })
+        })
+        .collect()
     }
 
     /// The unique name: ten characters, fit for an interface or a cgroup.
@@ -88,6 +117,9 @@ impl Drop for Scratch {
         }
     }
 }
+
+/// The file that names the process of the test.
+const OWNER: &str = "owner";
 
 /// Where bulky scratch goes: `$ORLOP_TEST_DIR`, else memory, else the temporary directory.
 fn roomy_base() -> PathBuf {

@@ -1,6 +1,7 @@
 //! The generated clients on a unix socket, and calls on any path.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -13,6 +14,9 @@ use tonic::{Request, Status};
 
 /// Messages of the size that the kubelet takes.
 const MESSAGE_LIMIT: usize = 16 << 20;
+
+/// No call of a test takes longer, unless something hangs.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Both services of an endpoint, over one connection.
 #[derive(Debug, Clone)]
@@ -34,6 +38,7 @@ impl Cri {
         });
         // The host part is for the HTTP headers only.
         let channel = Endpoint::from_static("http://localhost")
+            .timeout(PATIENCE)
             .connect_with_connector(connector)
             .await?;
         Ok(Self {

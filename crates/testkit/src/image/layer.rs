@@ -73,12 +73,12 @@ impl Layer {
 
     /// A symbolic link.
     pub fn symlink(self, path: &str, target: &str) -> Self {
-        self.link(EntryType::Symlink, path, target)
+        self.link(EntryType::Symlink, path, target, 0o777)
     }
 
-    /// A hard link to an entry of this layer.
-    pub fn hardlink(self, path: &str, target: &str) -> Self {
-        self.link(EntryType::Link, path, target)
+    /// A hard link to an entry of this layer; the mode is the one that both then have.
+    pub fn hardlink(self, path: &str, target: &str, mode: u32) -> Self {
+        self.link(EntryType::Link, path, target, mode)
     }
 
     /// A named pipe.
@@ -145,8 +145,8 @@ impl Layer {
         self
     }
 
-    fn link(mut self, kind: EntryType, path: &str, target: &str) -> Self {
-        let mut header = self.header(kind, 0o777, 0);
+    fn link(mut self, kind: EntryType, path: &str, target: &str, mode: u32) -> Self {
+        let mut header = self.header(kind, mode, 0);
         self.tar
             .append_link(&mut header, path, target)
             .expect("write to memory");

@@ -3,13 +3,45 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::machine;
 use crate::node::builder::NodeBuilder;
+use crate::node::network;
 use crate::node::running::{directories, socket};
 use crate::scratch::Scratch;
 
 pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     directories(scratch);
-    std::fs::write(config_file(scratch), &builder.config).expect("write the configuration");
+    let runtime = machine::program(&builder.runtime).unwrap_or_else(|e| panic!("{e}"));
+    let config = format!(
+        r#"default_runtime = "test"
+[log]
+format = "text"
+[images]
+hosts_dirs = ["{certs}"]
+[network]
+conf_dir = "{conf}"
+bin_dirs = ["{bin}"]
+cache_dir = "{cache}"
+[keeper]
+path = "{keeper}"
+cgroup = "/{id}-keepers"
+[runtimes.test]
+kind = "oci"
+path = "{runtime}"
+"#,
+        certs = scratch.subdir("certs.d").display(),
+        conf = network::conf_dir(scratch).display(),
+        bin = network::BIN_DIR,
+        cache = scratch.path("cni-cache").display(),
+        keeper = keeper_binary().display(),
+        id = scratch.id(),
+        runtime = runtime.display(),
+    );
+    let file = config_file(scratch);
+    // What the test itself says comes in a drop-in, which may name the same tables again.
+    let drop_ins = scratch.subdir("config.toml.d");
+    std::fs::write(file, config).expect("write the configuration");
+    std::fs::write(drop_ins.join("50-test.toml"), &builder.config).expect("write a drop-in");
 }
 
 pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {

@@ -49,6 +49,7 @@ impl Node {
     }
 
     pub(super) async fn launch(builder: NodeBuilder) -> Self {
+        teardown::sweep_abandoned();
         let mut node = Self {
             builder,
             process: None,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -33,6 +34,21 @@ pub(super) fn end_all(scratch: &Scratch) {
     }
     unmount_named_netns(scratch);
     remove_cgroups(scratch, deadline);
+}
+
+/// Takes away what tests left that were killed before they could clean up.
+pub(super) fn sweep_abandoned() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for scratch in Scratch::abandoned() {
+            eprintln!(
+                "testkit: taking away what the killed test {} left",
+                scratch.id()
+            );
+            end_all(&scratch);
+            remove_links(&scratch);
+        }
+    });
 }
 
 /// Removes the bridge that carries the test's name; the pods' ends went with their namespaces.
