@@ -1,0 +1,24 @@
+//! Behaviour over CRI, as the kubelet would notice it.
+//!
+//! The same tests run on Debian's containerd (`make test-peer`); where the reference does
+//! otherwise, the test says how and is skipped there.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::assigning_clones,
+    clippy::large_futures,
+    reason = "tests: a panic is a failure, and nothing here is hot"
+)]
+
+mod bad_input;
+mod containers;
+mod crash;
+mod exec;
+mod images;
+mod joins;
+mod logs;
+mod pods;
+mod pulls;
+mod recovery;
+mod versions;
+mod world;

@@ -1,0 +1,132 @@
+//! A node, a registry and a busybox image: what nearly every test begins with.
+
+use orlop_cri::v1::StatusRequest;
+use orlop_testkit::{BuiltImage, ContainerSpec, Cri, ImageBuilder, Node, PodSpec, Registry};
+
+/// Begins a test: skips it where no pod can run, else gives a [`World`].
+macro_rules! world {
+    () => {{
+        orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+        match $crate::world::World::start().await {
+            Ok(world) => world,
+            Err(reason) => orlop_testkit::skip!("{reason}"),
+        }
+    }};
+}
+pub(crate) use world;
+
+/// A running node with a pulled image.
+pub(crate) struct World {
+    pub(crate) cri: Cri,
+    pub(crate) registry: Registry,
+    /// The reference of the pulled busybox image.
+    pub(crate) busybox: String,
+    // Last: the daemon outlives its clients.
+    pub(crate) node: Node,
+}
+
+/// A pod with one running container.
+pub(crate) struct Running {
+    pub(crate) pod: PodSpec,
+    pub(crate) pod_id: String,
+    pub(crate) id: String,
+}
+
+impl World {
+    /// Starts it all; says so where this build of the daemon has no pod runtime at all.
+    pub(crate) async fn start() -> Result<Self, String> {
+        let node = Node::start().await;
+        let cri = node.cri().await;
+        let status = cri.runtime.clone().status(StatusRequest::default()).await;
+        let conditions = status.expect("ask for the status").into_inner().status;
+        let conditions = conditions.expect("a status").conditions;
+        if let Some(condition) = conditions
+            .iter()
+            .find(|condition| condition.reason == "NotBuilt")
+        {
+            return Err(condition.message.clone());
+        }
+        let registry = Registry::start();
+        let image = ImageBuilder::busybox().build();
+        let busybox = registry.push(&image, "busybox:1").await;
+        cri.pull(&busybox).await.expect("pull busybox");
+        Ok(Self {
+            cri,
+            registry,
+            busybox,
+            node,
+        })
+    }
+
+    /// A container of the busybox image.
+    pub(crate) fn container(&self, name: &str) -> ContainerSpec {
+        ContainerSpec::new(name, &self.busybox)
+    }
+
+    /// Pushes and pulls an image of the test's own.
+    pub(crate) async fn image(&self, image: &BuiltImage, name: &str) -> String {
+        let reference = self.registry.push(image, name).await;
+        self.cri
+            .pull(&reference)
+            .await
+            .expect("pull the test's image");
+        reference
+    }
+
+    /// Runs a pod.
+    pub(crate) async fn run_pod(&self, pod: &PodSpec) -> String {
+        self.cri.run_pod(pod).await.expect("run a pod")
+    }
+
+    /// Runs a pod with one container that runs a script; its log is `main.log`.
+    pub(crate) async fn run_script(&self, name: &str, script: &str) -> Running {
+        self.run_container(name, &self.container("main").shell(script))
+            .await
+    }
+
+    /// Runs a pod with one container.
+    pub(crate) async fn run_container(&self, name: &str, spec: &ContainerSpec) -> Running {
+        let pod = self.node.pod(name);
+        let pod_id = self.run_pod(&pod).await;
+        let id = self
+            .cri
+            .run(&pod_id, &pod, spec)
+            .await
+            .expect("run a container");
+        Running { pod, pod_id, id }
+    }
+
+    /// Runs a script to its end and returns its exit code and standard output.
+    pub(crate) async fn output(&self, name: &str, spec: &ContainerSpec) -> (i32, String) {
+        let running = self.run_container(name, spec).await;
+        let status = self.cri.wait_exited(&running.id).await;
+        (status.exit_code, running.stdout())
+    }
+
+    /// Ends the node and asserts that nothing was left behind.
+    pub(crate) async fn finish(self) {
+        drop(self.cri);
+        self.node.finish().await;
+    }
+}
+
+impl Running {
+    /// What the container has written to its standard output.
+    pub(crate) fn stdout(&self) -> String {
+        self.stream("stdout")
+    }
+
+    /// What the container has written to one of its streams.
+    pub(crate) fn stream(&self, name: &str) -> String {
+        let mut text = Vec::new();
+        for line in orlop_testkit::cri::read_log(&self.pod.logs().join("main.log")) {
+            if line.stream == name {
+                text.extend_from_slice(&line.content);
+                if !line.partial {
+                    text.push(b'\n');
+                }
+            }
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
