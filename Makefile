@@ -1,0 +1,68 @@
+# orlop's chores. `make` alone says what there is.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+UNITDIR ?= /etc/systemd/system
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+RELEASE := $(TARGET_DIR)/release
+
+# Where nextest is missing (and can't be had) cargo's own runner does.
+NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
+ifeq ($(NEXTEST),yes)
+RUN_TESTS = $(CARGO) nextest run --locked $(NEXTEST_FLAGS)
+else
+RUN_TESTS = $(CARGO) test --locked
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help run build release deps test test-peer lint deny bench install uninstall
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: deps build ## a pod on a throw-away node: its log, its answer, and all is gone again
+	@$(CARGO) run --locked --quiet -p orlop-testkit --example first_pod
+
+build: ## the daemon and the keeper, unoptimised
+	$(CARGO) build --locked -p orlop -p orlop-keeper
+
+release: ## the daemon, and the keeper linked statically beside it
+	$(CARGO) build --locked --release -p orlop
+	RUSTFLAGS='-C target-feature=+crt-static' \
+		$(CARGO) build --locked --release -p orlop-keeper --target $(HOST)
+	cp $(TARGET_DIR)/$(HOST)/release/orlop-keeper $(RELEASE)/orlop-keeper
+
+deps: ## the Debian packages that running and testing need (installs as root, else lists)
+	@.ci/deps
+
+test: deps build ## all tests; those this machine can't run are listed with the reason
+	@.ci/with-skips $(RUN_TESTS) --workspace
+
+test-peer: deps build ## the behaviour tests on Debian's containerd, the reference
+	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop --test cri
+
+lint: ## formatting, clippy, import rules, licences and bans
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(RUN_TESTS) -p orlop --test import_rules --test dependencies
+	@.ci/deny
+
+deny: ## licences, bans, sources and (with a network) advisories by cargo-deny
+	$(CARGO) deny check
+
+bench: deps $(if $(BENCH),build,release) ## the numbers of SPECIFICATION.md; BENCH=short for a quick look
+	@.ci/bench $(BENCH)
+
+install: release ## into PREFIX (/usr/local), with the systemd unit
+	install -D -m 0755 $(RELEASE)/orlop $(DESTDIR)$(PREFIX)/bin/orlop
+	install -D -m 0755 $(RELEASE)/orlop-keeper $(DESTDIR)$(PREFIX)/bin/orlop-keeper
+	install -d $(DESTDIR)$(UNITDIR)
+	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
+	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
+	@echo "next: systemctl enable --now orlop"
+
+uninstall: ## what install put there; images and pods stay under /var/lib/orlop
+	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper
+	rm -f $(DESTDIR)$(UNITDIR)/orlop.service $(DESTDIR)$(UNITDIR)/orlop.socket
