@@ -286,6 +286,8 @@ impl Drop for Pod {
         }
         remove_cgroups(&self.cgroup);
         let _ = orlop_launch::remove_pin(&self.dir.path().join("netns"));
+        let private = self.dir.path().join("private");
+        let _ = rustix::mount::unmount(&private, rustix::mount::UnmountFlags::DETACH);
     }
 }
 

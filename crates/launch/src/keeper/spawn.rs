@@ -37,9 +37,13 @@ impl Keeper {
         let reaper = Reaper(Some(child));
         let (connection, events) = Connection::new(socket).map_err(failure)?;
         let doing = format!("setting up keeper {}", program.display());
-        let greeting = connection.call(&doing, &setup, Vec::new(), SPAWN_LIMIT);
-        let subscription = connection.call(&doing, &Subscribe {}, Vec::new(), SPAWN_LIMIT);
-        let ((welcome, _), _) = tokio::try_join!(greeting, subscription)?;
+        let (welcome, _) = connection
+            .call(&doing, &setup, Vec::new(), SPAWN_LIMIT)
+            .await?;
+        let subscribe = Subscribe {};
+        connection
+            .call(&doing, &subscribe, Vec::new(), SPAWN_LIMIT)
+            .await?;
         for warning in &welcome.warnings {
             tracing::warn!(pod = welcome.pod_id, "keeper: {warning}");
         }
@@ -63,9 +67,13 @@ impl Keeper {
         let (connection, events) = Connection::new(socket).map_err(failure)?;
         let doing = format!("greeting the keeper in {}", dir.display());
         let hello = Hello { version: VERSION };
-        let greeting = connection.call(&doing, &hello, Vec::new(), GREETING_LIMIT);
-        let subscription = connection.call(&doing, &Subscribe {}, Vec::new(), GREETING_LIMIT);
-        let ((welcome, _), _) = tokio::try_join!(greeting, subscription)?;
+        let (welcome, _) = connection
+            .call(&doing, &hello, Vec::new(), GREETING_LIMIT)
+            .await?;
+        let subscribe = Subscribe {};
+        connection
+            .call(&doing, &subscribe, Vec::new(), GREETING_LIMIT)
+            .await?;
         let keeper = Keeper::new(connection, welcome);
         Ok((keeper, KeeperEvents { queue: events }))
     }

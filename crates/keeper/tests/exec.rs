@@ -1,0 +1,188 @@
+//! Commands run in containers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::io::{PipeReader, Read, Write};
+use std::time::Duration;
+
+use orlop_launch::{ExecIo, FailureKind, TerminalSize};
+use support::{Pod, is_alive};
+
+/// Streams with nothing to read, and where output and errors come out.
+fn streams() -> (ExecIo, PipeReader, PipeReader) {
+    let null = fs::File::open("/dev/null").unwrap();
+    let (out, stdout) = std::io::pipe().unwrap();
+    let (err, stderr) = std::io::pipe().unwrap();
+    let io = ExecIo::Streams {
+        stdin: null.into(),
+        stdout: stdout.into(),
+        stderr: stderr.into(),
+    };
+    (io, out, err)
+}
+
+async fn read_to_end(mut from: PipeReader) -> String {
+    let read = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        from.read_to_string(&mut text).unwrap();
+        text
+    });
+    tokio::time::timeout(support::LIMIT, read)
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn output_errors_and_exit_code_come_back() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "sleep 1000").await;
+    let (io, out, err) = streams();
+    let args = ["sh", "-c", "echo out; echo err >&2; exit 3"];
+    let started = pod.exec("e1", "c1", &args, io).await.unwrap();
+    assert!(started.pid > 1 && started.terminal.is_none());
+    assert_eq!(pod.exec_exit_of("e1").await.code, 3);
+    assert_eq!(read_to_end(out).await, "out\n");
+    assert_eq!(read_to_end(err).await, "err\n");
+
+    let listing = pod.keeper.list().await.unwrap();
+    assert_eq!(listing.execs[0].exit.as_ref().unwrap().code, 3);
+    pod.keeper.forget_exec("e1").await.unwrap();
+    assert!(pod.keeper.list().await.unwrap().execs.is_empty());
+}
+
+#[tokio::test]
+async fn a_missing_command_or_container_is_an_error() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "sleep 1000").await;
+    let (io, ..) = streams();
+    let error = pod.exec("e1", "c1", &["/no/such"], io).await.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::RuntimeFailed));
+    assert!(error.to_string().contains("no such file"), "{error}");
+    let (io, ..) = streams();
+    let error = pod.exec("e1", "c2", &["true"], io).await.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::NotFound));
+
+    pod.keeper.kill("c1", 9).await.unwrap();
+    pod.exit_of("c1").await;
+    let (io, ..) = streams();
+    let error = pod.exec("e1", "c1", &["true"], io).await.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::WrongState));
+}
+
+#[tokio::test]
+async fn input_reaches_the_command() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "sleep 1000").await;
+    let (stdin, mut ours) = std::io::pipe().unwrap();
+    let (out, stdout) = std::io::pipe().unwrap();
+    let io = ExecIo::Streams {
+        stdin: stdin.into(),
+        stdout: stdout.try_clone().unwrap().into(),
+        stderr: stdout.into(),
+    };
+    pod.exec("e1", "c1", &["tr", "a-z", "A-Z"], io)
+        .await
+        .unwrap();
+    ours.write_all(b"shout").unwrap();
+    drop(ours);
+    assert_eq!(pod.exec_exit_of("e1").await.code, 0);
+    assert_eq!(read_to_end(out).await, "SHOUT");
+}
+
+#[tokio::test]
+async fn a_terminal_comes_with_its_size() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "sleep 1000").await;
+    let size = TerminalSize {
+        columns: 91,
+        rows: 17,
+    };
+    let io = ExecIo::Terminal(Some(size));
+    let args = ["sh", "-c", "read x; stty size; echo got $x; exit 5"];
+    let started = pod.exec("e1", "c1", &args, io).await.unwrap();
+    let terminal = started.terminal.unwrap();
+    let flags = rustix::fs::fcntl_getfl(&terminal).unwrap();
+    rustix::fs::fcntl_setfl(&terminal, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
+    let mut terminal = fs::File::from(terminal);
+    terminal.write_all(b"typed\n").unwrap();
+    let reader = tokio::task::spawn_blocking(move || {
+        let mut text = Vec::new();
+        // Ends with an input/output error when the last user is gone.
+        let _ = terminal.read_to_end(&mut text);
+        String::from_utf8(text).unwrap()
+    });
+    assert_eq!(pod.exec_exit_of("e1").await.code, 5);
+    let text = reader.await.unwrap();
+    assert!(
+        text.contains("17 91\r\n") && text.contains("got typed\r\n"),
+        "{text:?}"
+    );
+}
+
+#[tokio::test]
+async fn killing_takes_the_whole_tree_and_nothing_else() {
+    let mut pod = Pod::new().await;
+    let container = pod.run_script("c1", "sleep 1000 & wait").await;
+    let (io, out, _err) = streams();
+    // A child, a grandchild, an orphan, and a child in a session of its own.
+    let script = "sleep 2001 & (sleep 2002 & wait) & (sleep 2003 &) ; setsid sleep 2004 & \
+                  echo ready; wait";
+    let started = pod
+        .exec("e1", "c1", &["sh", "-c", script], io)
+        .await
+        .unwrap();
+    let (io, ..) = streams();
+    let other = pod.exec("e2", "c1", &["sleep", "2005"], io).await.unwrap();
+    let pod_pid_ns = fs::read_link(format!("/proc/{container}/ns/pid")).unwrap();
+    let sleepers = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+            let ns = fs::read_link(entry.path().join("ns/pid"));
+            ns.is_ok_and(|ns| ns == pod_pid_ns)
+        });
+        let mut found: Vec<String> = processes
+            .filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok())
+            .filter_map(|line| {
+                Some(
+                    line.split_once("sleep\0")?
+                        .1
+                        .trim_end_matches('\0')
+                        .to_owned(),
+                )
+            })
+            .collect();
+        found.sort();
+        found
+    };
+    let all = ["1000", "2001", "2002", "2003", "2004", "2005"];
+    support::eventually("all to sleep", || sleepers() == all).await;
+
+    pod.keeper.kill_exec("e1", 9).await.unwrap();
+    let status = pod.exec_exit_of("e1").await;
+    assert_eq!((status.code, status.signal), (137, 9));
+    support::eventually("only the others to sleep", || {
+        sleepers() == ["1000", "2005"]
+    })
+    .await;
+    assert!(is_alive(other.pid) && is_alive(container) && !is_alive(started.pid));
+    // The pipe has no other holders left.
+    assert_eq!(read_to_end(out).await, "ready\n");
+    pod.keeper.kill_exec("e1", 9).await.unwrap();
+    assert!(is_alive(other.pid));
+}
+
+#[tokio::test]
+async fn what_a_finished_command_left_behind_can_be_killed() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "sleep 1000").await;
+    let (io, out, _err) = streams();
+    let args = ["sh", "-c", "sleep 3001 & echo $!"];
+    pod.exec("e1", "c1", &args, io).await.unwrap();
+    assert_eq!(pod.exec_exit_of("e1").await.code, 0);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    pod.keeper.kill_exec("e1", 9).await.unwrap();
+    // Ends only once the sleeper, which holds the pipe, is gone.
+    assert!(!read_to_end(out).await.is_empty());
+}

@@ -1,0 +1,451 @@
+//! A pod's surroundings, and the daemon's comings and goings.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::ffi::CStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use orlop_launch::{
+    Error, IdMap, Keeper, KeeperEvent, KeeperSpec, PodNamespaces, ShmMount, Sysctl,
+    make_private_dir, recorded_exit,
+};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
+};
+use serde_json::json;
+use support::{Pod, is_alive};
+
+fn ns_of(pid: u32, kind: &str) -> String {
+    let link = fs::read_link(format!("/proc/{pid}/ns/{kind}")).unwrap();
+    link.to_string_lossy().into_owned()
+}
+
+#[tokio::test]
+async fn namespaces_are_as_asked_for() {
+    let pod = Pod::with(|dir, spec| {
+        spec.hostname = Some("pod-host".into());
+        spec.net_pin = Some(dir.join("netns"));
+        spec.sysctls = [
+            ("net.ipv4.ip_unprivileged_port_start", "81"),
+            ("kernel/shm_rmid_forced", "1"),
+        ]
+        .map(|(name, value)| Sysctl {
+            name: name.into(),
+            value: value.into(),
+        })
+        .to_vec();
+    })
+    .await;
+    let own = std::process::id();
+    for kind in ["net", "ipc", "uts", "mnt"] {
+        assert_ne!(ns_of(pod.keeper_pid, kind), ns_of(own, kind), "{kind}");
+    }
+    for kind in ["pid", "user", "cgroup"] {
+        assert_eq!(ns_of(pod.keeper_pid, kind), ns_of(own, kind), "{kind}");
+    }
+    let pinned = fs::metadata(pod.dir.path().join("netns")).unwrap();
+    assert_eq!(
+        pinned.ino(),
+        fs::metadata(pod.keeper.net_ns()).unwrap().ino()
+    );
+
+    let script = "hostname; cat /proc/sys/net/ipv4/ip_unprivileged_port_start \
+                  /proc/sys/kernel/shm_rmid_forced";
+    pod.run_script("c1", script).await;
+    pod.wait_for_log("c1", "pod-host").await;
+    assert_eq!(pod.logged("c1").lines().next(), Some("pod-host"));
+    pod.wait_for_log("c1", "F 81").await;
+
+    orlop_launch::remove_pin(&pod.dir.path().join("netns")).unwrap();
+    assert!(!pod.dir.path().join("netns").exists());
+    orlop_launch::remove_pin(&pod.dir.path().join("netns")).unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_may_share_all_with_the_host() {
+    let pod = Pod::with(|_, spec| spec.namespaces = PodNamespaces::default()).await;
+    for kind in ["net", "ipc", "uts", "pid", "user"] {
+        assert_eq!(
+            ns_of(pod.keeper_pid, kind),
+            ns_of(std::process::id(), kind),
+            "{kind}"
+        );
+    }
+    assert_eq!(pod.keeper.pid_ns(), None);
+}
+
+#[tokio::test]
+async fn the_keeper_keeps_nothing_of_its_starter_s() {
+    let file = tempfile::tempfile().unwrap();
+    // As if somebody had forgotten to mark it.
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+    let pod = Pod::new().await;
+    let proc = format!("/proc/{}", pod.keeper_pid);
+    for entry in fs::read_dir(format!("{proc}/fd")).unwrap().flatten() {
+        let target = fs::read_link(entry.path()).unwrap();
+        let target = target.to_string_lossy();
+        let own = ["/dev/null", "anon_inode:", "socket:"];
+        let fine = own.iter().any(|own| target.starts_with(own));
+        assert!(
+            fine || target.starts_with(&*pod.pod_dir().to_string_lossy()),
+            "{target}"
+        );
+    }
+    let stat = fs::read_to_string(format!("{proc}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    assert_ne!(fields[1], std::process::id().to_string(), "its parent");
+    assert_eq!(
+        fields[3],
+        pod.keeper_pid.to_string().as_str(),
+        "its session"
+    );
+    assert_eq!(
+        fs::read_link(format!("{proc}/cwd")).unwrap(),
+        Path::new("/")
+    );
+    assert_eq!(
+        fs::read_to_string(format!("{proc}/comm")).unwrap(),
+        "orlop-keeper\n"
+    );
+    // A polite request to end is none of its business.
+    let pid = rustix::process::Pid::from_raw(pod.keeper_pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(pod.keeper.list().await.is_ok());
+}
+
+#[tokio::test]
+async fn containers_share_a_pid_namespace_if_asked_to() {
+    let pod = Pod::with(|_, spec| spec.namespaces.shared_pid = true).await;
+    let pid_ns = pod.keeper.pid_ns().unwrap();
+    let init: u32 = pid_ns
+        .components()
+        .nth(2)
+        .unwrap()
+        .as_os_str()
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    support::eventually(
+        "the init to have let go of the keeper's descriptors",
+        || {
+            let comm = fs::read_to_string(format!("/proc/{init}/comm")).unwrap();
+            comm == "pod-init\n" && fs::read_dir(format!("/proc/{init}/fd")).unwrap().count() == 3
+        },
+    )
+    .await;
+    let mut pids = Vec::new();
+    // The second one leaves orphans to the init.
+    for (id, script) in [
+        ("c1", "sleep 1000"),
+        ("c2", "(true &); (true &); echo ok; sleep 1000"),
+    ] {
+        let mut wish = pod.script(id, script);
+        wish.config["linux"]["namespaces"][0] = json!({"type": "pid", "path": pid_ns});
+        pids.push(pod.run(&wish).await);
+    }
+    pod.wait_for_log("c2", "ok").await;
+    assert_eq!(ns_of(pids[0], "pid"), ns_of(pids[1], "pid"));
+    assert_ne!(ns_of(pids[0], "pid"), ns_of(std::process::id(), "pid"));
+    let children = format!("/proc/{init}/task/{init}/children");
+    support::eventually("the orphans to be reaped", || {
+        fs::read_to_string(&children).unwrap().is_empty()
+    })
+    .await;
+    pod.keeper.shutdown().await.unwrap();
+    support::eventually("all to be gone", || {
+        !is_alive(init) && !pids.iter().any(|&pid| is_alive(pid))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn namespaces_may_belong_to_a_user_namespace() {
+    let map = vec![IdMap {
+        inside: 0,
+        outside: 200_000,
+        count: 65_536,
+    }];
+    let pod = Pod::with(|_, spec| {
+        spec.namespaces.user = Some((map.clone(), map));
+        spec.namespaces.shared_pid = true;
+        spec.hostname = Some("mapped".into());
+    })
+    .await;
+    let user_ns = pod.keeper.user_ns();
+    let inode = fs::metadata(&user_ns).unwrap().ino();
+    assert_ne!(inode, fs::metadata("/proc/self/ns/user").unwrap().ino());
+    let init = pod.keeper.pid_ns().unwrap();
+    let init = init.ancestors().nth(2).unwrap();
+    let owner = fs::metadata(init.join("ns/user")).unwrap().ino();
+    assert_eq!(owner, inode);
+    let map = fs::read_to_string(init.join("uid_map")).unwrap();
+    assert_eq!(
+        map.split_whitespace().collect::<Vec<_>>(),
+        ["0", "200000", "65536"]
+    );
+    let status = fs::read_to_string(init.join("status")).unwrap();
+    assert!(status.contains("Uid:\t200000\t200000"), "{status}");
+    assert_eq!(
+        ns_of(pod.keeper_pid, "user"),
+        ns_of(std::process::id(), "user")
+    );
+}
+
+fn detached_tmpfs() -> OwnedFd {
+    let set = |fs: &OwnedFd, name: &CStr, value: &CStr| fsconfig_set_string(fs, name, value);
+    let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
+    set(&fs, c"size", c"16m").unwrap();
+    fsconfig_create(&fs).unwrap();
+    let flags = FsMountFlags::FSMOUNT_CLOEXEC;
+    fsmount(&fs, flags, MountAttrFlags::empty()).unwrap()
+}
+
+#[tokio::test]
+async fn mounts_stay_out_of_the_host_and_end_with_their_container() {
+    let mut pod = Pod::with(|dir, spec| {
+        let root = dir.join("private");
+        make_private_dir(&root).unwrap();
+        // Once more does no harm.
+        make_private_dir(&root).unwrap();
+        fs::create_dir(root.join("shm")).unwrap();
+        spec.shm = Some(ShmMount {
+            path: root.join("shm"),
+            size: 1 << 20,
+        });
+    })
+    .await;
+    let root = pod.dir.path().join("private");
+    let target = root.join("c1");
+    fs::create_dir(&target).unwrap();
+    pod.keeper
+        .place_mount("c1", detached_tmpfs(), &target)
+        .await
+        .unwrap();
+    let mounted = |pid: &str| {
+        let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
+        let prefix = format!("{}/", root.display());
+        let points = table
+            .lines()
+            .filter_map(|line| line.split(' ').nth(4)?.strip_prefix(&prefix));
+        points.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let keeper = pod.keeper_pid.to_string();
+    assert_eq!(mounted(&keeper), ["shm", "c1"]);
+    assert_eq!(mounted("self"), Vec::<String>::new());
+
+    // A container whose root file system it is, made through the keeper's own view.
+    let mut wish = pod.script(
+        "c1",
+        "echo in; dd if=/dev/zero of=/dev/shm/x bs=64k count=100; echo $?",
+    );
+    let inside = Path::new("/proc")
+        .join(&keeper)
+        .join("root")
+        .join(target.strip_prefix("/").unwrap());
+    for dir in ["bin", "proc", "dev"] {
+        fs::create_dir(inside.join(dir)).unwrap();
+    }
+    fs::copy("/bin/busybox", inside.join("bin/busybox")).unwrap();
+    for applet in ["sh", "dd"] {
+        std::os::unix::fs::symlink("busybox", inside.join("bin").join(applet)).unwrap();
+    }
+    wish.config["root"]["path"] = json!(target);
+    let shm = json!({"destination": "/dev/shm", "type": "bind", "source": root.join("shm"),
+                     "options": ["rbind"]});
+    wish.config["mounts"].as_array_mut().unwrap().push(shm);
+    pod.run(&wish).await;
+    assert_eq!(pod.exit_of("c1").await.code, 0);
+    let logged = pod.logged("c1");
+    assert!(
+        logged.starts_with("in\n") && logged.contains("No space left"),
+        "{logged}"
+    );
+    pod.delete("c1").await;
+    assert_eq!(mounted(&keeper), ["shm"]);
+
+    // One that never reached its runtime.
+    pod.keeper
+        .place_mount("c2", detached_tmpfs(), &target)
+        .await
+        .unwrap();
+    assert_eq!(pod.keeper.list().await.unwrap().containers.len(), 1);
+    pod.keeper.forget("c2").await.unwrap();
+    assert_eq!(mounted(&keeper), ["shm"]);
+}
+
+#[tokio::test]
+async fn ports_of_the_pod_s_loopback_can_be_reached() {
+    let pod = Pod::new().await;
+    pod.run_script("c1", "echo hello | nc -l -p 8080").await;
+    let end = std::time::Instant::now() + support::LIMIT;
+    let mut stream = loop {
+        assert!(std::time::Instant::now() < end, "nobody listens");
+        match pod.keeper.dial(8080, Duration::from_secs(5)).await {
+            Ok(stream) => break stream,
+            Err(error) => assert!(error.to_string().contains("refused"), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    stream.set_nonblocking(false).unwrap();
+    stream.write_all(b"bye\n").unwrap();
+    let mut text = [0; 6];
+    stream.read_exact(&mut text).unwrap();
+    assert_eq!(&text, b"hello\n");
+    pod.wait_for_log("c1", "bye").await;
+    let error = pod
+        .keeper
+        .dial(9, Duration::from_secs(5))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.failure_kind(),
+        Some(orlop_launch::FailureKind::Refused)
+    );
+}
+
+#[tokio::test]
+async fn a_daemon_that_went_away_finds_all_that_happened() {
+    let mut pod = Pod::new().await;
+    pod.run_script("short", "read x < /dev/null; sleep 0.3; exit 9")
+        .await;
+    let long = pod
+        .run_script("long", "while :; do echo still here; sleep 0.05; done")
+        .await;
+    pod.run_script("gone", "exit 1").await;
+    pod.exit_of("gone").await;
+    // All connections end (another pod's take their places): there is nobody to tell.
+    let pid = pod.keeper.pid();
+    let other = Pod::new().await;
+    (pod.keeper, pod.events) = Keeper::connect(&other.pod_dir()).await.unwrap();
+    let dir = pod.pod_dir();
+    support::eventually("the exit record", || {
+        recorded_exit(&dir, "short").unwrap().is_some()
+    })
+    .await;
+
+    let (keeper, mut events) = Keeper::connect(&dir).await.unwrap();
+    assert_eq!(keeper.pid(), pid);
+    let listing = keeper.list().await.unwrap();
+    let codes: Vec<_> = listing
+        .containers
+        .iter()
+        .map(|container| {
+            (
+                container.id.as_str(),
+                container.exit.as_ref().map(|exit| exit.code),
+            )
+        })
+        .collect();
+    assert_eq!(
+        codes,
+        [("short", Some(9)), ("long", None), ("gone", Some(1))]
+    );
+    assert!(is_alive(long));
+    keeper.kill("long", 9).await.unwrap();
+    assert!(
+        matches!(events.next().await, KeeperEvent::Exited(exited) if exited.container == "long")
+    );
+    assert!(pod.logged("long").lines().count() > 3);
+
+    keeper.shutdown().await.unwrap();
+    assert_eq!(events.next().await, KeeperEvent::Gone);
+    assert!(!keeper.is_connected());
+    assert!(keeper.list().await.unwrap_err().is_gone());
+    let Err(error) = Keeper::connect(&dir).await else {
+        panic!("connected to a keeper that has ended");
+    };
+    assert!(error.is_gone());
+}
+
+#[tokio::test]
+async fn a_keeper_s_death_is_noticed_and_exits_are_on_record() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "exit 4").await;
+    pod.exit_of("c1").await;
+    let pid = rustix::process::Pid::from_raw(pod.keeper_pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(pod.event().await, KeeperEvent::Gone);
+    assert_eq!(pod.event().await, KeeperEvent::Gone);
+    let error = pod.keeper.list().await.unwrap_err();
+    assert!(matches!(error, Error::Gone { .. }), "{error}");
+    assert_eq!(
+        recorded_exit(&pod.pod_dir(), "c1").unwrap().unwrap().code,
+        4
+    );
+}
+
+#[tokio::test]
+async fn shutdown_kills_what_is_left() {
+    let pod = Pod::new().await;
+    let pid = pod.run_script("c1", "trap '' TERM; sleep 1000").await;
+    pod.keeper.shutdown().await.unwrap();
+    pod.keeper.shutdown().await.unwrap();
+    assert!(!is_alive(pid));
+    support::eventually("the keeper to be gone", || !is_alive(pod.keeper_pid)).await;
+    assert!(!pod.pod_dir().join("keeper.sock").exists());
+    let recorded = recorded_exit(&pod.pod_dir(), "c1").unwrap().unwrap();
+    assert_eq!(recorded.code, 137);
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_set_up_says_why_and_leaves_no_keeper() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = KeeperSpec {
+        program: env!("CARGO_BIN_EXE_orlop-keeper").into(),
+        pod_id: format!("orlop-unlucky-{}", std::process::id()),
+        dir: dir.path().to_owned(),
+        ..KeeperSpec::default()
+    };
+    let sysctl = |name: &str| KeeperSpec {
+        sysctls: vec![Sysctl {
+            name: name.into(),
+            value: "1".into(),
+        }],
+        ..spec.clone()
+    };
+    for (spec, expected) in [
+        (sysctl("no.such.thing"), "no.such.thing"),
+        (sysctl("../x.y"), "no name of a kernel parameter"),
+        (
+            KeeperSpec {
+                dir: dir.path().join("nowhere"),
+                ..spec.clone()
+            },
+            "nowhere",
+        ),
+        (
+            KeeperSpec {
+                program: "/no/such/keeper".into(),
+                ..spec.clone()
+            },
+            "/no/such/keeper",
+        ),
+        (
+            KeeperSpec {
+                program: "/bin/true".into(),
+                ..spec.clone()
+            },
+            "gone",
+        ),
+    ] {
+        let Err(error) = Keeper::spawn(spec).await else {
+            panic!("a keeper was made: {expected}");
+        };
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    support::eventually("no keeper to be left", || {
+        !fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+            let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            line.ends_with(&format!("{}\0", spec.pod_id))
+        })
+    })
+    .await;
+}
