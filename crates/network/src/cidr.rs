@@ -37,6 +37,16 @@ impl Cidr {
         }
     }
 
+    /// All addresses of a family: `0.0.0.0/0` or `::/0`.
+    pub(crate) fn everywhere(v4: bool) -> Self {
+        let address: IpAddr = if v4 {
+            [0_u8; 4].into()
+        } else {
+            [0_u8; 16].into()
+        };
+        Self { address, prefix: 0 }
+    }
+
     /// The address, host bits included.
     pub fn address(&self) -> IpAddr {
         self.address

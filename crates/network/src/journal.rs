@@ -5,13 +5,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{AttachedNetwork, Attachment, ContainerId, Error, PodNetwork};
 
 /// A directory with one file per pod.
 ///
 /// The file `ID.intent` exists from before the first ADD until after the last
-/// DEL; `ID.done` beside it holds the result of a finished ADD.
+/// DEL; `ID.done` beside it holds the result of a finished ADD, `ID.N.partial` that
+/// of the beginning of an ADD to its network number N.
 #[derive(Debug)]
 pub(crate) struct Journal {
     dir: PathBuf,
@@ -59,6 +61,9 @@ impl Journal {
     pub(crate) fn get(&self, id: &ContainerId) -> Option<JournalEntry> {
         let mut entry: JournalEntry = read(&self.intent(id))?;
         entry.result = read(&self.done(id));
+        for (index, network) in entry.networks.iter_mut().enumerate() {
+            network.result = read(&self.partial(id, index));
+        }
         Some(entry)
     }
 
@@ -70,10 +75,22 @@ impl Journal {
         write(&self.done(id), result)
     }
 
+    /// Notes what the first plugins of a network's chain did, for the others to
+    /// be undone with if ADD is cut short.
+    pub(crate) fn note_partial(
+        &self,
+        id: &ContainerId,
+        index: usize,
+        result: &Value,
+    ) -> Result<(), Error> {
+        write(&self.partial(id, index), result)
+    }
+
     /// Forgets a pod: the intent last, so that a crash in between leaves an
     /// entry that is detached once more.
-    pub(crate) fn forget(&self, id: &ContainerId) -> Result<(), Error> {
-        for path in [self.done(id), self.intent(id)] {
+    pub(crate) fn forget(&self, id: &ContainerId, networks: usize) -> Result<(), Error> {
+        let partial = (0..networks).map(|index| self.partial(id, index));
+        for path in partial.chain([self.done(id), self.intent(id)]) {
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 done => done.map_err(|source| failed("remove", &path, source))?,
@@ -106,12 +123,17 @@ impl Journal {
         self.dir.join(format!("{id}.intent"))
     }
 
+    fn partial(&self, id: &ContainerId, index: usize) -> PathBuf {
+        self.dir.join(format!("{id}.{index}.partial"))
+    }
+
     fn done(&self, id: &ContainerId) -> PathBuf {
         self.dir.join(format!("{id}.done"))
     }
 }
 
-/// Writes a file whole or not at all, never over an existing one's data.
+/// Writes a file whole or not at all. None is written twice: a rename over an
+/// old file would make a disk file system flush.
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let bytes = serde_json::to_vec(value)
         .map_err(|error| failed("write", path, io::Error::other(error)))?;
@@ -119,11 +141,6 @@ fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     temporary.push(".new");
     let write = || {
         std::fs::write(&temporary, &bytes)?;
-        // Renaming over an old file would make a disk file system flush.
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
         std::fs::rename(&temporary, path)
     };
     write().map_err(|source| failed("write", path, source))
@@ -167,8 +184,8 @@ mod tests {
         assert_eq!(journal.ids(), std::slice::from_ref(&pod.id));
         assert_eq!(journal.get(&pod.id).unwrap().result, Some(result));
 
-        journal.forget(&pod.id).unwrap();
-        journal.forget(&pod.id).unwrap();
+        journal.forget(&pod.id, 1).unwrap();
+        journal.forget(&pod.id, 1).unwrap();
         assert_eq!((journal.ids(), journal.get(&pod.id)), (Vec::new(), None));
     }
 }

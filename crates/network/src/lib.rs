@@ -10,11 +10,6 @@
 //! * `netlink`, `filter`: the kernel's side of it.
 //! * [`netns`]: making and pinning network namespaces.
 
-#![allow(
-    dead_code,
-    reason = "the bridge plugin, which uses the rest, comes next"
-)]
-
 pub mod cni;
 pub mod netns;
 
@@ -24,10 +19,10 @@ mod cidr;
 mod config;
 mod default_network;
 mod error;
+mod filter;
 mod journal;
 mod mac;
 mod native;
-#[allow(unused_imports)]
 mod netlink;
 mod networks;
 mod pod_cidr;

@@ -17,12 +17,18 @@ use crate::netlink::Rtnl;
 /// descriptor alone.
 pub fn create() -> io::Result<OwnedFd> {
     on_own_thread(|| {
-        // SAFETY: only the network namespace of this thread changes, which was
-        // made for this purpose; no file descriptor table is unshared.
-        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
-        loopback_up()?;
+        leave_for_new()?;
         Ok(File::open("/proc/thread-self/ns/net")?.into())
     })
+}
+
+/// Moves the calling thread, and the threads and processes it starts from now
+/// on, into a new network namespace with its loopback interface up.
+pub fn leave_for_new() -> io::Result<()> {
+    // SAFETY: only the network namespace of this thread changes; no file
+    // descriptor table is unshared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    loopback_up()
 }
 
 /// Makes a network namespace and pins it to `path`, which is created.

@@ -12,7 +12,7 @@ use super::verb::Verb;
 use super::version::SpecVersion;
 use crate::error::{PluginError, PluginFailure, with_causes};
 use crate::native::{self, Call, NativePlugin};
-use crate::{Config, InProcess};
+use crate::{Config, Error, InProcess};
 
 /// A network ready to be attached to: its configuration, and for each plugin
 /// the way it is run.
@@ -64,9 +64,22 @@ impl<'a> Chain<'a> {
     }
 
     /// Attaches. After a failure DEL is due, for the whole chain.
-    pub(crate) fn add(&self, target: Target<'_>) -> Result<Value, Box<PluginError>> {
+    ///
+    /// `note` is given the first plugin's result before others build on it:
+    /// without it they could not undo their part.
+    pub(crate) fn add(
+        &self,
+        target: Target<'_>,
+        note: impl FnOnce(&Value) -> Result<(), Error>,
+    ) -> Result<Value, Error> {
         let mut previous: Option<Value> = None;
+        let mut note = Some(note);
         for plugin in &self.network.plugins {
+            if let Some(result) = &previous
+                && let Some(note) = note.take()
+            {
+                note(result)?;
+            }
             previous = Some(self.add_one(plugin, target, previous.as_ref())?);
         }
         Ok(previous.unwrap_or_else(|| json!({})))
@@ -107,8 +120,9 @@ impl<'a> Chain<'a> {
         target: Target<'_>,
         previous: Option<&Value>,
     ) -> Result<(), Box<PluginError>> {
-        // Before 0.4.0 DEL got no previous result.
-        let previous = previous.filter(|_| self.network.cni_version >= SpecVersion::V0_4_0);
+        // Programs of before 0.4.0 expect no previous result at DEL.
+        let told = self.in_process || self.network.cni_version >= SpecVersion::V0_4_0;
+        let previous = previous.filter(|_| told);
         let mut first = Ok(());
         for plugin in self.network.plugins.iter().rev() {
             let done = self.run(plugin, Verb::Del, Some(target), previous, None);

@@ -1,10 +1,27 @@
 //! The standard plugins, done in process: the same configuration, the same
 //! files, the same results as their programs give, without starting any.
 
+mod bandwidth;
+mod bridge;
+mod bridge_device;
+mod dns;
 mod error;
+mod firewall;
+mod host_local;
+mod ipam;
 mod loopback;
+mod masquerade;
 mod plugin;
+mod pod_interface;
+mod portmap;
+mod ptp;
+mod range;
+mod reaper;
+mod static_ipam;
 mod suited;
+mod sysctl;
+mod tuning;
+mod veth;
 
 pub use error::NativeError;
 pub(crate) use plugin::{Call, NativePlugin};

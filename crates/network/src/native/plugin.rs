@@ -7,15 +7,20 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::NativeError;
-use super::loopback;
+use super::{NativeError, bandwidth, bridge, firewall, loopback, portmap, ptp, tuning};
 use crate::cni::{CniResult, SpecVersion, Verb};
 use crate::error::with_causes;
 
 /// A standard plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NativePlugin {
+    Bandwidth,
+    Bridge,
+    Firewall,
     Loopback,
+    Portmap,
+    Ptp,
+    Tuning,
 }
 
 /// What a plugin is told: the same as its program would be.
@@ -34,7 +39,13 @@ pub(crate) struct Call<'a> {
 impl NativePlugin {
     pub(crate) fn named(kind: &str) -> Option<Self> {
         match kind {
+            "bandwidth" => Some(Self::Bandwidth),
+            "bridge" => Some(Self::Bridge),
+            "firewall" => Some(Self::Firewall),
             "loopback" => Some(Self::Loopback),
+            "portmap" => Some(Self::Portmap),
+            "ptp" => Some(Self::Ptp),
+            "tuning" => Some(Self::Tuning),
             _ => None,
         }
     }
@@ -42,7 +53,13 @@ impl NativePlugin {
     /// Runs the plugin; ADD gives a result, the other verbs none.
     pub(crate) fn run(self, call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
         match self {
+            Self::Bandwidth => bandwidth::run(call),
+            Self::Bridge => bridge::run(call),
+            Self::Firewall => firewall::run(call),
             Self::Loopback => loopback::run(call),
+            Self::Portmap => portmap::run(call),
+            Self::Ptp => ptp::run(call),
+            Self::Tuning => tuning::run(call),
         }
     }
 }
@@ -60,6 +77,13 @@ impl Call<'_> {
             .map(|value| CniResult::parse(value, self.version))
             .transpose()
             .map_err(|error| NativeError::Config(format!("prevResult: {}", with_causes(&error))))
+    }
+
+    /// The result of the plugin before this one, without which a chained
+    /// plugin has nothing to work on.
+    pub(crate) fn required_previous(&self) -> Result<CniResult, NativeError> {
+        self.previous()?
+            .ok_or_else(|| NativeError::Config("must be called as chained plugin".to_owned()))
     }
 
     /// The pod's namespace, which ADD and CHECK need.

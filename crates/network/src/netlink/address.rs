@@ -17,8 +17,16 @@ pub(crate) struct LinkAddress {
     scope: u8,
 }
 
+/// Whether IPv6 looks for duplicates of an address before it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probing {
+    On,
+    Off,
+}
+
 // <linux/if_addr.h>
 const IFA_FLAGS: u16 = 8;
+const IFA_F_NODAD: u32 = 0x02;
 const IFA_F_TENTATIVE: u32 = 0x40;
 const IFA_F_DADFAILED: u32 = 0x08;
 
@@ -69,8 +77,23 @@ impl Rtnl {
         Ok(all.filter(|address| address.index == index).collect())
     }
 
+    /// Brings an interface up with addresses, in one call.
+    pub(crate) fn bring_up(
+        &mut self,
+        index: u32,
+        addresses: &[Cidr],
+        probing: Probing,
+    ) -> io::Result<()> {
+        let up = super::link::up_request(index);
+        let addresses = addresses
+            .iter()
+            .map(|address| new_address(index, *address, probing));
+        self.0.request_all(std::iter::once(up).chain(addresses))
+    }
+
+    /// Adds an address that is used at once.
     pub(crate) fn add_address(&mut self, index: u32, address: Cidr) -> io::Result<()> {
-        self.0.request(new_address(index, address))
+        self.0.request(new_address(index, address, Probing::Off))
     }
 
     pub(crate) fn delete_address(&mut self, index: u32, address: Cidr) -> io::Result<()> {
@@ -84,12 +107,15 @@ impl Rtnl {
 }
 
 /// A request for an address, to be sent with others.
-pub(crate) fn new_address(index: u32, address: Cidr) -> Message {
+fn new_address(index: u32, address: Cidr, probing: Probing) -> Message {
     let bytes = octets(address.address());
     let message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
         .fixed(&header(index, address))
         .attr(libc::IFA_LOCAL, &bytes)
         .attr(libc::IFA_ADDRESS, &bytes);
+    if !address.is_ipv4() && probing == Probing::Off {
+        return message.attr_u32(IFA_FLAGS, IFA_F_NODAD);
+    }
     // A /31 or /32 has no broadcast address.
     if address.is_ipv4() && address.prefix() < 31 {
         return message.attr(libc::IFA_BROADCAST, &octets(address.last()));

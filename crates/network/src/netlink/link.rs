@@ -21,6 +21,7 @@ pub(crate) struct Link {
     pub(crate) kind: String,
     /// The other end of a veth.
     pub(crate) peer: Option<u32>,
+    operational: bool,
 }
 
 /// A bridge to be made.
@@ -29,7 +30,6 @@ pub(crate) struct NewBridge<'a> {
     pub(crate) name: &'a str,
     pub(crate) mac: MacAddress,
     pub(crate) mtu: Option<u32>,
-    pub(crate) vlan_filtering: bool,
 }
 
 /// A pair of veths to be made: one end here, the other in a namespace.
@@ -48,13 +48,19 @@ pub(crate) struct NewVeth<'a> {
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
-const IFLA_BR_VLAN_FILTERING: u16 = 7;
+const IFLA_OPERSTATE: u16 = 16;
+const IF_OPER_UP: u8 = 6;
 
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
 impl Link {
     pub(crate) fn is_up(&self) -> bool {
         self.flags & libc::IFF_UP as u32 != 0
+    }
+
+    /// Whether packets pass: it is up, and so is what it is connected to.
+    pub(crate) fn is_running(&self) -> bool {
+        self.operational
     }
 
     pub(crate) fn is_promiscuous(&self) -> bool {
@@ -86,6 +92,8 @@ impl Link {
             master: attributes.u32(libc::IFLA_MASTER),
             peer: attributes.u32(libc::IFLA_LINK),
             kind: kind.to_owned(),
+            operational: attributes.get(IFLA_OPERSTATE).and_then(<[u8]>::first)
+                == Some(&IF_OPER_UP),
         })
     }
 }
@@ -99,16 +107,6 @@ impl Rtnl {
         self.link(index, |message| message)
     }
 
-    /// All interfaces.
-    pub(crate) fn links(&mut self) -> io::Result<Vec<Link>> {
-        let message = Message::new(libc::RTM_GETLINK, 0).fixed(&header(0, 0, 0));
-        let replies = self.0.dump(message)?;
-        Ok(replies
-            .iter()
-            .filter_map(|(_, body)| Link::parse(body))
-            .collect())
-    }
-
     pub(crate) fn create_bridge(&mut self, bridge: &NewBridge<'_>) -> io::Result<()> {
         let mut message = Message::new(libc::RTM_NEWLINK, CREATE)
             .fixed(&header(0, 0, 0))
@@ -118,14 +116,7 @@ impl Rtnl {
             message = message.attr_u32(libc::IFLA_MTU, mtu);
         }
         self.0.request(message.nest(libc::IFLA_LINKINFO, |info| {
-            let info = info.attr_str(IFLA_INFO_KIND, "bridge");
-            if bridge.vlan_filtering {
-                info.nest(IFLA_INFO_DATA, |data| {
-                    data.attr_u8(IFLA_BR_VLAN_FILTERING, 1)
-                })
-            } else {
-                info
-            }
+            info.attr_str(IFLA_INFO_KIND, "bridge")
         }))
     }
 
@@ -224,6 +215,12 @@ impl Rtnl {
             Err(error) => Err(error),
         }
     }
+}
+
+/// A request to bring an interface up, to be sent with others.
+pub(super) fn up_request(index: u32) -> Message {
+    let up = libc::IFF_UP as u32;
+    Message::new(libc::RTM_NEWLINK, 0).fixed(&header(index, up, up))
 }
 
 /// `struct ifinfomsg`.

@@ -22,6 +22,11 @@ impl Message {
         Self { bytes }
     }
 
+    /// The message's type.
+    pub(crate) fn kind(&self) -> u16 {
+        u16::from_ne_bytes([self.bytes[4], self.bytes[5]])
+    }
+
     /// Appends to the fixed part.
     pub(crate) fn fixed(mut self, part: &[u8]) -> Self {
         self.bytes.extend_from_slice(part);
@@ -44,10 +49,6 @@ impl Message {
 
     pub(crate) fn attr_u8(self, kind: u16, value: u8) -> Self {
         self.attr(kind, &[value])
-    }
-
-    pub(crate) fn attr_u16(self, kind: u16, value: u16) -> Self {
-        self.attr(kind, &value.to_ne_bytes())
     }
 
     pub(crate) fn attr_u32(self, kind: u16, value: u32) -> Self {

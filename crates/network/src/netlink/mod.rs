@@ -9,7 +9,7 @@ mod route;
 mod socket;
 mod traffic;
 
-pub(crate) use address::LinkAddress;
+pub(crate) use address::Probing;
 pub(crate) use bridge_port::BridgePort;
 pub(crate) use link::{Link, NewBridge, NewVeth};
 pub(crate) use message::{Attributes, Message};

@@ -101,7 +101,7 @@ impl Inner {
         let pod = &entry.attachment;
         let mut attached = entry.networks.clone();
         let mut results = Vec::new();
-        for (network, attached) in networks.iter().zip(&mut attached) {
+        for (index, (network, attached)) in networks.iter().zip(&mut attached).enumerate() {
             let chain = Chain::new(network, &self.config)?;
             let target = Target {
                 container_id: pod.id.as_str(),
@@ -109,7 +109,9 @@ impl Inner {
                 netns: Some(&pod.netns),
                 args: &attached.args,
             };
-            let raw = chain.add(target)?;
+            let raw = chain.add(target, |partial| {
+                self.journal.note_partial(&pod.id, index, partial)
+            })?;
             let unusable = |failure| PluginError {
                 network: network.name.clone(),
                 plugin: network

@@ -35,7 +35,7 @@ impl Inner {
                 // Torn by a power loss: there is nothing to go by but the cache.
                 None => self
                     .detach(&crate::Attachment::new(id.clone(), ""), None)
-                    .and_then(|()| self.journal.forget(&id)),
+                    .and_then(|()| self.journal.forget(&id, self.config.max_networks.max(1))),
             };
             match done {
                 Ok(()) => report.released.push(id.to_string()),

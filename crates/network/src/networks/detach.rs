@@ -53,7 +53,7 @@ impl Inner {
             }
         }
         first?;
-        self.journal.forget(&pod.id)?;
+        self.journal.forget(&pod.id, networks.len())?;
         self.host_ports.release(&pod.id);
         Ok(())
     }

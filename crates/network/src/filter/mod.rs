@@ -1,0 +1,16 @@
+//! The packet filter: rules, and the ways to get them into the kernel.
+//!
+//! The chains and rules are those the standard plugins make, in the tables
+//! `iptables` works on, so that either implementation removes what the other
+//! made. Where `iptables` is the nf_tables one (or there is none), they are
+//! handed to the kernel directly; where it is the legacy one, to
+//! `iptables-restore`.
+
+mod apply;
+mod expression;
+mod iptables;
+mod nftables;
+mod rule;
+
+pub(crate) use apply::{FilterError, apply, chain_exists};
+pub(crate) use rule::{Family, Match, Rule, Step, Table, Target, chain_name, hash_name};

@@ -1,0 +1,321 @@
+//! The direct way: nf_tables, by netlink.
+
+use std::io;
+
+use super::apply::FilterError;
+use super::expression;
+use super::rule::{Family, Rule, Step, Table, Target};
+use crate::cidr::octets;
+use crate::netlink::{Attributes, Message, Protocol, Socket};
+
+// <linux/netfilter/nfnetlink.h>, <linux/netfilter/nf_tables.h>
+const NFNL_SUBSYS_NFTABLES: u16 = 10;
+const NFNL_MSG_BATCH_BEGIN: u16 = 16;
+const NFNL_MSG_BATCH_END: u16 = 17;
+const NFT_MSG_NEWTABLE: u16 = 0;
+const NFT_MSG_NEWCHAIN: u16 = 3;
+const NFT_MSG_GETCHAIN: u16 = 4;
+const NFT_MSG_DELCHAIN: u16 = 5;
+const NFT_MSG_NEWRULE: u16 = 6;
+const NFT_MSG_GETRULE: u16 = 7;
+const NFT_MSG_DELRULE: u16 = 8;
+const NFTA_TABLE_NAME: u16 = 1;
+const NFTA_CHAIN_TABLE: u16 = 1;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_CHAIN_TYPE: u16 = 7;
+const NFTA_RULE_TABLE: u16 = 1;
+const NFTA_RULE_CHAIN: u16 = 2;
+const NFTA_RULE_HANDLE: u16 = 3;
+const NFTA_RULE_EXPRESSIONS: u16 = 4;
+const NFTA_RULE_COMPAT: u16 = 5;
+
+/// The chains the kernel itself calls, by table: name, hook, priority.
+const BASE_CHAINS: [(Table, &str, u32, i32); 7] = [
+    (Table::Nat, "PREROUTING", 0, -100),
+    (Table::Nat, "INPUT", 1, 100),
+    (Table::Nat, "OUTPUT", 3, -100),
+    (Table::Nat, "POSTROUTING", 4, 100),
+    (Table::Filter, "INPUT", 1, 0),
+    (Table::Filter, "FORWARD", 2, 0),
+    (Table::Filter, "OUTPUT", 3, 0),
+];
+
+/// A rule found in a chain: enough of it to know and to remove it.
+#[derive(Debug)]
+struct Found {
+    handle: u64,
+    jump: Option<String>,
+    compared: Vec<Vec<u8>>,
+}
+
+/// One look at, and one change of, a table.
+struct Change<'a> {
+    socket: Socket,
+    family: Family,
+    table: &'a str,
+    kind: Table,
+    messages: Vec<Message>,
+    base_chains: Vec<&'static str>,
+}
+
+pub(super) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), FilterError> {
+    let mut change = Change {
+        socket: Socket::open(Protocol::Netfilter).map_err(failed)?,
+        family,
+        table: table.name(),
+        kind: table,
+        messages: Vec::new(),
+        base_chains: Vec::new(),
+    };
+    for step in steps {
+        change.plan(step).map_err(failed)?;
+    }
+    change.commit().map_err(failed)
+}
+
+pub(super) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<bool, FilterError> {
+    let mut socket = Socket::open(Protocol::Netfilter).map_err(failed)?;
+    chain_is_there(&mut socket, family, table.name(), chain).map_err(failed)
+}
+
+impl Change<'_> {
+    fn plan(&mut self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::NewChain(chain) => self.make_chain(chain, libc::NLM_F_EXCL),
+            Step::Chain(chain) => self.make_chain(chain, 0),
+            Step::Append(chain, rule) => self.add_rule(chain, rule, false),
+            Step::OnlyRule(chain, rule) => {
+                if self.find(chain)?.is_empty() {
+                    self.add_rule(chain, rule, false);
+                }
+            }
+            Step::JumpOnce { chain, rule, first } => {
+                let Target::Jump(target) = &rule.target else {
+                    return Ok(());
+                };
+                let there = self.find(chain)?;
+                if !there
+                    .iter()
+                    .any(|found| found.jump.as_deref() == Some(target))
+                {
+                    self.add_rule(chain, rule, *first);
+                }
+            }
+            Step::RemoveChain { chain, jumps_in } => {
+                for from in jumps_in {
+                    let found = self.find(from)?;
+                    self.remove(
+                        from,
+                        found.iter().filter(|f| f.jump.as_deref() == Some(chain)),
+                    );
+                }
+                if chain_is_there(&mut self.socket, self.family, self.table, chain)? {
+                    // First its rules (no handle: all of them), then itself.
+                    self.push(NFT_MSG_DELRULE, 0, |m| m.attr_str(NFTA_RULE_CHAIN, chain));
+                    self.push(NFT_MSG_DELCHAIN, 0, |m| m.attr_str(NFTA_CHAIN_NAME, chain));
+                }
+            }
+            Step::RemoveAbout { chain, address } => {
+                let bytes = octets(*address);
+                let found = self.find(chain)?;
+                self.remove(chain, found.iter().filter(|f| f.compared.contains(&bytes)));
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(mut self) -> io::Result<()> {
+        if self.messages.is_empty() {
+            return Ok(());
+        }
+        let mut batch = vec![(bound(NFNL_MSG_BATCH_BEGIN), false)];
+        if !self.base_chains.is_empty()
+            || self
+                .messages
+                .iter()
+                .any(|m| m.kind() == message_type(NFT_MSG_NEWCHAIN))
+        {
+            let table = self
+                .message(NFT_MSG_NEWTABLE, libc::NLM_F_CREATE)
+                .attr_str(NFTA_TABLE_NAME, self.table);
+            batch.push((table, false));
+        }
+        for name in std::mem::take(&mut self.base_chains) {
+            batch.extend(self.base_chain(name).map(|message| (message, false)));
+        }
+        batch.extend(
+            std::mem::take(&mut self.messages)
+                .into_iter()
+                .map(|m| (m, false)),
+        );
+        if let Some((_, acknowledge)) = batch.last_mut() {
+            *acknowledge = true;
+        }
+        batch.push((bound(NFNL_MSG_BATCH_END), false));
+        self.socket.transact(batch)
+    }
+
+    fn make_chain(&mut self, chain: &str, flags: i32) {
+        self.push(NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE | flags, |message| {
+            message.attr_str(NFTA_CHAIN_NAME, chain)
+        });
+    }
+
+    fn add_rule(&mut self, chain: &str, rule: &Rule, first: bool) {
+        let base = BASE_CHAINS
+            .iter()
+            .find(|(table, name, ..)| *table == self.kind && *name == chain);
+        if let Some((_, name, ..)) = base
+            && !self.base_chains.contains(name)
+        {
+            self.base_chains.push(name);
+        }
+        let place = if first { 0 } else { libc::NLM_F_APPEND };
+        let family = self.family;
+        self.push(NFT_MSG_NEWRULE, libc::NLM_F_CREATE | place, |message| {
+            let message = message
+                .attr_str(NFTA_RULE_CHAIN, chain)
+                .nest(NFTA_RULE_EXPRESSIONS, |list| {
+                    expression::encode(list, family, rule)
+                });
+            match expression::protocol_of(rule) {
+                // Extensions learn the rule's protocol from here.
+                Some(protocol) => message.nest(NFTA_RULE_COMPAT, |compat| {
+                    compat
+                        .attr_be32(1, u32::from(protocol.number()))
+                        .attr_be32(2, 0)
+                }),
+                None => message,
+            }
+        });
+    }
+
+    fn remove<'f>(&mut self, chain: &str, found: impl Iterator<Item = &'f Found>) {
+        for rule in found {
+            self.push(NFT_MSG_DELRULE, 0, |message| {
+                message
+                    .attr_str(NFTA_RULE_CHAIN, chain)
+                    .attr_be64(NFTA_RULE_HANDLE, rule.handle)
+            });
+        }
+    }
+
+    /// The rules of a chain; none if there is no such chain.
+    fn find(&mut self, chain: &str) -> io::Result<Vec<Found>> {
+        let message = self
+            .message(NFT_MSG_GETRULE, 0)
+            .attr_str(NFTA_RULE_TABLE, self.table)
+            .attr_str(NFTA_RULE_CHAIN, chain);
+        match self.socket.dump(message) {
+            Ok(replies) => Ok(replies
+                .iter()
+                .filter_map(|(_, body)| Found::parse(body, self.table, chain))
+                .collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn base_chain(&self, name: &str) -> Option<Message> {
+        let (table, name, hook, priority) = BASE_CHAINS
+            .iter()
+            .find(|(table, n, ..)| *table == self.kind && *n == name)?;
+        // No policy: a new chain's is to accept, and that of one which is there
+        // already is the administrator's.
+        let message = self
+            .message(NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE)
+            .attr_str(NFTA_CHAIN_TABLE, table.name())
+            .attr_str(NFTA_CHAIN_NAME, name)
+            .nest(NFTA_CHAIN_HOOK, |h| {
+                h.attr_be32(1, *hook).attr_be32(2, *priority as u32)
+            })
+            .attr_str(NFTA_CHAIN_TYPE, table.name());
+        Some(message)
+    }
+
+    fn push(&mut self, kind: u16, flags: i32, fill: impl FnOnce(Message) -> Message) {
+        // The table is attribute 1 of chains and of rules alike.
+        let message = self
+            .message(kind, flags)
+            .attr_str(NFTA_RULE_TABLE, self.table);
+        self.messages.push(fill(message));
+    }
+
+    fn message(&self, kind: u16, flags: i32) -> Message {
+        message(self.family, kind, flags)
+    }
+}
+
+impl Found {
+    fn parse(body: &[u8], table: &str, chain: &str) -> Option<Self> {
+        let attributes = Attributes(body.get(4..)?);
+        // Older kernels do not filter a dump by chain.
+        if attributes.text(NFTA_RULE_TABLE)? != table || attributes.text(NFTA_RULE_CHAIN)? != chain
+        {
+            return None;
+        }
+        let handle = u64::from_be_bytes(attributes.get(NFTA_RULE_HANDLE)?.try_into().ok()?);
+        let mut found = Self {
+            handle,
+            jump: None,
+            compared: Vec::new(),
+        };
+        for (_, element) in attributes.inner(NFTA_RULE_EXPRESSIONS) {
+            let element = Attributes(element);
+            let data = element.inner(2);
+            match element.text(1) {
+                Some("immediate") => {
+                    let target = data.inner(2).inner(2).text(2);
+                    found.jump = found.jump.or_else(|| target.map(str::to_owned));
+                }
+                Some("cmp") => found
+                    .compared
+                    .extend(data.inner(3).get(1).map(<[u8]>::to_vec)),
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+}
+
+fn chain_is_there(
+    socket: &mut Socket,
+    family: Family,
+    table: &str,
+    chain: &str,
+) -> io::Result<bool> {
+    let message = message(family, NFT_MSG_GETCHAIN, 0)
+        .attr_str(NFTA_CHAIN_TABLE, table)
+        .attr_str(NFTA_CHAIN_NAME, chain);
+    match socket.query(message) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A message with its `struct nfgenmsg`.
+fn message(family: Family, kind: u16, flags: i32) -> Message {
+    Message::new(message_type(kind), flags).fixed(&[family.number(), 0, 0, 0])
+}
+
+/// The beginning or the end of a transaction.
+fn bound(kind: u16) -> Message {
+    let [high, low] = NFNL_SUBSYS_NFTABLES.to_be_bytes();
+    Message::new(kind, 0).fixed(&[0, 0, high, low])
+}
+
+fn message_type(kind: u16) -> u16 {
+    NFNL_SUBSYS_NFTABLES << 8 | kind
+}
+
+fn failed(error: io::Error) -> FilterError {
+    match error.raw_os_error() {
+        Some(libc::EEXIST) => FilterError::Exists,
+        Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT) => {
+            FilterError::Unsupported(format!("this kernel has no nf_tables: {error}"))
+        }
+        _ => FilterError::Failed(error.to_string()),
+    }
+}

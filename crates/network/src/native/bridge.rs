@@ -1,0 +1,279 @@
+//! `bridge`: a pod on a bridge of the node's.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::ipam;
+use super::plugin::Call;
+use super::veth::{self, Plan, Veth};
+use super::{NativeError, bridge_device, dns, masquerade, pod_interface, sysctl};
+use crate::cidr::next_address;
+use crate::cni::{CniResult, Interface, Route, Verb};
+use crate::netlink::{BridgePort, Probing, Rtnl};
+use crate::{Cidr, MacAddress};
+
+/// The plugin's configuration.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BridgeConf {
+    #[serde(default = "default_bridge")]
+    pub(super) bridge: String,
+    #[serde(default)]
+    is_gateway: bool,
+    #[serde(default)]
+    is_default_gateway: bool,
+    #[serde(default)]
+    force_address: bool,
+    #[serde(default)]
+    ip_masq: bool,
+    #[serde(default)]
+    mtu: u32,
+    #[serde(default)]
+    hairpin_mode: bool,
+    #[serde(default)]
+    pub(super) promisc_mode: bool,
+    #[serde(default, rename = "enabledad")]
+    enable_dad: bool,
+    #[serde(default)]
+    port_isolation: bool,
+    #[serde(default, rename = "runtimeConfig")]
+    runtime: Mac,
+    #[serde(default)]
+    args: Args,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Args {
+    #[serde(default)]
+    cni: Mac,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Mac {
+    #[serde(default)]
+    mac: String,
+}
+
+/// Waits for the bridge's port to come up; it usually is up at once.
+const PORT_WAITS_MS: [u64; 8] = [0, 1, 2, 5, 50, 500, 1000, 1000];
+
+pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
+    match call.verb {
+        Verb::Add => add(call).map(Some),
+        Verb::Del => delete(call).map(|()| None),
+        Verb::Check => check(call).map(|()| None),
+        Verb::Status | Verb::Gc => ipam::other(call).map(|()| None),
+    }
+}
+
+impl BridgeConf {
+    fn read(call: &Call<'_>) -> Result<Self, NativeError> {
+        let mut conf: Self = call.conf()?;
+        conf.is_gateway |= conf.is_default_gateway;
+        if conf.hairpin_mode && conf.promisc_mode {
+            let why = "cannot set hairpin mode and promiscuous mode at the same time.";
+            return Err(NativeError::Config(why.to_owned()));
+        }
+        if conf.bridge.parse::<crate::InterfaceName>().is_err() {
+            return Err(NativeError::Config(format!(
+                "{:?} cannot be a bridge's name",
+                conf.bridge
+            )));
+        }
+        Ok(conf)
+    }
+
+    /// The MTU, the kernel's default if `None`.
+    pub(super) fn mtu(&self) -> Option<u32> {
+        (self.mtu != 0).then_some(self.mtu)
+    }
+
+    /// The pod's Ethernet address, if one is asked for; the last way to ask wins.
+    fn mac(&self, call: &Call<'_>) -> Result<Option<MacAddress>, NativeError> {
+        let asked = [
+            self.runtime.mac.as_str(),
+            self.args.cni.mac.as_str(),
+            call.arg("MAC").unwrap_or(""),
+        ];
+        let text = asked.into_iter().find(|text| !text.is_empty());
+        text.map(str::parse)
+            .transpose()
+            .map_err(|error: crate::mac::InvalidMac| NativeError::Config(error.to_string()))
+    }
+}
+
+fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
+    let conf = BridgeConf::read(call)?;
+    let namespace = call.open_netns()?;
+    let mut rtnl = Rtnl::open().map_err(NativeError::system("open a netlink socket"))?;
+    let bridge = bridge_device::ensure(&mut rtnl, &conf)?;
+    let (lease, addresses) = ipam::add(call)?;
+    let plan = Plan {
+        bridge: Some(bridge.index),
+        mtu: conf.mtu(),
+        mac: conf.mac(call)?,
+    };
+    let veth = Veth::create(&mut rtnl, &namespace, call, &plan)?;
+    set_up_port(&mut rtnl, &veth, &conf)?;
+
+    let mut result = CniResult {
+        interfaces: vec![
+            Interface {
+                name: bridge.name.clone(),
+                mac: bridge.mac_text(),
+                ..Interface::default()
+            },
+            veth.host_interface(),
+            veth.pod_interface(call),
+        ],
+        ..addresses
+    };
+    let gateways = add_gateways(&mut result, &conf);
+    let probing = if conf.enable_dad {
+        Probing::On
+    } else {
+        Probing::Off
+    };
+    pod_interface::configure(&namespace, call, &result, probing, |_, _| Ok(()))?;
+    if conf.is_gateway {
+        for gateway in &gateways {
+            bridge_device::ensure_address(&mut rtnl, &bridge, *gateway, conf.force_address)?;
+        }
+        let (v4, v6) = (
+            gateways.iter().any(Cidr::is_ipv4),
+            gateways.iter().any(|g| !g.is_ipv4()),
+        );
+        sysctl::enable_forwarding(v4, v6).map_err(NativeError::system("enable forwarding"))?;
+    }
+    if conf.ip_masq {
+        let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address).collect();
+        masquerade::set_up(call, &addresses)?;
+    }
+    wait_for_port(&mut rtnl, &veth)?;
+    // A bridge of somebody else's making may follow its ports' addresses.
+    if let Some(bridge) = bridge_device::find(&mut rtnl, &conf.bridge)? {
+        result.interfaces[0].mac = bridge.mac_text();
+    }
+    if let Some(dns) = dns::configured(call) {
+        result.dns = dns;
+    }
+    veth.keep();
+    lease.keep();
+    Ok(result)
+}
+
+fn delete(call: &Call<'_>) -> Result<(), NativeError> {
+    let conf: BridgeConf = call.conf()?;
+    veth::retire(call)?;
+    if conf.ip_masq {
+        masquerade::tear_down(call)?;
+    }
+    // Last: nobody else gets the addresses while any of the above stands.
+    ipam::delete(call)
+}
+
+fn check(call: &Call<'_>) -> Result<(), NativeError> {
+    let conf = BridgeConf::read(call)?;
+    ipam::other(call)?;
+    let result = call.required_previous()?;
+    let mut rtnl = Rtnl::open().map_err(NativeError::system("open a netlink socket"))?;
+    let bridge = bridge_device::find(&mut rtnl, &conf.bridge)?
+        .ok_or_else(|| NativeError::Check(format!("the bridge {} is missing", conf.bridge)))?;
+    let on_node =
+        |interface: &&Interface| interface.sandbox.is_empty() && interface.name != bridge.name;
+    for interface in result
+        .interfaces
+        .iter()
+        .filter(on_node)
+        .filter(|i| i.name.starts_with("veth"))
+    {
+        let link = rtnl
+            .link_by_name(&interface.name)
+            .map_err(NativeError::system(format!("look at {}", interface.name)))?;
+        if link.and_then(|link| link.master) != Some(bridge.index) {
+            return Err(NativeError::Check(format!(
+                "interface {} is no port of the bridge {}",
+                interface.name, bridge.name
+            )));
+        }
+    }
+    pod_interface::verify(&call.open_netns()?, call, &result)?;
+    if conf.ip_masq {
+        let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address).collect();
+        masquerade::verify(call, &addresses)?;
+    }
+    Ok(())
+}
+
+/// Ties the addresses to the pod's interface, and fills in their gateways and
+/// the default routes; the gateways, if the bridge is to have them.
+fn add_gateways(result: &mut CniResult, conf: &BridgeConf) -> Vec<Cidr> {
+    let mut gateways = Vec::new();
+    let mut routed = [false; 2];
+    for ip in &mut result.ips {
+        ip.interface = Some(2);
+        if ip.gateway.is_none() && conf.is_gateway {
+            ip.gateway = next_address(ip.address.network().address());
+        }
+        let family = usize::from(!ip.address.is_ipv4());
+        let everywhere = Cidr::everywhere(ip.address.is_ipv4());
+        if conf.is_default_gateway && !routed[family] {
+            routed[family] = true;
+            let there = result
+                .routes
+                .iter()
+                .any(|r| r.gw.is_some() && r.dst == everywhere);
+            if !there {
+                result.routes.push(Route::new(everywhere, ip.gateway));
+            }
+        }
+        if conf.is_gateway {
+            let gateway = ip
+                .gateway
+                .and_then(|gateway| Cidr::new(gateway, ip.address.prefix()));
+            gateways.extend(gateway);
+        }
+    }
+    gateways
+}
+
+fn set_up_port(rtnl: &mut Rtnl, veth: &Veth, conf: &BridgeConf) -> Result<(), NativeError> {
+    let action = || format!("set up the bridge's port {}", veth.host.name);
+    if conf.hairpin_mode || conf.port_isolation {
+        let port = BridgePort {
+            hairpin: conf.hairpin_mode,
+            isolated: conf.port_isolation,
+        };
+        rtnl.set_bridge_port(veth.host.index, port)
+            .map_err(NativeError::system(action()))?;
+    }
+    Ok(())
+}
+
+fn wait_for_port(rtnl: &mut Rtnl, veth: &Veth) -> Result<(), NativeError> {
+    let action = "look at the bridge's port";
+    for wait in PORT_WAITS_MS {
+        std::thread::sleep(Duration::from_millis(wait));
+        let link = rtnl
+            .link_by_index(veth.host.index)
+            .map_err(NativeError::system(action))?;
+        match link {
+            None => {
+                return Err(NativeError::Conflict(
+                    "the bridge's port was removed".to_owned(),
+                ));
+            }
+            Some(link) if link.is_running() => return Ok(()),
+            Some(_) => {}
+        }
+    }
+    Err(NativeError::Conflict(format!(
+        "bridge port {} does not come up",
+        veth.host.name
+    )))
+}
+
+fn default_bridge() -> String {
+    "cni0".to_owned()
+}

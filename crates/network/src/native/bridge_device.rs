@@ -1,0 +1,107 @@
+//! The bridge itself, and its address as the pods' gateway.
+
+use std::io;
+
+use super::NativeError;
+use super::bridge::BridgeConf;
+use super::sysctl;
+use crate::netlink::{Link, NewBridge, Rtnl};
+use crate::{Cidr, MacAddress};
+
+/// The bridge, made if it is not there.
+pub(super) fn ensure(rtnl: &mut Rtnl, conf: &BridgeConf) -> Result<Link, NativeError> {
+    let name = &conf.bridge;
+    let action = || format!("make the bridge {name}");
+    if let Some(link) = find(rtnl, name)? {
+        if conf.promisc_mode && !link.is_promiscuous() {
+            rtnl.set_flags(link.index, libc::IFF_PROMISC, true)
+                .map_err(NativeError::system(action()))?;
+        }
+        if !link.is_up() {
+            rtnl.set_up(link.index)
+                .map_err(NativeError::system(action()))?;
+        }
+        return Ok(link);
+    }
+    let mac = MacAddress::random().map_err(NativeError::system(action()))?;
+    let bridge = NewBridge {
+        name,
+        mac,
+        mtu: conf.mtu(),
+    };
+    match rtnl.create_bridge(&bridge) {
+        // Another pod was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        done => done.map_err(NativeError::system(action()))?,
+    }
+    let link = find(rtnl, name)?.ok_or_else(|| {
+        NativeError::Conflict(format!("the bridge {name} was removed by somebody"))
+    })?;
+    // The node takes no advice from pods about its routes.
+    sysctl::try_set(&format!("net/ipv6/conf/{name}/accept_ra"), "0");
+    let mut flags = libc::IFF_UP;
+    if conf.promisc_mode {
+        flags |= libc::IFF_PROMISC;
+    }
+    rtnl.set_flags(link.index, flags, true)
+        .map_err(NativeError::system(action()))?;
+    Ok(link)
+}
+
+/// The bridge, if it is there; something else of its name is an error.
+pub(super) fn find(rtnl: &mut Rtnl, name: &str) -> Result<Option<Link>, NativeError> {
+    let link = rtnl
+        .link_by_name(name)
+        .map_err(NativeError::system(format!("look for the bridge {name}")))?;
+    match link {
+        Some(link) if link.kind != "bridge" => Err(NativeError::Conflict(format!(
+            "{name:?} already exists but is not a bridge"
+        ))),
+        link => Ok(link),
+    }
+}
+
+/// Gives the bridge a gateway's address.
+pub(super) fn ensure_address(
+    rtnl: &mut Rtnl,
+    bridge: &Link,
+    address: Cidr,
+    force: bool,
+) -> Result<(), NativeError> {
+    let name = &bridge.name;
+    let action = || format!("give the bridge {name} the address {address}");
+    let there = rtnl
+        .addresses(bridge.index)
+        .map_err(NativeError::system(action()))?;
+    for other in there.iter().map(|other| other.address) {
+        if other == address {
+            return Ok(());
+        }
+        if other.is_ipv4() != address.is_ipv4() {
+            continue;
+        }
+        // A bridge has one IPv4 address; IPv6 ones must not overlap.
+        let overlap = other.contains(address.address()) || address.contains(other.address());
+        if !address.is_ipv4() && !overlap {
+            continue;
+        }
+        if !force {
+            return Err(NativeError::Conflict(format!(
+                "{name:?} already has an IP address different from {address}"
+            )));
+        }
+        rtnl.delete_address(bridge.index, other)
+            .map_err(NativeError::system(action()))?;
+    }
+    match rtnl.add_address(bridge.index, address) {
+        // Another pod was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        done => done.map_err(NativeError::system(action()))?,
+    }
+    // An address set by hand stays, whichever interfaces come and go.
+    if let Some(mac) = bridge.mac {
+        rtnl.set_mac(bridge.index, mac)
+            .map_err(NativeError::system(action()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! DNS settings in configurations.
+
+use std::path::Path;
+
+use serde::Deserialize as _;
+
+use super::NativeError;
+use super::plugin::Call;
+use crate::cni::Dns;
+
+/// The settings in a plugin's own configuration, which override those of its
+/// address plugin; `None`: it has none.
+pub(super) fn configured(call: &Call<'_>) -> Option<Dns> {
+    let dns = call.conf.get("dns")?;
+    let dns = Dns::deserialize(dns).ok()?;
+    (!dns.is_empty()).then_some(dns)
+}
+
+/// The settings in a file in the form of `/etc/resolv.conf`.
+pub(super) fn read_resolv_conf(path: &Path) -> Result<Dns, NativeError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(NativeError::system(format!("read {}", path.display())))?;
+    let mut dns = Dns::default();
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        let mut words = line.split_whitespace();
+        let keyword = words.next();
+        let words = words.map(str::to_owned);
+        match keyword {
+            Some("nameserver") => dns.nameservers.extend(words.take(1)),
+            Some("domain") => dns.domain = words.take(1).collect(),
+            Some("search") => dns.search.extend(words),
+            Some("options") => dns.options.extend(words),
+            _ => {}
+        }
+    }
+    Ok(dns)
+}

@@ -1,0 +1,284 @@
+//! `portmap`: ports of the node that lead to a pod.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::plugin::Call;
+use super::{NativeError, sysctl};
+use crate::cni::{CniResult, Verb};
+use crate::filter::{self, Family, FilterError, Match, Rule, Step, Table, Target, chain_name};
+use crate::netlink::Rtnl;
+use crate::{Cidr, PortMapping, Protocol};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Conf {
+    #[serde(default = "yes")]
+    snat: bool,
+    #[serde(default)]
+    masq_all: bool,
+    #[serde(default = "default_mark_bit")]
+    mark_masq_bit: u32,
+    #[serde(default)]
+    runtime_config: RuntimeConf,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RuntimeConf {
+    #[serde(default)]
+    port_mappings: Vec<PortMapping>,
+}
+
+/// Entered by packets to the node's own addresses; leads to the pods' chains.
+const DNAT: &str = "CNI-HOSTPORT-DNAT";
+/// Marks packets whose answers must come back over the node.
+const SET_MARK: &str = "CNI-HOSTPORT-SETMARK";
+/// Masquerades those.
+const MASQUERADE: &str = "CNI-HOSTPORT-MASQ";
+/// So many ports fit into one rule.
+const PORTS_PER_RULE: usize = 15;
+
+pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
+    let conf: Conf = call.conf()?;
+    if conf.mark_masq_bit > 31 {
+        return Err(NativeError::Config(
+            "MasqMarkBit must be between 0 and 31".to_owned(),
+        ));
+    }
+    match call.verb {
+        Verb::Add => add(call, &conf).map(Some),
+        Verb::Del => delete(call, &conf).map(|()| None),
+        Verb::Check => check(call, &conf).map(|()| None),
+        Verb::Status | Verb::Gc => Ok(None),
+    }
+}
+
+fn add(call: &Call<'_>, conf: &Conf) -> Result<CniResult, NativeError> {
+    let result = call.required_previous()?;
+    let mappings = &conf.runtime_config.port_mappings;
+    if let Some(mapping) = mappings
+        .iter()
+        .find(|m| m.host_port == 0 || m.container_port == 0)
+    {
+        return Err(NativeError::Config(format!(
+            "Invalid port number: {mapping:?}"
+        )));
+    }
+    if mappings.is_empty() {
+        return Ok(result);
+    }
+    for address in own_addresses(call, &result) {
+        let family = Family::of(address.address());
+        let steps = steps(call, conf, address);
+        match filter::apply(family, Table::Nat, &steps) {
+            // Left over by a crash: replaced.
+            Err(FilterError::Exists) => {
+                tear_down(call, family)?;
+                filter::apply(family, Table::Nat, &steps)?;
+            }
+            done => done?,
+        }
+        if conf.snat && address.is_ipv4() {
+            let_loopback_out(address)?;
+        }
+    }
+    Ok(result)
+}
+
+fn delete(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
+    if conf.runtime_config.port_mappings.is_empty() {
+        return Ok(());
+    }
+    let families = match call.previous()? {
+        Some(result) => own_addresses(call, &result)
+            .map(|ip| Family::of(ip.address()))
+            .collect(),
+        None => vec![Family::V4, Family::V6],
+    };
+    families
+        .into_iter()
+        .try_for_each(|family| tear_down(call, family))
+}
+
+fn check(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
+    let result = call.required_previous()?;
+    if conf.runtime_config.port_mappings.is_empty() {
+        return Ok(());
+    }
+    let chain = chain_name("DN-", call.network, call.container_id);
+    for address in own_addresses(call, &result) {
+        let family = Family::of(address.address());
+        if !filter::chain_exists(family, Table::Nat, &chain)? {
+            return Err(NativeError::Check(format!(
+                "the port mapping chain {chain} is missing"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn tear_down(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
+    let chain = chain_name("DN-", call.network, call.container_id);
+    let steps = [Step::RemoveChain {
+        chain,
+        jumps_in: vec![DNAT.to_owned()],
+    }];
+    Ok(filter::apply(family, Table::Nat, &steps)?)
+}
+
+/// The pod's first address of each family.
+fn own_addresses(call: &Call<'_>, result: &CniResult) -> impl Iterator<Item = Cidr> {
+    let own = |v4: bool| {
+        result
+            .ips
+            .iter()
+            .filter(|ip| {
+                let interface = ip
+                    .interface
+                    .and_then(|i| result.interfaces.get(usize::try_from(i).ok()?));
+                interface.is_none_or(|i| i.name == call.if_name && !i.sandbox.is_empty())
+            })
+            .map(|ip| ip.address)
+            .find(|address| address.is_ipv4() == v4)
+    };
+    [own(true), own(false)].into_iter().flatten()
+}
+
+fn steps(call: &Call<'_>, conf: &Conf, address: Cidr) -> Vec<Step> {
+    let mark = 1 << conf.mark_masq_bit;
+    let own = chain_name("DN-", call.network, call.container_id);
+    let jump = |to: &str| Target::Jump(to.to_owned());
+    let enter = |from: &str| Step::JumpOnce {
+        chain: from.to_owned(),
+        rule: Rule::new([Match::ToThisNode], jump(DNAT)),
+        first: false,
+    };
+    let mut steps = vec![
+        Step::Chain(DNAT.to_owned()),
+        enter("PREROUTING"),
+        enter("OUTPUT"),
+    ];
+    if conf.snat {
+        let comment = |text: &str| Match::Comment(text.to_owned());
+        steps.extend([
+            Step::Chain(SET_MARK.to_owned()),
+            Step::OnlyRule(
+                SET_MARK.to_owned(),
+                Rule::new([comment("CNI portfwd masquerade mark")], Target::Mark(mark)),
+            ),
+            Step::Chain(MASQUERADE.to_owned()),
+            Step::OnlyRule(
+                MASQUERADE.to_owned(),
+                Rule::new([Match::Marked(mark)], Target::Masquerade),
+            ),
+            Step::JumpOnce {
+                chain: "POSTROUTING".to_owned(),
+                rule: Rule::new(
+                    [comment("CNI portfwd requiring masquerade")],
+                    jump(MASQUERADE),
+                ),
+                first: true,
+            },
+        ]);
+    }
+    steps.push(Step::NewChain(own.clone()));
+    let mappings = &conf.runtime_config.port_mappings;
+    for mapping in mappings {
+        let rules = rules_of_mapping(conf, mapping, address);
+        steps.extend(
+            rules
+                .into_iter()
+                .map(|rule| Step::Append(own.clone(), rule)),
+        );
+    }
+    let comment = Match::Comment(format!(
+        "dnat name: {:?} id: {:?}",
+        call.network, call.container_id
+    ));
+    for (protocol, ports) in by_protocol(mappings) {
+        for ports in ports.chunks(PORTS_PER_RULE) {
+            let matches = [comment.clone(), Match::Ports(protocol, ports.to_vec())];
+            steps.push(Step::Append(
+                DNAT.to_owned(),
+                Rule::new(matches, jump(&own)),
+            ));
+        }
+    }
+    steps
+}
+
+fn rules_of_mapping(conf: &Conf, mapping: &PortMapping, address: Cidr) -> Vec<Rule> {
+    let host_ip = mapping.host_ip;
+    if host_ip.is_some_and(|ip| ip.is_ipv4() != address.is_ipv4()) {
+        return Vec::new();
+    }
+    let to_port = |source: Option<Cidr>| {
+        let mut matches: Vec<Match> = source.map(Match::Source).into_iter().collect();
+        let specific = host_ip.filter(|ip| !ip.is_unspecified());
+        matches.extend(specific.map(|ip| Match::Destination(Cidr::host(ip))));
+        matches.push(Match::Port(mapping.protocol, mapping.host_port));
+        matches
+    };
+    let mut rules = Vec::new();
+    if conf.snat {
+        let set_mark = |source| Rule::new(to_port(source), Target::Jump(SET_MARK.to_owned()));
+        if conf.masq_all {
+            rules.push(set_mark(None));
+        } else {
+            // A pod that calls itself (or a neighbour) through the node's port.
+            rules.push(set_mark(Some(address.network())));
+            if address.is_ipv4() {
+                rules.push(set_mark(Some(Cidr::host([127, 0, 0, 1].into()))));
+            }
+        }
+    }
+    let target = Target::DestinationNat(address.address(), mapping.container_port);
+    rules.push(Rule::new(to_port(None), target));
+    rules
+}
+
+/// The ports of each protocol, in the order of their names.
+fn by_protocol(mappings: &[PortMapping]) -> Vec<(Protocol, Vec<u16>)> {
+    let mut ports: BTreeMap<&str, (Protocol, Vec<u16>)> = BTreeMap::new();
+    for mapping in mappings {
+        let name = mapping.protocol.as_str();
+        let entry = ports
+            .entry(name)
+            .or_insert_with(|| (mapping.protocol, Vec::new()));
+        entry.1.push(mapping.host_port);
+    }
+    let mut ports: Vec<_> = ports.into_values().collect();
+    for (_, list) in &mut ports {
+        list.sort_unstable();
+        list.dedup();
+    }
+    ports
+}
+
+/// Lets packets from 127.0.0.1 leave through the interface towards the pod:
+/// they are on their way to a mapped port.
+fn let_loopback_out(address: Cidr) -> Result<(), NativeError> {
+    let action = "let local clients reach mapped ports";
+    let mut rtnl = Rtnl::open().map_err(NativeError::system(action))?;
+    let index = rtnl
+        .route_to(address.address())
+        .map_err(NativeError::system(action))?;
+    let Some(index) = index else { return Ok(()) };
+    let link = rtnl
+        .link_by_index(index)
+        .map_err(NativeError::system(action))?;
+    let Some(link) = link else { return Ok(()) };
+    let setting = format!("net/ipv4/conf/{}/route_localnet", link.name);
+    sysctl::set(&setting, "1").map_err(NativeError::system(action))
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The bit all implementations use; Kubernetes has 14 and 15.
+fn default_mark_bit() -> u32 {
+    13
+}

@@ -1,0 +1,161 @@
+//! Pairs of interfaces: one end on the node, the other in a pod.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use super::NativeError;
+use super::plugin::Call;
+use super::reaper;
+use crate::MacAddress;
+use crate::cni::Interface;
+use crate::mac::random_bytes;
+use crate::netlink::{Link, NewVeth, Rtnl};
+use crate::netns;
+
+/// A pair just made; deleted again when dropped before [`Self::keep`].
+pub(super) struct Veth {
+    pub(super) host: Link,
+    pub(super) host_mac: MacAddress,
+    pub(super) pod_mac: MacAddress,
+    kept: bool,
+}
+
+/// What a pair is made with.
+pub(super) struct Plan {
+    pub(super) bridge: Option<u32>,
+    pub(super) mtu: Option<u32>,
+    pub(super) mac: Option<MacAddress>,
+}
+
+impl Veth {
+    pub(super) fn create(
+        rtnl: &mut Rtnl,
+        namespace: &File,
+        call: &Call<'_>,
+        plan: &Plan,
+    ) -> Result<Self, NativeError> {
+        let action = "make the pod's interface";
+        // Named addresses are left alone by udev, random ones of the kernel's not.
+        let random = || MacAddress::random().map_err(NativeError::system(action));
+        let host_mac = random()?;
+        let pod_mac = plan.mac.map_or_else(random, Ok)?;
+        let mut attempts = 0;
+        loop {
+            let host_name = random_name().map_err(NativeError::system(action))?;
+            let made = rtnl.create_veth(&NewVeth {
+                host_name: &host_name,
+                host_mac,
+                master: plan.bridge,
+                peer_name: call.if_name,
+                peer_mac: pod_mac,
+                peer_netns: namespace.as_fd(),
+                mtu: plan.mtu,
+            });
+            match made {
+                Ok(()) => {
+                    let host = rtnl
+                        .link_by_name(&host_name)
+                        .map_err(NativeError::system(action))?;
+                    let host = host.ok_or_else(|| {
+                        NativeError::Conflict(format!(
+                            "the interface {host_name} was removed by somebody"
+                        ))
+                    })?;
+                    return Ok(Self {
+                        host,
+                        host_mac,
+                        pod_mac,
+                        kept: false,
+                    });
+                }
+                // Either name; an earlier interface may just be being deleted.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < 20 => {
+                    attempts += 1;
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(NativeError::Conflict(format!(
+                        "container veth name provided ({}) already exists",
+                        call.if_name
+                    )));
+                }
+                Err(error) => return Err(NativeError::system(action)(error)),
+            }
+        }
+    }
+
+    pub(super) fn host_interface(&self) -> Interface {
+        Interface {
+            name: self.host.name.clone(),
+            mac: self.host_mac.to_string(),
+            ..Interface::default()
+        }
+    }
+
+    pub(super) fn pod_interface(&self, call: &Call<'_>) -> Interface {
+        Interface {
+            name: call.if_name.to_owned(),
+            mac: self.pod_mac.to_string(),
+            sandbox: call
+                .netns
+                .map(|path| path.display().to_string())
+                .unwrap_or_default(),
+            ..Interface::default()
+        }
+    }
+
+    pub(super) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let undone = Rtnl::open().and_then(|mut rtnl| rtnl.delete_link(self.host.index));
+        if let Err(error) = undone {
+            tracing::warn!(%error, interface = self.host.name, "cannot undo an interface");
+        }
+    }
+}
+
+/// Takes a pod's interface out of use: its addresses now, itself soon. That
+/// the namespace or the interface is gone is no error.
+pub(super) fn retire(call: &Call<'_>) -> Result<(), NativeError> {
+    let Some(namespace) = call.netns_if_there()? else {
+        return Ok(());
+    };
+    let action = "take down the pod's interface";
+    let mut rtnl =
+        netns::inside(namespace.as_fd(), Rtnl::open).map_err(NativeError::system(action))?;
+    let link = rtnl
+        .link_by_name(call.if_name)
+        .map_err(NativeError::system(action))?;
+    let Some(link) = link else { return Ok(()) };
+    let retire = || {
+        for address in rtnl.addresses(link.index)? {
+            match rtnl.delete_address(link.index, address.address) {
+                // The interface is on its way out already.
+                Err(error)
+                    if matches!(
+                        error.raw_os_error(),
+                        Some(libc::EADDRNOTAVAIL | libc::ENODEV)
+                    ) => {}
+                done => done?,
+            }
+        }
+        reaper::delete_soon(rtnl, link.index)
+    };
+    retire().map_err(NativeError::system(action))
+}
+
+/// A name as all implementations choose them.
+fn random_name() -> io::Result<String> {
+    let mut bytes = [0; 4];
+    random_bytes(&mut bytes)?;
+    Ok(format!("veth{:08x}", u32::from_be_bytes(bytes)))
+}

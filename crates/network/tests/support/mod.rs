@@ -1,0 +1,181 @@
+//! A node of its own for every test: a network namespace, directories, and
+//! pods, which all go when the test ends, however it ends.
+
+#![allow(dead_code, reason = "not every test file uses all of it")]
+#![allow(clippy::unused_self, reason = "what is done on a node reads as such")]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::process::Command;
+
+use orlop_network::{Attachment, Config, InProcess, Networks, netns};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// Where the reference plugins are.
+pub(crate) const PLUGINS: &str = "/usr/lib/cni";
+
+/// A network namespace that stands for a node, entered by the calling thread.
+pub(crate) struct Node {
+    pub(crate) dir: TempDir,
+    runtime: Runtime,
+}
+
+/// A pod's namespace, held open.
+pub(crate) struct Pod {
+    pub(crate) attachment: Attachment,
+    namespace: OwnedFd,
+}
+
+impl Node {
+    pub(crate) fn new() -> Self {
+        netns::leave_for_new().unwrap();
+        // Made after entering: its threads are in the namespace too.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        Self {
+            dir: TempDir::new().unwrap(),
+            runtime,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Puts a file into the configuration directory; `DATA` in it becomes the
+    /// node's directory for addresses.
+    pub(crate) fn write_conf(&self, name: &str, text: &str) {
+        let dir = self.path("net.d");
+        std::fs::create_dir_all(&dir).unwrap();
+        let data = self.path("addresses").display().to_string();
+        std::fs::write(dir.join(name), text.replace("DATA", &data)).unwrap();
+    }
+
+    pub(crate) fn config(&self, in_process: InProcess) -> Config {
+        let mut config = Config::new(self.path("state"));
+        config.conf_dir = self.path("net.d");
+        config.bin_dirs = vec![PLUGINS.into()];
+        config.cache_dir = self.path("cache");
+        config.in_process = in_process;
+        config
+    }
+
+    pub(crate) fn open(&self, in_process: InProcess) -> Networks {
+        Networks::open(self.config(in_process)).unwrap()
+    }
+
+    pub(crate) fn block<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    pub(crate) fn pod(&self, id: &str) -> Pod {
+        let namespace = netns::create().unwrap();
+        let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
+        let mut attachment = Attachment::new(id.parse().unwrap(), path);
+        id.clone_into(&mut attachment.pod_name);
+        "default".clone_into(&mut attachment.pod_namespace);
+        attachment.pod_uid = format!("uid-{id}");
+        Pod {
+            attachment,
+            namespace,
+        }
+    }
+
+    /// The files of a network's address directory, with their contents.
+    pub(crate) fn addresses(&self, network: &str) -> Vec<(String, String)> {
+        let dir = self.path("addresses").join(network);
+        let mut files: Vec<_> = std::fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                (name, std::fs::read_to_string(entry.path()).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// The addresses that are reserved.
+    pub(crate) fn reserved(&self, network: &str) -> Vec<String> {
+        let names = self.addresses(network).into_iter().map(|(name, _)| name);
+        names
+            .filter(|name| name.parse::<std::net::IpAddr>().is_ok())
+            .collect()
+    }
+
+    /// Waits until nothing but the loopback and `kept` is left of the node's
+    /// interfaces.
+    pub(crate) fn interfaces_settle(&self, kept: &[&str]) {
+        for _ in 0..100 {
+            let links: Vec<Value> = serde_json::from_str(&sh("ip -j link")).unwrap();
+            let left = links.iter().filter_map(|link| link["ifname"].as_str());
+            if left
+                .filter(|name| *name != "lo" && !kept.contains(name))
+                .count()
+                == 0
+            {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("interfaces stayed: {}", sh("ip -br link"));
+    }
+}
+
+impl Pod {
+    pub(crate) fn netns(&self) -> &Path {
+        &self.attachment.netns
+    }
+
+    /// Runs a command in the pod's namespace.
+    pub(crate) fn sh(&self, command: &str) -> String {
+        sh(&self.command(command))
+    }
+
+    /// The command that runs `command` in the pod's namespace.
+    pub(crate) fn command(&self, command: &str) -> String {
+        format!("nsenter --net={} {command}", self.netns().display())
+    }
+
+    /// Lets go of the namespace, as if the pod had died.
+    pub(crate) fn die(self) -> Attachment {
+        drop(self.namespace);
+        self.attachment
+    }
+}
+
+/// Runs a command in the node's namespace; it must succeed.
+pub(crate) fn sh(command: &str) -> String {
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Whether a command succeeds.
+pub(crate) fn succeeds(command: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", command])
+        .output()
+        .unwrap()
+        .status
+        .success()
+}
+
+/// The rules of both families and all tables, without the kernel's own chains.
+pub(crate) fn filter_rules() -> String {
+    let text = sh("iptables-save; echo -A IPv6:; ip6tables-save");
+    let own = |line: &&str| line.starts_with("-A ") || line.starts_with(":CNI");
+    text.lines().filter(own).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,189 @@
+//! What pods are attached for: packets go where they should.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use orlop_network::{InProcess, Networks, PortMapping, Protocol};
+use support::{Node, Pod, sh, succeeds};
+
+const CONF: &str = r#"{
+    "cniVersion": "1.0.0", "name": "net",
+    "plugins": [
+        {"type": "bridge", "bridge": "br0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+         "ipam": {
+            "type": "host-local", "dataDir": "DATA",
+            "ranges": [[{"subnet": "10.77.0.0/24"}], [{"subnet": "fd77::/64"}]],
+            "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
+        {"type": "portmap", "capabilities": {"portMappings": true}},
+        {"type": "firewall"}
+    ]}"#;
+
+/// A server in a pod that answers every connection with who asks.
+struct Server(Child);
+
+impl Server {
+    fn start(pod: &Pod, listen: &str) -> Self {
+        let command = pod.command(&format!(
+            "socat {listen},fork,reuseaddr SYSTEM:'echo from $SOCAT_PEERADDR'"
+        ));
+        let child = Command::new("sh")
+            .args(["-c", &format!("exec {command}")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        Self(child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn node() -> (Node, Networks) {
+    let node = Node::new();
+    node.write_conf("10-net.conflist", CONF);
+    let networks = node.open(InProcess::Always);
+    (node, networks)
+}
+
+fn ask(address: &str) -> String {
+    format!("timeout 5 socat -T2 - {address} </dev/null")
+}
+
+#[test]
+fn pods_reach_each_other_the_node_and_through_it_the_outside() {
+    let (node, networks) = node();
+    let [a, b] = ["a", "b"].map(|id| node.pod(id));
+    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    for ip in network_b.ips.iter().map(ToString::to_string) {
+        a.sh(&format!("busybox ping -c1 -W5 {ip}"));
+    }
+    a.sh("busybox ping -c1 -W5 10.77.0.1");
+    a.sh("busybox ping -c1 -W5 fd77::1");
+    for ip in network_a.ips.iter().map(ToString::to_string) {
+        sh(&format!("busybox ping -c1 -W5 {ip}"));
+    }
+
+    // A machine outside, which knows nothing of the pods' addresses.
+    let outside = node.pod("outside");
+    let (peer, ns) = (std::process::id(), outside.netns().display());
+    sh(&format!(
+        "ip link add out0 type veth peer name out1 && ip link set out1 netns /proc/{peer}/fd/{}",
+        ns.to_string().rsplit('/').next().unwrap()
+    ));
+    sh(
+        "ip addr add 192.168.50.1/24 dev out0; ip -6 addr add fd50::1/64 dev out0 nodad; ip link set out0 up",
+    );
+    outside.sh("ip addr add 192.168.50.2/24 dev out1");
+    outside.sh("ip -6 addr add fd50::2/64 dev out1 nodad");
+    outside.sh("ip link set out1 up");
+    // The node forwards nothing but what the pods' rules let through.
+    sh("iptables -P FORWARD DROP; ip6tables -P FORWARD DROP");
+    let _v4 = Server::start(&outside, "TCP4-LISTEN:7000");
+    let _v6 = Server::start(&outside, "TCP6-LISTEN:7001");
+    assert_eq!(
+        a.sh(&ask("TCP4:192.168.50.2:7000")).trim(),
+        "from 192.168.50.1"
+    );
+    let answer = a.sh(&ask("TCP6:[fd50::2]:7001"));
+    assert!(
+        answer.contains("0050:0000") || answer.contains("fd50"),
+        "{answer}"
+    );
+
+    node.block(networks.detach(&a.attachment, Some(&network_a)))
+        .unwrap();
+    assert!(
+        !succeeds(&a.command(&ask("TCP4:192.168.50.2:7000"))),
+        "a detached pod is cut off"
+    );
+}
+
+#[test]
+fn mapped_ports_lead_to_the_pod_from_everywhere() {
+    let (node, networks) = node();
+    let [mut web, client] = ["web", "client"].map(|id| node.pod(id));
+    let port = |host_port, container_port, protocol| PortMapping {
+        host_port,
+        container_port,
+        protocol,
+        host_ip: None,
+    };
+    web.attachment.port_mappings =
+        vec![port(8080, 80, Protocol::Tcp), port(5353, 53, Protocol::Udp)];
+    let network = node.block(networks.attach(web.attachment.clone())).unwrap();
+    node.block(networks.attach(client.attachment.clone()))
+        .unwrap();
+    let _tcp = Server::start(&web, "TCP6-LISTEN:80,ipv6only=0");
+    let _udp = Server::start(&web, "UDP4-LISTEN:53");
+
+    assert!(
+        sh(&ask("TCP4:127.0.0.1:8080")).contains("from"),
+        "the node's loopback"
+    );
+    assert!(
+        sh(&ask("TCP4:10.77.0.1:8080")).contains("from"),
+        "the node's address"
+    );
+    assert!(
+        sh(&ask("TCP6:[fd77::1]:8080")).contains("from"),
+        "the node's IPv6 address"
+    );
+    assert!(
+        client.sh(&ask("TCP4:10.77.0.1:8080")).contains("from"),
+        "a neighbour"
+    );
+    assert!(
+        web.sh(&ask("TCP4:10.77.0.1:8080")).contains("from"),
+        "the pod itself"
+    );
+    let udp = "sh -c 'echo hello | timeout 5 socat -T1 - UDP4:127.0.0.1:5353'";
+    assert!(sh(udp).contains("from"), "UDP");
+
+    node.block(networks.detach(&web.attachment, Some(&network)))
+        .unwrap();
+    assert!(
+        !succeeds(&ask("TCP4:10.77.0.1:8080,connect-timeout=1")),
+        "the port is closed again"
+    );
+}
+
+#[test]
+fn a_limit_slows_a_pod_down() {
+    let node = Node::new();
+    let with_limit = CONF.replace(
+        r#"{"type": "firewall"}"#,
+        r#"{"type": "bandwidth", "capabilities": {"bandwidth": true}}"#,
+    );
+    node.write_conf("10-net.conflist", &with_limit);
+    let networks = node.open(InProcess::Always);
+    let mut pod = node.pod("slow");
+    let annotations = [("kubernetes.io/egress-bandwidth".to_owned(), "8M".to_owned())];
+    let mut limits = orlop_network::Bandwidth::from_annotations(&annotations.into())
+        .unwrap()
+        .unwrap();
+    limits.egress_burst = 800_000;
+    pod.attachment.bandwidth = Some(limits);
+    node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let mut sink = Command::new("sh")
+        .args(["-c", "exec socat -u TCP4-LISTEN:9000 /dev/null"])
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let started = std::time::Instant::now();
+    // 1.1 MB at 1 MB per second, the first 0.1 MB for free.
+    pod.sh("sh -c 'head -c 1100000 /dev/zero | timeout 20 socat -u - TCP4:10.77.0.1:9000'");
+    sink.wait().unwrap();
+    let took = started.elapsed();
+    assert!(took > Duration::from_millis(700), "unlimited: {took:?}");
+}
