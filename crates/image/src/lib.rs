@@ -1,1 +1,37 @@
 //! From an image reference to a mountable root filesystem.
+//!
+//! [`Images`] is the store: it pulls, lists and removes images, keeps them over power loss,
+//! and hands out their layers, which [`rootfs`] mounts.
+
+mod config;
+mod digest;
+mod error;
+mod find;
+mod image;
+mod image_config;
+mod images;
+mod manifest;
+mod media_type;
+mod platform;
+mod pull;
+mod reference;
+mod registry;
+pub mod rootfs;
+mod store;
+mod tar;
+mod unpack;
+
+pub use config::{Config, Limits};
+pub use digest::{Digest, InvalidDigest};
+pub use error::{Cause, Error, Result};
+pub use image::Image;
+pub use image_config::ImageConfig;
+pub use images::{FsUsage, Images, Lease, PullRequest};
+pub use platform::Platform;
+pub use pull::{LayerProgress, LayerState, PullProgress};
+pub use reference::{DEFAULT_DOMAIN, Reference, Repository, Selector};
+pub use registry::Credentials;
+pub use store::Freed;
+
+#[doc(hidden)]
+pub use registry::fuzz;

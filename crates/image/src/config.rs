@@ -1,0 +1,125 @@
+//! How the image store is set up.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Platform;
+
+/// Settings of an image store. `Config::new` gives the defaults for a root directory.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where images live. Belongs to one process at a time.
+    pub root: PathBuf,
+    /// Directories with registry settings in containerd's `certs.d` layout, searched in order;
+    /// the first that knows a registry decides. Read at each pull.
+    pub registry_dirs: Vec<PathBuf>,
+    /// Docker `config.json` or `.dockercfg` files with the node's own credentials, read at
+    /// each pull, the first match wins.
+    pub credential_files: Vec<PathBuf>,
+    /// The platform to choose from a multi-platform image.
+    pub platform: Platform,
+    /// Keep the compressed layers after unpacking.
+    pub keep_blobs: bool,
+    /// Connections that download at the same time, over all pulls.
+    pub max_connections: usize,
+    /// Connections that download one large blob together.
+    pub connections_per_blob: usize,
+    /// Layers that are unpacked at the same time, over all pulls.
+    pub max_unpacks: usize,
+    /// A download that gets no byte for this long is given up and tried again.
+    pub progress_timeout: Duration,
+    /// How often a failed request is tried again before the pull fails.
+    pub retries: u32,
+    /// The first pause between tries; it doubles with each.
+    pub retry_pause: Duration,
+    /// Images that the kubelet must not collect: names, with `*` at either end or both.
+    pub pinned: Vec<String>,
+    /// How long what a broken-off pull left behind is kept for its next try.
+    pub orphan_grace: Duration,
+    /// Bounds on what an image may ask for.
+    pub limits: Limits,
+}
+
+/// Bounds on what an image may ask for.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of one manifest, index or configuration.
+    pub manifest_bytes: u64,
+    /// Layers of one image. Overlay mounts stop at 500.
+    pub layers: usize,
+    /// Compressed bytes of one layer.
+    pub blob_bytes: u64,
+    /// Unpacked bytes of one layer.
+    pub layer_bytes: u64,
+    /// Files of one layer.
+    pub layer_entries: u64,
+    /// Bytes of one tar entry's extended header or long name.
+    pub header_bytes: u64,
+    /// Bytes of memory for what must be remembered until a layer's end: its directories.
+    pub bookkeeping_bytes: u64,
+}
+
+impl Config {
+    /// The defaults, with everything below `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            root: root.into(),
+            registry_dirs: Vec::new(),
+            credential_files: Vec::new(),
+            platform: Platform::host(),
+            keep_blobs: false,
+            max_connections: 8,
+            connections_per_blob: 4,
+            max_unpacks: cores.clamp(2, 8),
+            progress_timeout: Duration::from_mins(1),
+            retries: 5,
+            retry_pause: Duration::from_millis(500),
+            pinned: Vec::new(),
+            orphan_grace: Duration::from_hours(24),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            manifest_bytes: 4 << 20,
+            layers: 500,
+            blob_bytes: 256 << 30,
+            layer_bytes: 512 << 30,
+            layer_entries: 8_000_000,
+            header_bytes: 1 << 20,
+            bookkeeping_bytes: 32 << 20,
+        }
+    }
+}
+
+/// Whether `name` matches a pattern with `*` at either end or both.
+pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(_), Some(_)) => name.contains(pattern.trim_matches('*')),
+        (Some(end), None) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => name == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_at_their_ends() {
+        assert!(matches_pattern(
+            "registry.k8s.io/pause*",
+            "registry.k8s.io/pause:3.9"
+        ));
+        assert!(matches_pattern("*:stable", "a/b:stable"));
+        assert!(matches_pattern("*pause*", "x/pause:1"));
+        assert!(matches_pattern("a:1", "a:1"));
+        assert!(!matches_pattern("a:1", "a:12"));
+        assert!(!matches_pattern("*pause", "x/pause:1"));
+    }
+}

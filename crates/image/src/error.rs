@@ -1,0 +1,192 @@
+//! What can go wrong with an image, in the words of whoever asked for it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::Digest;
+
+/// A shared cause: callers that joined one pull all get the same error.
+pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an image operation failed. Cheap to clone, so that joined callers share it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is not an image reference.
+    #[error("invalid image reference {reference:?}: {reason}")]
+    InvalidReference {
+        /// The text as it was given.
+        reference: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No image here has this id or name.
+    #[error("image {0:?} is not stored on this node; pull it first")]
+    NotFound(String),
+    /// An id prefix matches more than one image.
+    #[error("image id {0:?} is ambiguous; give more digits")]
+    Ambiguous(String),
+    /// The registry has no such image, tag or blob.
+    #[error("{what} does not exist on {host}: {reason}")]
+    NotInRegistry {
+        /// Image or blob that was asked for.
+        what: String,
+        /// The registry host that answered.
+        host: String,
+        /// What the registry said.
+        reason: String,
+    },
+    /// The registry wants (other) credentials.
+    #[error("pulling {what}: {host} wants valid credentials: {reason}")]
+    Unauthenticated {
+        /// Image or blob that was asked for.
+        what: String,
+        /// The registry host that answered.
+        host: String,
+        /// What the registry said.
+        reason: String,
+    },
+    /// The registry knows who asks and refuses.
+    #[error("pulling {what}: {host} denies access: {reason}")]
+    PermissionDenied {
+        /// Image or blob that was asked for.
+        what: String,
+        /// The registry host that answered.
+        host: String,
+        /// What the registry said.
+        reason: String,
+    },
+    /// The registry can't be reached, is overloaded or stopped answering.
+    #[error("pulling {what}: registry {host} is unavailable: {reason}")]
+    RegistryUnavailable {
+        /// Image or blob that was asked for.
+        what: String,
+        /// The registry host.
+        host: String,
+        /// What happened, after all retries.
+        reason: String,
+    },
+    /// The registry answered something outside its protocol.
+    #[error("pulling {what}: {host} answered against the protocol: {reason}")]
+    Protocol {
+        /// Image or blob that was asked for.
+        what: String,
+        /// The registry host.
+        host: String,
+        /// What was odd about the answer.
+        reason: String,
+    },
+    /// Bytes are not what their digest promises.
+    #[error("{what} has digest {actual}, expected {expected}; the content was thrown away")]
+    DigestMismatch {
+        /// What was hashed.
+        what: String,
+        /// The digest promised.
+        expected: Digest,
+        /// The digest of the bytes.
+        actual: Digest,
+    },
+    /// The file system below the image root has no space or inodes left.
+    #[error("no space left {doing}; free some or move the image root")]
+    DiskFull {
+        /// What needed the space.
+        doing: String,
+    },
+    /// A size, count or depth is beyond the configured limit.
+    #[error("{what} exceeds the limit of {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// The limit, with its unit.
+        limit: String,
+    },
+    /// The image uses a format that is not supported.
+    #[error("unsupported image: {0}")]
+    Unsupported(String),
+    /// The image contradicts its format: malformed JSON, tar or compression.
+    #[error("{what} is malformed: {reason}")]
+    InvalidImage {
+        /// Which part of which image.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A registry or credential configuration file is wrong.
+    #[error("registry configuration {path}: {reason}")]
+    Configuration {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Another process holds the image root.
+    #[error("image root {0} is in use by another process")]
+    Busy(String),
+    /// The local store failed.
+    #[error("{doing}")]
+    Store {
+        /// What was being done to what.
+        doing: String,
+        /// The reason.
+        #[source]
+        source: Cause,
+    },
+    /// The operation was given up because the store is shutting down.
+    #[error("{0} was cancelled")]
+    Cancelled(String),
+}
+
+impl Error {
+    /// Wraps an IO error of the local store, telling a full disk apart.
+    pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
+        let doing = doing.into();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { doing },
+            _ => Self::Store {
+                doing,
+                source: Arc::new(source),
+            },
+        }
+    }
+
+    /// Like [`Error::io`] for `doing` something to `path`.
+    pub(crate) fn at(doing: &str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::io(format!("{doing} {}", path.display()), source.into())
+    }
+
+    pub(crate) fn store(
+        doing: impl Into<String>,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Self::Store {
+            doing: doing.into(),
+            source: Arc::new(source),
+        }
+    }
+
+    pub(crate) fn invalid(what: impl Into<String>, reason: impl ToString) -> Self {
+        Self::InvalidImage {
+            what: what.into(),
+            reason: reason.to_string(),
+        }
+    }
+
+    pub(crate) fn too_large(what: impl Into<String>, limit: impl ToString) -> Self {
+        Self::TooLarge {
+            what: what.into(),
+            limit: limit.to_string(),
+        }
+    }
+
+    /// Whether trying the same again may help without anybody's doing.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::RegistryUnavailable { .. } | Self::DiskFull { .. } | Self::Busy(_)
+        )
+    }
+}

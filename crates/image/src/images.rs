@@ -1,0 +1,356 @@
+//! The image store's front door.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::find::find;
+use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request};
+use crate::registry::{Credentials, Transport};
+use crate::rootfs::OverlayMount;
+use crate::store::{Freed, LeaseRecord, State, Store};
+use crate::{Config, Digest, Error, Image, ImageConfig, Result};
+
+/// The images of a node. A handle: clones share the store.
+#[derive(Clone)]
+pub struct Images {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Arc<Context>,
+    flights: Flights,
+    configs: Arc<RwLock<HashMap<Digest, Arc<ImageConfig>>>>,
+}
+
+/// What to pull.
+#[derive(Debug, Clone, Default)]
+pub struct PullRequest {
+    /// The image, in any form that Docker takes.
+    pub reference: String,
+    /// Credentials for its registry.
+    pub auth: Option<Credentials>,
+}
+
+/// A claim on an image's layers, as [`Images::leases`] lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds it.
+    pub owner: String,
+    /// The image.
+    pub image: Digest,
+}
+
+/// What images take of the file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FsUsage {
+    /// The image root.
+    pub mountpoint: PathBuf,
+    /// Bytes on disk.
+    pub used_bytes: u64,
+    /// Inodes.
+    pub inodes_used: u64,
+}
+
+impl Images {
+    /// Opens the store, mends what an unclean stop left, and reads its index. One process at a
+    /// time can; the others get [`Error::Busy`].
+    pub async fn open(config: Config) -> Result<Self> {
+        let root = config.root.clone();
+        let (store, configs) = blocking(move || {
+            let store = Store::open(&root)?;
+            let configs = load_configs(&store)?;
+            Ok((store, configs))
+        })
+        .await?;
+        let context = Context {
+            transport: Arc::new(Transport::new(&config)),
+            unpacks: Arc::new(Semaphore::new(config.max_unpacks.max(1))),
+            blob_locks: BlobLocks::default(),
+            store: Arc::new(store),
+            config,
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                context: Arc::new(context),
+                flights: Flights::default(),
+                configs: Arc::new(RwLock::new(configs)),
+            }),
+        })
+    }
+
+    /// Pulls an image. Joins a pull of the same image with the same credentials; goes on when
+    /// the returned future is dropped.
+    pub async fn pull(&self, request: PullRequest) -> Result<Image> {
+        let request = Request {
+            reference: request.reference.parse()?,
+            credentials: request.auth.filter(|auth| *auth != Credentials::default()),
+        };
+        let name = request.reference.to_string();
+        let id = self
+            .inner
+            .flights
+            .join(request, |request, tracker| {
+                let context = Arc::clone(&self.inner.context);
+                let configs = Arc::clone(&self.inner.configs);
+                async move {
+                    let (id, config) = pull::pull(&context, request, &tracker).await?;
+                    let mut configs = configs.write().unwrap_or_else(PoisonError::into_inner);
+                    configs.insert(id, Arc::new(config));
+                    Ok(id)
+                }
+            })
+            .await?;
+        // Only a removal right after the pull could have taken it away again.
+        self.get(&id).ok_or(Error::NotFound(name))
+    }
+
+    /// The pulls in flight.
+    pub fn pulls(&self) -> Vec<PullProgress> {
+        self.inner.flights.progress()
+    }
+
+    /// All images, by id.
+    pub fn list(&self) -> Vec<Image> {
+        let state = self.store().state();
+        state
+            .images
+            .values()
+            .filter_map(|record| self.image(&state, record))
+            .collect()
+    }
+
+    /// The image with this id.
+    pub fn get(&self, id: &Digest) -> Option<Image> {
+        let state = self.store().state();
+        state
+            .images
+            .get(id)
+            .and_then(|record| self.image(&state, record))
+    }
+
+    /// The image that `name` means: an id with or without `sha256:`, its unique start, or a
+    /// name with or without tag and digest. `None` if there is no such image;
+    /// [`Error::InvalidReference`] and [`Error::Ambiguous`] for what can't mean one.
+    pub fn find(&self, name: &str) -> Result<Option<Image>> {
+        let state = self.store().state();
+        Ok(find(&state, name)?.and_then(|record| self.image(&state, record)))
+    }
+
+    /// Removes the image that `name` means, with all its names. No such image is no error.
+    /// Leased layers stay until their lease is released.
+    pub async fn remove(&self, name: &str) -> Result<Freed> {
+        let (store, name) = (Arc::clone(self.store()), name.to_owned());
+        let configs = Arc::clone(&self.inner.configs);
+        let grace = self.inner.context.config.orphan_grace;
+        blocking(move || {
+            let (removed, freed) = store.update_and_sweep(grace, |state, change| {
+                let id = find(state, &name)?.map(|record| record.id);
+                change.images.extend(id.map(|id| (id, None)));
+                Ok(id)
+            })?;
+            if let Some(id) = removed {
+                configs
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .remove(&id);
+            }
+            Ok(freed)
+        })
+        .await
+    }
+
+    /// Claims an image's layers for `owner` until [`Images::release`], durably. A second lease
+    /// of the same owner replaces the first.
+    pub async fn lease(&self, owner: &str, image: &Digest) -> Result<()> {
+        let (store, owner, image) = (Arc::clone(self.store()), owner.to_owned(), *image);
+        blocking(move || {
+            store.update(|state, change| {
+                let layers = layer_keys(state, &image)?.to_vec();
+                let lease = LeaseRecord { image, layers };
+                if state.leases.get(&owner) != Some(&lease) {
+                    change.leases.push((owner, Some(lease)));
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Gives up a claim; layers that nothing else needs go with it. No such lease is no error.
+    pub async fn release(&self, owner: &str) -> Result<Freed> {
+        let (store, owner) = (Arc::clone(self.store()), owner.to_owned());
+        let grace = self.inner.context.config.orphan_grace;
+        blocking(move || {
+            let decide = |state: &State, change: &mut crate::store::Change| {
+                if state.leases.contains_key(&owner) {
+                    change.leases.push((owner, None));
+                }
+                Ok(())
+            };
+            store
+                .update_and_sweep(grace, decide)
+                .map(|((), freed)| freed)
+        })
+        .await
+    }
+
+    /// All claims.
+    pub fn leases(&self) -> Vec<Lease> {
+        let state = self.store().state();
+        state
+            .leases
+            .iter()
+            .map(|(owner, lease)| Lease {
+                owner: owner.clone(),
+                image: lease.image,
+            })
+            .collect()
+    }
+
+    /// The image's layers as lower directories for an overlay mount, top first; never empty.
+    /// Also answers for a removed image that is leased.
+    pub fn layers(&self, image: &Digest) -> Result<Vec<PathBuf>> {
+        let state = self.store().state();
+        let keys = layer_keys(&state, image)?;
+        let mut dirs = self.store().lower_dirs(keys);
+        if dirs.is_empty() {
+            dirs.push(self.store().layout().empty());
+        }
+        Ok(dirs)
+    }
+
+    /// Mounts the image's file system read-only, detached: for image volumes. Lease the image
+    /// for as long as the mount is in use.
+    pub async fn mount_read_only(&self, image: &Digest) -> Result<OwnedFd> {
+        let mut lower = self.layers(image)?;
+        // An overlay without an upper directory needs two lower ones.
+        lower.push(self.store().layout().empty());
+        lower.dedup();
+        if lower.len() == 1 {
+            lower.push(self.store().layout().empty_too());
+        }
+        blocking(move || OverlayMount::read_only(lower).mount()).await
+    }
+
+    /// Removes layers and partial downloads that nothing needs and that are older than
+    /// `older_than`.
+    pub async fn gc(&self, older_than: Duration) -> Result<Freed> {
+        let (store, context) = (Arc::clone(self.store()), Arc::clone(&self.inner.context));
+        blocking(move || {
+            let ((), mut freed) = store.update_and_sweep(older_than, |_, _| Ok(()))?;
+            freed.bytes += store.sweep_ingest(older_than, &context.blob_locks.in_use())?;
+            Ok(freed)
+        })
+        .await
+    }
+
+    /// What images take of the file system, from their records.
+    pub fn fs_info(&self) -> FsUsage {
+        let state = self.store().state();
+        FsUsage {
+            mountpoint: self.store().layout().root().to_owned(),
+            used_bytes: state.layers.values().map(|layer| layer.disk_bytes).sum(),
+            inodes_used: state.layers.values().map(|layer| layer.inodes).sum(),
+        }
+    }
+
+    /// The image's configuration, byte for byte.
+    pub async fn raw_config(&self, image: &Digest) -> Result<Vec<u8>> {
+        self.document(*image, *image).await
+    }
+
+    /// The image's manifest, byte for byte.
+    pub async fn raw_manifest(&self, image: &Digest) -> Result<Vec<u8>> {
+        let found = self
+            .get(image)
+            .ok_or_else(|| Error::NotFound(image.to_string()))?;
+        self.document(*image, found.manifest).await
+    }
+
+    /// Ends all pulls and waits until they are gone. The store closes with its last handle.
+    pub async fn close(&self) {
+        self.inner.flights.close().await;
+    }
+
+    async fn document(&self, image: Digest, digest: Digest) -> Result<Vec<u8>> {
+        let store = Arc::clone(self.store());
+        blocking(move || {
+            let document = store.document(&digest)?;
+            document
+                .map(|d| d.bytes.to_vec())
+                .ok_or_else(|| Error::NotFound(image.to_string()))
+        })
+        .await
+    }
+
+    fn image(&self, state: &State, record: &crate::store::ImageRecord) -> Option<Image> {
+        let configs = self
+            .inner
+            .configs
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let config = Arc::clone(configs.get(&record.id)?);
+        Some(Image::new(
+            record,
+            state,
+            config,
+            &self.inner.context.config.pinned,
+        ))
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.inner.context.store
+    }
+}
+
+fn layer_keys<'s>(state: &'s State, image: &Digest) -> Result<&'s [Digest]> {
+    let by_image = state.images.get(image).map(|record| &record.layers);
+    let by_lease = || {
+        state
+            .leases
+            .values()
+            .find(|lease| lease.image == *image)
+            .map(|lease| &lease.layers)
+    };
+    by_image
+        .or_else(by_lease)
+        .map(Vec::as_slice)
+        .ok_or_else(|| Error::NotFound(image.to_string()))
+}
+
+/// Reads every image's configuration; images without a readable one are forgotten.
+fn load_configs(store: &Store) -> Result<HashMap<Digest, Arc<ImageConfig>>> {
+    let ids: Vec<Digest> = store.state().images.keys().copied().collect();
+    let mut configs = HashMap::new();
+    let mut lost = Vec::new();
+    for id in ids {
+        let parsed = store
+            .document(&id)?
+            .and_then(|document| ImageConfig::parse(&id.to_string(), &document.bytes).ok());
+        if let Some(config) = parsed {
+            configs.insert(id, Arc::new(config));
+        } else {
+            tracing::warn!(image = %id, "an image lost its configuration and is forgotten; pull it again");
+            lost.push((id, None));
+        }
+    }
+    store.update(|_, change| {
+        change.images = lost;
+        Ok(())
+    })?;
+    Ok(configs)
+}
+
+/// Runs disk work off the reactor.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| Error::Cancelled("disk work".to_owned()))?
+}

@@ -1,0 +1,91 @@
+//! The media types of image parts, OCI's and Docker's.
+
+/// OCI image manifest.
+pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// OCI image index.
+pub(crate) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// OCI image configuration.
+pub(crate) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// OCI layer, uncompressed.
+pub(crate) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+/// Docker manifest, schema 2.
+pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+/// Docker manifest list.
+pub(crate) const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+
+/// What to send as `Accept` when asking for a manifest.
+pub(crate) const ACCEPT_MANIFEST: &str = "application/vnd.oci.image.index.v1+json, \
+     application/vnd.oci.image.manifest.v1+json, \
+     application/vnd.docker.distribution.manifest.list.v2+json, \
+     application/vnd.docker.distribution.manifest.v2+json, */*;q=0.1";
+
+/// The role of a piece of content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Index,
+    Manifest,
+    Config,
+    Layer,
+    EncryptedLayer,
+    Other,
+}
+
+/// Tells the role from the media type; parameters after `;` don't count.
+pub(crate) fn kind(media_type: &str) -> Kind {
+    let bare = media_type.split(';').next().unwrap_or("").trim();
+    match bare {
+        OCI_INDEX | DOCKER_LIST => Kind::Index,
+        OCI_MANIFEST | DOCKER_MANIFEST => Kind::Manifest,
+        OCI_CONFIG | DOCKER_CONFIG => Kind::Config,
+        other => layer_kind(other),
+    }
+}
+
+/// The compression isn't read off the name: it is often wrong, and the bytes tell.
+fn layer_kind(bare: &str) -> Kind {
+    const PREFIXES: [&str; 4] = [
+        OCI_LAYER,
+        "application/vnd.oci.image.layer.nondistributable.v1.tar",
+        "application/vnd.docker.image.rootfs.diff.tar",
+        "application/vnd.docker.image.rootfs.foreign.diff.tar",
+    ];
+    for prefix in PREFIXES {
+        match bare.strip_prefix(prefix) {
+            Some("" | "+gzip" | "+zstd" | ".gzip" | ".zstd") => return Kind::Layer,
+            Some(suffix) if suffix.ends_with("+encrypted") => return Kind::EncryptedLayer,
+            _ => {}
+        }
+    }
+    Kind::Other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_of_every_dialect_are_layers() {
+        for layer in [
+            "application/vnd.oci.image.layer.v1.tar",
+            "application/vnd.oci.image.layer.v1.tar+zstd",
+            "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+            "application/vnd.docker.image.rootfs.diff.tar.gzip",
+            "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+        ] {
+            assert_eq!(kind(layer), Kind::Layer, "{layer}");
+        }
+        assert_eq!(
+            kind("application/vnd.oci.image.layer.v1.tar+gzip+encrypted"),
+            Kind::EncryptedLayer
+        );
+        assert_eq!(
+            kind("application/vnd.cncf.helm.chart.content.v1.tar+gzip"),
+            Kind::Other
+        );
+        assert_eq!(
+            kind("application/vnd.oci.image.index.v1+json; charset=utf-8"),
+            Kind::Index
+        );
+    }
+}

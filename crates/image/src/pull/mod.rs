@@ -1,0 +1,14 @@
+//! Pulling: from a reference to layers on disk and an image in the index.
+
+mod download;
+mod flights;
+mod ingest;
+mod layer;
+mod progress;
+mod task;
+
+pub(crate) use flights::Flights;
+pub(crate) use layer::BlobLocks;
+
+pub use progress::{LayerProgress, LayerState, PullProgress};
+pub(crate) use task::{Context, Request, pull};

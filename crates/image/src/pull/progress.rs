@@ -1,0 +1,139 @@
+//! How far a pull is, for any number of watchers.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::Digest;
+
+/// A pull in flight, as of now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullProgress {
+    /// The image, normalised.
+    pub reference: String,
+    /// Its layers, base first; empty until the manifest is known.
+    pub layers: Vec<LayerProgress>,
+}
+
+/// A layer of a pull in flight, as of now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerProgress {
+    /// The compressed layer's digest.
+    pub digest: Digest,
+    /// What is being done.
+    pub state: LayerState,
+    /// Compressed bytes in all.
+    pub total: u64,
+    /// Compressed bytes that are there.
+    pub downloaded: u64,
+    /// Compressed bytes that are unpacked.
+    pub unpacked: u64,
+}
+
+/// The stages of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LayerState {
+    /// For its turn, or for another pull that fetches it.
+    Waiting,
+    /// Downloading and unpacking at once.
+    Downloading,
+    /// All there, being unpacked.
+    Unpacking,
+    /// Being made durable.
+    Publishing,
+    /// Done.
+    Done,
+    /// It was here before.
+    Present,
+}
+
+impl LayerState {
+    fn from_u8(value: u8) -> Self {
+        [
+            Self::Waiting,
+            Self::Downloading,
+            Self::Unpacking,
+            Self::Publishing,
+            Self::Done,
+            Self::Present,
+        ]
+        .into_iter()
+        .find(|state| *state as u8 == value)
+        .unwrap_or(Self::Waiting)
+    }
+}
+
+/// Where a pull notes how far it is.
+pub(crate) struct Tracker {
+    reference: String,
+    layers: Mutex<Vec<Arc<LayerTracker>>>,
+}
+
+/// Where a layer's work notes how far it is.
+pub(super) struct LayerTracker {
+    digest: Digest,
+    total: u64,
+    state: AtomicU8,
+    pub(super) downloaded: Arc<AtomicU64>,
+    pub(super) unpacked: Arc<AtomicU64>,
+}
+
+impl Tracker {
+    pub(super) fn new(reference: String) -> Self {
+        Self {
+            reference,
+            layers: Mutex::default(),
+        }
+    }
+
+    pub(super) fn add(&self, digest: Digest, total: u64) -> Arc<LayerTracker> {
+        let layer = Arc::new(LayerTracker {
+            digest,
+            total,
+            state: AtomicU8::new(LayerState::Waiting as u8),
+            downloaded: Arc::default(),
+            unpacked: Arc::default(),
+        });
+        self.layers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::clone(&layer));
+        layer
+    }
+
+    pub(super) fn snapshot(&self) -> PullProgress {
+        let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        PullProgress {
+            reference: self.reference.clone(),
+            layers: layers.iter().map(|layer| layer.snapshot()).collect(),
+        }
+    }
+}
+
+impl LayerTracker {
+    pub(super) fn enter(&self, state: LayerState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    fn snapshot(&self) -> LayerProgress {
+        let state = LayerState::from_u8(self.state.load(Ordering::Relaxed));
+        let finished = matches!(
+            state,
+            LayerState::Done | LayerState::Present | LayerState::Publishing
+        );
+        let or_all = |bytes: &AtomicU64| {
+            if finished {
+                self.total
+            } else {
+                bytes.load(Ordering::Relaxed)
+            }
+        };
+        LayerProgress {
+            digest: self.digest,
+            state,
+            total: self.total,
+            downloaded: or_all(&self.downloaded),
+            unpacked: or_all(&self.unpacked),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The pull of one image, from its manifest to its record.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, try_join_all};
+use tokio::sync::{Semaphore, watch};
+
+use super::layer::{BlobLocks, LayerJob, blocking};
+use super::progress::Tracker;
+use crate::manifest::{Document as ManifestDocument, Manifest, choose};
+use crate::media_type::{self, Kind};
+use crate::registry::{Credentials, Remote, Transport};
+use crate::store::{Document, ImageRecord, Store, now};
+use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector};
+
+/// Indexes of indexes are allowed, but not without end.
+const MAX_INDEX_DEPTH: usize = 4;
+
+/// What every pull shares.
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) store: Arc<Store>,
+    pub(crate) transport: Arc<Transport>,
+    pub(crate) unpacks: Arc<Semaphore>,
+    pub(crate) blob_locks: BlobLocks,
+}
+
+/// What to pull and with which credentials.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Request {
+    pub(crate) reference: Reference,
+    pub(crate) credentials: Option<Credentials>,
+}
+
+/// Pulls the image and records it. Returns its id and configuration.
+pub(crate) async fn pull(
+    context: &Context,
+    request: Request,
+    tracker: &Tracker,
+) -> Result<(Digest, ImageConfig)> {
+    let reference = &request.reference;
+    let what = reference.to_string();
+    let remote = Remote::open(
+        Arc::clone(&context.transport),
+        &context.config,
+        reference.repository().clone(),
+        request.credentials,
+    )
+    .await?;
+    let (top, document, manifest) = find_manifest(context, &remote, reference).await?;
+    let config_document = config(context, &remote, &what, &manifest).await?;
+    let config = ImageConfig::parse(&what, &config_document.bytes)?;
+    check(context, &what, &manifest, &config)?;
+    let layers = fetch_layers(context, &remote, &what, &manifest, &config, tracker).await?;
+    let id = config_document.digest;
+    let (store, reference) = (Arc::clone(&context.store), reference.clone());
+    blocking(move || {
+        let record = Named {
+            reference,
+            top,
+            layers,
+            manifest: document,
+            config: config_document,
+        };
+        record.put(&store)
+    })
+    .await?;
+    Ok((id, config))
+}
+
+/// Follows the reference through indexes to this platform's manifest. Also returns the digest
+/// of what the reference itself names.
+async fn find_manifest(
+    context: &Context,
+    remote: &Remote,
+    reference: &Reference,
+) -> Result<(Digest, Document, Manifest)> {
+    let what = reference.to_string();
+    let expected = match reference.selector() {
+        Selector::Digest(digest) => Some(*digest),
+        Selector::Tag(_) => None,
+    };
+    let mut fetched = if let Some(digest) = expected {
+        fetch_known(context, remote, digest).await?
+    } else {
+        let fetched = remote.manifest(&reference.selector_text(), None).await?;
+        (fetched.digest, fetched.bytes, fetched.content_type)
+    };
+    let top = fetched.0;
+    for _ in 0..MAX_INDEX_DEPTH {
+        let (digest, bytes, content_type) = fetched;
+        match ManifestDocument::parse(&what, &bytes, content_type.as_deref())? {
+            ManifestDocument::Manifest(manifest) => {
+                return Ok((
+                    top,
+                    Document {
+                        digest,
+                        bytes: bytes.into(),
+                    },
+                    manifest,
+                ));
+            }
+            ManifestDocument::Index(entries) => {
+                let entry = choose(&what, &entries, &context.config.platform)?;
+                fetched = fetch_known(context, remote, entry.digest).await?;
+            }
+        }
+    }
+    Err(Error::invalid(
+        format!("manifest of {what}"),
+        format!("its indexes are nested more than {MAX_INDEX_DEPTH} deep"),
+    ))
+}
+
+type FetchedManifest = (Digest, Vec<u8>, Option<String>);
+
+async fn fetch_known(
+    context: &Context,
+    remote: &Remote,
+    digest: Digest,
+) -> Result<FetchedManifest> {
+    if let Some(document) = known(context, digest).await? {
+        return Ok((digest, document.bytes.to_vec(), None));
+    }
+    let fetched = remote.manifest(&digest.to_string(), Some(digest)).await?;
+    Ok((digest, fetched.bytes, fetched.content_type))
+}
+
+async fn known(context: &Context, digest: Digest) -> Result<Option<Document>> {
+    let store = Arc::clone(&context.store);
+    blocking(move || store.document(&digest)).await
+}
+
+async fn config(
+    context: &Context,
+    remote: &Remote,
+    what: &str,
+    manifest: &Manifest,
+) -> Result<Document> {
+    let digest = manifest.config.digest;
+    if let Some(document) = known(context, digest).await? {
+        return Ok(document);
+    }
+    match media_type::kind(&manifest.config.media_type) {
+        Kind::Config => {}
+        Kind::Other if manifest.config.media_type.is_empty() => {}
+        _ => {
+            return Err(Error::Unsupported(format!(
+                "{what} is not a container image: its configuration has the type {:?}",
+                manifest.config.media_type
+            )));
+        }
+    }
+    let limit = context.config.limits.manifest_bytes;
+    if manifest.config.size > limit {
+        return Err(Error::too_large(
+            format!("the configuration of {what}"),
+            format!("{limit} bytes"),
+        ));
+    }
+    let bytes = remote
+        .small_blob(&format!("the configuration of {what}"), digest)
+        .await?;
+    Ok(Document {
+        digest,
+        bytes: bytes.into(),
+    })
+}
+
+/// Refuses what can't or must not be unpacked, before a byte of it is fetched.
+fn check(context: &Context, what: &str, manifest: &Manifest, config: &ImageConfig) -> Result<()> {
+    let limits = &context.config.limits;
+    if manifest.layers.len() > limits.layers {
+        return Err(Error::too_large(
+            format!("the number of layers of {what} ({})", manifest.layers.len()),
+            limits.layers,
+        ));
+    }
+    if manifest.layers.len() != config.diff_ids.len() {
+        return Err(Error::invalid(
+            format!("manifest of {what}"),
+            format!(
+                "it has {} layers, the configuration {}",
+                manifest.layers.len(),
+                config.diff_ids.len()
+            ),
+        ));
+    }
+    for layer in &manifest.layers {
+        match media_type::kind(&layer.media_type) {
+            Kind::Layer => {}
+            Kind::EncryptedLayer => {
+                return Err(Error::Unsupported(format!("{what} has encrypted layers")));
+            }
+            _ => {
+                return Err(Error::Unsupported(format!(
+                    "{what} has a layer of the unknown type {:?}",
+                    layer.media_type
+                )));
+            }
+        }
+        if layer.size > limits.blob_bytes {
+            return Err(Error::too_large(
+                format!("layer {} of {what} with {} bytes", layer.digest, layer.size),
+                format!("{} bytes", limits.blob_bytes),
+            ));
+        }
+    }
+    if !config.os.is_empty() && config.os != "linux" {
+        return Err(Error::Unsupported(format!(
+            "{what} is for {}, not for linux",
+            config.os
+        )));
+    }
+    Ok(())
+}
+
+async fn fetch_layers(
+    context: &Context,
+    remote: &Remote,
+    what: &str,
+    manifest: &Manifest,
+    config: &ImageConfig,
+    tracker: &Tracker,
+) -> Result<Vec<Digest>> {
+    let mut below = Vec::new();
+    let mut chain = None;
+    let mut work = Vec::new();
+    let count = manifest.layers.len();
+    for (index, (blob, diff_id)) in manifest.layers.iter().zip(&config.diff_ids).enumerate() {
+        let chain_id = Digest::chain(chain.as_ref(), diff_id);
+        chain = Some(chain_id);
+        let (done, key) = watch::channel(None);
+        let job = LayerJob {
+            what: format!("layer {} of {count} of {what} ({})", index + 1, blob.digest),
+            blob: blob.clone(),
+            diff_id: *diff_id,
+            chain_id,
+            below: below.clone(),
+            _holds: [context.store.hold(*diff_id), context.store.hold(chain_id)],
+            tracker: tracker.add(blob.digest, blob.size),
+        };
+        below.push(key);
+        work.push((job, done));
+    }
+    let jobs: Vec<&LayerJob> = work.iter().map(|(job, _)| job).collect();
+    check_space(context, what, &jobs).await?;
+    let mut running: Vec<BoxFuture<'_, Result<Digest>>> = Vec::with_capacity(work.len());
+    for (job, done) in &work {
+        running.push(Box::pin(fetch_layer(context, remote, job, done)));
+    }
+    // The first failure drops the others; what they have downloaded stays for the next try.
+    try_join_all(running).await
+}
+
+async fn fetch_layer(
+    context: &Context,
+    remote: &Remote,
+    job: &LayerJob,
+    done: &watch::Sender<Option<Digest>>,
+) -> Result<Digest> {
+    let key = job.run(context, remote).await?;
+    done.send_replace(Some(key));
+    Ok(key)
+}
+
+/// A download that can't fit isn't begun.
+async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob]) -> Result<()> {
+    let needed: u64 = {
+        let state = context.store.state();
+        jobs.iter()
+            .filter(|job| {
+                !state.layers.contains_key(&job.diff_id)
+                    && !state.layers.contains_key(&job.chain_id)
+            })
+            .map(|job| job.blob.size)
+            .sum()
+    };
+    if needed == 0 {
+        return Ok(());
+    }
+    let root = context.store.layout().root().to_owned();
+    let free = blocking(move || {
+        let stat =
+            rustix::fs::statvfs(&root).map_err(|error| Error::at("looking at", &root, error))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    })
+    .await?;
+    if needed > free {
+        return Err(Error::DiskFull {
+            doing: format!(
+                "pulling {what}, which needs {needed} bytes to download; there are {free}"
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// An image with all its layers here, about to get its name.
+struct Named {
+    reference: Reference,
+    top: Digest,
+    layers: Vec<Digest>,
+    manifest: Document,
+    config: Document,
+}
+
+impl Named {
+    fn put(self, store: &Store) -> Result<()> {
+        let id = self.config.digest;
+        store.update(|state, change| {
+            let known = state.images.get(&id);
+            let mut record = known.cloned().unwrap_or_else(|| ImageRecord {
+                id,
+                manifest: self.manifest.digest,
+                layers: Vec::new(),
+                tags: std::collections::BTreeSet::new(),
+                digests: std::collections::BTreeSet::new(),
+                created: now(),
+            });
+            let replaced = std::mem::replace(&mut record.manifest, self.manifest.digest);
+            record.layers.clone_from(&self.layers);
+            if let Selector::Tag(_) = self.reference.selector() {
+                let tag = self.reference.to_string();
+                for (other, image) in &state.images {
+                    // A tag names one image: the one it was pulled as last.
+                    if *other != id && image.tags.contains(&tag) {
+                        let mut image = image.clone();
+                        image.tags.remove(&tag);
+                        change.images.push((*other, Some(image)));
+                    }
+                }
+                record.tags.insert(tag);
+            }
+            let digest = Selector::Digest(self.top);
+            record
+                .digests
+                .insert(Reference::new(self.reference.repository().clone(), digest).to_string());
+            if known == Some(&record) {
+                return Ok(());
+            }
+            let still_used = state
+                .images
+                .iter()
+                .any(|(other, image)| *other != id && image.manifest == replaced);
+            if replaced != self.manifest.digest && !still_used {
+                change.documents.push((replaced, None));
+            }
+            change
+                .documents
+                .push((self.manifest.digest, Some(self.manifest)));
+            change.documents.push((id, Some(self.config)));
+            change.images.push((id, Some(record)));
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,368 @@
+//! Image references, normalised the way Docker does it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Digest, Error};
+
+/// The registry that short names belong to.
+pub const DEFAULT_DOMAIN: &str = "docker.io";
+const LEGACY_DEFAULT_DOMAIN: &str = "index.docker.io";
+const OFFICIAL_PREFIX: &str = "library/";
+const DEFAULT_TAG: &str = "latest";
+
+/// Length limits of the distribution specification.
+const MAX_NAME: usize = 255;
+const MAX_TAG: usize = 128;
+
+/// A repository: the registry's domain and the path in it, e.g. `docker.io` and
+/// `library/busybox`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Repository {
+    domain: String,
+    path: String,
+}
+
+impl Repository {
+    /// The registry's domain with its port, if any.
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// The path below the domain.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Display for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.domain, self.path)
+    }
+}
+
+/// What a reference selects in its repository.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Selector {
+    /// The image the tag points to now.
+    Tag(String),
+    /// Exactly the manifest or index with this digest.
+    Digest(Digest),
+}
+
+/// A fully normalised image reference: `busybox` is `docker.io/library/busybox:latest`.
+///
+/// A reference with both a tag and a digest means the digest; the tag is dropped.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    repository: Repository,
+    selector: Selector,
+}
+
+impl Reference {
+    /// Makes a reference of its parts.
+    pub fn new(repository: Repository, selector: Selector) -> Self {
+        Self {
+            repository,
+            selector,
+        }
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// The tag or digest.
+    pub fn selector(&self) -> &Selector {
+        &self.selector
+    }
+
+    /// The tag or digest as it stands in a registry's URL.
+    pub fn selector_text(&self) -> String {
+        match &self.selector {
+            Selector::Tag(tag) => tag.clone(),
+            Selector::Digest(digest) => digest.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.selector {
+            Selector::Tag(tag) => write!(f, "{}:{tag}", self.repository),
+            Selector::Digest(digest) => write!(f, "{}@{digest}", self.repository),
+        }
+    }
+}
+
+impl FromStr for Reference {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        parse(text).map_err(|reason| Error::InvalidReference {
+            reference: text.chars().take(300).collect(),
+            reason: reason.to_owned(),
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<Reference, &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if !text.is_ascii() {
+        return Err("only ASCII characters are allowed");
+    }
+    let (rest, digest) = match text.split_once('@') {
+        Some((rest, digest)) => {
+            let digest = digest
+                .parse()
+                .map_err(|_| "what follows '@' is not a sha256 digest")?;
+            (rest, Some(digest))
+        }
+        None => (text, None),
+    };
+    // A colon after the last slash starts a tag; any other belongs to a port.
+    let (name, tag) = match rest.rfind(':') {
+        Some(colon) if !rest[colon..].contains('/') => (&rest[..colon], Some(&rest[colon + 1..])),
+        _ => (rest, None),
+    };
+    if let Some(tag) = tag {
+        check_tag(tag)?;
+    }
+    if digest.is_none() && tag.is_none() && Digest::from_hex(name).is_ok() {
+        return Err("64 hex digits are an image id, not a name");
+    }
+    let repository = parse_repository(name)?;
+    let selector = match (digest, tag) {
+        (Some(digest), _) => Selector::Digest(digest),
+        (None, tag) => Selector::Tag(tag.unwrap_or(DEFAULT_TAG).to_owned()),
+    };
+    Ok(Reference {
+        repository,
+        selector,
+    })
+}
+
+fn parse_repository(name: &str) -> Result<Repository, &'static str> {
+    let (domain, path) = match name.split_once('/') {
+        // A first component is a domain only if it looks like one; else it is a user.
+        Some((first, rest))
+            if first.contains(['.', ':'])
+                || first == "localhost"
+                || first.bytes().any(|b| b.is_ascii_uppercase()) =>
+        {
+            (first, rest.to_owned())
+        }
+        _ => (DEFAULT_DOMAIN, name.to_owned()),
+    };
+    check_domain(domain)?;
+    let domain = if domain == LEGACY_DEFAULT_DOMAIN {
+        DEFAULT_DOMAIN
+    } else {
+        domain
+    };
+    let path = if domain == DEFAULT_DOMAIN && !path.contains('/') {
+        format!("{OFFICIAL_PREFIX}{path}")
+    } else {
+        path
+    };
+    check_path(&path)?;
+    if domain.len() + 1 + path.len() > MAX_NAME {
+        return Err("the name is longer than 255 characters");
+    }
+    Ok(Repository {
+        domain: domain.to_owned(),
+        path,
+    })
+}
+
+fn check_domain(domain: &str) -> Result<(), &'static str> {
+    let (host, port) = if let Some(rest) = domain.strip_prefix('[') {
+        let (address, port) = rest
+            .split_once(']')
+            .ok_or("an IPv6 address lacks its ']'")?;
+        if address.parse::<std::net::Ipv6Addr>().is_err() {
+            return Err("the registry is not a valid IPv6 address");
+        }
+        (
+            None,
+            port.strip_prefix(':')
+                .map_or_else(|| port.is_empty().then_some(None), |p| Some(Some(p))),
+        )
+    } else {
+        match domain.split_once(':') {
+            Some((host, port)) => (Some(host), Some(Some(port))),
+            None => (Some(domain), Some(None)),
+        }
+    };
+    if let Some(host) = host {
+        let label_ok = |label: &str| {
+            !label.is_empty()
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        if !host.split('.').all(label_ok) {
+            return Err("the registry's host name is not valid");
+        }
+    }
+    match port {
+        None => Err("the registry's port is not valid"),
+        Some(Some(port)) if port.parse::<u16>().is_err() => Err("the registry's port is not valid"),
+        Some(_) => Ok(()),
+    }
+}
+
+fn check_path(path: &str) -> Result<(), &'static str> {
+    for component in path.split('/') {
+        if component.is_empty() {
+            return Err("a path component of the name is empty");
+        }
+        if component.bytes().any(|b| b.is_ascii_uppercase()) {
+            return Err("the repository name must be lower case");
+        }
+        if !component_ok(component) {
+            return Err("the repository name has characters that are not allowed");
+        }
+    }
+    Ok(())
+}
+
+/// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*` of the distribution specification.
+fn component_ok(component: &str) -> bool {
+    let alnum = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = component.as_bytes();
+    let ends_ok =
+        bytes.first().is_some_and(|b| alnum(*b)) && bytes.last().is_some_and(|b| alnum(*b));
+    ends_ok
+        && bytes
+            .split(|b| alnum(*b))
+            .all(|gap| matches!(gap, b"" | b"." | b"_" | b"__") || gap.iter().all(|b| *b == b'-'))
+}
+
+fn check_tag(tag: &str) -> Result<(), &'static str> {
+    let first_ok = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let rest_ok = |b: u8| first_ok(b) || b == b'.' || b == b'-';
+    if tag.is_empty() || tag.len() > MAX_TAG {
+        return Err("the tag is empty or longer than 128 characters");
+    }
+    if !first_ok(tag.as_bytes()[0]) || !tag.bytes().all(rest_ok) {
+        return Err("the tag has characters that are not allowed");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const D: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn names_are_normalised_as_docker_does() {
+        for (given, normal) in [
+            ("busybox", "docker.io/library/busybox:latest"),
+            ("busybox:1", "docker.io/library/busybox:1"),
+            (
+                "index.docker.io/busybox",
+                "docker.io/library/busybox:latest",
+            ),
+            (
+                "docker.io/library/busybox",
+                "docker.io/library/busybox:latest",
+            ),
+            ("user/app:v1.2-rc_3", "docker.io/user/app:v1.2-rc_3"),
+            ("localhost/app", "localhost/app:latest"),
+            ("localhost:5000/app", "localhost:5000/app:latest"),
+            ("127.0.0.1:5000/a/b/c", "127.0.0.1:5000/a/b/c:latest"),
+            ("[::1]:5000/app:x", "[::1]:5000/app:x"),
+            ("registry.k8s.io/pause:3.9", "registry.k8s.io/pause:3.9"),
+            ("a--b/c__d.e", "docker.io/a--b/c__d.e:latest"),
+        ] {
+            assert_eq!(
+                given.parse::<Reference>().unwrap().to_string(),
+                normal,
+                "{given}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_digest_wins_over_a_tag() {
+        for given in [format!("busybox@{D}"), format!("busybox:1@{D}")] {
+            let reference: Reference = given.parse().unwrap();
+            assert_eq!(
+                reference.to_string(),
+                format!("docker.io/library/busybox@{D}")
+            );
+        }
+    }
+
+    #[test]
+    fn bad_references_are_refused_with_a_reason() {
+        let long_tag = format!("a:{}", "x".repeat(129));
+        let long_name = format!("{}/b", "a".repeat(300));
+        let id = "a".repeat(64);
+        for given in [
+            "",
+            ":",
+            "@",
+            "a:",
+            "A",
+            "a//b",
+            "/a",
+            "a/",
+            "a..b",
+            "a___b",
+            "-a",
+            "a-",
+            "a b",
+            "ä",
+            "a@sha256:1",
+            "a@md5:00",
+            "host:port/a",
+            "host:70000/a",
+            "a.b/",
+            "a:-x",
+            "a:x:y",
+            "[::1/a",
+            "[zz]/a",
+            "-x.io/a",
+            "a.io:5000",
+            &long_tag,
+            &long_name,
+            &id,
+        ] {
+            let parsed = given.parse::<Reference>();
+            // "a.io:5000" is a name with a tag; everything else is wrong.
+            if given == "a.io:5000" {
+                assert_eq!(parsed.unwrap().to_string(), "docker.io/library/a.io:5000");
+            } else {
+                assert!(
+                    matches!(parsed, Err(Error::InvalidReference { .. })),
+                    "{given:?}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(text in "\\PC{0,80}") {
+            let _ = text.parse::<Reference>();
+        }
+
+        #[test]
+        fn normal_form_is_a_fixed_point(text in "[a-z0-9./:@_-]{1,40}") {
+            if let Ok(reference) = text.parse::<Reference>() {
+                let again: Reference = reference.to_string().parse().unwrap();
+                prop_assert_eq!(reference, again);
+            }
+        }
+    }
+}

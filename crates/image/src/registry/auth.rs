@@ -1,0 +1,271 @@
+//! Answers to a registry's demand for credentials: basic, and tokens from a token server.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use reqwest::Url;
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use super::challenge::{self, Challenge};
+use super::credentials::{Credentials, Login};
+use super::hosts::Host;
+use super::node_credentials;
+use super::remote::read_bounded;
+use super::transport::{Transport, describe, is_loopback};
+use crate::{Error, Repository, Result};
+
+/// A token server's answer is small.
+const MAX_ANSWER: u64 = 1 << 20;
+
+/// Knows the credentials for one repository and keeps what they were exchanged for.
+pub(super) struct Authorizer {
+    given: Option<Credentials>,
+    files: Vec<PathBuf>,
+    /// What to send, by host. Held while one is being fetched, so that parallel requests ask
+    /// once.
+    headers: Mutex<HashMap<String, HeaderValue>>,
+}
+
+impl Authorizer {
+    pub(super) fn new(given: Option<Credentials>, files: Vec<PathBuf>) -> Self {
+        Self {
+            given,
+            files,
+            headers: Mutex::default(),
+        }
+    }
+
+    /// What to send to `host` unasked.
+    pub(super) async fn current(&self, host: &Host) -> Option<HeaderValue> {
+        self.headers.lock().await.get(&host.name()).cloned()
+    }
+
+    /// Answers a 401 of `host`, which `rejected` didn't prevent.
+    pub(super) async fn answer(
+        &self,
+        transport: &Transport,
+        repository: &Repository,
+        host: &Host,
+        demands: &[String],
+        rejected: Option<&HeaderValue>,
+    ) -> Result<HeaderValue> {
+        let name = host.name();
+        let refuse = |reason: String| Error::Unauthenticated {
+            what: repository.to_string(),
+            host: name.clone(),
+            reason,
+        };
+        let mut headers = self.headers.lock().await;
+        if let Some(known) = headers.get(&name)
+            && Some(known) != rejected
+        {
+            return Ok(known.clone());
+        }
+        let login = self.login(repository, host).await?;
+        let challenge = demands
+            .iter()
+            .filter_map(|demand| challenge::parse(demand))
+            .max_by_key(|challenge| matches!(challenge, Challenge::Bearer { .. }))
+            .ok_or_else(|| refuse("it asks for a login of an unknown kind".to_owned()))?;
+        let value = match (challenge, login) {
+            (_, Some(Login::Token(token))) => format!("Bearer {token}"),
+            (Challenge::Basic, Some(Login::Basic { username, password })) => {
+                basic(&username, &password)
+            }
+            (Challenge::Basic, Some(Login::Identity(_))) => {
+                return Err(refuse(
+                    "it takes a password, not an identity token".to_owned(),
+                ));
+            }
+            (Challenge::Basic, None) => {
+                return Err(refuse("no credentials are known for it".to_owned()));
+            }
+            (
+                Challenge::Bearer {
+                    realm,
+                    service,
+                    scope,
+                    error: _,
+                },
+                login,
+            ) => {
+                let scope =
+                    scope.unwrap_or_else(|| format!("repository:{}:pull", repository.path()));
+                let question = Question {
+                    realm,
+                    service,
+                    scope,
+                };
+                let token = question
+                    .ask(transport, host, login.as_ref())
+                    .await
+                    .map_err(|error| match error {
+                        TokenError::Refused(reason) => refuse(reason),
+                        TokenError::Failed(reason) => Error::RegistryUnavailable {
+                            what: repository.to_string(),
+                            host: name.clone(),
+                            reason,
+                        },
+                        TokenError::Other(error) => error,
+                    })?;
+                format!("Bearer {token}")
+            }
+        };
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| refuse("its credentials can't be put in a header".to_owned()))?;
+        value.set_sensitive(true);
+        if rejected == Some(&value) {
+            return Err(refuse("the credentials are not accepted".to_owned()));
+        }
+        headers.insert(name, value.clone());
+        Ok(value)
+    }
+
+    async fn login(&self, repository: &Repository, host: &Host) -> Result<Option<Login>> {
+        if let Some(given) = &self.given
+            && given.are_for(&host.name(), host.is_own)
+            && let Some(login) = given.login()?
+        {
+            return Ok(Some(login));
+        }
+        let found = node_credentials::lookup(&self.files, &host.name(), repository.path()).await?;
+        found.map_or(Ok(None), |credentials| credentials.login())
+    }
+}
+
+struct Question {
+    realm: String,
+    service: Option<String>,
+    scope: String,
+}
+
+enum TokenError {
+    Refused(String),
+    Failed(String),
+    Other(Error),
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl Question {
+    async fn ask(
+        &self,
+        transport: &Transport,
+        host: &Host,
+        login: Option<&Login>,
+    ) -> Result<String, TokenError> {
+        let mut url = Url::parse(&self.realm).map_err(|_| {
+            TokenError::Refused(format!(
+                "its token server {:?} is not an address",
+                self.realm
+            ))
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(TokenError::Refused(
+                "its token server is not an http address".to_owned(),
+            ));
+        }
+        let secure = url.scheme() == "https" || host.base.scheme() == "http" || is_loopback(&url);
+        if !secure && login.is_some() {
+            return Err(TokenError::Refused(format!(
+                "its token server {} would get the credentials unencrypted",
+                super::hosts::authority(&url)
+            )));
+        }
+        // The host's TLS settings speak of the host; the token server shares them only if it
+        // is the same machine.
+        let own = url.host_str() == host.base.host_str();
+        let tls = if own {
+            host.tls.clone()
+        } else {
+            super::transport::Tls::default()
+        };
+        let client = transport
+            .client(&url, &tls, host.connect_timeout)
+            .await
+            .map_err(TokenError::Other)?;
+        let mut form = vec![("scope", self.scope.as_str())];
+        if let Some(service) = &self.service {
+            form.push(("service", service));
+        }
+        let request = if let Some(Login::Identity(token)) = login {
+            form.extend([
+                ("grant_type", "refresh_token"),
+                ("refresh_token", token.as_str()),
+                ("client_id", "orlop"),
+            ]);
+            client
+                .post(url)
+                .header(
+                    http::header::CONTENT_TYPE,
+                    "application/x-www-form-urlencoded",
+                )
+                .body(encode(&form))
+        } else {
+            url.query_pairs_mut().extend_pairs(&form);
+            match login {
+                Some(Login::Basic { username, password }) => {
+                    client.get(url).basic_auth(username, Some(password))
+                }
+                _ => client.get(url),
+            }
+        };
+        let answer = tokio::time::timeout(transport.progress_timeout, async {
+            let response = request
+                .send()
+                .await
+                .map_err(|error| TokenError::Failed(describe(&error)))?;
+            let status = response.status();
+            let body = read_bounded(response, MAX_ANSWER)
+                .await
+                .map_err(|error| TokenError::Failed(error.to_string()))?;
+            Ok((status, body))
+        });
+        let (status, body) = answer
+            .await
+            .map_err(|_| TokenError::Failed("its token server does not answer".to_owned()))??;
+        if status.is_client_error() && status != http::StatusCode::TOO_MANY_REQUESTS {
+            return Err(TokenError::Refused(format!(
+                "its token server answers {status}"
+            )));
+        }
+        if !status.is_success() {
+            return Err(TokenError::Failed(format!(
+                "its token server answers {status}"
+            )));
+        }
+        let answer: TokenAnswer = serde_json::from_slice(&body).map_err(|_| {
+            TokenError::Failed("its token server's answer can't be read".to_owned())
+        })?;
+        answer
+            .token
+            .filter(|token| !token.is_empty())
+            .or(answer.access_token)
+            .ok_or_else(|| TokenError::Failed("its token server gives no token".to_owned()))
+    }
+}
+
+fn basic(username: &str, password: &str) -> String {
+    format!(
+        "Basic {}",
+        STANDARD.encode(format!("{username}:{password}"))
+    )
+}
+
+fn encode(form: &[(&str, &str)]) -> String {
+    // A URL's query has the same encoding as a form.
+    let mut url = Url::parse("http://form/").ok();
+    if let Some(url) = &mut url {
+        url.query_pairs_mut().extend_pairs(form);
+    }
+    url.and_then(|url| url.query().map(str::to_owned))
+        .unwrap_or_default()
+}

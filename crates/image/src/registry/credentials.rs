@@ -1,0 +1,165 @@
+//! What a caller may present to a registry.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+
+use crate::{Error, Result};
+
+/// Credentials as a CRI client sends them. Never printed.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Credentials {
+    /// User name, with `password`.
+    pub username: String,
+    /// Password, with `username`.
+    pub password: String,
+    /// Base64 of `username:password`, instead of the two.
+    pub auth: String,
+    /// The registry they are for; empty means the image's own.
+    pub server_address: String,
+    /// A refresh token, to be exchanged at the registry's token server.
+    pub identity_token: String,
+    /// A token to present as it is.
+    pub registry_token: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("server_address", &self.server_address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Credentials in the form that a registry takes.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Login {
+    Basic { username: String, password: String },
+    Identity(String),
+    Token(String),
+}
+
+/// The user name that says the password is an identity token (Docker's convention).
+const TOKEN_USER: &str = "<token>";
+
+impl Credentials {
+    /// The one form these credentials have; `None` if they are empty.
+    pub(super) fn login(&self) -> Result<Option<Login>> {
+        if !self.registry_token.is_empty() {
+            return Ok(Some(Login::Token(self.registry_token.clone())));
+        }
+        if !self.identity_token.is_empty() {
+            return Ok(Some(Login::Identity(self.identity_token.clone())));
+        }
+        let (username, password) = if !self.username.is_empty() {
+            (self.username.clone(), self.password.clone())
+        } else if !self.auth.is_empty() {
+            decode(&self.auth).ok_or_else(|| Error::Configuration {
+                path: format!("credentials for {:?}", self.server_address),
+                reason: "\"auth\" is not base64 of \"username:password\"".to_owned(),
+            })?
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(if username == TOKEN_USER {
+            Login::Identity(password)
+        } else {
+            Login::Basic { username, password }
+        }))
+    }
+
+    /// Whether they may be shown to `host`, which serves the images of `domain`.
+    pub(super) fn are_for(&self, host: &str, is_own: bool) -> bool {
+        if self.server_address.is_empty() {
+            return is_own;
+        }
+        same_registry(&host_of(&self.server_address), host)
+    }
+}
+
+fn decode(auth: &str) -> Option<(String, String)> {
+    let auth = auth.trim();
+    let bytes = STANDARD
+        .decode(auth)
+        .or_else(|_| STANDARD_NO_PAD.decode(auth))
+        .ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (username, password) = text.split_once(':')?;
+    // Some tools pad the password with zero bytes.
+    Some((
+        username.to_owned(),
+        password.trim_end_matches('\0').to_owned(),
+    ))
+}
+
+/// The host, with its port, of an address with or without scheme and path.
+pub(super) fn host_of(address: &str) -> String {
+    let bare = address
+        .strip_prefix("https://")
+        .or_else(|| address.strip_prefix("http://"));
+    bare.unwrap_or(address)
+        .split('/')
+        .next()
+        .unwrap_or("")
+        .to_lowercase()
+}
+
+/// Docker Hub goes by several names.
+pub(super) fn same_registry(a: &str, b: &str) -> bool {
+    let canonical = |host: &str| match host {
+        "index.docker.io" | "registry-1.docker.io" | "docker.io" => "docker.io".to_owned(),
+        host => host.strip_suffix(":443").unwrap_or(host).to_owned(),
+    };
+    canonical(a) == canonical(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn basic(credentials: &Credentials) -> Option<(String, String)> {
+        match credentials.login().unwrap() {
+            Some(Login::Basic { username, password }) => Some((username, password)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn every_form_of_login_is_understood() {
+        let auth = |auth: &str| Credentials {
+            auth: auth.to_owned(),
+            ..Credentials::default()
+        };
+        let expected = Some(("user".to_owned(), "pa:ss".to_owned()));
+        assert_eq!(basic(&auth("dXNlcjpwYTpzcw==")), expected);
+        assert_eq!(basic(&auth("dXNlcjpwYTpzcw")), expected);
+        assert_eq!(basic(&auth(&STANDARD.encode("user:pa:ss\0\0"))), expected);
+        assert!(auth("!!").login().is_err());
+        assert!(Credentials::default().login().unwrap().is_none());
+    }
+
+    #[test]
+    fn credentials_stay_with_their_registry() {
+        let own = Credentials::default();
+        assert!(own.are_for("a.example", true));
+        assert!(!own.are_for("mirror.example", false));
+        let hub = Credentials {
+            server_address: "https://index.docker.io/v1/".to_owned(),
+            ..Credentials::default()
+        };
+        assert!(hub.are_for("registry-1.docker.io", true));
+        assert!(!hub.are_for("a.example", true));
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let credentials = Credentials {
+            username: "u".to_owned(),
+            password: "secret".to_owned(),
+            registry_token: "secret".to_owned(),
+            ..Credentials::default()
+        };
+        assert!(!format!("{credentials:?}").contains("secret"));
+    }
+}

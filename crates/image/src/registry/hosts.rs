@@ -1,0 +1,421 @@
+//! Which hosts serve a registry's images: `certs.d` directories in containerd's format.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::Url;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::credentials::same_registry;
+use super::transport::Tls;
+use crate::{DEFAULT_DOMAIN, Error, Result};
+
+/// Docker Hub's registry isn't where its name says.
+const DOCKER_HUB: &str = "registry-1.docker.io";
+
+/// A host to ask for images, with all that its connection needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Host {
+    /// Up to and including `/v2`, or what `override_path` gave.
+    pub(super) base: Url,
+    /// May serve content by digest.
+    pub(super) pull: bool,
+    /// May say what a tag means.
+    pub(super) resolve: bool,
+    pub(super) tls: Tls,
+    pub(super) headers: HeaderMap,
+    pub(super) connect_timeout: Option<Duration>,
+    /// Serves under the registry's own name, or was put in its place as `server`.
+    pub(super) is_own: bool,
+}
+
+impl Host {
+    /// Host and port, for messages and for matching credentials.
+    pub(super) fn name(&self) -> String {
+        authority(&self.base)
+    }
+}
+
+/// Host and, unless it is the scheme's own, port.
+pub(super) fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or("");
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// The hosts to ask for images of `domain`, in order. Blocks on small files.
+pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
+    for dir in dirs {
+        for name in directory_names(domain) {
+            let dir = dir.join(name);
+            let file = dir.join("hosts.toml");
+            match std::fs::read_to_string(&file) {
+                Ok(text) => {
+                    return parse(&text, &dir, domain).map_err(|reason| Error::Configuration {
+                        path: file.display().to_string(),
+                        reason,
+                    });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::at("reading", &file, error)),
+            }
+            if dir.is_dir() {
+                let mut host = own_host(domain).map_err(|reason| Error::Configuration {
+                    path: dir.display().to_string(),
+                    reason,
+                })?;
+                host.tls = docker_style(&dir);
+                return Ok(vec![host]);
+            }
+        }
+    }
+    let host = own_host(domain).map_err(|reason| Error::InvalidReference {
+        reference: domain.to_owned(),
+        reason,
+    })?;
+    Ok(vec![host])
+}
+
+/// A colon can't be part of a name everywhere, so `host_5000_` is good too.
+fn directory_names(domain: &str) -> Vec<String> {
+    let mut names = vec![domain.to_owned()];
+    if let Some((host, port)) = domain.rsplit_once(':') {
+        names.push(format!("{host}_{port}_"));
+    }
+    names.push("_default".to_owned());
+    names
+}
+
+#[derive(Deserialize)]
+struct File {
+    server: Option<String>,
+    #[serde(flatten)]
+    server_settings: Settings,
+    #[serde(default)]
+    host: BTreeMap<Spanned<String>, Settings>,
+}
+
+#[derive(Deserialize, Default)]
+struct Settings {
+    capabilities: Option<Vec<String>>,
+    ca: Option<OneOrMany>,
+    client: Option<ClientCertificates>,
+    #[serde(default)]
+    skip_verify: bool,
+    #[serde(default)]
+    header: BTreeMap<String, OneOrMany>,
+    #[serde(default)]
+    override_path: bool,
+    dial_timeout: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ClientCertificates {
+    One(String),
+    Many(Vec<OneOrMany>),
+}
+
+impl OneOrMany {
+    fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// Parses a `hosts.toml` in `dir` for `domain`.
+pub(super) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    // The order of the file is the order of the hosts; tables come sorted by name.
+    let mut entries: Vec<_> = file.host.into_iter().collect();
+    entries.sort_by_key(|(name, _)| name.span().start);
+    let mut hosts = Vec::new();
+    for (name, settings) in entries {
+        let mut host = host(name.get_ref(), &settings, dir)?;
+        host.is_own = same_registry(&host.name(), domain);
+        hosts.push(host);
+    }
+    let own = own_host(domain)?;
+    let server = file.server.as_deref().unwrap_or(own.base.as_str());
+    let mut server = host(server, &file.server_settings, dir)?;
+    server.is_own = true;
+    hosts.push(server);
+    Ok(hosts)
+}
+
+fn host(address: &str, settings: &Settings, dir: &Path) -> Result<Host, String> {
+    let with_scheme = if address.contains("://") {
+        address.to_owned()
+    } else {
+        format!("{}://{address}", default_scheme(address))
+    };
+    let mut base =
+        Url::parse(&with_scheme).map_err(|error| format!("host {address:?}: {error}"))?;
+    if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
+        return Err(format!("host {address:?} is not an http or https address"));
+    }
+    if !base.username().is_empty() || base.password().is_some() {
+        return Err(format!(
+            "host of {:?} has credentials in its address",
+            authority(&base)
+        ));
+    }
+    let path = base.path().trim_end_matches('/').to_owned();
+    base.set_path(&if settings.override_path || path.ends_with("/v2") {
+        path
+    } else {
+        path + "/v2"
+    });
+    base.set_query(None);
+    let capabilities = |name: &str| {
+        settings
+            .capabilities
+            .as_ref()
+            .is_none_or(|known| known.iter().any(|known| known == name))
+    };
+    let mut headers = HeaderMap::new();
+    for (name, values) in &settings.header {
+        let name: HeaderName = name
+            .parse()
+            .map_err(|_| format!("{name:?} is not a header name"))?;
+        for value in values.as_slice() {
+            let value: HeaderValue = value
+                .parse()
+                .map_err(|_| format!("header {name} has a value that can't be sent"))?;
+            headers.append(name.clone(), value);
+        }
+    }
+    let connect_timeout = match &settings.dial_timeout {
+        Some(text) => {
+            Some(duration(text).ok_or_else(|| format!("dial_timeout {text:?} is not a duration"))?)
+        }
+        None => None,
+    };
+    Ok(Host {
+        base,
+        pull: capabilities("pull"),
+        resolve: capabilities("resolve"),
+        tls: tls(settings, dir)?,
+        headers,
+        connect_timeout,
+        is_own: false,
+    })
+}
+
+fn tls(settings: &Settings, dir: &Path) -> Result<Tls, String> {
+    let pairs = match &settings.client {
+        None => Vec::new(),
+        Some(ClientCertificates::One(one)) => vec![(dir.join(one), None)],
+        Some(ClientCertificates::Many(many)) => many
+            .iter()
+            .map(|item| match item {
+                OneOrMany::One(one) => Ok((dir.join(one), None)),
+                OneOrMany::Many(pair) => match &pair[..] {
+                    [certificate] => Ok((dir.join(certificate), None)),
+                    [certificate, key] if key.is_empty() => Ok((dir.join(certificate), None)),
+                    [certificate, key] => Ok((dir.join(certificate), Some(dir.join(key)))),
+                    _ => Err("a client entry is not a certificate and a key".to_owned()),
+                },
+            })
+            .collect::<Result<_, _>>()?,
+    };
+    Ok(Tls {
+        authorities: settings
+            .ca
+            .as_ref()
+            .map(|ca| ca.as_slice().iter().map(|path| dir.join(path)).collect())
+            .unwrap_or_default(),
+        client: pairs,
+        skip_verify: settings.skip_verify,
+    })
+}
+
+/// Docker's own layout of the same directory: `*.crt` are authorities, `*.cert` and `*.key`
+/// a client's pair.
+fn docker_style(dir: &Path) -> Tls {
+    let mut tls = Tls::default();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    for path in paths {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("crt") => tls.authorities.push(path),
+            Some("cert") => {
+                let key = path.with_extension("key");
+                tls.client.push((path, Some(key)));
+            }
+            _ => {}
+        }
+    }
+    tls
+}
+
+/// The registry itself, without any settings.
+fn own_host(domain: &str) -> Result<Host, String> {
+    let address = if domain == DEFAULT_DOMAIN {
+        DOCKER_HUB
+    } else {
+        domain
+    };
+    let mut host = host(address, &Settings::default(), Path::new("/"))?;
+    host.is_own = true;
+    Ok(host)
+}
+
+/// Plain HTTP is for this machine only, unless an address says so.
+fn default_scheme(address: &str) -> &'static str {
+    let host = address.split('/').next().unwrap_or("");
+    let (host, port) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or((rest, ""), |(host, port)| {
+            (host, port.trim_start_matches(':'))
+        }),
+        None => host.split_once(':').unwrap_or((host, "")),
+    };
+    let loopback = host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    if loopback && port != "443" {
+        "http"
+    } else {
+        "https"
+    }
+}
+
+/// `500ms`, `3s`, `2m`.
+fn duration(text: &str) -> Option<Duration> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let number: u64 = text[..split].parse().ok()?;
+    match &text[split..] {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bases(hosts: &[Host]) -> Vec<&str> {
+        hosts.iter().map(|host| host.base.as_str()).collect()
+    }
+
+    #[test]
+    fn without_settings_the_registry_is_asked_itself() {
+        for (domain, base) in [
+            ("docker.io", "https://registry-1.docker.io/v2"),
+            ("a.example:5000", "https://a.example:5000/v2"),
+            ("localhost:5000", "http://localhost:5000/v2"),
+            ("127.0.0.1:5000", "http://127.0.0.1:5000/v2"),
+            ("[::1]:5000", "http://[::1]:5000/v2"),
+            ("localhost:443", "https://localhost/v2"),
+        ] {
+            assert_eq!(bases(&hosts_for(&[], domain).unwrap()), [base], "{domain}");
+        }
+    }
+
+    #[test]
+    fn hosts_keep_the_order_of_the_file_and_the_server_comes_last() {
+        let text = r#"
+            server = "https://upstream.example"
+            [host."https://z.example"]
+              capabilities = ["pull"]
+            [host."http://a.example:81/mirror/hub"]
+              override_path = true
+              skip_verify = true
+              ca = ["one.pem", "/abs/two.pem"]
+              client = [["c.pem", "k.pem"], "both.pem"]
+              dial_timeout = "3s"
+              [host."http://a.example:81/mirror/hub".header]
+                x-one = "1"
+                x-many = ["2", "3"]
+            [host."m.example/sub"]
+        "#;
+        let hosts = parse(text, Path::new("/certs"), "docker.io").unwrap();
+        assert_eq!(
+            bases(&hosts),
+            [
+                "https://z.example/v2",
+                "http://a.example:81/mirror/hub",
+                "https://m.example/sub/v2",
+                "https://upstream.example/v2"
+            ]
+        );
+        assert!(hosts[0].pull && !hosts[0].resolve);
+        let second = &hosts[1];
+        assert_eq!(
+            second.tls.authorities,
+            [Path::new("/certs/one.pem"), Path::new("/abs/two.pem")]
+        );
+        assert_eq!(
+            second.tls.client[0].1.as_deref(),
+            Some(Path::new("/certs/k.pem"))
+        );
+        assert_eq!(
+            second.tls.client[1],
+            (PathBuf::from("/certs/both.pem"), None)
+        );
+        assert_eq!(second.headers.get_all("x-many").iter().count(), 2);
+        assert_eq!(second.connect_timeout, Some(Duration::from_secs(3)));
+        assert!(hosts[3].is_own && !hosts[0].is_own);
+    }
+
+    #[test]
+    fn the_most_specific_directory_decides() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, server: &str| {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+            let text = format!("server = \"{server}\"");
+            std::fs::write(dir.path().join(name).join("hosts.toml"), text).unwrap();
+        };
+        write("_default", "https://default.example");
+        write("a.example_5000_", "https://five.example");
+        let dirs = [dir.path().to_owned()];
+        assert_eq!(
+            bases(&hosts_for(&dirs, "a.example:5000").unwrap()),
+            ["https://five.example/v2"]
+        );
+        assert_eq!(
+            bases(&hosts_for(&dirs, "b.example").unwrap()),
+            ["https://default.example/v2"]
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, reason) in [
+            ("server = 3", "invalid type"),
+            ("[host.\"ftp://x\"]", "not an http or https"),
+            ("[host.\"https://u:p@x\"]", "credentials"),
+            (
+                "[host.\"https://x\"]\ndial_timeout = \"soon\"",
+                "not a duration",
+            ),
+            (
+                "[host.\"https://x\".header]\n\"a b\" = \"c\"",
+                "not a header name",
+            ),
+        ] {
+            let error = parse(text, Path::new("/"), "x").unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

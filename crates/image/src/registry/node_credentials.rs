@@ -1,0 +1,259 @@
+//! The node's own credentials: Docker's `config.json`, the old `.dockercfg`, and the helper
+//! programs they name.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use super::credentials::{Credentials, host_of, same_registry};
+use crate::{Error, Result};
+
+/// A helper that takes longer than this hangs.
+const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The first credentials in `files` for images at `host` and `path`. A file that is missing
+/// has none; a file that is broken is an error.
+pub(super) async fn lookup(
+    files: &[PathBuf],
+    host: &str,
+    path: &str,
+) -> Result<Option<Credentials>> {
+    for file in files {
+        let text = match tokio::fs::read(file).await {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(Error::at("reading", file, error)),
+        };
+        let config = parse(&text).map_err(|error| Error::Configuration {
+            path: file.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        if let Some(found) = config.find(host, path, file).await? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+#[derive(Deserialize, Default)]
+struct DockerConfig {
+    #[serde(default)]
+    auths: BTreeMap<String, Entry>,
+    #[serde(default, rename = "credHelpers")]
+    helpers: BTreeMap<String, String>,
+    #[serde(default, rename = "credsStore")]
+    store: String,
+}
+
+#[derive(Deserialize, Default)]
+struct Entry {
+    #[serde(default)]
+    username: String,
+    #[serde(default)]
+    password: String,
+    #[serde(default)]
+    auth: String,
+    #[serde(default, rename = "identitytoken")]
+    identity_token: String,
+    #[serde(default, rename = "registrytoken")]
+    registry_token: String,
+}
+
+fn parse(text: &[u8]) -> serde_json::Result<DockerConfig> {
+    let value: serde_json::Value = serde_json::from_slice(text)?;
+    let keys = ["auths", "credHelpers", "credsStore"];
+    if keys.iter().any(|key| value.get(key).is_some()) {
+        serde_json::from_value(value)
+    } else {
+        // The old file is the "auths" table alone; other settings of the new one aren't entries.
+        let entries = value.as_object().into_iter().flatten();
+        let auths = entries
+            .filter_map(|(key, value)| {
+                Some((key.clone(), serde_json::from_value(value.clone()).ok()?))
+            })
+            .collect();
+        Ok(DockerConfig {
+            auths,
+            ..DockerConfig::default()
+        })
+    }
+}
+
+impl DockerConfig {
+    async fn find(&self, host: &str, path: &str, file: &Path) -> Result<Option<Credentials>> {
+        let helper = self
+            .helpers
+            .iter()
+            .find(|(key, _)| same_registry(&host_of(key), host))
+            .map(|(key, helper)| (key.as_str(), helper.as_str()))
+            .or_else(|| (!self.store.is_empty()).then_some((host, self.store.as_str())));
+        if let Some((server, helper)) = helper
+            && let Some(found) = ask(helper, server, file).await?
+        {
+            return Ok(Some(found));
+        }
+        // The longest matching key is the most specific.
+        let best = self
+            .auths
+            .iter()
+            .filter(|(key, _)| key_matches(key, host, path))
+            .max_by_key(|(key, _)| key.len());
+        Ok(best.map(|(_, entry)| Credentials {
+            username: entry.username.clone(),
+            password: entry.password.clone(),
+            auth: entry.auth.clone(),
+            identity_token: entry.identity_token.clone(),
+            registry_token: entry.registry_token.clone(),
+            server_address: host.to_owned(),
+        }))
+    }
+}
+
+/// Keys are hosts, URLs or host and path; `*` stands for a part of a host name, as in the
+/// kubelet's matching.
+fn key_matches(key: &str, host: &str, path: &str) -> bool {
+    let bare = key
+        .strip_prefix("https://")
+        .or_else(|| key.strip_prefix("http://"))
+        .unwrap_or(key);
+    let (key_host, key_path) = bare.split_once('/').unwrap_or((bare, ""));
+    let key_path = match key_path.trim_end_matches('/') {
+        // Docker's historic "…/v1/" and "…/v2/" name the protocol, not a path.
+        "v1" | "v2" => "",
+        path => path,
+    };
+    let path_ok = key_path.is_empty()
+        || path
+            .strip_prefix(key_path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    path_ok && (same_registry(&key_host.to_lowercase(), host) || glob(key_host, host))
+}
+
+fn glob(pattern: &str, host: &str) -> bool {
+    if !pattern.contains('*') {
+        return false;
+    }
+    let (patterns, labels): (Vec<_>, Vec<_>) =
+        (pattern.split('.').collect(), host.split('.').collect());
+    patterns.len() == labels.len()
+        && patterns
+            .iter()
+            .zip(labels)
+            .all(|(pattern, label)| match pattern.split_once('*') {
+                None => *pattern == label,
+                Some((start, end)) => {
+                    label.len() >= start.len() + end.len()
+                        && label.starts_with(start)
+                        && label.ends_with(end)
+                }
+            })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct HelperAnswer {
+    username: String,
+    secret: String,
+}
+
+/// Runs `docker-credential-HELPER get`. No credentials is no error.
+async fn ask(helper: &str, server: &str, file: &Path) -> Result<Option<Credentials>> {
+    let failed = |reason: String| Error::Configuration {
+        path: file.display().to_string(),
+        reason,
+    };
+    if helper.is_empty() || helper.contains('/') {
+        return Err(failed(format!(
+            "{helper:?} is not the name of a credential helper"
+        )));
+    }
+    let program = format!("docker-credential-{helper}");
+    let run = async {
+        let mut child = Command::new(&program)
+            .arg("get")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(server.as_bytes()).await?;
+        }
+        child.wait_with_output().await
+    };
+    let output = tokio::time::timeout(HELPER_TIMEOUT, run)
+        .await
+        .map_err(|_| failed(format!("{program} did not answer in time")))?
+        .map_err(|error| failed(format!("running {program}: {error}")))?;
+    if !output.status.success() {
+        tracing::debug!(program, server, "the credential helper has nothing");
+        return Ok(None);
+    }
+    let answer: HelperAnswer = serde_json::from_slice(&output.stdout)
+        .map_err(|_| failed(format!("{program} gave an answer that can't be read")))?;
+    Ok(Some(Credentials {
+        username: answer.username,
+        password: answer.secret,
+        server_address: server.to_owned(),
+        ..Credentials::default()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_match_hosts_paths_and_patterns() {
+        for (key, host, path, matches) in [
+            (
+                "https://index.docker.io/v1/",
+                "registry-1.docker.io",
+                "library/x",
+                true,
+            ),
+            ("a.example", "a.example", "x", true),
+            ("a.example/team", "a.example", "team/x", true),
+            ("a.example/team", "a.example", "teams/x", false),
+            ("*.example", "a.example", "x", true),
+            ("*.example", "b.a.example", "x", false),
+            ("reg-*.a.io", "reg-1.a.io", "x", true),
+            ("b.example", "a.example", "x", false),
+        ] {
+            assert_eq!(key_matches(key, host, path), matches, "{key} {host} {path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_most_specific_entry_of_the_first_file_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = dir.path().join("config.json");
+        let old = dir.path().join(".dockercfg");
+        std::fs::write(
+            &new,
+            r#"{"auths":{"a.example":{"username":"host"},"a.example/team":{"username":"team"}}}"#,
+        )
+        .unwrap();
+        std::fs::write(
+            &old,
+            r#"{"a.example":{"username":"old"},"b.example":{"username":"b"}}"#,
+        )
+        .unwrap();
+        let files = [dir.path().join("missing"), new, old];
+        let user = async |host: &str, path: &str| {
+            lookup(&files, host, path)
+                .await
+                .unwrap()
+                .map(|found| found.username)
+        };
+        assert_eq!(user("a.example", "team/x").await.as_deref(), Some("team"));
+        assert_eq!(user("a.example", "x").await.as_deref(), Some("host"));
+        assert_eq!(user("b.example", "x").await.as_deref(), Some("b"));
+        assert_eq!(user("c.example", "x").await, None);
+    }
+}

@@ -1,0 +1,671 @@
+//! One repository on its registry: requests, redirects and what answers mean.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, StatusCode};
+use reqwest::{Response, Url};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::auth::Authorizer;
+use super::credentials::Credentials;
+use super::hosts::{Host, authority, hosts_for};
+use super::retry::{Attempt, Capability, Try};
+use super::transport::{Tls, Transport, describe};
+use crate::media_type::ACCEPT_MANIFEST;
+use crate::{Config, Digest, Error, Repository, Result};
+
+const MAX_REDIRECTS: usize = 10;
+/// How much of an error's body is worth reading.
+const MAX_ERROR_BODY: u64 = 8 << 10;
+
+/// How persistent to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub(super) retries: u32,
+    pub(super) retry_pause: Duration,
+    manifest_bytes: u64,
+}
+
+/// A repository and the hosts that serve it.
+pub(crate) struct Remote {
+    transport: Arc<Transport>,
+    pub(super) settings: Settings,
+    pub(super) repository: Repository,
+    pub(super) hosts: Vec<Host>,
+    authorizer: Authorizer,
+    /// Where blobs turned out to be, so that each piece of a large one isn't looked up anew.
+    redirects: Mutex<HashMap<(String, Digest), Url>>,
+}
+
+/// A manifest or index as it came.
+pub(crate) struct Fetched {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) digest: Digest,
+}
+
+/// A blob, or a part of one, on its way. Holds one of the connections.
+pub(crate) struct Body {
+    response: Response,
+    /// Where in the blob the bytes start.
+    pub(crate) offset: u64,
+    /// Whether the host served the part that was asked for, not everything.
+    pub(crate) is_part: bool,
+    timeout: Duration,
+    what: String,
+    host: String,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Remote {
+    /// Reads the registry's settings and gets ready to ask it.
+    pub(crate) async fn open(
+        transport: Arc<Transport>,
+        config: &Config,
+        repository: Repository,
+        credentials: Option<Credentials>,
+    ) -> Result<Self> {
+        let (dirs, domain) = (config.registry_dirs.clone(), repository.domain().to_owned());
+        let hosts = tokio::task::spawn_blocking(move || hosts_for(&dirs, &domain))
+            .await
+            .map_err(|_| Error::Cancelled("reading registry settings".to_owned()))??;
+        Ok(Self {
+            transport,
+            settings: Settings {
+                retries: config.retries,
+                retry_pause: config.retry_pause,
+                manifest_bytes: config.limits.manifest_bytes,
+            },
+            repository,
+            hosts,
+            authorizer: Authorizer::new(credentials, config.credential_files.clone()),
+            redirects: Mutex::default(),
+        })
+    }
+
+    /// Fetches the manifest or index that `selector` (a tag or digest) names.
+    pub(crate) async fn manifest(
+        &self,
+        selector: &str,
+        expected: Option<Digest>,
+    ) -> Result<Fetched> {
+        let what = match expected {
+            Some(digest) => format!("{}@{digest}", self.repository),
+            None => format!("{}:{selector}", self.repository),
+        };
+        let need = if expected.is_some() {
+            Capability::Pull
+        } else {
+            Capability::Resolve
+        };
+        self.attempt(
+            need,
+            &AtomicU64::new(0),
+            &GetManifest {
+                what,
+                selector,
+                expected,
+            },
+        )
+        .await
+    }
+
+    /// Fetches a small blob whole and checks it.
+    pub(crate) async fn small_blob(&self, what: &str, digest: Digest) -> Result<Vec<u8>> {
+        self.attempt(
+            Capability::Pull,
+            &AtomicU64::new(0),
+            &GetSmallBlob { what, digest },
+        )
+        .await
+    }
+
+    /// Starts to fetch `start..end` of a blob from one host. The host may serve all of it.
+    pub(crate) async fn blob(
+        &self,
+        what: &str,
+        host: &Host,
+        digest: Digest,
+        start: u64,
+        end: u64,
+        size: u64,
+    ) -> Result<Body, Attempt> {
+        let mut headers = HeaderMap::new();
+        if start > 0 || end < size {
+            let range = format!("bytes={start}-{}", end.saturating_sub(1));
+            headers.insert(RANGE, range.parse().map_err(|_| unreachable_range(what))?);
+        }
+        let permit = self.permit().await?;
+        let place = (host.name(), digest);
+        let known = self.redirects().get(&place).cloned();
+        let mut response = None;
+        if let Some(url) = known {
+            // It may have expired; then the registry tells a new one.
+            match self.send_once(what, host, &url, &headers, None).await {
+                Ok(answer) if answer.status().is_success() => response = Some(answer),
+                _ => drop(self.redirects().remove(&place)),
+            }
+        }
+        let response = if let Some(response) = response {
+            response
+        } else {
+            let url = self.url(host, &format!("blobs/{digest}"));
+            let (response, came_from) = self.send(what, host, url, &headers).await?;
+            let response = self.check(what, host, response).await?;
+            if let Some(url) = came_from {
+                self.redirects().insert(place, url);
+            }
+            response
+        };
+        let is_part = response.status() == StatusCode::PARTIAL_CONTENT;
+        let offset = if is_part {
+            range_start(&response)
+                .filter(|offset| *offset == start)
+                .ok_or_else(|| {
+                    Attempt::Final(protocol(
+                        what,
+                        host,
+                        "it serves another range than it was asked for",
+                    ))
+                })?
+        } else {
+            0
+        };
+        Ok(Body {
+            response,
+            offset,
+            is_part,
+            timeout: self.transport.progress_timeout,
+            what: what.to_owned(),
+            host: host.name(),
+            _permit: permit,
+        })
+    }
+
+    /// Fetches from an address outside the registry that the manifest itself names. Nothing
+    /// but the request goes there.
+    pub(crate) async fn foreign_blob(&self, what: &str, url: &str) -> Result<Body, Attempt> {
+        let refuse = |reason: &str| {
+            Attempt::Final(Error::invalid(
+                what,
+                format!("its address {url:?} {reason}"),
+            ))
+        };
+        let parsed = Url::parse(url).map_err(|_| refuse("can't be read"))?;
+        if parsed.scheme() != "https" {
+            return Err(refuse("is not an https address"));
+        }
+        let permit = self.permit().await?;
+        let mut place = parsed;
+        for _ in 0..MAX_REDIRECTS {
+            let client = self.transport.client(&place, &Tls::default(), None).await?;
+            let name = authority(&place);
+            let response = self
+                .timed(what, &name, client.get(place.clone()).send())
+                .await?;
+            if response.status().is_redirection() {
+                place = redirect_target(&place, &response)
+                    .ok_or_else(|| refuse("redirects nowhere"))?;
+                continue;
+            }
+            if !response.status().is_success() {
+                return Err(refuse(&format!("answers {}", response.status())));
+            }
+            return Ok(Body {
+                response,
+                offset: 0,
+                is_part: false,
+                timeout: self.transport.progress_timeout,
+                what: what.to_owned(),
+                host: name,
+                _permit: permit,
+            });
+        }
+        Err(refuse("redirects too often"))
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.transport.connections)
+            .acquire_owned()
+            .await
+            .map_err(|_| Error::Cancelled("waiting for a connection".to_owned()))
+    }
+
+    fn redirects(&self) -> std::sync::MutexGuard<'_, HashMap<(String, Digest), Url>> {
+        self.redirects
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn url(&self, host: &Host, rest: &str) -> Url {
+        let mut url = host.base.clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{base}/{}/{rest}", self.repository.path()));
+        if !host.is_own {
+            // Mirrors of several registries need to know which one is meant.
+            url.query_pairs_mut()
+                .append_pair("ns", self.repository.domain());
+        }
+        url
+    }
+
+    /// Sends a request, answers demands for credentials and follows redirects. Also returns
+    /// the address that the answer came from, if it was another.
+    async fn send(
+        &self,
+        what: &str,
+        host: &Host,
+        url: Url,
+        headers: &HeaderMap,
+    ) -> Result<(Response, Option<Url>), Attempt> {
+        let origin = url.origin();
+        let mut place = url;
+        let mut redirected = false;
+        let mut logins = 0;
+        for _ in 0..MAX_REDIRECTS {
+            let at_home = place.origin() == origin;
+            let authorization = if at_home {
+                self.authorizer.current(host).await
+            } else {
+                None
+            };
+            let response = self
+                .send_once(what, host, &place, headers, authorization.as_ref())
+                .await?;
+            let status = response.status();
+            if status == StatusCode::UNAUTHORIZED && at_home && logins < 2 {
+                logins += 1;
+                let demands: Vec<String> = response
+                    .headers()
+                    .get_all(WWW_AUTHENTICATE)
+                    .iter()
+                    .filter_map(|value| value.to_str().ok().map(str::to_owned))
+                    .collect();
+                // The body goes unread; so the connection can't be used again.
+                drop(response);
+                match self
+                    .authorizer
+                    .answer(
+                        &self.transport,
+                        &self.repository,
+                        host,
+                        &demands,
+                        authorization.as_ref(),
+                    )
+                    .await
+                {
+                    Ok(_) => continue,
+                    Err(error @ Error::RegistryUnavailable { .. }) => {
+                        return Err(Attempt::Transient(error, None));
+                    }
+                    Err(error @ Error::Unauthenticated { .. }) => {
+                        return Err(Attempt::Final(error));
+                    }
+                    Err(error) => return Err(Attempt::Abort(error)),
+                }
+            }
+            let moved = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+            if !moved {
+                return Ok((response, redirected.then_some(place)));
+            }
+            let target = redirect_target(&place, &response).ok_or_else(|| {
+                Attempt::Final(protocol(what, host, "it redirects to no valid address"))
+            })?;
+            if place.scheme() == "https" && target.scheme() != "https" {
+                return Err(Attempt::Final(protocol(
+                    what,
+                    host,
+                    "it redirects from https to http",
+                )));
+            }
+            place = target;
+            redirected = true;
+        }
+        Err(Attempt::Final(protocol(
+            what,
+            host,
+            "it redirects too often",
+        )))
+    }
+
+    /// One request. The host's own headers and TLS settings, like its credentials, go to
+    /// nobody else.
+    async fn send_once(
+        &self,
+        what: &str,
+        host: &Host,
+        url: &Url,
+        headers: &HeaderMap,
+        authorization: Option<&http::HeaderValue>,
+    ) -> Result<Response, Attempt> {
+        let at_home = url.origin() == host.base.origin();
+        let foreign = Tls::default();
+        let tls = if at_home { &host.tls } else { &foreign };
+        let client = self
+            .transport
+            .client(url, tls, host.connect_timeout)
+            .await?;
+        let mut request = client.get(url.clone()).headers(headers.clone());
+        if at_home {
+            request = request.headers(host.headers.clone());
+            if let Some(value) = authorization {
+                request = request.header(AUTHORIZATION, value.clone());
+            }
+        }
+        self.timed(what, &authority(url), request.send()).await
+    }
+
+    async fn timed(
+        &self,
+        what: &str,
+        host: &str,
+        sending: impl Future<Output = reqwest::Result<Response>>,
+    ) -> Result<Response, Attempt> {
+        let reason = match tokio::time::timeout(self.transport.progress_timeout, sending).await {
+            Ok(Ok(response)) => return Ok(response),
+            Ok(Err(error)) => describe(&error.without_url()),
+            Err(_) => format!("no answer within {:?}", self.transport.progress_timeout),
+        };
+        Err(Attempt::Transient(unavailable(what, host, reason), None))
+    }
+
+    /// Turns an answer that isn't a success into what it means.
+    async fn check(
+        &self,
+        what: &str,
+        host: &Host,
+        response: Response,
+    ) -> Result<Response, Attempt> {
+        let status = response.status();
+        if matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
+            return Ok(response);
+        }
+        let wait = header(&response, &RETRY_AFTER).and_then(|text| retry_after(&text));
+        let name = host.name();
+        let said = tokio::time::timeout(
+            self.transport.progress_timeout,
+            read_bounded(response, MAX_ERROR_BODY),
+        );
+        let said = said
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .map(|body| explanation(&body))
+            .unwrap_or_default();
+        let reason = if said.is_empty() {
+            status.to_string()
+        } else {
+            format!("{status}: {said}")
+        };
+        let what = what.to_owned();
+        Err(match status.as_u16() {
+            401 => Attempt::Final(Error::Unauthenticated {
+                what,
+                host: name,
+                reason,
+            }),
+            403 => Attempt::Final(Error::PermissionDenied {
+                what,
+                host: name,
+                reason,
+            }),
+            404 | 410 => Attempt::Final(Error::NotInRegistry {
+                what,
+                host: name,
+                reason,
+            }),
+            408 | 425 | 429 | 500..=599 => Attempt::Transient(
+                Error::RegistryUnavailable {
+                    what,
+                    host: name,
+                    reason,
+                },
+                wait,
+            ),
+            _ => Attempt::Final(Error::Protocol {
+                what,
+                host: name,
+                reason,
+            }),
+        })
+    }
+
+    async fn small_body(
+        &self,
+        what: &str,
+        host: &Host,
+        response: Response,
+    ) -> Result<Vec<u8>, Attempt> {
+        let limit = self.settings.manifest_bytes;
+        match tokio::time::timeout(
+            self.transport.progress_timeout,
+            read_bounded(response, limit),
+        )
+        .await
+        {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(ReadError::TooLong)) => Err(Attempt::Abort(Error::too_large(
+                format!("the manifest or configuration of {what}"),
+                format!("{limit} bytes"),
+            ))),
+            Ok(Err(ReadError::Http(error))) => Err(Attempt::Transient(
+                unavailable(what, &host.name(), describe(&error.without_url())),
+                None,
+            )),
+            Err(_) => Err(Attempt::Transient(
+                unavailable(what, &host.name(), "the answer stalls".to_owned()),
+                None,
+            )),
+        }
+    }
+}
+
+struct GetManifest<'a> {
+    what: String,
+    selector: &'a str,
+    expected: Option<Digest>,
+}
+
+impl Try for GetManifest<'_> {
+    type Done = Fetched;
+
+    async fn once(&self, remote: &Remote, host: &Host) -> Result<Fetched, Attempt> {
+        let what = &self.what;
+        let url = remote.url(host, &format!("manifests/{}", self.selector));
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, http::HeaderValue::from_static(ACCEPT_MANIFEST));
+        let _permit = remote.permit().await?;
+        let response = remote.send(what, host, url, &headers).await?.0;
+        let response = remote.check(what, host, response).await?;
+        let content_type = header(&response, &CONTENT_TYPE);
+        let announced = header(&response, "docker-content-digest");
+        let bytes = remote.small_body(what, host, response).await?;
+        let digest = Digest::of(&bytes);
+        let promised = self
+            .expected
+            .or_else(|| announced.and_then(|text| text.parse().ok()));
+        if let Some(expected) = promised.filter(|promised| *promised != digest) {
+            return Err(Attempt::Final(Error::DigestMismatch {
+                what: format!("the manifest of {what} from {}", host.name()),
+                expected,
+                actual: digest,
+            }));
+        }
+        Ok(Fetched {
+            bytes,
+            content_type,
+            digest,
+        })
+    }
+}
+
+struct GetSmallBlob<'a> {
+    what: &'a str,
+    digest: Digest,
+}
+
+impl Try for GetSmallBlob<'_> {
+    type Done = Vec<u8>;
+
+    async fn once(&self, remote: &Remote, host: &Host) -> Result<Vec<u8>, Attempt> {
+        let Self { what, digest } = self;
+        let url = remote.url(host, &format!("blobs/{digest}"));
+        let _permit = remote.permit().await?;
+        let response = remote.send(what, host, url, &HeaderMap::new()).await?.0;
+        let response = remote.check(what, host, response).await?;
+        let bytes = remote.small_body(what, host, response).await?;
+        let actual = Digest::of(&bytes);
+        if actual == *digest {
+            return Ok(bytes);
+        }
+        Err(Attempt::Final(Error::DigestMismatch {
+            what: format!("{what} from {}", host.name()),
+            expected: *digest,
+            actual,
+        }))
+    }
+}
+
+impl Body {
+    /// The next bytes; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Attempt> {
+        let reason = match tokio::time::timeout(self.timeout, self.response.chunk()).await {
+            Ok(Ok(bytes)) => return Ok(bytes),
+            Ok(Err(error)) => describe(&error.without_url()),
+            Err(_) => format!("no byte came for {:?}", self.timeout),
+        };
+        Err(Attempt::Transient(
+            unavailable(&self.what, &self.host, reason),
+            None,
+        ))
+    }
+
+    /// The bytes ended where there should be more.
+    pub(crate) fn cut_short(&self) -> Attempt {
+        let reason = "the connection ended too early".to_owned();
+        Attempt::Transient(unavailable(&self.what, &self.host, reason), None)
+    }
+
+    /// There are more bytes than there should be.
+    pub(crate) fn too_long(&self) -> Attempt {
+        Attempt::Final(Error::Protocol {
+            what: self.what.clone(),
+            host: self.host.clone(),
+            reason: "it sends more bytes than the manifest says".to_owned(),
+        })
+    }
+}
+
+/// Why a small body couldn't be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    #[error("the answer is too long")]
+    TooLong,
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+}
+
+/// Reads a body that must not exceed `limit` bytes.
+pub(super) async fn read_bounded(mut response: Response, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.chunk().await? {
+        if (bytes.len() + piece.len()) as u64 > limit {
+            return Err(ReadError::TooLong);
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+fn header(response: &Response, name: impl http::header::AsHeaderName) -> Option<String> {
+    response
+        .headers()
+        .get(name)?
+        .to_str()
+        .ok()
+        .map(str::to_owned)
+}
+
+fn redirect_target(from: &Url, response: &Response) -> Option<Url> {
+    let target = from.join(&header(response, &LOCATION)?).ok()?;
+    matches!(target.scheme(), "http" | "https").then_some(target)
+}
+
+/// `bytes START-END/SIZE`
+fn range_start(response: &Response) -> Option<u64> {
+    let text = header(response, &CONTENT_RANGE)?;
+    text.strip_prefix("bytes ")?
+        .split('-')
+        .next()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// Seconds; dates are rare and not worth a parser.
+fn retry_after(text: &str) -> Option<Duration> {
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// What a registry's error body says, in one line.
+fn explanation(body: &[u8]) -> String {
+    #[derive(serde::Deserialize)]
+    struct Errors {
+        errors: Vec<One>,
+    }
+    #[derive(serde::Deserialize)]
+    struct One {
+        #[serde(default)]
+        code: String,
+        #[serde(default)]
+        message: String,
+    }
+    let Ok(errors) = serde_json::from_slice::<Errors>(body) else {
+        return String::new();
+    };
+    let lines: Vec<String> = errors
+        .errors
+        .iter()
+        .map(|one| {
+            if one.message.is_empty() {
+                one.code.clone()
+            } else {
+                one.message.clone()
+            }
+        })
+        .collect();
+    lines
+        .join("; ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(300)
+        .collect()
+}
+
+fn unavailable(what: &str, host: &str, reason: String) -> Error {
+    Error::RegistryUnavailable {
+        what: what.to_owned(),
+        host: host.to_owned(),
+        reason,
+    }
+}
+
+fn protocol(what: &str, host: &Host, reason: &str) -> Error {
+    Error::Protocol {
+        what: what.to_owned(),
+        host: host.name(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn unreachable_range(what: &str) -> Attempt {
+    Attempt::Abort(Error::invalid(what, "its size is absurd"))
+}

@@ -1,0 +1,131 @@
+//! Trying again: over the hosts of a registry, and after pauses.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::hosts::Host;
+use super::remote::Remote;
+use crate::{Error, Result};
+
+/// What a host must be allowed to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capability {
+    /// Serve content by digest.
+    Pull,
+    /// Say what a tag means.
+    Resolve,
+}
+
+/// How one try at one host failed.
+pub(crate) enum Attempt {
+    /// For good, as far as this host goes.
+    Final(Error),
+    /// Perhaps not for long; the host may have said how long.
+    Transient(Error, Option<Duration>),
+    /// The fault isn't the host's.
+    Abort(Error),
+}
+
+/// Something to try at a host.
+pub(crate) trait Try: Sync {
+    /// What it gives when it succeeds.
+    type Done;
+
+    /// Tries it once at `host`.
+    fn once(
+        &self,
+        remote: &Remote,
+        host: &Host,
+    ) -> impl Future<Output = Result<Self::Done, Attempt>> + Send;
+}
+
+impl From<Error> for Attempt {
+    fn from(error: Error) -> Self {
+        Self::Abort(error)
+    }
+}
+
+/// Pauses never grow beyond this, whatever a registry asks for.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// With progress in each try the count starts anew, but not for ever.
+const MOST_ROUNDS: u32 = 1000;
+
+impl Remote {
+    /// Tries `task` at each host that has the capability, in order, then again after a pause,
+    /// until it succeeds, fails for good everywhere or the tries are used up. `progress` is
+    /// something that grows when a try gets somewhere.
+    pub(crate) async fn attempt<T: Try>(
+        &self,
+        need: Capability,
+        progress: &AtomicU64,
+        task: &T,
+    ) -> Result<T::Done> {
+        let mut given_up = vec![None; self.hosts.len()];
+        let mut failures = 0;
+        for _ in 0..MOST_ROUNDS {
+            let before = progress.load(Ordering::Relaxed);
+            let mut pause = None;
+            let mut last = None;
+            for (host, given_up) in self.hosts.iter().zip(&mut given_up) {
+                let able = match need {
+                    Capability::Pull => host.pull,
+                    Capability::Resolve => host.resolve,
+                };
+                if !able || given_up.is_some() {
+                    continue;
+                }
+                match task.once(self, host).await {
+                    Ok(done) => return Ok(done),
+                    Err(Attempt::Abort(error)) => return Err(error),
+                    Err(Attempt::Final(error)) => {
+                        tracing::debug!(host = host.name(), %error, "a registry host was given up");
+                        *given_up = Some(error);
+                    }
+                    Err(Attempt::Transient(error, wanted)) => {
+                        tracing::debug!(host = host.name(), %error, "a registry host failed for now");
+                        pause = pause.max(wanted);
+                        last = Some(error);
+                    }
+                }
+            }
+            let Some(last) = last else {
+                // The registry's own answer says more than a mirror's.
+                let answer = given_up.into_iter().flatten().next_back();
+                return Err(answer.unwrap_or_else(|| Error::Configuration {
+                    path: format!("hosts of {}", self.repository),
+                    reason: format!(
+                        "no host may {}",
+                        match need {
+                            Capability::Pull => "serve content (\"pull\")",
+                            Capability::Resolve => "resolve tags (\"resolve\")",
+                        }
+                    ),
+                }));
+            };
+            failures = if progress.load(Ordering::Relaxed) > before {
+                1
+            } else {
+                failures + 1
+            };
+            if failures > self.settings.retries {
+                return Err(last);
+            }
+            tokio::time::sleep(self.pause(failures, pause)).await;
+        }
+        Err(Error::Cancelled(format!(
+            "fetching from {} after {MOST_ROUNDS} tries",
+            self.repository
+        )))
+    }
+
+    /// Doubles with each failure, with some chance in it so that many nodes don't come back
+    /// at once.
+    fn pause(&self, failures: u32, wanted: Option<Duration>) -> Duration {
+        let doubled = self
+            .settings
+            .retry_pause
+            .saturating_mul(1 << (failures - 1).min(16));
+        let jittered = doubled.mul_f64(rand::random_range(0.5..1.0));
+        wanted.unwrap_or_default().max(jittered).min(LONGEST_PAUSE)
+    }
+}

@@ -1,0 +1,200 @@
+//! HTTP clients, one per set of TLS settings.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Duration;
+
+use reqwest::{Certificate, Client, Identity, Url};
+use tokio::sync::Semaphore;
+
+use crate::{Config, Error, Result};
+
+/// TLS settings of a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Tls {
+    /// Certificate authorities beside the system's.
+    pub(super) authorities: Vec<PathBuf>,
+    /// Certificates to show, with their keys if those are in files of their own.
+    pub(super) client: Vec<(PathBuf, Option<PathBuf>)>,
+    pub(super) skip_verify: bool,
+}
+
+impl Tls {
+    /// The authorities' files and the client's.
+    fn files(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let pairs = self.client.iter().cloned();
+        let client = pairs
+            .flat_map(|(certificate, key)| [Some(certificate), key])
+            .flatten();
+        (self.authorities.clone(), client.collect())
+    }
+}
+
+/// What tells clients apart: the contents of the files, so that a new certificate gets a new
+/// client.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    https: bool,
+    /// Loopback is never behind a proxy.
+    direct: bool,
+    skip_verify: bool,
+    authorities: Vec<Vec<u8>>,
+    client: Vec<Vec<u8>>,
+    connect_timeout: Duration,
+}
+
+/// More different settings than this at a time are no node's.
+const MAX_CLIENTS: usize = 32;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Makes and keeps HTTP clients, and bounds how many requests are in flight.
+pub(crate) struct Transport {
+    clients: Mutex<HashMap<Key, Client>>,
+    pub(super) connections: Arc<Semaphore>,
+    /// Longest wait for an answer or for the next bytes of one.
+    pub(super) progress_timeout: Duration,
+}
+
+impl Transport {
+    pub(crate) fn new(config: &Config) -> Self {
+        static PROVIDER: Once = Once::new();
+        // Another part of the process may have chosen one already; that one is good too.
+        PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        Self {
+            clients: Mutex::default(),
+            connections: Arc::new(Semaphore::new(config.max_connections.max(1))),
+            progress_timeout: config.progress_timeout,
+        }
+    }
+
+    /// A client for `url`.
+    pub(super) async fn client(
+        &self,
+        url: &Url,
+        tls: &Tls,
+        connect_timeout: Option<Duration>,
+    ) -> Result<Client> {
+        let https = url.scheme() == "https";
+        let (authorities, client) = if https {
+            tls.files()
+        } else {
+            Default::default()
+        };
+        let key = Key {
+            https,
+            direct: is_loopback(url),
+            skip_verify: https && tls.skip_verify,
+            authorities: read_all(authorities).await?,
+            client: read_all(client).await?,
+            connect_timeout: connect_timeout
+                .unwrap_or(CONNECT_TIMEOUT)
+                .min(self.progress_timeout),
+        };
+        if let Some(client) = self.clients().get(&key) {
+            return Ok(client.clone());
+        }
+        let building = key.clone();
+        // Loads the system's certificates.
+        let client = tokio::task::spawn_blocking(move || build(&building))
+            .await
+            .map_err(|_| Error::Cancelled("making an HTTP client".to_owned()))?
+            .map_err(|error| Error::Configuration {
+                path: format!("TLS settings for {}", super::hosts::authority(url)),
+                reason: describe(&error),
+            })?;
+        let mut clients = self.clients();
+        if clients.len() >= MAX_CLIENTS {
+            clients.clear();
+        }
+        Ok(clients.entry(key).or_insert(client).clone())
+    }
+
+    fn clients(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Client>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn build(key: &Key) -> reqwest::Result<Client> {
+    let builder = || {
+        let mut builder = Client::builder()
+            .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
+            // Redirects are followed by hand, so that credentials stay behind.
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .connect_timeout(key.connect_timeout)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .tcp_keepalive(Duration::from_secs(30));
+        if key.direct {
+            builder = builder.no_proxy();
+        }
+        builder
+    };
+    if !key.https {
+        // No TLS, no certificates: a node without any can still use such a registry.
+        return builder().tls_certs_only([]).build();
+    }
+    let mut authorities = Vec::new();
+    for pem in &key.authorities {
+        authorities.extend(Certificate::from_pem_bundle(pem)?);
+    }
+    let identity = match key.client.concat() {
+        pem if pem.is_empty() => None,
+        pem => Some(Identity::from_pem(&pem)?),
+    };
+    let finish = |mut builder: reqwest::ClientBuilder| {
+        if let Some(identity) = &identity {
+            builder = builder.identity(identity.clone());
+        }
+        builder
+            .tls_danger_accept_invalid_certs(key.skip_verify)
+            .build()
+    };
+    let system = finish(builder().tls_certs_merge(authorities.clone()));
+    match system {
+        // The system may have no certificates at all; those given are enough.
+        Err(_) if !authorities.is_empty() => finish(builder().tls_certs_only(authorities)),
+        other => other,
+    }
+}
+
+async fn read_all(paths: Vec<PathBuf>) -> Result<Vec<Vec<u8>>> {
+    let mut contents = Vec::new();
+    for path in paths {
+        let mut content = tokio::fs::read(&path)
+            .await
+            .map_err(|error| Error::Configuration {
+                path: path.display().to_string(),
+                reason: error.to_string(),
+            })?;
+        // A certificate and a key may be put one behind the other.
+        content.push(b'\n');
+        contents.push(content);
+    }
+    Ok(contents)
+}
+
+pub(super) fn is_loopback(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        host == "localhost"
+            || host
+                .trim_matches(['[', ']'])
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
+    })
+}
+
+/// The whole chain of an error in one line; its outermost link alone says little.
+pub(super) fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        next = error.source();
+    }
+    text
+}

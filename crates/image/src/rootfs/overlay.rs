@@ -1,0 +1,237 @@
+//! Overlay mounts by file descriptor (`fsopen`, `fsconfig`, `fsmount`).
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{CWD, Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
+    mount, open_tree, unmount,
+};
+
+use super::attributes::set_idmap;
+use crate::{Error, Result};
+
+/// An overlay of an image's layers, with or without a writable layer on top.
+#[derive(Debug, Clone)]
+pub struct OverlayMount {
+    /// The lower directories, top first.
+    pub lower: Vec<PathBuf>,
+    /// The writable layer and overlayfs's work directory beside it; without, the mount is
+    /// read-only and needs two lower directories.
+    pub writable: Option<(PathBuf, PathBuf)>,
+    /// Keep overlayfs's marks in `user.` attributes: for mounting inside a user namespace.
+    pub user_xattr: bool,
+    /// Don't wait for the disk when the container syncs; what it wrote may be lost with power.
+    pub volatile: bool,
+    /// A user namespace (descriptor) whose ids the files shall appear with.
+    pub idmap: Option<Arc<OwnedFd>>,
+}
+
+/// The mount data of `mount(2)` is one page.
+const LEGACY_DATA: usize = 4095;
+
+impl OverlayMount {
+    /// A writable overlay with default options.
+    pub fn new(lower: Vec<PathBuf>, upper: PathBuf, work: PathBuf) -> Self {
+        Self {
+            writable: Some((upper, work)),
+            ..Self::read_only(lower)
+        }
+    }
+
+    /// A read-only overlay with default options.
+    pub fn read_only(lower: Vec<PathBuf>) -> Self {
+        Self {
+            lower,
+            writable: None,
+            user_xattr: false,
+            volatile: false,
+            idmap: None,
+        }
+    }
+
+    /// Mounts it. The mount is detached: it lives as long as the descriptor, or until it is
+    /// attached somewhere with `move_mount`. Blocks.
+    pub fn mount(&self) -> Result<OwnedFd> {
+        let doing = || format!("mounting an overlay of {} layers", self.lower.len());
+        match self.mount_by_fd() {
+            // The kernel is older than the options this needs.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if self.idmap.is_none() => {
+                self.mount_by_path()
+            }
+            other => other.map_err(|error| Error::io(doing(), error.into())),
+        }
+    }
+
+    fn mount_by_fd(&self) -> rustix::io::Result<OwnedFd> {
+        let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(&fs, "source", "overlay")?;
+        for lower in &self.lower {
+            self.set_dir(&fs, "lowerdir+", lower)?;
+        }
+        if let Some((upper, work)) = &self.writable {
+            self.set_dir(&fs, "upperdir", upper)?;
+            self.set_dir(&fs, "workdir", work)?;
+        }
+        if self.user_xattr {
+            fsconfig_set_flag(&fs, "userxattr")?;
+        }
+        if self.volatile && self.writable.is_some() {
+            fsconfig_set_flag(&fs, "volatile")?;
+        }
+        fsconfig_create(&fs)?;
+        let attributes = match self.writable {
+            Some(_) => MountAttrFlags::empty(),
+            None => MountAttrFlags::MOUNT_ATTR_RDONLY,
+        };
+        fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    }
+
+    /// By descriptor where the kernel takes one (6.13); by name else, which has a limit of 255
+    /// bytes there.
+    fn set_dir(&self, fs: &OwnedFd, key: &str, dir: &Path) -> rustix::io::Result<()> {
+        let fd = match &self.idmap {
+            None => open(
+                dir,
+                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?,
+            Some(userns) => {
+                let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+                let tree = open_tree(CWD, dir, flags)?;
+                set_idmap(&tree, userns.as_fd())?;
+                tree
+            }
+        };
+        match fsconfig_set_fd(fs, key, &fd) {
+            Err(Errno::INVAL | Errno::BADF) if self.idmap.is_none() => {
+                fsconfig_set_string(fs, key, dir.as_os_str().as_bytes())
+            }
+            other => other,
+        }
+    }
+
+    /// For kernels without `lowerdir+` (before 6.8): mounted the old way on a private
+    /// directory, then detached from it.
+    fn mount_by_path(&self) -> Result<OwnedFd> {
+        let data = self.legacy_data()?;
+        let place = self
+            .writable
+            .as_ref()
+            .map_or(&self.lower[0], |(_, work)| work);
+        let failed = |error: Errno| Error::at("mounting an overlay on", place, error);
+        let flags = match self.writable {
+            Some(_) => MountFlags::empty(),
+            None => MountFlags::RDONLY,
+        };
+        let data = std::ffi::CString::new(data)
+            .map_err(|_| Error::io("mounting an overlay", Errno::INVAL.into()))?;
+        mount("overlay", place, "overlay", flags, &*data).map_err(failed)?;
+        let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = open_tree(CWD, place, clone);
+        unmount(place, UnmountFlags::DETACH).map_err(failed)?;
+        tree.map_err(failed)
+    }
+
+    fn legacy_data(&self) -> Result<Vec<u8>> {
+        let mut data = b"lowerdir=".to_vec();
+        for (at, lower) in self.lower.iter().enumerate() {
+            if at > 0 {
+                data.push(b':');
+            }
+            escape(lower, &mut data);
+        }
+        if let Some((upper, work)) = &self.writable {
+            data.extend_from_slice(b",upperdir=");
+            escape(upper, &mut data);
+            data.extend_from_slice(b",workdir=");
+            escape(work, &mut data);
+            if self.volatile {
+                data.extend_from_slice(b",volatile");
+            }
+        }
+        if self.user_xattr {
+            data.extend_from_slice(b",userxattr");
+        }
+        if data.len() > LEGACY_DATA {
+            return Err(Error::Unsupported(format!(
+                "{} layers are more than this kernel can mount; it takes Linux 6.8 or newer",
+                self.lower.len()
+            )));
+        }
+        Ok(data)
+    }
+}
+
+/// Colons and commas separate things in mount data.
+fn escape(path: &Path, into: &mut Vec<u8>) {
+    for byte in path.as_os_str().as_bytes() {
+        if matches!(byte, b':' | b',' | b'\\') {
+            into.push(b'\\');
+        }
+        into.push(*byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    struct Dirs(tempfile::TempDir);
+
+    impl Dirs {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn make(&self, name: &str) -> PathBuf {
+            let path = self.0.path().join(name);
+            fs::create_dir(&path).unwrap();
+            path
+        }
+    }
+
+    fn inside(mount: &OwnedFd, path: &str) -> PathBuf {
+        use std::os::fd::AsRawFd;
+        PathBuf::from(format!("/proc/self/fd/{}/{path}", mount.as_raw_fd()))
+    }
+
+    #[test]
+    fn upper_layers_hide_lower_ones_and_writes_go_to_the_top() {
+        let dirs = Dirs::new();
+        let (low, high) = (dirs.make("low"), dirs.make("high"));
+        fs::write(low.join("file"), "low").unwrap();
+        fs::write(low.join("other"), "low").unwrap();
+        fs::write(high.join("file"), "high").unwrap();
+        let (upper, work) = (dirs.make("upper"), dirs.make("work"));
+        let overlay = OverlayMount::new(vec![high, low.clone()], upper.clone(), work);
+        for mount in [
+            overlay.mount_by_fd().unwrap(),
+            overlay.mount_by_path().unwrap(),
+        ] {
+            assert_eq!(fs::read_to_string(inside(&mount, "file")).unwrap(), "high");
+            assert_eq!(fs::read_to_string(inside(&mount, "other")).unwrap(), "low");
+            fs::write(inside(&mount, "new"), "new").unwrap();
+            assert_eq!(fs::read_to_string(upper.join("new")).unwrap(), "new");
+        }
+        assert!(!low.join("new").exists());
+    }
+
+    #[test]
+    fn five_hundred_layers_with_long_names_mount() {
+        let dirs = Dirs::new();
+        let lower: Vec<PathBuf> = (0..500)
+            .map(|n| dirs.make(&format!("{n:03}{}", "x".repeat(180))))
+            .collect();
+        fs::write(lower[499].join("deepest"), "").unwrap();
+        let mount = OverlayMount::read_only(lower).mount().unwrap();
+        assert!(inside(&mount, "deepest").exists());
+        assert!(fs::write(inside(&mount, "new"), "").is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! The store as the rest of the crate sees it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard};
+
+use super::index::{Change, Index, State};
+use super::layout::Layout;
+use super::publish::Publisher;
+use super::{Document, LayerRecord, Scratch, startup};
+use crate::{Digest, Error, Result};
+
+/// Layers and records on disk. Methods block on the disk where they say so.
+pub(crate) struct Store {
+    pub(super) layout: Layout,
+    pub(super) index: Arc<Index>,
+    pub(super) holds: Arc<Holds>,
+    /// Taken while layer directories are moved in or out together with their records.
+    pub(super) moves: Arc<Mutex<()>>,
+    publisher: Publisher,
+}
+
+/// Layers that work in progress needs, beside what images and leases need.
+#[derive(Default)]
+pub(super) struct Holds(Mutex<HashMap<Digest, usize>>);
+
+impl Holds {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Digest, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a layer from being removed while it lives.
+pub(crate) struct Hold {
+    key: Digest,
+    holds: Arc<Holds>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut holds = self.holds.lock();
+        if let Some(count) = holds.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                holds.remove(&self.key);
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Opens the store at `root` and mends what an unclean stop left. Blocks.
+    pub(crate) fn open(root: &Path) -> Result<Self> {
+        let layout = Layout::create(root)?;
+        let index = Arc::new(Index::open(&layout.index())?);
+        startup::mend(&layout, &index)?;
+        let moves = Arc::new(Mutex::new(()));
+        let publisher = Publisher::start(layout.clone(), Arc::clone(&index), Arc::clone(&moves))?;
+        Ok(Self {
+            layout,
+            index,
+            holds: Arc::default(),
+            moves,
+            publisher,
+        })
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.index.state()
+    }
+
+    /// Changes the index durably. Blocks.
+    pub(crate) fn update<T>(
+        &self,
+        decide: impl FnOnce(&State, &mut Change) -> Result<T>,
+    ) -> Result<T> {
+        self.index.update(decide)
+    }
+
+    /// A manifest, index or configuration. Blocks.
+    pub(crate) fn document(&self, digest: &Digest) -> Result<Option<Document>> {
+        self.index.document(digest)
+    }
+
+    /// Holds the layer `key`, which may or may not be there yet.
+    pub(crate) fn hold(&self, key: Digest) -> Hold {
+        *self.holds.lock().entry(key).or_insert(0) += 1;
+        Hold {
+            key,
+            holds: Arc::clone(&self.holds),
+        }
+    }
+
+    /// Moves an unpacked layer into the store: durable and visible when this returns.
+    pub(crate) async fn publish(&self, scratch: Scratch, record: LayerRecord) -> Result<()> {
+        self.publisher.publish(scratch, record).await
+    }
+
+    /// The lower directories of these layers, top first.
+    pub(crate) fn lower_dirs(&self, keys: &[Digest]) -> Vec<PathBuf> {
+        keys.iter()
+            .rev()
+            .map(|key| self.layout.layer_fs(key))
+            .collect()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Nothing may write any more when the store calls itself clean.
+        self.publisher.stop();
+        if let Err(error) = std::fs::remove_file(self.layout.running()) {
+            tracing::debug!(%error, "could not remove the store's running mark");
+        }
+    }
+}
+
+/// Seconds since the epoch.
+pub(crate) fn now() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+impl From<redb::StorageError> for Error {
+    fn from(error: redb::StorageError) -> Self {
+        Self::store("using the image index", error)
+    }
+}

@@ -1,0 +1,206 @@
+//! The durable index (redb) and its mirror in memory, from which everything is read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Document, ImageRecord, LayerRecord, LeaseRecord};
+use crate::{Digest, Error, Result};
+
+type Table = TableDefinition<'static, &'static str, &'static [u8]>;
+const IMAGES: Table = TableDefinition::new("images");
+const LAYERS: Table = TableDefinition::new("layers");
+const LEASES: Table = TableDefinition::new("leases");
+const DOCUMENTS: Table = TableDefinition::new("documents");
+
+/// The index's pages are few; the default cache of a gigabyte is for databases.
+const CACHE_BYTES: usize = 2 << 20;
+
+/// Everything the index knows but the documents.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct State {
+    pub(crate) images: BTreeMap<Digest, ImageRecord>,
+    pub(crate) layers: BTreeMap<Digest, LayerRecord>,
+    pub(crate) leases: BTreeMap<String, LeaseRecord>,
+}
+
+/// A set of changes that become true together: `Some` puts, `None` deletes.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) images: Vec<(Digest, Option<ImageRecord>)>,
+    pub(crate) layers: Vec<(Digest, Option<LayerRecord>)>,
+    pub(crate) leases: Vec<(String, Option<LeaseRecord>)>,
+    pub(crate) documents: Vec<(Digest, Option<Document>)>,
+}
+
+impl Change {
+    fn is_empty(&self) -> bool {
+        self.images.is_empty()
+            && self.layers.is_empty()
+            && self.leases.is_empty()
+            && self.documents.is_empty()
+    }
+}
+
+pub(super) struct Index {
+    /// Held while a change is decided and written: changes come one after the other.
+    database: Mutex<Database>,
+    state: RwLock<State>,
+}
+
+impl Index {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let database = Database::builder()
+            .set_cache_size(CACHE_BYTES)
+            .create(path)
+            .map_err(|error| match error {
+                DatabaseError::DatabaseAlreadyOpen => {
+                    Error::Busy(path.parent().unwrap_or(path).display().to_string())
+                }
+                error => Error::store(format!("opening the image index {}", path.display()), error),
+            })?;
+        let state = load(&database).map_err(|error| {
+            Error::store(format!("reading the image index {}", path.display()), error)
+        })?;
+        Ok(Self {
+            database: Mutex::new(database),
+            state: RwLock::new(state),
+        })
+    }
+
+    pub(super) fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets `decide` look at the state and say what to change; writes that durably, then makes
+    /// it visible.
+    pub(super) fn update<T>(
+        &self,
+        decide: impl FnOnce(&State, &mut Change) -> Result<T>,
+    ) -> Result<T> {
+        let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut change = Change::default();
+        let result = decide(&self.state(), &mut change)?;
+        if change.is_empty() {
+            return Ok(result);
+        }
+        write(&database, &change).map_err(|error| match error {
+            redb::Error::Io(error) => Error::io("writing the image index", error),
+            error => Error::store("writing the image index", error),
+        })?;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        for (id, record) in change.images {
+            put(&mut state.images, id, record);
+        }
+        for (key, record) in change.layers {
+            put(&mut state.layers, key, record);
+        }
+        for (owner, record) in change.leases {
+            put(&mut state.leases, owner, record);
+        }
+        Ok(result)
+    }
+
+    /// A manifest, index or configuration.
+    pub(super) fn document(&self, digest: &Digest) -> Result<Option<Document>> {
+        let read = || -> Result<Option<Document>, redb::Error> {
+            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+            let transaction = database.begin_read()?;
+            let table = transaction.open_table(DOCUMENTS)?;
+            let found = table.get(digest.to_string().as_str())?;
+            Ok(found.map(|bytes| Document {
+                digest: *digest,
+                bytes: bytes.value().into(),
+            }))
+        };
+        read().map_err(|error| Error::store(format!("reading document {digest}"), error))
+    }
+}
+
+fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
+    }
+}
+
+fn load(database: &Database) -> Result<State, redb::Error> {
+    let transaction = database.begin_write()?;
+    let state = State {
+        images: read_all(&transaction, IMAGES, |key| key.parse().ok())?,
+        layers: read_all(&transaction, LAYERS, |key| key.parse().ok())?,
+        leases: read_all(&transaction, LEASES, |key| Some(key.to_owned()))?,
+    };
+    transaction.open_table(DOCUMENTS)?;
+    transaction.commit()?;
+    Ok(state)
+}
+
+fn read_all<K: Ord, V: DeserializeOwned>(
+    transaction: &redb::WriteTransaction,
+    table: Table,
+    parse_key: impl Fn(&str) -> Option<K>,
+) -> Result<BTreeMap<K, V>, redb::Error> {
+    let mut all = BTreeMap::new();
+    for row in transaction.open_table(table)?.iter()? {
+        let (key, value) = row?;
+        let parsed = (
+            parse_key(key.value()),
+            serde_json::from_slice(value.value()),
+        );
+        if let (Some(key), Ok(value)) = parsed {
+            all.insert(key, value);
+        } else {
+            // Written by another version: what it spoke of is swept or pulled again.
+            tracing::warn!(key = key.value(), "an index record can't be read; left out");
+        }
+    }
+    Ok(all)
+}
+
+fn write(database: &Database, change: &Change) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    write_rows(&transaction, IMAGES, &change.images)?;
+    write_rows(&transaction, LAYERS, &change.layers)?;
+    write_rows(&transaction, LEASES, &change.leases)?;
+    {
+        let mut table = transaction.open_table(DOCUMENTS)?;
+        for (digest, document) in &change.documents {
+            let key = digest.to_string();
+            match document {
+                Some(document) => drop(table.insert(key.as_str(), &*document.bytes)?),
+                None => drop(table.remove(key.as_str())?),
+            }
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn write_rows<K: ToString, V: Serialize>(
+    transaction: &redb::WriteTransaction,
+    table: Table,
+    rows: &[(K, Option<V>)],
+) -> Result<(), redb::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut table = transaction.open_table(table)?;
+    for (key, value) in rows {
+        let key = key.to_string();
+        match value {
+            Some(value) => {
+                // Plain structs with string keys always have a JSON form.
+                let text = serde_json::to_vec(value)
+                    .map_err(|error| redb::Error::Io(std::io::Error::other(error)))?;
+                table.insert(key.as_str(), &text[..])?;
+            }
+            None => drop(table.remove(key.as_str())?),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Where things are below the image root.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::unpack::remove_tree;
+use crate::{Digest, Error, Result};
+
+/// The directories of an image store.
+///
+/// ```text
+/// ROOT/index.redb            images, layers, leases, manifests, configurations
+/// ROOT/layers/HEX/fs         a layer as overlayfs wants it
+/// ROOT/layers/HEX/layer.json its record, so that the index can be mended
+/// ROOT/layers/HEX/tape.zst   what the archive had beside file contents
+/// ROOT/blobs/HEX             compressed layers, if they are kept
+/// ROOT/ingest/HEX…           downloads in progress or broken off
+/// ROOT/tmp/…                 work in progress; emptied at start
+/// ROOT/empty, empty-too      lower directories without anything
+/// ROOT/running               there while a process uses the store
+/// ```
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// Makes the directories that are missing. Only root may look inside: layers hold setuid
+    /// programs and devices of strangers.
+    pub(crate) fn create(root: &Path) -> Result<Self> {
+        let layout = Self {
+            root: root.to_owned(),
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        let work = [
+            layout.layers(),
+            layout.blobs(),
+            layout.ingest(),
+            layout.tmp(),
+        ];
+        for dir in work.into_iter().chain([layout.empty(), layout.empty_too()]) {
+            builder
+                .create(&dir)
+                .map_err(|error| Error::at("creating", &dir, error))?;
+        }
+        Ok(layout)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn index(&self) -> PathBuf {
+        self.root.join("index.redb")
+    }
+
+    pub(crate) fn running(&self) -> PathBuf {
+        self.root.join("running")
+    }
+
+    pub(crate) fn layers(&self) -> PathBuf {
+        self.root.join("layers")
+    }
+
+    pub(crate) fn layer(&self, key: &Digest) -> PathBuf {
+        self.layers().join(key.hex())
+    }
+
+    pub(crate) fn layer_fs(&self, key: &Digest) -> PathBuf {
+        self.layer(key).join(FS)
+    }
+
+    pub(crate) fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    pub(crate) fn blob(&self, digest: &Digest) -> PathBuf {
+        self.blobs().join(digest.hex())
+    }
+
+    pub(crate) fn ingest(&self) -> PathBuf {
+        self.root.join("ingest")
+    }
+
+    pub(crate) fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    /// An empty lower directory, for images without layers and mounts that need a second one.
+    pub(crate) fn empty(&self) -> PathBuf {
+        self.root.join("empty")
+    }
+
+    /// Another one: overlayfs doesn't take the same directory twice.
+    pub(crate) fn empty_too(&self) -> PathBuf {
+        self.root.join("empty-too")
+    }
+
+    /// Makes a directory for work in progress.
+    pub(crate) fn scratch(&self, name: &str) -> Result<Scratch> {
+        let path = self
+            .tmp()
+            .join(format!("{name}-{:016x}", rand::random::<u64>()));
+        let mut builder = std::fs::DirBuilder::new();
+        builder
+            .mode(0o700)
+            .create(&path)
+            .map_err(|error| Error::at("creating", &path, error))?;
+        Ok(Scratch { path })
+    }
+}
+
+/// The layer's files, in its directory.
+pub(crate) const FS: &str = "fs";
+/// The layer's record, in its directory.
+pub(crate) const RECORD: &str = "layer.json";
+
+/// A directory for work in progress; removed with all in it unless it is moved away.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = remove_path(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "could not remove a scratch directory");
+        }
+    }
+}
+
+/// Removes whatever is at `path`.
+pub(crate) fn remove_path(path: &Path) -> rustix::io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(rustix::io::Errno::INVAL);
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    remove_tree(open(parent, flags, Mode::empty())?, name.as_bytes())
+}

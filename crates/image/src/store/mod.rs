@@ -1,0 +1,17 @@
+//! What is on disk: layers, documents and the index that ties them together.
+
+mod handle;
+mod index;
+mod inherit;
+mod layout;
+mod publish;
+mod records;
+mod remove;
+mod startup;
+
+pub(crate) use handle::{Hold, Store, now};
+pub(crate) use index::{Change, State};
+pub(crate) use inherit::inherited;
+pub(crate) use layout::{Layout, Scratch};
+pub(crate) use records::{Document, ImageRecord, LayerRecord, LeaseRecord};
+pub use remove::Freed;

@@ -1,0 +1,157 @@
+//! Makes unpacked layers durable and visible, several with one sync.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use rustix::fs::{Mode, OFlags, RenameFlags, fsync, open, renameat_with, syncfs};
+use rustix::io::Errno;
+use tokio::sync::oneshot;
+
+use super::index::Index;
+use super::layout::{Layout, RECORD};
+use super::{LayerRecord, Scratch};
+use crate::{Error, Result};
+
+/// Layers that may wait for the next sync.
+const QUEUE: usize = 64;
+
+type Reply = oneshot::Sender<Result<()>>;
+type Job = (Scratch, LayerRecord, Reply);
+
+/// A thread that publishes layers in the order: sync the file system, rename, sync the
+/// directory, record. While one sync runs, finished layers gather for the next.
+pub(super) struct Publisher {
+    jobs: Mutex<Option<mpsc::SyncSender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Publisher {
+    pub(super) fn start(layout: Layout, index: Arc<Index>, moves: Arc<Mutex<()>>) -> Result<Self> {
+        let (sender, receiver) = mpsc::sync_channel::<Job>(QUEUE);
+        let dir = open_dir(&layout.layers())?;
+        let thread = std::thread::Builder::new()
+            .name("publish".to_owned())
+            .spawn(move || {
+                while let Ok(first) = receiver.recv() {
+                    let mut batch = vec![first];
+                    batch.extend(receiver.try_iter());
+                    publish(&layout, &dir, &index, &moves, batch);
+                }
+            })
+            .map_err(|error| Error::io("starting the publishing thread", error))?;
+        Ok(Self {
+            jobs: Mutex::new(Some(sender)),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    pub(super) async fn publish(&self, scratch: Scratch, record: LayerRecord) -> Result<()> {
+        let gone = || Error::Cancelled("publishing a layer".to_owned());
+        let (reply, done) = oneshot::channel();
+        let jobs = self
+            .jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .ok_or_else(gone)?;
+        let mut job = (scratch, record, reply);
+        loop {
+            match jobs.try_send(job) {
+                Ok(()) => break,
+                Err(mpsc::TrySendError::Full(back)) => job = back,
+                Err(mpsc::TrySendError::Disconnected(_)) => return Err(gone()),
+            }
+            // More layers are done than a whole queue holds: the disk is the brake.
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        done.await.map_err(|_| gone())?
+    }
+
+    pub(super) fn stop(&self) {
+        drop(
+            self.jobs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        if let Some(thread) = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
+            // A panic there has failed its callers already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn publish(layout: &Layout, dir: &OwnedFd, index: &Index, moves: &Mutex<()>, batch: Vec<Job>) {
+    let written: Vec<(Job, Result<()>)> = batch
+        .into_iter()
+        .map(|job| {
+            let written = write_record(job.0.path(), &job.1);
+            (job, written)
+        })
+        .collect();
+    let synced = syncfs(dir).map_err(|error| Error::io("syncing layers to disk", error.into()));
+    let _moves = moves.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut moved = Vec::with_capacity(written.len());
+    for ((scratch, record, reply), written) in written {
+        let done = written
+            .and_then(|()| synced.clone())
+            .and_then(|()| move_in(layout, dir, &scratch, &record));
+        match done {
+            Ok(()) => moved.push((scratch, record, reply)),
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+    let recorded = fsync(dir)
+        .map_err(|error| Error::io("syncing the layer directory", error.into()))
+        .and_then(|()| {
+            index.update(|_, change| {
+                change.layers.extend(
+                    moved
+                        .iter()
+                        .map(|(_, record, _)| (record.key, Some(record.clone()))),
+                );
+                Ok(())
+            })
+        });
+    for (_, _, reply) in moved {
+        drop(reply.send(recorded.clone()));
+    }
+}
+
+fn write_record(scratch: &Path, record: &LayerRecord) -> Result<()> {
+    let path = scratch.join(RECORD);
+    let text = serde_json::to_vec(record)
+        .map_err(|error| Error::store("encoding a layer record", error))?;
+    std::fs::write(&path, text).map_err(|error| Error::at("writing", &path, error))
+}
+
+fn move_in(layout: &Layout, dir: &OwnedFd, scratch: &Scratch, record: &LayerRecord) -> Result<()> {
+    let target = record.key.hex();
+    match renameat_with(
+        rustix::fs::CWD,
+        scratch.path(),
+        dir,
+        &*target,
+        RenameFlags::NOREPLACE,
+    ) {
+        // The same layer, unpacked twice at the same time: one is enough.
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(Error::at(
+            "moving a layer to",
+            &layout.layer(&record.key),
+            error,
+        )),
+    }
+}
+
+fn open_dir(path: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty()).map_err(|error| Error::at("opening", path, error))
+}

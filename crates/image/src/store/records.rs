@@ -1,0 +1,116 @@
+//! What the index knows about each thing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Digest;
+
+/// A layer on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LayerRecord {
+    /// Its name on disk: the diff id, or the chain id if the layer's look depends on the
+    /// layers below it.
+    pub(crate) key: Digest,
+    /// Digest of its archive.
+    pub(crate) diff_id: Digest,
+    /// Bytes of file content.
+    pub(crate) bytes: u64,
+    /// Bytes on disk.
+    pub(crate) disk_bytes: u64,
+    /// Inodes on disk.
+    pub(crate) inodes: u64,
+    /// Directories whose look is up to the layers below; empty if `key` is a chain id.
+    #[serde(with = "latin1")]
+    pub(crate) implicit: Vec<Vec<u8>>,
+    /// Whether the archive can be put together again from the files and the tape.
+    pub(crate) replayable: bool,
+    /// When it was unpacked, seconds since the epoch.
+    pub(crate) created: u64,
+}
+
+/// An image: a configuration, its layers and its names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ImageRecord {
+    /// Digest of the configuration.
+    pub(crate) id: Digest,
+    /// Digest of the manifest that it was pulled by last.
+    pub(crate) manifest: Digest,
+    /// Keys of the layers, base first.
+    pub(crate) layers: Vec<Digest>,
+    /// `docker.io/library/busybox:latest`, …
+    pub(crate) tags: BTreeSet<String>,
+    /// `docker.io/library/busybox@sha256:…`, …
+    pub(crate) digests: BTreeSet<String>,
+    /// When it was pulled first, seconds since the epoch.
+    pub(crate) created: u64,
+}
+
+/// A claim on an image's layers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeaseRecord {
+    /// The image.
+    pub(crate) image: Digest,
+    /// Keys of the layers, base first.
+    pub(crate) layers: Vec<Digest>,
+}
+
+/// A manifest, index or configuration, byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Document {
+    pub(crate) digest: Digest,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// Paths are bytes; JSON has only text. One character per byte keeps them exact.
+mod latin1 {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(paths: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(
+            paths
+                .iter()
+                .map(|path| path.iter().map(|b| char::from(*b)).collect::<String>()),
+        )
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<Vec<u8>>, D::Error> {
+        let bad = |_| serde::de::Error::custom("a path has a character beyond one byte");
+        Vec::<String>::deserialize(from)?
+            .iter()
+            .map(|path| {
+                path.chars()
+                    .map(u8::try_from)
+                    .collect::<Result<_, _>>()
+                    .map_err(bad)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_keep_paths_byte_for_byte() {
+        let record = LayerRecord {
+            key: Digest::of(b"k"),
+            diff_id: Digest::of(b"d"),
+            bytes: 1,
+            disk_bytes: 2,
+            inodes: 3,
+            implicit: vec![b"plain".to_vec(), vec![0xff, 0x80, b'/', b'a']],
+            replayable: true,
+            created: 4,
+        };
+        let text = serde_json::to_vec(&record).unwrap();
+        assert_eq!(
+            serde_json::from_slice::<LayerRecord>(&text).unwrap(),
+            record
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Removing what nobody needs any more.
+
+use std::collections::HashSet;
+use std::fs;
+use std::sync::PoisonError;
+use std::time::{Duration, SystemTime};
+
+use super::handle::now;
+use super::layout::{FS, remove_path};
+use super::{Change, State, Store};
+use crate::{Digest, Error, Result};
+
+/// What a removal freed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Freed {
+    /// Layers removed.
+    pub layers: usize,
+    /// Bytes of disk they took, with partial downloads.
+    pub bytes: u64,
+}
+
+impl Store {
+    /// Changes the index and removes the layers and documents that nothing refers to after
+    /// that; layers younger than `grace` stay if they never belonged to an image. Blocks.
+    pub(crate) fn update_and_sweep<T>(
+        &self,
+        grace: Duration,
+        decide: impl FnOnce(&State, &mut Change) -> Result<T>,
+    ) -> Result<(T, Freed)> {
+        let moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held until the change is visible, so that a pull either holds a layer before this
+        // looks or misses it after.
+        let holds = self.holds.lock();
+        let mut swept = Vec::new();
+        let result = self.index.update(|state, change| {
+            let result = decide(state, change)?;
+            let mut after = state.clone();
+            for (id, record) in &change.images {
+                match record {
+                    Some(record) => drop(after.images.insert(*id, record.clone())),
+                    None => drop(after.images.remove(id)),
+                }
+            }
+            for (owner, record) in &change.leases {
+                match record {
+                    Some(record) => drop(after.leases.insert(owner.clone(), record.clone())),
+                    None => drop(after.leases.remove(owner)),
+                }
+            }
+            let before = referenced(state);
+            let needed = referenced(&after);
+            let young = now().saturating_sub(grace.as_secs());
+            for (key, record) in &after.layers {
+                let orphaned_now = before.contains(key);
+                if !needed.contains(key)
+                    && !holds.contains_key(key)
+                    && (orphaned_now || record.created <= young)
+                {
+                    swept.push(record.clone());
+                    change.layers.push((*key, None));
+                }
+            }
+            for document in unneeded_documents(state, &after) {
+                change.documents.push((document, None));
+            }
+            Ok(result)
+        })?;
+        drop(holds);
+        let mut freed = Freed::default();
+        let mut trash = Vec::new();
+        for record in swept {
+            let path = self.layout.layer(&record.key);
+            let out = self.layout.scratch("trash")?;
+            match fs::rename(&path, out.path().join(FS)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::at("removing", &path, error)),
+            }
+            freed.layers += 1;
+            freed.bytes += record.disk_bytes;
+            trash.push(out);
+        }
+        drop(moves);
+        // The long part, with nothing locked.
+        drop(trash);
+        Ok((result, freed))
+    }
+
+    /// Removes downloads that were broken off longer than `grace` ago. Blocks.
+    pub(crate) fn sweep_ingest(&self, grace: Duration, in_use: &HashSet<Digest>) -> Result<u64> {
+        let dir = self.layout.ingest();
+        let listing = || Error::at("listing", &dir, std::io::Error::last_os_error());
+        let mut freed = 0;
+        for entry in fs::read_dir(&dir).map_err(|_| listing())? {
+            let Ok(entry) = entry else { continue };
+            let name = entry.file_name();
+            let hex = name.to_string_lossy();
+            let digest = Digest::from_hex(hex.split('.').next().unwrap_or(""));
+            if digest.is_ok_and(|digest| in_use.contains(&digest)) {
+                continue;
+            }
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            let age = metadata
+                .modified()
+                .ok()
+                .and_then(|modified| SystemTime::now().duration_since(modified).ok())
+                .unwrap_or_default();
+            if age >= grace {
+                use std::os::unix::fs::MetadataExt;
+                freed += metadata.blocks() * 512;
+                remove_path(&entry.path())
+                    .map_err(|error| Error::at("removing", &entry.path(), error))?;
+            }
+        }
+        Ok(freed)
+    }
+}
+
+fn referenced(state: &State) -> HashSet<Digest> {
+    let by_images = state.images.values().flat_map(|image| &image.layers);
+    let by_leases = state.leases.values().flat_map(|lease| &lease.layers);
+    by_images.chain(by_leases).copied().collect()
+}
+
+fn unneeded_documents(before: &State, after: &State) -> Vec<Digest> {
+    let documents = |state: &State| -> HashSet<Digest> {
+        state
+            .images
+            .values()
+            .flat_map(|image| [image.id, image.manifest])
+            .collect()
+    };
+    documents(before)
+        .difference(&documents(after))
+        .copied()
+        .collect()
+}

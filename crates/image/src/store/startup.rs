@@ -1,0 +1,88 @@
+//! Mends the store at start: what an unclean stop left is adopted or removed.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::LayerRecord;
+use super::index::Index;
+use super::layout::{FS, Layout, RECORD, remove_path};
+use crate::{Digest, Error, Result};
+
+/// Empties the scratch directory, then makes index and layer directories agree. Images that
+/// lost a layer are forgotten, so that whoever needs them pulls them again.
+pub(super) fn mend(layout: &Layout, index: &Index) -> Result<()> {
+    let unclean = layout.running().exists();
+    fs::write(layout.running(), b"")
+        .map_err(|error| Error::at("writing", &layout.running(), error))?;
+    if unclean {
+        tracing::info!(root = %layout.root().display(), "the image store was not closed; checking it");
+    }
+    for path in entries(&layout.tmp())? {
+        remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
+    }
+    let found = layer_dirs(layout, index)?;
+    index.update(|state, change| {
+        for (key, record) in &found {
+            if !state.layers.contains_key(key) {
+                change.layers.push((*key, Some(record.clone())));
+            }
+        }
+        let lost: Vec<Digest> = state
+            .layers
+            .keys()
+            .filter(|key| !layout.layer_fs(key).is_dir())
+            .copied()
+            .collect();
+        for key in &lost {
+            tracing::warn!(layer = %key, "a layer is gone from disk");
+            change.layers.push((*key, None));
+        }
+        let there = |key| {
+            !lost.contains(key)
+                && (state.layers.contains_key(key) || found.iter().any(|(found, _)| found == key))
+        };
+        for (id, image) in &state.images {
+            if !image.layers.iter().all(there) {
+                tracing::warn!(image = %id, tags = ?image.tags, "an image lost a layer and is forgotten; pull it again");
+                change.images.push((*id, None));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Layer directories that the index doesn't know: adopted if their record is whole, else
+/// removed.
+fn layer_dirs(layout: &Layout, index: &Index) -> Result<Vec<(Digest, LayerRecord)>> {
+    let mut unknown = Vec::new();
+    for path in entries(&layout.layers())? {
+        let key = path
+            .file_name()
+            .and_then(|name| Digest::from_hex(std::str::from_utf8(name.as_bytes()).ok()?).ok());
+        if key.is_some_and(|key| index.state().layers.contains_key(&key)) {
+            continue;
+        }
+        let record = fs::read(path.join(RECORD))
+            .ok()
+            .and_then(|text| serde_json::from_slice::<LayerRecord>(&text).ok())
+            .filter(|record| Some(record.key) == key && path.join(FS).is_dir());
+        if let Some(record) = record {
+            unknown.push((record.key, record));
+        } else {
+            tracing::warn!(path = %path.display(), "removing a layer directory without a record");
+            remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
+        }
+    }
+    Ok(unknown)
+}
+
+fn entries(dir: &Path) -> Result<Vec<std::path::PathBuf>> {
+    fs::read_dir(dir)
+        .and_then(|entries| {
+            entries
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect()
+        })
+        .map_err(|error| Error::at("listing", dir, error))
+}

@@ -1,0 +1,15 @@
+//! Reading layer archives: ustar, pax, GNU long names and sparse files, one entry at a time
+//! and without trusting a byte of it.
+
+mod entry;
+mod header;
+mod pax;
+mod reader;
+mod sparse;
+
+pub(crate) use entry::{Entry, EntryKind, Mtime};
+pub(crate) use reader::{Bounds, Reader, Record};
+pub(crate) use sparse::Segment;
+
+/// Archives are made of blocks of this size.
+pub(crate) const BLOCK: usize = 512;

@@ -1,0 +1,124 @@
+//! Owner, mode, extended attributes and time of what was unpacked, in the order that keeps
+//! them: a change of owner clears setuid bits and capabilities.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chmodat, chownat,
+    fchmod, fchown, fsetxattr, futimens, lsetxattr, utimensat,
+};
+use rustix::io::{Errno, Result};
+
+use crate::tar::{Entry, EntryKind, Mtime};
+
+/// Sets everything on an open regular file.
+pub(super) fn set_on_file(file: &File, entry: &Entry) -> Result<()> {
+    fchown(
+        file,
+        Some(Uid::from_raw(entry.uid)),
+        Some(Gid::from_raw(entry.gid)),
+    )?;
+    fchmod(file, Mode::from_raw_mode(entry.mode))?;
+    for (name, value) in wanted(&entry.xattrs) {
+        tolerate(name, fsetxattr(file, name, value, XattrFlags::empty()))?;
+    }
+    futimens(file, &times(entry.mtime))
+}
+
+/// Sets everything on `name` in `dir`, without following it. The time of a directory is left
+/// for later: its children come after it.
+pub(super) fn set_at(dir: impl AsFd, name: &[u8], entry: &Entry) -> Result<()> {
+    let dir = dir.as_fd();
+    let owner = (
+        Some(Uid::from_raw(entry.uid)),
+        Some(Gid::from_raw(entry.gid)),
+    );
+    chownat(dir, name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)?;
+    let is_link = matches!(entry.kind, EntryKind::Symlink(_));
+    if !is_link {
+        // Not a link, so there is nothing to follow.
+        chmodat(dir, name, Mode::from_raw_mode(entry.mode), AtFlags::empty())?;
+    }
+    if !entry.xattrs.is_empty() {
+        let path = through_fd(dir, name);
+        for (name, value) in wanted(&entry.xattrs) {
+            let done = lsetxattr(&*path, name, value, XattrFlags::empty());
+            // Links and special files can't have "user." attributes.
+            if done != Err(Errno::PERM) || matches!(entry.kind, EntryKind::Directory) {
+                tolerate(name, done)?;
+            }
+        }
+    }
+    if !matches!(entry.kind, EntryKind::Directory) {
+        set_mtime(dir, name, entry.mtime)?;
+    }
+    Ok(())
+}
+
+/// Sets the modification time of `name` in `dir`, without following it.
+pub(super) fn set_mtime(dir: impl AsFd, name: &[u8], mtime: Mtime) -> Result<()> {
+    utimensat(dir, name, &times(mtime), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Marks `name` in `dir` as hiding whatever lower layers have in it.
+pub(super) fn set_opaque(dir: impl AsFd, name: &[u8]) -> Result<()> {
+    lsetxattr(
+        &*through_fd(dir.as_fd(), name),
+        "trusted.overlay.opaque",
+        b"y",
+        XattrFlags::empty(),
+    )
+}
+
+/// The attributes that an image may bring. `trusted.*` steers overlayfs itself, and security
+/// labels are the host's business.
+fn wanted(xattrs: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    xattrs
+        .iter()
+        .map(|(name, value)| (&name[..], &value[..]))
+        .filter(|(name, _)| {
+            let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
+            user || matches!(
+                *name,
+                b"security.capability"
+                    | b"security.ima"
+                    | b"system.posix_acl_access"
+                    | b"system.posix_acl_default"
+            )
+        })
+}
+
+/// A file system without extended attributes still makes a usable image.
+fn tolerate(name: &[u8], done: Result<()>) -> Result<()> {
+    match done {
+        Err(Errno::OPNOTSUPP) => {
+            tracing::debug!(
+                attribute = %String::from_utf8_lossy(name),
+                "the image's file system doesn't support an extended attribute; left out"
+            );
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// A path that needs no lookup but the last component's: there is no `lsetxattrat`.
+fn through_fd(dir: impl AsFd, name: &[u8]) -> Vec<u8> {
+    let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();
+    path.extend_from_slice(name);
+    path
+}
+
+fn times(mtime: Mtime) -> Timestamps {
+    Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: mtime.seconds,
+            tv_nsec: mtime.nanoseconds.into(),
+        },
+    }
+}

@@ -1,0 +1,14 @@
+//! From a compressed layer to a directory that overlayfs can use.
+
+mod attributes;
+mod decompress;
+mod extract;
+mod layer;
+mod pipe;
+mod remove;
+mod root;
+
+pub(crate) use extract::Unpacked;
+pub(crate) use layer::{Layer, unpack};
+pub(crate) use remove::remove_tree;
+pub(crate) use root::LayerRoot;

@@ -1,0 +1,4 @@
+//! The image library as its users meet it: real registries, real file systems, bad days.
+
+mod pull;
+mod support;

@@ -1,0 +1,97 @@
+//! A store of its own for each test.
+#![allow(clippy::expect_used, reason = "a test reports by panicking")]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use orlop_image::{Config, Image, Images, PullRequest, Result};
+use orlop_testkit::Scratch;
+
+/// An image store in a directory that ends with the test.
+pub(crate) struct Place {
+    pub(crate) images: Images,
+    pub(crate) config: Config,
+    pub(crate) scratch: Scratch,
+}
+
+impl Place {
+    /// An empty store that doesn't wait long before it tries again.
+    pub(crate) async fn open() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// An empty store with settings of the test's.
+    pub(crate) async fn with(set: impl FnOnce(&mut Config)) -> Self {
+        let scratch = Scratch::new();
+        let mut config = Config::new(scratch.path("images"));
+        config.retry_pause = Duration::from_millis(10);
+        config.progress_timeout = Duration::from_secs(10);
+        set(&mut config);
+        let images = Images::open(config.clone()).await.expect("open the store");
+        Self {
+            images,
+            config,
+            scratch,
+        }
+    }
+
+    /// Closes the store and opens it again.
+    pub(crate) async fn reopen(&mut self) {
+        self.images.close().await;
+        // The last handle goes before the new one comes.
+        let idle = Config::new(self.scratch.path("idle"));
+        drop(std::mem::replace(
+            &mut self.images,
+            Images::open(idle).await.expect("open a store"),
+        ));
+        self.images = Images::open(self.config.clone())
+            .await
+            .expect("open the store again");
+    }
+
+    /// How many layers are on disk.
+    pub(crate) fn layer_dirs(&self) -> usize {
+        self.entries("layers").len()
+    }
+
+    /// What is in a directory of the store.
+    pub(crate) fn entries(&self, dir: &str) -> Vec<PathBuf> {
+        let listing = std::fs::read_dir(self.config.root.join(dir)).expect("list a directory");
+        listing
+            .map(|entry| entry.expect("read an entry").path())
+            .collect()
+    }
+}
+
+/// Pulls without credentials.
+pub(crate) async fn pull(images: &Images, reference: &str) -> Result<Image> {
+    images
+        .pull(PullRequest {
+            reference: reference.to_owned(),
+            auth: None,
+        })
+        .await
+}
+
+/// A path in a detached mount.
+pub(crate) fn inside(mount: &OwnedFd, path: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{path}", mount.as_raw_fd()))
+}
+
+/// The text of a file in a detached mount.
+pub(crate) fn content(mount: &OwnedFd, path: &str) -> String {
+    std::fs::read_to_string(inside(mount, path)).expect("read a file of the image")
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "waited in vain until {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
