@@ -9,6 +9,7 @@ mod oom;
 mod path;
 mod processes;
 mod stats;
+mod systemd;
 mod weight;
 
 pub use cgroup::Cgroup;
@@ -22,4 +23,5 @@ pub use stats::{
     CpuStats, DeviceStats, HugetlbStats, MemoryStats, OomCounts, PidsStats, Pressure,
     PressureStats, Stall, Stats, StatsReader,
 };
+pub use systemd::{Property, Systemd, Value, limits_as_properties};
 pub use weight::{cpu_shares, cpu_weight, io_weight};

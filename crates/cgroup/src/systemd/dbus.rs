@@ -1,0 +1,150 @@
+//! A connection to a D-Bus peer or bus: log in, call, wait for the answer.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::message::{self, Body, Call, FIXED, Incoming};
+use crate::Error;
+
+/// Who is at the other end.
+#[derive(Debug, Clone)]
+pub(super) enum Address {
+    /// The service itself.
+    Peer(PathBuf),
+    /// A bus that passes messages on, and wants to be greeted.
+    Bus(PathBuf),
+}
+
+/// A connection over which one call at a time is made.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: UnixStream,
+    serial: u32,
+    patience: Duration,
+}
+
+impl Connection {
+    /// Connects and logs in as the user of this process.
+    pub(super) fn open(address: &Address, patience: Duration) -> Result<Self, Error> {
+        let (Address::Peer(path) | Address::Bus(path)) = address;
+        let stream = UnixStream::connect(path).map_err(Error::io("connecting to", path))?;
+        let mut connection = Self {
+            stream,
+            serial: 0,
+            patience,
+        };
+        let greeted = match address {
+            Address::Peer(_) => connection.log_in(),
+            Address::Bus(_) => connection.log_in().and_then(|()| connection.hello()),
+        };
+        greeted.map_err(|problem| {
+            let action = format!("accept a connection on {}", path.display());
+            Error::Systemd { action, problem }
+        })?;
+        Ok(connection)
+    }
+
+    /// Calls a method and waits for its answer; what else comes meanwhile is dropped.
+    ///
+    /// The answer's first value is given if it is a text.
+    pub(super) fn call(&mut self, call: &Call<'_>, body: &Body) -> Result<Option<String>, String> {
+        self.serial += 1;
+        let deadline = Instant::now() + self.patience;
+        let text = |error: io::Error| error.to_string();
+        self.stream
+            .set_write_timeout(Some(self.patience))
+            .map_err(text)?;
+        self.stream
+            .write_all(&message::encode(call, self.serial, body))
+            .map_err(text)?;
+        loop {
+            match message::decode(&self.receive(deadline)?)? {
+                Incoming::Reply { serial, text } if serial == self.serial => return Ok(text),
+                Incoming::Failure { serial, problem } if serial == self.serial => {
+                    return Err(problem);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The `EXTERNAL` mechanism: the kernel tells the other side who we are.
+    fn log_in(&mut self) -> Result<(), String> {
+        let text = |error: io::Error| error.to_string();
+        let uid = rustix::process::geteuid().as_raw().to_string();
+        // In hexadecimal; the code of a digit is 3 and the digit.
+        let hex: String = uid.chars().flat_map(|digit| ['3', digit]).collect();
+        self.stream
+            .set_write_timeout(Some(self.patience))
+            .map_err(text)?;
+        self.stream
+            .write_all(format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes())
+            .map_err(text)?;
+        let deadline = Instant::now() + self.patience;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.fill(&mut byte, deadline)?;
+            line.push(byte[0]);
+            if line.len() > 1024 {
+                return Err("its answer to the log-in is too long".to_owned());
+            }
+        }
+        if !line.starts_with(b"OK ") {
+            let answer = String::from_utf8_lossy(&line).trim().to_owned();
+            return Err(format!("it refuses the log-in: {answer}"));
+        }
+        self.stream.write_all(b"BEGIN\r\n").map_err(text)
+    }
+
+    fn hello(&mut self) -> Result<(), String> {
+        let call = Call {
+            destination: "org.freedesktop.DBus",
+            path: "/org/freedesktop/DBus",
+            interface: "org.freedesktop.DBus",
+            method: "Hello",
+        };
+        self.call(&call, &Body::new("")).map(drop)
+    }
+
+    fn receive(&mut self, deadline: Instant) -> Result<Vec<u8>, String> {
+        let mut fixed = [0; FIXED];
+        self.fill(&mut fixed, deadline)?;
+        let mut message = vec![0; message::length(&fixed)?];
+        message[..FIXED].copy_from_slice(&fixed);
+        self.fill(&mut message[FIXED..], deadline)?;
+        Ok(message)
+    }
+
+    fn fill(&mut self, mut buffer: &mut [u8], deadline: Instant) -> Result<(), String> {
+        while !buffer.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(format!(
+                    "no answer after {} seconds",
+                    self.patience.as_secs()
+                ));
+            }
+            self.stream
+                .set_read_timeout(Some(left))
+                .map_err(|error| error.to_string())?;
+            match self.stream.read(buffer) {
+                Ok(0) => return Err("it closed the connection".to_owned()),
+                Ok(read) => buffer = &mut buffer[read..],
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock
+                    | io::ErrorKind::TimedOut
+                    | io::ErrorKind::Interrupted => {}
+                    _ => return Err(error.to_string()),
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "dbus_tests.rs"]
+mod tests;

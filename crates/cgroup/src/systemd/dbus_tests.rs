@@ -1,0 +1,163 @@
+use std::io::BufRead;
+use std::io::BufReader;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::super::properties::{self, Property, Value};
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const BUS: Call<'static> = Call {
+    destination: "org.freedesktop.DBus",
+    path: "/org/freedesktop/DBus",
+    interface: "org.freedesktop.DBus",
+    method: "",
+};
+
+/// A bus of the test's own, which checks every message it gets to the last byte.
+struct Bus {
+    daemon: Child,
+    address: Address,
+    _dir: tempfile::TempDir,
+}
+
+impl Bus {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("bus");
+        let config = dir.path().join("bus.conf");
+        let text = format!(
+            "<busconfig><listen>unix:path={}</listen><policy context=\"default\">\
+             <allow send_destination=\"*\" eavesdrop=\"true\"/><allow receive_sender=\"*\"/><allow own=\"*\"/></policy></busconfig>",
+            socket.display()
+        );
+        std::fs::write(&config, text).unwrap();
+        let mut daemon = Command::new("dbus-daemon")
+            .args([
+                "--nofork",
+                "--nosyslog",
+                "--print-address=1",
+                "--config-file",
+            ])
+            .arg(config)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("dbus-daemon is needed for this test");
+        // It prints its address once it listens.
+        let mut line = String::new();
+        BufReader::new(daemon.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        Self {
+            daemon,
+            address: Address::Bus(socket),
+            _dir: dir,
+        }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(&self.address, PATIENCE).unwrap()
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+#[test]
+fn a_real_bus_answers() {
+    let bus = Bus::start();
+    let mut connection = bus.connect();
+    let mut body = Body::new("s");
+    body.text("org.freedesktop.DBus");
+    let owner = connection.call(
+        &Call {
+            method: "GetNameOwner",
+            ..BUS
+        },
+        &body,
+    );
+    assert_eq!(owner, Ok(Some("org.freedesktop.DBus".to_owned())));
+    let mut body = Body::new("s");
+    body.text("nobody.here");
+    let error = connection
+        .call(
+            &Call {
+                method: "GetNameOwner",
+                ..BUS
+            },
+            &body,
+        )
+        .unwrap_err();
+    assert!(
+        error.contains("nobody.here") && error.contains("NameHasNoOwner"),
+        "{error}"
+    );
+}
+
+/// A bus disconnects whoever sends a message that is not well formed.
+#[test]
+fn calls_to_systemd_are_well_formed() {
+    let bus = Bus::start();
+    let mut connection = bus.connect();
+    let all = [
+        Property::new("Delegate", Value::Bool(true)),
+        Property::new("PIDs", Value::Numbers(vec![1, 2, 3])),
+        Property::new("Slice", Value::Text("a.slice".into())),
+        Property::new("MemoryMax", Value::Number(u64::MAX)),
+        Property::new("AllowedCPUs", Value::Bytes(vec![3])),
+    ];
+    for count in 0..=all.len() {
+        let mut body = Body::new("ssa(sv)a(sa(sv))");
+        body.text("x.scope");
+        body.text("replace");
+        properties::write(&mut body, &all[..count]);
+        body.array(8, |_| {});
+        let call = Call {
+            destination: "org.freedesktop.systemd1",
+            path: "/org/freedesktop/systemd1",
+            interface: "org.freedesktop.systemd1.Manager",
+            method: "StartTransientUnit",
+        };
+        let error = connection.call(&call, &body).unwrap_err();
+        assert!(error.contains("ServiceUnknown"), "{count}: {error}");
+    }
+}
+
+/// Plays a peer that does what it is told.
+fn peer(
+    path: &Path,
+    play: impl FnOnce(UnixStream) + Send + 'static,
+) -> std::thread::JoinHandle<()> {
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || play(listener.accept().unwrap().0))
+}
+
+#[test]
+fn a_refused_login_and_a_silent_peer_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("refuses");
+    let refuses = peer(&path, |mut stream| {
+        stream.write_all(b"REJECTED EXTERNAL\r\n").unwrap();
+    });
+    let error = Connection::open(&Address::Peer(path), PATIENCE)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("REJECTED"), "{error}");
+    refuses.join().unwrap();
+
+    let path = dir.path().join("silent");
+    let silent = peer(&path, |mut stream| {
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let start = Instant::now();
+    let error = Connection::open(&Address::Peer(path), Duration::from_millis(100)).unwrap_err();
+    assert!(error.to_string().contains("no answer"), "{error}");
+    assert!(start.elapsed() < PATIENCE);
+    silent.join().unwrap();
+}
