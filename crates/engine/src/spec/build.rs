@@ -10,8 +10,8 @@ use super::selinux::Labels;
 use super::stop_signal::StopSignal;
 use super::userns::IdRanges;
 use super::{
-    Error, annotations, apparmor, args, capabilities, devices, hidden_paths, mounts, namespaces,
-    oom, resources, rlimits, seccomp, user,
+    Error, annotations, apparmor, args, capabilities, cdi, devices, hidden_paths, mounts,
+    namespaces, oom, resources, rlimits, seccomp, user,
 };
 
 /// What a container's status reports of its specification.
@@ -78,13 +78,7 @@ pub fn build(input: &SpecInput<'_>) -> Result<(Spec, Effective), Error> {
         input.image.stop_signal,
         &mut warnings,
     )?;
-    let effective = Effective {
-        user: user::report(&process.user),
-        mounts: mounts::report(input),
-        resources: resources::report(&limits, process.oom_score_adj),
-        stop_signal,
-        warnings,
-    };
+    let resources = resources::report(&limits, process.oom_score_adj);
     limits.devices = devices.rules;
 
     let ranges = request.ranges.unwrap_or(IdRanges {
@@ -97,7 +91,7 @@ pub fn build(input: &SpecInput<'_>) -> Result<(Spec, Effective), Error> {
         input.pod.namespaces,
         own_cgroup_namespace,
     )?;
-    let spec = Spec {
+    let mut spec = Spec {
         oci_version: Spec::VERSION.to_owned(),
         process: Some(process),
         root: Some(Root {
@@ -121,6 +115,18 @@ pub fn build(input: &SpecInput<'_>) -> Result<(Spec, Effective), Error> {
             ..Linux::default()
         }),
         ..Spec::default()
+    };
+    cdi::apply(input.config, input.policy, &mut spec)?;
+    let user = spec
+        .process
+        .as_ref()
+        .map(|process| user::report(&process.user));
+    let effective = Effective {
+        user: user.unwrap_or_default(),
+        mounts: mounts::report(input),
+        resources,
+        stop_signal,
+        warnings,
     };
     Ok((spec, effective))
 }
@@ -147,13 +153,6 @@ impl Request {
                 field,
                 "is set in a pod which is not privileged",
             ));
-        }
-        if let Some(device) = input.config.cdi_devices.first() {
-            let problem = format!(
-                "the CDI device {:?} is asked for: there is no CDI yet",
-                device.name
-            );
-            return Err(Error::unmet("config.CDI_devices", problem));
         }
         let options = security.namespace_options.clone().unwrap_or_default();
         let pod_options = pod_security

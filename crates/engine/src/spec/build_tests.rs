@@ -227,12 +227,12 @@ fn limits_and_security_reach_the_specification_and_the_status() {
 }
 
 #[test]
-fn what_is_not_built_is_refused_rather_than_ignored() {
+fn a_device_nobody_describes_is_an_error() {
     let mut scene = Scene::new();
     scene.config.cdi_devices = vec![v1::CdiDevice {
         name: "vendor.com/gpu=0".into(),
     }];
     let error = scene.build().unwrap_err();
-    assert!(matches!(error, Error::FailedPrecondition { .. }));
+    assert!(matches!(error, Error::NotFound { .. }));
     assert!(error.to_string().contains("vendor.com/gpu=0"), "{error}");
 }

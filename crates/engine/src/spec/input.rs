@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use orlop_cgroup::Driver;
 use orlop_cri::v1;
@@ -194,4 +194,6 @@ pub struct Policy {
     pub default_capabilities: Option<Vec<String>>,
     /// CPUs of commands executed in containers.
     pub exec_cpu_affinity: Option<oci::CpuAffinity>,
+    /// Where vendors describe devices, the later directories before the earlier ones.
+    pub cdi_dirs: Vec<PathBuf>,
 }

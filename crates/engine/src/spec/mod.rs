@@ -5,6 +5,7 @@ mod apparmor;
 mod args;
 mod build;
 mod capabilities;
+mod cdi;
 mod cgroup_parent;
 mod declared_volumes;
 mod default_mounts;
@@ -21,6 +22,8 @@ mod oom;
 mod propagation;
 mod resources;
 mod rlimits;
+#[cfg(test)]
+mod runc_tests;
 mod seccomp;
 mod seccomp_default;
 mod security_profile;
@@ -33,6 +36,7 @@ mod userns;
 
 pub use apparmor::AppArmor;
 pub use build::{Effective, build};
+pub use cdi::DEFAULT_DIRS as CDI_DIRS;
 pub use cgroup_parent::CgroupParent;
 pub use error::Error;
 pub use exec::process as exec_process;

@@ -31,6 +31,9 @@ pub struct Linux {
     /// Device nodes made beyond the default ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
+    /// Network devices moved into the container, by their name on the node.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub net_devices: BTreeMap<String, NetDevice>,
     /// System call filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seccomp: Option<Seccomp>,
@@ -127,6 +130,15 @@ pub struct Device {
     /// Group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid: Option<u32>,
+}
+
+/// What becomes of a network device moved into the container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NetDevice {
+    /// Its name in the container; the same as on the node if empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
 }
 
 /// The kinds of device nodes, and of device rules.
