@@ -62,7 +62,7 @@ async fn run(request: Pending, version: Version, streams: Streams, context: &Arc
     let Streams {
         mut session,
         mut status,
-        wire,
+        mut wire,
     } = streams;
     // Told by the connection's end as well as by the server's.
     let gone = wire.closed().child_token();
@@ -83,6 +83,7 @@ async fn run(request: Pending, version: Version, streams: Streams, context: &Arc
     };
     let result = tokio::select! {
         result = work => result,
+        () = wire.welcome_latecomers() => None,
         () = aftermath => {
             tracing::warn!("a session outlived its client for too long: dropped");
             None

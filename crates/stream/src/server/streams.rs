@@ -26,6 +26,11 @@ pub(super) struct Streams {
     pub(super) wire: Wire,
 }
 
+/// What the streams of a SPDY session can be for.
+const KINDS: [&str; 5] = ["error", "stdin", "stdout", "stderr", "resize"];
+/// More streams without use than this are refused.
+const MAX_UNUSED: usize = 8;
+
 /// The connection below a session.
 pub(super) enum Wire {
     Spdy {
@@ -42,6 +47,23 @@ impl Wire {
             Self::Spdy { connection, .. } => connection.closed(),
             Self::WebSocket(channels) => channels.closed(),
         }
+    }
+
+    /// Answers streams that the client opens in addition, for as long as this is polled. Clients
+    /// wait for that answer even where the stream is of no use, such as sizes without a terminal.
+    pub(super) async fn welcome_latecomers(&mut self) {
+        if let Self::Spdy { connection, unused } = self {
+            while let Some(stream) = connection.accept().await {
+                let kind = stream.headers.get(STREAM_TYPE).unwrap_or_default();
+                if KINDS.contains(&kind) && unused.len() < MAX_UNUSED {
+                    stream.accept();
+                    unused.push(stream.output);
+                } else {
+                    stream.refuse();
+                }
+            }
+        }
+        std::future::pending().await
     }
 
     /// Ends the session: the client closes once it has read all, or is closed upon.
@@ -65,12 +87,13 @@ pub(super) async fn over_spdy(
 ) -> Option<Streams> {
     let mut connection = Connection::start(transport, Role::Server, limits);
     let resizable = wanted.tty && version.has_resize();
+    let [error, stdin, stdout, stderr, resize] = KINDS;
     let mut slots = [
-        Slot::new("error", true),
-        Slot::new("stdin", wanted.stdin),
-        Slot::new("stdout", wanted.stdout),
-        Slot::new("stderr", wanted.stderr && !wanted.tty),
-        Slot::new("resize", resizable),
+        Slot::new(error, true),
+        Slot::new(stdin, wanted.stdin),
+        Slot::new(stdout, wanted.stdout),
+        Slot::new(stderr, wanted.stderr && !wanted.tty),
+        Slot::new(resize, resizable),
     ];
     while slots
         .iter()
