@@ -5,11 +5,14 @@
 
 pub mod client;
 mod flow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod protocol;
 pub mod server;
 mod session;
 mod spdy;
 mod status;
+pub mod terminal;
 mod ws;
 
 pub use flow::{Input, Output};

@@ -63,7 +63,7 @@ impl Wire {
                 }
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Ends the session: the client closes once it has read all, or is closed upon.

@@ -1,0 +1,12 @@
+//! `cargo +nightly fuzz run spdy`, from the crate's directory.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(orlop_stream::fuzzing::spdy(data));
+});

@@ -1,0 +1,86 @@
+//! A bounded run of what the fuzz targets do without end: no input panics, hangs or outlives its
+//! peer.
+#![allow(clippy::expect_used, reason = "a test that can't be set up has failed")]
+
+use orlop_stream::fuzzing;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Frames that look right up to a point, which gets further than noise does.
+fn spdy_frame() -> impl Strategy<Value = Vec<u8>> {
+    let control =
+        (0_u8..12, any::<u8>(), vec(any::<u8>(), 0..40)).prop_map(|(kind, flags, payload)| {
+            let mut frame = vec![0x80, 3, 0, kind, flags, 0, 0, payload.len() as u8];
+            frame.extend(payload);
+            frame
+        });
+    let opening = (
+        0_u8..12,
+        prop_oneof![Just(HEADERS.to_vec()), Just(b"\0\0\xff\xff".to_vec())],
+    )
+        .prop_map(|(stream, block)| {
+            let mut frame = vec![0x80, 3, 0, 1, 0, 0, 0, 10 + block.len() as u8];
+            frame.extend([0, 0, 0, stream, 0, 0, 0, 0, 0, 0]);
+            frame.extend(block);
+            frame
+        });
+    let data = (0_u8..12, 0_u8..2, vec(any::<u8>(), 0..300)).prop_map(|(stream, fin, payload)| {
+        let length = (payload.len() as u32).to_be_bytes();
+        let mut frame = vec![0, 0, 0, stream, fin, length[1], length[2], length[3]];
+        frame.extend(payload);
+        frame
+    });
+    prop_oneof![control, opening, data, vec(any::<u8>(), 0..20)]
+}
+
+/// `streamtype: error`, as the first block of a connection.
+const HEADERS: &[u8] = &[
+    0x78, 0xf9, 0xe3, 0xc6, 0xa7, 0xc2, 0x02, 0xa6, 0x23, 0x46, 0x70, 0x3a, 0x2b, 0x29, 0x4a, 0x4d,
+    0xcc, 0x85, 0x16, 0x25, 0xac, 0xa9, 0xa0, 0x80, 0x06, 0x00, 0x00, 0x00, 0xff, 0xff,
+];
+
+fn websocket_frame() -> impl Strategy<Value = Vec<u8>> {
+    let opcode = prop_oneof![
+        Just(0_u8),
+        Just(1),
+        Just(2),
+        Just(8),
+        Just(9),
+        Just(10),
+        any::<u8>()
+    ];
+    let framed = (any::<bool>(), opcode, any::<bool>(), vec(0_u8..6, 0..120)).prop_map(
+        |(fin, opcode, masked, payload)| {
+            let mut frame = vec![u8::from(fin) << 7 | opcode];
+            frame.push(u8::from(masked) << 7 | payload.len() as u8);
+            if masked {
+                frame.extend([0; 4]);
+            }
+            frame.extend(payload);
+            frame
+        },
+    );
+    prop_oneof![4 => framed, 1 => vec(any::<u8>(), 0..20)]
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime can be built");
+    runtime.block_on(test);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_spdy_peer_can_break_a_connection(frames in vec(spdy_frame(), 0..12)) {
+        run(fuzzing::spdy(&frames.concat()));
+    }
+
+    #[test]
+    fn no_websocket_peer_can_break_a_connection(frames in vec(websocket_frame(), 0..12)) {
+        run(fuzzing::websocket(&frames.concat()));
+    }
+}
