@@ -53,12 +53,25 @@ impl Systemd {
         Ok(Self { connection })
     }
 
-    /// Makes a slice and waits until its cgroup is there.
+    /// Makes a slice and waits until its cgroup is there. One that is there already stays, with
+    /// these properties.
     pub fn start_slice(&mut self, cgroup: &Cgroup, properties: &[Property]) -> Result<(), Error> {
         let name = cgroup.path().name().to_owned();
         let mut all = vec![Property::new("DefaultDependencies", Value::Bool(false))];
         all.extend_from_slice(properties);
-        self.start(&name, &all)?;
+        match self.start(&name, &all) {
+            // It is running: all there is to do is to tell it the properties.
+            Err(Error::Systemd { problem, .. })
+                if problem.contains("UnitExists") && cgroup.exists() =>
+            {
+                return if properties.is_empty() {
+                    Ok(())
+                } else {
+                    self.set(&name, properties)
+                };
+            }
+            started => started?,
+        }
         wait(&format!("make {name}"), || cgroup.exists())
     }
 
