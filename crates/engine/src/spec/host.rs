@@ -100,8 +100,7 @@ fn own_limits() -> BTreeMap<String, u64> {
 }
 
 fn apparmor(default_profile: Option<String>) -> Option<AppArmor> {
-    let enabled = fs::read_to_string("/sys/module/apparmor/parameters/enabled").ok()?;
-    enabled.starts_with('Y').then(|| AppArmor {
+    AppArmor::is_enabled().then(|| AppArmor {
         profiles: PathBuf::from(AppArmor::PROFILES),
         default_profile,
     })

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod apparmor;
+mod apparmor_default;
 mod args;
 mod build;
 mod capabilities;
@@ -28,6 +29,7 @@ mod seccomp;
 mod seccomp_default;
 mod security_profile;
 mod selinux;
+mod selinux_levels;
 mod stop_signal;
 mod sysctls;
 mod user;
@@ -46,6 +48,7 @@ pub use input::{
 };
 pub use resources::{limits, report as report_resources, updated as updated_resources};
 pub use selinux::{Labels, SelinuxDefaults};
+pub use selinux_levels::Levels;
 pub use stop_signal::StopSignal;
 pub use sysctls::of_pod as pod_sysctls;
 pub use userns::IdRanges;

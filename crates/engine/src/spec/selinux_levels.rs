@@ -1,0 +1,83 @@
+//! SELinux levels: a pair of categories for each pod, so that pods cannot touch each other.
+
+use std::collections::BTreeSet;
+
+/// Categories of the kernel's policies, `c0` to `c1023`.
+const CATEGORIES: u16 = 1024;
+
+/// How often a random level is tried before all are looked through.
+const TRIES: usize = 64;
+
+/// The levels in use.
+#[derive(Debug, Default)]
+pub struct Levels {
+    used: BTreeSet<(u16, u16)>,
+}
+
+impl Levels {
+    /// Takes a level no pod has, as `s0:c12,c34`; none if there is none left.
+    pub fn allot(&mut self) -> Option<String> {
+        let category = || rand::random_range(0..CATEGORIES);
+        let random = std::iter::repeat_with(|| (category(), category()))
+            .take(TRIES)
+            .map(|(a, b)| (a.min(b), a.max(b)));
+        // With nearly all in use, luck is no way to find one.
+        let all = (0..CATEGORIES).flat_map(|a| (a + 1..CATEGORIES).map(move |b| (a, b)));
+        let (a, b) = random
+            .chain(all)
+            .find(|pair| pair.0 != pair.1 && !self.used.contains(pair))?;
+        self.used.insert((a, b));
+        Some(format!("s0:c{a},c{b}"))
+    }
+
+    /// Notes a level a pod of an earlier run has, or one that was asked for.
+    pub fn reserve(&mut self, level: &str) {
+        self.used.extend(pair(level));
+    }
+
+    /// Gives a level back.
+    pub fn release(&mut self, level: &str) {
+        if let Some(pair) = pair(level) {
+            self.used.remove(&pair);
+        }
+    }
+}
+
+/// The pair of a level; levels of another form are nobody's to allot.
+fn pair(level: &str) -> Option<(u16, u16)> {
+    let (a, b) = level.split_once(':')?.1.split_once(',')?;
+    let category = |text: &str| text.strip_prefix('c')?.parse::<u16>().ok();
+    let (a, b) = (category(a)?, category(b)?);
+    (a != b).then_some((a.min(b), a.max(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_pods_have_the_same_level() {
+        let mut levels = Levels::default();
+        let mut seen = BTreeSet::new();
+        for _ in 0..2000 {
+            let level = levels.allot().unwrap();
+            let (a, b) = pair(&level).unwrap();
+            assert!(a < b && b < CATEGORIES, "{level}");
+            assert!(seen.insert(level));
+        }
+    }
+
+    #[test]
+    fn a_reserved_level_is_not_given_away_until_released() {
+        let mut levels = Levels::default();
+        // All but one.
+        let all = (0..CATEGORIES).flat_map(|a| (a + 1..CATEGORIES).map(move |b| (a, b)));
+        levels.used = all.filter(|pair| *pair != (3, 7)).collect();
+        levels.reserve("s0:c7,c3");
+        assert_eq!(levels.allot(), None);
+        levels.release("s0:c7,c3");
+        assert_eq!(levels.allot().as_deref(), Some("s0:c3,c7"));
+        levels.reserve("s0");
+        levels.release("s0:c1.c5");
+    }
+}
