@@ -134,13 +134,18 @@ fn roomy_base() -> PathBuf {
     }
 }
 
-/// Where sockets go: `/run` for root, else the temporary directory.
+/// Where volatile things go: memory, below a path as short as a node's own.
 fn run_base() -> PathBuf {
-    if rustix::process::geteuid().is_root() {
-        PathBuf::from("/run")
-    } else {
-        std::env::temp_dir()
-    }
+    /// What `statfs` says of a tmpfs (`linux/magic.h`).
+    const TMPFS: u64 = 0x0102_1994;
+    let candidates = ["/run", "/dev/shm"].map(PathBuf::from);
+    let writable = |dir: &Path| rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok();
+    let in_memory = |dir: &Path| rustix::fs::statfs(dir).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
+    candidates
+        .iter()
+        .find(|dir| writable(dir) && in_memory(dir))
+        .cloned()
+        .unwrap_or_else(std::env::temp_dir)
 }
 
 /// Detaches every mount below `dir` (and on it), the last made first.

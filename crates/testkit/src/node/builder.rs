@@ -28,6 +28,7 @@ pub struct NodeBuilder {
     pub(super) which: Which,
     pub(super) runtime: String,
     pub(super) config: String,
+    pub(super) drop_in: String,
     pub(super) args: Vec<String>,
     pub(super) env: Vec<(String, String)>,
 }
@@ -38,6 +39,7 @@ impl NodeBuilder {
             which,
             runtime: "runc".to_owned(),
             config: String::new(),
+            drop_in: String::new(),
             args: Vec::new(),
             env: Vec::new(),
         }
@@ -49,10 +51,19 @@ impl NodeBuilder {
         self
     }
 
-    /// More configuration in TOML, whole tables (orlop only; the reference has its own tongue).
+    /// The configuration file, in TOML (orlop only; the reference has its own tongue).
+    ///
+    /// What the kit needs comes in a drop-in and wins over it.
     pub fn config(mut self, toml: &str) -> Self {
         self.config.push_str(toml);
         self.config.push('\n');
+        self
+    }
+
+    /// A drop-in that wins over what the kit says, in TOML (orlop only).
+    pub fn drop_in(mut self, toml: &str) -> Self {
+        self.drop_in.push_str(toml);
+        self.drop_in.push('\n');
         self
     }
 

@@ -16,7 +16,7 @@ const PAUSE: &str = "testkit.invalid/pause:1";
 
 pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     assert!(
-        builder.config.is_empty() && builder.args.is_empty(),
+        builder.config.is_empty() && builder.drop_in.is_empty() && builder.args.is_empty(),
         "orlop's configuration means nothing to containerd; start the node with Node::orlop()"
     );
     let (root, state) = directories(scratch);

@@ -14,8 +14,6 @@ pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     let runtime = machine::program(&builder.runtime).unwrap_or_else(|e| panic!("{e}"));
     let config = format!(
         r#"default_runtime = "test"
-[log]
-format = "text"
 [images]
 hosts_dirs = ["{certs}"]
 [network]
@@ -37,11 +35,11 @@ path = "{runtime}"
         id = scratch.id(),
         runtime = runtime.display(),
     );
-    let file = config_file(scratch);
-    // What the test itself says comes in a drop-in, which may name the same tables again.
+    // The file itself is the test's own, to be changed while the daemon runs.
+    std::fs::write(config_file(scratch), &builder.config).expect("write the configuration");
     let drop_ins = scratch.subdir("config.toml.d");
-    std::fs::write(file, config).expect("write the configuration");
-    std::fs::write(drop_ins.join("50-test.toml"), &builder.config).expect("write a drop-in");
+    std::fs::write(drop_ins.join("10-kit.toml"), config).expect("write a drop-in");
+    std::fs::write(drop_ins.join("50-test.toml"), &builder.drop_in).expect("write a drop-in");
 }
 
 pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
