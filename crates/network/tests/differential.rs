@@ -34,7 +34,7 @@ fn look(in_process: InProcess, plugins: &Value, change: fn(&mut Attachment)) -> 
         let mut seen = describe(&node, &pod, &network);
         node.block(networks.detach(&pod.attachment, Some(&network)))
             .unwrap();
-        seen.push(("rules after", filter_rules()));
+        seen.push(("rules after", rules()));
         seen.push(("addresses after", node.reserved("net").join(" ")));
         seen
     };
@@ -57,6 +57,13 @@ fn describe(node: &Node, pod: &Pod, network: &PodNetwork) -> Seen {
         result.as_object_mut().unwrap().remove("dns");
     }
     // The kernel's own routes come in no order.
+    // The kernel tells of an interface that came up a little later.
+    for _ in 0..100 {
+        if !(sh("ip -br link") + &pod.sh("ip -br link")).contains("DOWN") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     let routes = "sh -c 'ip route; ip -6 route | grep -v ^fe80 || true'";
     let settings = "ip_forward |all.forwarding|br0.(route_localnet|accept_ra )";
     let settings = format!("sysctl -a 2>/dev/null | grep -E '{settings}' || true");
@@ -80,12 +87,30 @@ fn describe(node: &Node, pod: &Pod, network: &PodNetwork) -> Seen {
             format!("{:#}", links(&sh("ip -j -d addr"))),
         ),
         ("node's routes", hide_veth(&sh(routes))),
-        ("rules", filter_rules()),
+        ("rules", rules()),
         ("address files", format!("{:#?}", node.addresses("net"))),
         ("node's settings", sh(&settings)),
         ("pod's settings", pod.sh(&pod_settings)),
         ("limits", hide_veth(&sh("tc qdisc"))),
     ]
+}
+
+/// The rules, without the one deliberate difference: where the programs
+/// masquerade in every pod's chain, ours jump to a chain that all share.
+fn rules() -> String {
+    let rules = filter_rules();
+    let lines = rules
+        .lines()
+        .filter(|line| !line.starts_with(":CNI-MASQUERADE "));
+    let lines = lines.filter(|line| !line.starts_with("-A CNI-MASQUERADE "));
+    let lines = lines.map(|line| line.replace("-j CNI-MASQUERADE", "-j MASQUERADE"));
+    // Matches are shown in no particular order.
+    let sorted = lines.map(|line| {
+        let mut words: Vec<_> = line.split(' ').collect();
+        words.sort_unstable();
+        words.join(" ")
+    });
+    sorted.collect::<Vec<_>>().join("\n")
 }
 
 fn hide_veth(text: &str) -> String {

@@ -1,11 +1,13 @@
 //! Choosing the way into the kernel, and going it.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::rule::{Family, Step, Table};
 use super::{iptables, nftables};
 use crate::native::NativeError;
+use crate::netlink::{Protocol, Socket};
 
 /// The packet filter could not be changed.
 #[derive(Debug)]
@@ -44,22 +46,47 @@ enum Way {
 static WAY: LazyLock<Way> = LazyLock::new(choose);
 
 /// Looking and changing are two steps: one after the other.
-static GATE: Mutex<()> = Mutex::new(());
+static GATE: Mutex<Option<Line>> = Mutex::new(None);
+
+/// A socket kept open: when one is closed, the kernel waits (20 ms) until it
+/// has got rid of all that was removed before.
+#[derive(Debug)]
+struct Line {
+    socket: Socket,
+    /// The network namespace it belongs to.
+    namespace: u64,
+}
 
 /// Makes changes to a table, all or none.
 pub(crate) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), FilterError> {
-    let _gate = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut line = GATE.lock().unwrap_or_else(PoisonError::into_inner);
     match &*WAY {
-        Way::Direct => nftables::apply(family, table, steps),
+        Way::Direct => nftables::apply(connect(&mut line)?, family, table, steps),
         Way::Programs(dir) => iptables::apply(dir, family, table, steps),
     }
 }
 
 /// Whether a chain is there.
 pub(crate) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<bool, FilterError> {
+    let mut line = GATE.lock().unwrap_or_else(PoisonError::into_inner);
     match &*WAY {
-        Way::Direct => nftables::chain_exists(family, table, chain),
+        Way::Direct => nftables::chain_exists(connect(&mut line)?, family, table, chain),
         Way::Programs(dir) => iptables::chain_exists(dir, family, table, chain),
+    }
+}
+
+/// The socket into the calling thread's namespace.
+fn connect(line: &mut Option<Line>) -> Result<&mut Socket, FilterError> {
+    let namespace = std::fs::metadata("/proc/thread-self/ns/net")
+        .map_err(nftables::failed)?
+        .ino();
+    if line.as_ref().is_none_or(|line| line.namespace != namespace) {
+        let socket = Socket::open(Protocol::Netfilter).map_err(nftables::failed)?;
+        return Ok(&mut line.insert(Line { socket, namespace }).socket);
+    }
+    match line {
+        Some(line) => Ok(&mut line.socket),
+        None => Err(FilterError::Failed("the socket was closed".to_owned())),
     }
 }
 

@@ -50,6 +50,20 @@ pub(super) fn protocol_of(rule: &Rule) -> Option<Protocol> {
     })
 }
 
+/// A rule's comment in the form of its user data: a list of type, length and
+/// value, type 0 being a comment with its final NUL.
+pub(super) fn comment_of(rule: &Rule) -> Option<Vec<u8>> {
+    let text = rule.matches.iter().find_map(|condition| match condition {
+        Match::Comment(text) => Some(text.as_bytes()),
+        _ => None,
+    })?;
+    let length = text.len().min(254);
+    let mut data = vec![0, length as u8 + 1];
+    data.extend_from_slice(&text[..length]);
+    data.push(0);
+    Some(data)
+}
+
 fn encode_match(message: Message, condition: &Match) -> Message {
     match condition {
         Match::Source(cidr) => address(message, *cidr, true, Compare::Equal),
@@ -71,13 +85,8 @@ fn encode_match(message: Message, condition: &Match) -> Message {
             compare(message, &bits.to_ne_bytes(), Compare::Equal)
         }
         Match::Established => extension(message, "conntrack", 3, &conntrack_info()),
-        Match::Comment(text) => {
-            // struct xt_comment_info
-            let mut info = [0; 256];
-            let length = text.len().min(info.len() - 1);
-            info[..length].copy_from_slice(&text.as_bytes()[..length]);
-            extension(message, "comment", 0, &info)
-        }
+        // For the reader only: beside the expressions, see `comment_of`.
+        Match::Comment(_) => message,
     }
 }
 

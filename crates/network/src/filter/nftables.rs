@@ -6,7 +6,7 @@ use super::apply::FilterError;
 use super::expression;
 use super::rule::{Family, Rule, Step, Table, Target};
 use crate::cidr::octets;
-use crate::netlink::{Attributes, Message, Protocol, Socket};
+use crate::netlink::{Attributes, Message, Socket};
 
 // <linux/netfilter/nfnetlink.h>, <linux/netfilter/nf_tables.h>
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
@@ -29,6 +29,7 @@ const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_HANDLE: u16 = 3;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFTA_RULE_COMPAT: u16 = 5;
+const NFTA_RULE_USERDATA: u16 = 7;
 
 /// The chains the kernel itself calls, by table: name, hook, priority.
 const BASE_CHAINS: [(Table, &str, u32, i32); 7] = [
@@ -51,7 +52,7 @@ struct Found {
 
 /// One look at, and one change of, a table.
 struct Change<'a> {
-    socket: Socket,
+    socket: &'a mut Socket,
     family: Family,
     table: &'a str,
     kind: Table,
@@ -59,9 +60,14 @@ struct Change<'a> {
     base_chains: Vec<&'static str>,
 }
 
-pub(super) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), FilterError> {
+pub(super) fn apply(
+    socket: &mut Socket,
+    family: Family,
+    table: Table,
+    steps: &[Step],
+) -> Result<(), FilterError> {
     let mut change = Change {
-        socket: Socket::open(Protocol::Netfilter).map_err(failed)?,
+        socket,
         family,
         table: table.name(),
         kind: table,
@@ -74,9 +80,13 @@ pub(super) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), 
     change.commit().map_err(failed)
 }
 
-pub(super) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<bool, FilterError> {
-    let mut socket = Socket::open(Protocol::Netfilter).map_err(failed)?;
-    chain_is_there(&mut socket, family, table.name(), chain).map_err(failed)
+pub(super) fn chain_exists(
+    socket: &mut Socket,
+    family: Family,
+    table: Table,
+    chain: &str,
+) -> Result<bool, FilterError> {
+    chain_is_there(socket, family, table.name(), chain).map_err(failed)
 }
 
 impl Change<'_> {
@@ -110,7 +120,7 @@ impl Change<'_> {
                         found.iter().filter(|f| f.jump.as_deref() == Some(chain)),
                     );
                 }
-                if chain_is_there(&mut self.socket, self.family, self.table, chain)? {
+                if chain_is_there(self.socket, self.family, self.table, chain)? {
                     // First its rules (no handle: all of them), then itself.
                     self.push(NFT_MSG_DELRULE, 0, |m| m.attr_str(NFTA_RULE_CHAIN, chain));
                     self.push(NFT_MSG_DELCHAIN, 0, |m| m.attr_str(NFTA_CHAIN_NAME, chain));
@@ -179,6 +189,10 @@ impl Change<'_> {
                 .nest(NFTA_RULE_EXPRESSIONS, |list| {
                     expression::encode(list, family, rule)
                 });
+            let message = match expression::comment_of(rule) {
+                Some(comment) => message.attr(NFTA_RULE_USERDATA, &comment),
+                None => message,
+            };
             match expression::protocol_of(rule) {
                 // Extensions learn the rule's protocol from here.
                 Some(protocol) => message.nest(NFTA_RULE_COMPAT, |compat| {
@@ -310,7 +324,8 @@ fn message_type(kind: u16) -> u16 {
     NFNL_SUBSYS_NFTABLES << 8 | kind
 }
 
-fn failed(error: io::Error) -> FilterError {
+/// What a refusal of the kernel's means.
+pub(super) fn failed(error: io::Error) -> FilterError {
     match error.raw_os_error() {
         Some(libc::EEXIST) => FilterError::Exists,
         Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT) => {

@@ -264,7 +264,7 @@ fn wait_for_port(rtnl: &mut Rtnl, veth: &Veth) -> Result<(), NativeError> {
                     "the bridge's port was removed".to_owned(),
                 ));
             }
-            Some(link) if link.is_running() => return Ok(()),
+            Some(link) if link.has_carrier() => return Ok(()),
             Some(_) => {}
         }
     }

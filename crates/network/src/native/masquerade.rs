@@ -10,6 +10,11 @@ use crate::filter::{self, Family, FilterError, Match, Rule, Step, Table, Target,
 /// Where the jump to a pod's own chain is.
 const FROM: &str = "POSTROUTING";
 
+/// The one chain that masquerades. In every pod's own chain the rule would
+/// make the next pod wait: the kernel makes no target of this kind before it
+/// has got rid of those removed last, which takes 20 ms.
+const SHARED: &str = "CNI-MASQUERADE";
+
 /// Masquerades what `addresses` send to anywhere but their own networks.
 pub(super) fn set_up(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeError> {
     for family in [Family::V4, Family::V6] {
@@ -36,6 +41,17 @@ pub(super) fn set_up(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
 
 /// Removes what [`set_up`] made, if it is there.
 pub(super) fn tear_down(call: &Call<'_>) -> Result<(), NativeError> {
+    if let Some(previous) = call.previous()? {
+        let families = [Family::V4, Family::V6].into_iter().filter(|family| {
+            previous
+                .ips
+                .iter()
+                .any(|ip| Family::of(ip.address.address()) == *family)
+        });
+        return families
+            .into_iter()
+            .try_for_each(|family| tear_down_family(call, family));
+    }
     tear_down_family(call, Family::V4)?;
     match tear_down_family(call, Family::V6) {
         // A kernel without IPv6 has no rules for it.
@@ -77,7 +93,11 @@ fn steps(call: &Call<'_>, family: Family, addresses: &[Cidr]) -> Vec<Step> {
         Family::V4 => Cidr::new(IpAddr::from([224, 0, 0, 0]), 4),
         Family::V6 => Cidr::new(IpAddr::from([0xff00, 0, 0, 0, 0, 0, 0, 0]), 8),
     };
-    let mut steps = vec![Step::NewChain(chain.clone())];
+    let mut steps = vec![
+        Step::Chain(SHARED.to_owned()),
+        Step::OnlyRule(SHARED.to_owned(), Rule::new([], Target::Masquerade)),
+        Step::NewChain(chain.clone()),
+    ];
     for address in addresses {
         steps.push(Step::Append(
             chain.clone(),
@@ -93,7 +113,7 @@ fn steps(call: &Call<'_>, family: Family, addresses: &[Cidr]) -> Vec<Step> {
         .chain([comment()]);
     steps.push(Step::Append(
         chain.clone(),
-        Rule::new(outside.collect::<Vec<_>>(), Target::Masquerade),
+        Rule::new(outside.collect::<Vec<_>>(), Target::Jump(SHARED.to_owned())),
     ));
     for address in addresses {
         let from = Match::Source(Cidr::host(address.address()));

@@ -21,7 +21,7 @@ pub(crate) struct Link {
     pub(crate) kind: String,
     /// The other end of a veth.
     pub(crate) peer: Option<u32>,
-    operational: bool,
+    carrier: bool,
 }
 
 /// A bridge to be made.
@@ -48,8 +48,7 @@ pub(crate) struct NewVeth<'a> {
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
-const IFLA_OPERSTATE: u16 = 16;
-const IF_OPER_UP: u8 = 6;
+const IFLA_CARRIER: u16 = 33;
 
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
@@ -58,9 +57,9 @@ impl Link {
         self.flags & libc::IFF_UP as u32 != 0
     }
 
-    /// Whether packets pass: it is up, and so is what it is connected to.
-    pub(crate) fn is_running(&self) -> bool {
-        self.operational
+    /// Whether it is up, and so is what it is connected to.
+    pub(crate) fn has_carrier(&self) -> bool {
+        self.is_up() && self.carrier
     }
 
     pub(crate) fn is_promiscuous(&self) -> bool {
@@ -92,8 +91,7 @@ impl Link {
             master: attributes.u32(libc::IFLA_MASTER),
             peer: attributes.u32(libc::IFLA_LINK),
             kind: kind.to_owned(),
-            operational: attributes.get(IFLA_OPERSTATE).and_then(<[u8]>::first)
-                == Some(&IF_OPER_UP),
+            carrier: attributes.get(IFLA_CARRIER).and_then(<[u8]>::first) == Some(&1),
         })
     }
 }

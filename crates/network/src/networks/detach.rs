@@ -12,23 +12,38 @@ impl Inner {
         pod: &Attachment,
         record: Option<&PodNetwork>,
     ) -> Result<(), Error> {
-        let networks = match (record, self.journal.get(&pod.id)) {
+        let entry = self.journal.get(&pod.id);
+        let networks = match (record, &entry) {
             (Some(record), _) => record.networks.clone(),
-            (None, Some(entry)) => networks_of_entry(&entry),
+            (None, Some(entry)) => networks_of_entry(entry),
             (None, None) => self.networks_by_cache(pod),
         };
-        self.delete(pod, &networks)
+        // The path may lead to another pod's namespace by now.
+        let is_its_own = match &entry {
+            Some(entry) => entry.namespace_is_the_same(),
+            None => pod.netns.exists(),
+        };
+        self.delete(pod, &networks, is_its_own)
     }
 
     /// Undoes what a journal entry says was done or begun.
     pub(super) fn detach_entry(&self, entry: &JournalEntry) -> Result<(), Error> {
-        self.delete(&entry.attachment, &networks_of_entry(entry))
+        self.delete(
+            &entry.attachment,
+            &networks_of_entry(entry),
+            entry.namespace_is_the_same(),
+        )
     }
 
     /// Has every network detach the pod, and forgets it once all have; the
     /// first failure is reported, and leaves it all to be repeated.
-    fn delete(&self, pod: &Attachment, networks: &[AttachedNetwork]) -> Result<(), Error> {
-        let netns = pod.netns.exists().then_some(pod.netns.as_path());
+    fn delete(
+        &self,
+        pod: &Attachment,
+        networks: &[AttachedNetwork],
+        namespace_is_there: bool,
+    ) -> Result<(), Error> {
+        let netns = namespace_is_there.then_some(pod.netns.as_path());
         let mut first = Ok(());
         for attached in networks.iter().rev() {
             let done = conf_of(attached).and_then(|network| {

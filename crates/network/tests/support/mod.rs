@@ -57,12 +57,7 @@ impl Node {
     }
 
     pub(crate) fn config(&self, in_process: InProcess) -> Config {
-        let mut config = Config::new(self.path("state"));
-        config.conf_dir = self.path("net.d");
-        config.bin_dirs = vec![PLUGINS.into()];
-        config.cache_dir = self.path("cache");
-        config.in_process = in_process;
-        config
+        config_in(self.dir.path(), in_process)
     }
 
     pub(crate) fn open(&self, in_process: InProcess) -> Networks {
@@ -178,4 +173,19 @@ pub(crate) fn filter_rules() -> String {
     let text = sh("iptables-save; echo -A IPv6:; ip6tables-save");
     let own = |line: &&str| line.starts_with("-A ") || line.starts_with(":CNI");
     text.lines().filter(own).collect::<Vec<_>>().join("\n")
+}
+
+/// The configuration of a node with this directory.
+fn config_in(dir: &Path, in_process: InProcess) -> Config {
+    let mut config = Config::new(dir.join("state"));
+    config.conf_dir = dir.join("net.d");
+    config.bin_dirs = vec![PLUGINS.into()];
+    config.cache_dir = dir.join("cache");
+    config.in_process = in_process;
+    config
+}
+
+/// The networks of a node with this directory.
+pub(crate) fn open_in(dir: &Path, in_process: InProcess) -> Networks {
+    Networks::open(config_in(dir, in_process)).unwrap()
 }
