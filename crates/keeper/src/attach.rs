@@ -10,7 +10,7 @@ use crate::keeper::Keeper;
 use crate::reactor::{Interest, Ready, Stream, Watch};
 
 /// How many bytes a watcher may be behind before it is let go.
-const BEHIND_MAX: usize = 256 * 1024;
+const BEHIND_MAX: usize = 1 << 20;
 
 /// Somebody attached to a container.
 #[derive(Debug)]

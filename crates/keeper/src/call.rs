@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use orlop_wire::{CONSOLE_SOCKET, ExitStatus, Failure, FailureKind, RuntimeCall};
 use rustix::io::Errno;
@@ -22,6 +22,9 @@ use crate::request::{Purpose, failure};
 /// How much of a runtime's log and output goes into a failure.
 const TAIL: usize = 4096;
 
+/// How long a runtime that failed without a word may still explain itself.
+const EXPLANATION_LIMIT: Duration = Duration::from_millis(50);
+
 /// A runtime at work.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -35,6 +38,8 @@ pub(crate) struct Call {
     log: PathBuf,
     output: Option<Watch>,
     printed: Vec<u8>,
+    /// How it failed, while its explanation is waited for.
+    failed: Option<ExitStatus>,
 }
 
 /// What a runtime gets as its standard streams.
@@ -57,12 +62,13 @@ pub(crate) struct Finished {
 
 impl Call {
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.reply_to.map(|_| self.deadline)
+        let is_due = self.reply_to.is_some() || self.failed.is_some();
+        is_due.then_some(self.deadline)
     }
 }
 
 impl Keeper {
-    /// Starts a runtime. What becomes of it is told to [`Keeper::call_finished`].
+    /// Starts a runtime, in a process group of its own. What becomes of it is told to [`Keeper::call_finished`].
     pub(crate) fn start_call(
         &mut self,
         call: RuntimeCall,
@@ -70,7 +76,7 @@ impl Keeper {
         console: bool,
         purpose: Purpose,
         reply_to: ReplyTo,
-    ) -> Result<(), Failure> {
+    ) -> Result<Pid, Failure> {
         let key = self.key();
         let io_failure = |error: io::Error| {
             let message = format!("preparing to call the runtime: {error}");
@@ -136,9 +142,10 @@ impl Keeper {
             log: call.log,
             output,
             printed: Vec::new(),
+            failed: None,
         };
         self.calls.insert(key, call);
-        Ok(())
+        Ok(pid)
     }
 
     /// A runtime prints.
@@ -172,6 +179,10 @@ impl Keeper {
             let Some(call) = self.calls.get_mut(&key) else {
                 continue;
             };
+            if let Some(status) = call.failed.clone() {
+                self.call_ended(key, &status);
+                continue;
+            }
             let _ = kill_process_group(call.pid, Signal::KILL);
             call.read_output();
             let answer = Failure {
@@ -192,6 +203,15 @@ impl Keeper {
             return;
         };
         call.read_output();
+        let silent =
+            || call.reply_to.is_some() && call.printed.is_empty() && tail_of(&call.log).is_empty();
+        if status.code != 0 && call.failed.is_none() && silent() {
+            // A child of its own may be about to write the reason down.
+            call.failed = Some(status.clone());
+            call.deadline = Instant::now() + EXPLANATION_LIMIT;
+            self.calls.insert(key, call);
+            return;
+        }
         if let Some(console) = &mut call.console {
             console.progress();
         }

@@ -101,6 +101,10 @@ pub(crate) struct Session {
     pub(crate) container: String,
     /// Its first process, also after that has ended; 0 while the runtime is at work.
     pub(crate) pid: i32,
+    /// The session that the runtime has made for it; 0 for none.
+    pub(crate) session: i32,
+    /// The process group of the runtime that was called for it.
+    pub(crate) group: i32,
     pub(crate) exit: Option<ExitStatus>,
 }
 

@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 
 use orlop_wire::{ContainerState, Done, ExecExited, ExitStatus, Exited};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process, wait, waitid,
+};
 
 use crate::clock::now_ns;
 use crate::connection::ReplyTo;
 use crate::keeper::Keeper;
 use crate::log::Log;
+use crate::tree::{self, Tree};
 
 /// How long an exit waits for the log to be written before it is reported all the same.
 const REPORT_LIMIT: Duration = Duration::from_secs(2);
@@ -71,16 +74,30 @@ impl Keeper {
         }
     }
 
+    /// Kills a process, and all that descends from it, which a runtime made before it failed.
+    pub(crate) fn kill_stray(&mut self, pid: i32) {
+        self.strangers.retain(|(other, _)| *other != pid);
+        if is_child(pid) {
+            let tree = Tree {
+                root: pid,
+                session: tree::session_of(pid).unwrap_or(0),
+                group: 0,
+                alive: true,
+                peer: None,
+            };
+            tree::signal(tree, 9);
+        }
+    }
+
     /// Finds out whether a new process, named by its runtime, is our child, and how it ended if it
     /// has already. `Err` if it is somebody else's.
     pub(crate) fn adopt(&mut self, pid: i32, process: Process) -> Result<Option<ExitStatus>, ()> {
         if let Some(at) = self.strangers.iter().position(|(other, _)| *other == pid) {
             return Ok(self.strangers.remove(at).map(|(_, status)| status));
         }
-        use rustix::process::{WaitId, WaitIdOptions, waitid};
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let id = Pid::from_raw(pid).ok_or(())?;
-        waitid(WaitId::Pid(id), options).map_err(|_| ())?;
+        if !is_child(pid) {
+            return Err(());
+        }
         self.processes.insert(pid, process);
         Ok(None)
     }
@@ -213,8 +230,15 @@ impl Keeper {
         let Some(ending) = &self.ending else {
             return false;
         };
-        if !self.processes.is_empty() && Instant::now() < ending.deadline {
-            return false;
+        if Instant::now() < ending.deadline {
+            // What was orphaned meanwhile has become our child.
+            let orphans = children();
+            for &pid in &orphans {
+                kill(pid);
+            }
+            if !self.processes.is_empty() || !orphans.is_empty() {
+                return false;
+            }
         }
         let reply_to = ending.reply_to;
         let left: Vec<u64> = self.containers.keys().copied().collect();
@@ -241,6 +265,12 @@ fn exit_status(status: WaitStatus) -> Option<ExitStatus> {
         oom: false,
         time_ns,
     })
+}
+
+/// Whether a process is our child, dead or alive.
+fn is_child(pid: i32) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Pid::from_raw(pid).is_some_and(|pid| waitid(WaitId::Pid(pid), options).is_ok())
 }
 
 /// Kills a child. One that was not reaped keeps its number, so that this hits no other.

@@ -1,8 +1,9 @@
 //! All that descends from a process.
 //!
 //! In a PID namespace, orphans become children of the namespace's init, so that descent alone does
-//! not find them; but an exec'd command leads a session of its own, which they stay in unless they
-//! leave it. A process that does both, as a daemon does on purpose, is not found.
+//! not find them; but an exec'd command leads a session of its own, or is in the process group of
+//! the runtime that was called for it, and they stay in these unless they leave them. A process
+//! that is orphaned and leaves both, as a daemon does on purpose, is not found.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,20 +14,34 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// How many times the tree is searched for processes that were not there the last time.
 const ROUNDS: usize = 16;
 
-/// Signals `root`, if it is known to be `alive`, and all that descends from it or is in its
-/// session, as far as it sees the same mounts as `peer`. For SIGKILL they are stopped first, so
-/// that none gets away by forking. Returns how many processes were signalled.
-pub(crate) fn signal(root: i32, alive: bool, peer: Option<i32>, number: u32) -> usize {
+/// A process tree, by what its members have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree {
+    /// The process that they descend from.
+    pub(crate) root: i32,
+    /// The session that they may be in instead; 0 for none.
+    pub(crate) session: i32,
+    /// The process group that they may be in instead; 0 for none.
+    pub(crate) group: i32,
+    /// Whether the root is known to be alive. If not, its number may be another's by now.
+    pub(crate) alive: bool,
+    /// A process whose mounts all but a living root must see.
+    pub(crate) peer: Option<i32>,
+}
+
+/// Signals a tree. For SIGKILL its processes are stopped first, so that none gets away by forking.
+pub(crate) fn signal(tree: Tree, number: u32) {
     let Some(signal) = Signal::from_named_raw(number as i32) else {
-        return 0;
+        return;
     };
-    let mounts = peer.and_then(mounts_of);
+    let Tree { root, alive, .. } = tree;
+    let mounts = tree.peer.and_then(mounts_of);
     let mut found: BTreeMap<i32, OwnedFd> = BTreeMap::new();
     for _ in 0..ROUNDS {
         let table = processes();
         let mut fresh = false;
         for (&pid, process) in &table {
-            if found.contains_key(&pid) || !belongs(&table, pid, process, root) {
+            if found.contains_key(&pid) || !belongs(&table, pid, process, tree) {
                 continue;
             }
             // The number of a session may be another's by now.
@@ -49,19 +64,34 @@ pub(crate) fn signal(root: i32, alive: bool, peer: Option<i32>, number: u32) -> 
     for handle in found.values() {
         let _ = pidfd_send_signal(handle, signal);
     }
-    found.len()
+}
+
+/// The session that a process has been put into, if it is not ours.
+pub(crate) fn session_of(pid: i32) -> Option<i32> {
+    let own = stat(rustix::process::getpid().as_raw_pid())?.session;
+    let session = stat(pid)?.session;
+    (session != own).then_some(session)
 }
 
 /// What is known of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     parent: i32,
+    group: i32,
     session: i32,
     started: u64,
 }
 
-fn belongs(table: &BTreeMap<i32, Process>, pid: i32, process: &Process, root: i32) -> bool {
-    if pid == root || process.session == root {
+fn belongs(table: &BTreeMap<i32, Process>, pid: i32, process: &Process, tree: Tree) -> bool {
+    let Tree {
+        root,
+        session,
+        group,
+        ..
+    } = tree;
+    let in_session = session > 0 && process.session == session;
+    let in_group = group > 0 && process.group == group;
+    if pid == root || in_session || in_group {
         return true;
     }
     let mut ancestor = process.parent;
@@ -102,6 +132,7 @@ fn stat(pid: i32) -> Option<Process> {
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     Some(Process {
         parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
     })

@@ -119,7 +119,7 @@ async fn a_missing_command_fails_in_the_runtime_s_words() {
     assert_eq!(error.failure_kind(), Some(FailureKind::RuntimeFailed));
     let text = error.to_string();
     assert!(
-        text.contains("/no/such/program") && text.contains("no such file"),
+        text.contains("/no/such/program") && text.to_lowercase().contains("no such file"),
         "{text}"
     );
     assert!(pod.keeper.list().await.unwrap().containers.is_empty());
@@ -277,4 +277,46 @@ async fn join_all<F: Future + Unpin>(mut futures: Vec<F>) {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_fails_after_it_made_a_process_leaves_none() {
+    let pod = Pod::new().await;
+    let wish = pod.script("c1", "true");
+    Pod::write_bundle(&wish);
+    let script = r#"while [ "$1" != --pid-file ]; do shift; done
+        sleep 4711 & echo $! > "$2"; echo sorry >&2"#;
+    let pid_file = wish.create.bundle.join("pid");
+    let failing = fake_runtime(pod.dir.path(), "failing", &format!("{script}; exit 1"));
+    pod.keeper
+        .create(&failing, &wish.create, LIMIT)
+        .await
+        .unwrap_err();
+    let pid: u32 = fs::read_to_string(&pid_file)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    support::eventually("the process to be gone", || !is_alive(pid)).await;
+
+    let hanging = fake_runtime(pod.dir.path(), "hanging", &format!("{script}; sleep 1000"));
+    let limit = Duration::from_millis(500);
+    pod.keeper
+        .create(&hanging, &wish.create, limit)
+        .await
+        .unwrap_err();
+    let pid: u32 = fs::read_to_string(&pid_file)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    support::eventually("the process to be gone", || !is_alive(pid)).await;
+    // A runtime that works is not held back by what went before.
+    support::eventually("no children to be left", || {
+        let children = format!("/proc/{0}/task/{0}/children", pod.keeper_pid);
+        fs::read_to_string(children).unwrap().is_empty()
+    })
+    .await;
+    pod.delete("c1").await;
+    pod.run(&wish).await;
 }

@@ -69,6 +69,37 @@ async fn namespaces_are_as_asked_for() {
 }
 
 #[tokio::test]
+async fn the_keeper_moves_to_its_cgroups() {
+    // A cpuset must be given processors before it takes a process in.
+    let roots = support::cgroup_roots();
+    let roots = roots
+        .iter()
+        .filter(|root| !root.join("cpuset.cpus").exists());
+    let name = format!("orlop-keeper-cgroup-test-{}", std::process::id());
+    let dirs: Vec<_> = roots.map(|root| root.join(&name)).collect();
+    for dir in &dirs {
+        fs::create_dir(dir).unwrap();
+    }
+    let pod = Pod::with(|_, spec| {
+        spec.cgroups.clone_from(&dirs);
+        // Refused to those who may not; that is no reason not to start.
+        spec.oom_score_adj = Some(-999);
+    })
+    .await;
+    let membership = fs::read_to_string(format!("/proc/{}/cgroup", pod.keeper_pid)).unwrap();
+    drop(pod);
+    support::eventually("the cgroups to be empty", || {
+        dirs.iter()
+            .all(|dir| fs::remove_dir(dir).is_ok() || !dir.exists())
+    })
+    .await;
+    let inside = membership
+        .lines()
+        .filter(|line| line.ends_with(&format!(":/{name}")));
+    assert_eq!(inside.count(), dirs.len(), "{membership}");
+}
+
+#[tokio::test]
 async fn a_pod_may_share_all_with_the_host() {
     let pod = Pod::with(|_, spec| spec.namespaces = PodNamespaces::default()).await;
     for kind in ["net", "ipc", "uts", "pid", "user"] {

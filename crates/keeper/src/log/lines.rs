@@ -1,5 +1,7 @@
 //! From a container's output to lines of its log.
 
+use memchr::memchr;
+
 use crate::clock::Stamp;
 use crate::reactor::Stream;
 
@@ -33,7 +35,7 @@ impl Lines {
             let room = self.max - self.partial.len();
             // One more than fits, since a line end right behind a full line completes it.
             let window = &bytes[..bytes.len().min(room + 1)];
-            if let Some(end) = window.iter().position(|&byte| byte == b'\n') {
+            if let Some(end) = memchr(b'\n', window) {
                 self.line(b'F', &bytes[..end], ns, stamp, out);
                 bytes = &bytes[end + 1..];
             } else if bytes.len() > room {

@@ -5,6 +5,7 @@ use std::io;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use memchr::memchr_iter;
 use orlop_wire::LogPolicy;
 
 use super::file;
@@ -13,9 +14,13 @@ use super::writer::{Job, Report, Writer};
 use crate::clock::{Stamp, now_ns};
 use crate::connection::ReplyTo;
 use crate::reactor::Stream;
+use crate::sys::heap;
 
 /// How many bytes may wait for a slow disk before the policy decides.
 const BUFFER_MAX: usize = 1 << 20;
+
+/// From what size on a buffer that is no longer needed is worth giving back to the kernel at once.
+const LARGE: usize = 32 << 10;
 
 /// A container's log.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub(crate) struct Log {
     err: Lines,
     stamp: Stamp,
     waiting: Vec<u8>,
+    /// The last job's buffer, for the next one while there is much to write.
+    spare: Vec<u8>,
     /// `None` while a job is under way.
     file: Option<File>,
     /// Who waits for the next reopening, and who for the one under way.
@@ -68,6 +75,7 @@ impl Log {
             err: Lines::new(Stream::Err, line_max),
             stamp: Stamp::default(),
             waiting: Vec::new(),
+            spare: Vec::new(),
             file: Some(file),
             reopen: Vec::new(),
             reopening: Vec::new(),
@@ -128,7 +136,7 @@ impl Log {
         let Some(file) = self.file.take() else {
             return;
         };
-        let mut data = std::mem::take(&mut self.waiting);
+        let mut data = std::mem::replace(&mut self.waiting, std::mem::take(&mut self.spare));
         self.note = 0;
         if let Some(loss) = &self.loss {
             let mut note = Vec::new();
@@ -173,6 +181,7 @@ impl Log {
         if written > 0 {
             self.torn = data[written - 1] != b'\n';
         }
+        let large = data.capacity() > LARGE;
         if self.note > 0 && written >= self.note {
             // The note is in the file: the spell is over, unless it goes on below.
             if let Some(loss) = self.loss.take() {
@@ -187,6 +196,14 @@ impl Log {
         if let Some(loss) = self.loss.as_mut().filter(|loss| !loss.told) {
             loss.told = true;
             settled.dropped = Some((total, loss.reason.clone()));
+        }
+        if !self.waiting.is_empty() {
+            self.spare = data;
+            self.spare.clear();
+        } else if large {
+            drop(data);
+            self.waiting = Vec::new();
+            heap::trim();
         }
         if let Some(result) = reopened {
             let result =
@@ -216,7 +233,7 @@ impl Log {
             told: false,
         });
         loss.bytes += lines.len() as u64;
-        loss.lines += lines.split(|&byte| byte == b'\n').count() as u64 - 1;
+        loss.lines += memchr_iter(b'\n', lines).count() as u64;
         reason.clone_into(&mut loss.reason);
     }
 }

@@ -89,7 +89,7 @@ impl Keeper {
         if called.is_err() {
             self.unmake(key);
         }
-        called
+        called.map(drop)
     }
 
     /// The runtime has done its part.
@@ -117,6 +117,9 @@ impl Keeper {
             .and_then(|()| self.settle_created(&making, console));
         if made.is_err() {
             self.unmake(key);
+            if let Ok(pid) = read_pid(&making.pid_file) {
+                self.kill_stray(pid);
+            }
         }
         made
     }

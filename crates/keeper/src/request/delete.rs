@@ -29,7 +29,8 @@ impl Keeper {
             return Err(failure(FailureKind::WrongState, message));
         }
         if let Some(call) = request.call {
-            return self.start_call(call, Streams::Own, false, Purpose::Delete(id), to);
+            let called = self.start_call(call, Streams::Own, false, Purpose::Delete(id), to);
+            return called.map(drop);
         }
         if matches!(
             state,

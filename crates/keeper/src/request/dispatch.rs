@@ -34,6 +34,10 @@ impl Keeper {
             connection,
             request: frame.request,
         };
+        if self.ending.is_some() {
+            let answer = failure(FailureKind::WrongState, "the keeper is shutting down");
+            return self.reply::<Done>(to, Err(answer));
+        }
         match frame.kind {
             Hello::KIND => self.now(to, frame, Self::hello),
             List::KIND => self.now(to, frame, Self::list),

@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::container::Session;
 use crate::exit::Process;
 use crate::keeper::Keeper;
-use crate::tree;
+use crate::tree::{self, Tree};
 
 /// A command being started.
 #[derive(Debug)]
@@ -61,11 +61,13 @@ impl Keeper {
             size: window(request.rows, request.columns),
         };
         let purpose = Purpose::Exec(running);
-        self.start_call(request.call, streams, request.tty, purpose, to)?;
+        let group = self.start_call(request.call, streams, request.tty, purpose, to)?;
         self.sessions.push_back(Session {
             id: request.exec,
             container: request.container,
             pid: 0,
+            session: 0,
+            group: group.as_raw_pid(),
             exit: None,
         });
         Ok(())
@@ -86,6 +88,9 @@ impl Keeper {
             }
             Err(failure) => {
                 self.sessions.retain(|session| session.id != running.exec);
+                if let Ok(pid) = read_pid(&running.pid_file) {
+                    self.kill_stray(pid);
+                }
                 (Err(failure), None)
             }
         }
@@ -108,9 +113,10 @@ impl Keeper {
         };
         if let Some(session) = self.session(&running.exec) {
             session.pid = pid;
+            // One that has ended already has most likely led its own.
+            session.session = tree::session_of(pid).unwrap_or(pid);
         }
         if running.tty && terminal.is_none() {
-            tree::signal(pid, true, None, 9);
             let message = "the runtime has sent no terminal";
             return Err(failure(FailureKind::RuntimeFailed, message));
         }
@@ -127,6 +133,7 @@ impl Keeper {
             return Err(failure(FailureKind::NotFound, message));
         };
         let (pid, ended) = (session.pid, session.exit.is_some());
+        let (leader, group) = (session.session, session.group);
         let container = session.container.clone();
         let container = self
             .container_key(&container)
@@ -142,7 +149,14 @@ impl Keeper {
             (_, None) if ended => {}
             (pid, container) => {
                 let peer = container.map(|container| container.pid);
-                tree::signal(pid, !ended, peer, request.signal);
+                let tree = Tree {
+                    root: pid,
+                    session: leader,
+                    group,
+                    alive: !ended,
+                    peer,
+                };
+                tree::signal(tree, request.signal);
             }
         }
         Ok(Done {})

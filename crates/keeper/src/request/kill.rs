@@ -22,7 +22,8 @@ impl Keeper {
         let container = self.containers.get(&key);
         let container = container.ok_or_else(|| no_container(id))?;
         if let Some(call) = request.call {
-            return self.start_call(call, Streams::Own, false, Purpose::Kill, to);
+            let called = self.start_call(call, Streams::Own, false, Purpose::Kill, to);
+            return called.map(drop);
         }
         // Alive or not reaped yet, the number is the container's.
         if container.is_alive()

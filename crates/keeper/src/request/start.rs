@@ -32,7 +32,7 @@ impl Keeper {
         if called.is_err() {
             let _ = self.started(key, Err(Failure::default()));
         }
-        called
+        called.map(drop)
     }
 
     /// The runtime has done its part.

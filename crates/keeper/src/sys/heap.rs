@@ -1,6 +1,12 @@
 //! The allocator's habits.
 #![allow(unsafe_code)]
 
+/// Gives unused memory back.
+pub(crate) fn trim() {
+    // SAFETY: malloc_trim has no preconditions.
+    unsafe { libc::malloc_trim(0) };
+}
+
 /// Keeps the log thread from getting a heap of its own, and the heap from hoarding.
 pub(crate) fn be_frugal() {
     for (option, value) in [

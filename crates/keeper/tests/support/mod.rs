@@ -65,7 +65,8 @@ impl Pod {
         };
         change(dir.path(), &mut spec);
         let (keeper, events) = Keeper::spawn(spec).await.unwrap();
-        let runtime = OciRuntime::new("runc", "runc", dir.path().join("runc"));
+        let runtime = std::env::var("ORLOP_TEST_RUNTIME").unwrap_or_else(|_| "runc".into());
+        let runtime = OciRuntime::new("runc", runtime, dir.path().join("runc"));
         Self {
             keeper_pid: keeper.pid(),
             dir,
