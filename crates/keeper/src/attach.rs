@@ -1,7 +1,12 @@
 //! Attachments: whoever watches a container's output or writes to its input.
+//!
+//! A watcher gets all that is written while it is attached. One that is slow has a buffer; when
+//! that is full the container waits for it, but not for long if it makes no progress: then the
+//! watcher is let go, and sees the end of its streams.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::termios::SpecialCodeIndex;
@@ -9,8 +14,11 @@ use rustix::termios::SpecialCodeIndex;
 use crate::keeper::Keeper;
 use crate::reactor::{Interest, Ready, Stream, Watch};
 
-/// How many bytes a watcher may be behind before it is let go.
+/// How many bytes a watcher may be behind before the container has to wait for it.
 const BEHIND_MAX: usize = 1 << 20;
+
+/// How long a container waits for a watcher before that is let go.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Somebody attached to a container.
 #[derive(Debug)]
@@ -26,6 +34,8 @@ pub(crate) struct Attachment {
 pub(crate) struct Follower {
     watch: Watch,
     behind: VecDeque<u8>,
+    /// Until when the container waits for it, while it is too far behind.
+    late_until: Option<Instant>,
     /// Whether there will be no more: it ends once it has caught up.
     last: bool,
 }
@@ -44,6 +54,12 @@ impl Attachment {
         self.stdin.is_none() && self.out.is_none() && self.err.is_none()
     }
 
+    /// Until when the container waits for it.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let followers = self.out.iter().chain(&self.err);
+        followers.filter_map(|follower| follower.late_until).min()
+    }
+
     fn follower(&mut self, stream: Stream) -> &mut Option<Follower> {
         match stream {
             Stream::Out => &mut self.out,
@@ -57,6 +73,7 @@ impl Follower {
         Self {
             watch,
             behind: VecDeque::new(),
+            late_until: None,
             last: false,
         }
     }
@@ -74,7 +91,10 @@ impl Follower {
             self.behind.extend(bytes);
             self.watch.set(Interest::Write);
         }
-        self.behind.len() <= BEHIND_MAX
+        if self.behind.len() > BEHIND_MAX && self.late_until.is_none() {
+            self.late_until = Some(Instant::now() + PATIENCE);
+        }
+        true
     }
 
     /// Catches up as far as the reader allows; `false` if it is to be let go.
@@ -83,9 +103,15 @@ impl Follower {
             let (next, _) = self.behind.as_slices();
             match rustix::io::write(&self.watch, next) {
                 Ok(count) => drop(self.behind.drain(..count)),
-                Err(Errno::AGAIN | Errno::INTR) => return true,
+                Err(Errno::AGAIN | Errno::INTR) => break,
                 Err(_) => return false,
             }
+        }
+        if self.behind.len() <= BEHIND_MAX / 2 {
+            self.late_until = None;
+        }
+        if !self.behind.is_empty() {
+            return true;
         }
         self.behind = VecDeque::new();
         self.watch.set(Interest::Nothing);
@@ -135,12 +161,36 @@ impl Keeper {
                 && let Some(follower) = attachment.follower(stream)
                 && !follower.feed(bytes)
             {
-                // A watcher that misses something is better off knowing: it loses both streams.
+                *attachment.follower(stream) = None;
+            }
+            !attachment.is_over()
+        });
+    }
+
+    /// Whether a container has to wait for one of its watchers.
+    pub(crate) fn is_waited_for(&self, container: u64) -> bool {
+        let mut attachments = self.attachments.values();
+        attachments.any(|it| it.container == container && it.deadline().is_some())
+    }
+
+    /// Lets go of the watchers that their containers have waited for long enough.
+    pub(crate) fn late_followers(&mut self, now: Instant) {
+        let mut freed = Vec::new();
+        self.attachments.retain(|_, attachment| {
+            if attachment
+                .deadline()
+                .is_some_and(|deadline| deadline <= now)
+            {
+                freed.push(attachment.container);
+                // One that misses something is better off knowing: it loses both streams.
                 attachment.out = None;
                 attachment.err = None;
             }
             !attachment.is_over()
         });
+        for container in freed {
+            self.read_or_wait(container);
+        }
     }
 
     /// An output has ended: its followers do, once they have caught up.
@@ -175,9 +225,11 @@ impl Keeper {
         {
             *attachment.follower(stream) = None;
         }
+        let container = attachment.container;
         if attachment.is_over() {
             self.attachments.remove(&key);
         }
+        self.read_or_wait(container);
     }
 
     /// An attachment has input for its container, or no more.

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 use orlop_wire::{ContainerState, Done, ExecExited, ExitStatus, Exited};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process, wait, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process, waitid,
+    waitpid,
 };
 
 use crate::clock::now_ns;
 use crate::connection::ReplyTo;
 use crate::keeper::Keeper;
 use crate::log::Log;
+use crate::sys::process::ended_child;
 use crate::tree::{self, Tree};
 
 /// How long an exit waits for the log to be written before it is reported all the same.
@@ -40,6 +42,15 @@ pub(crate) enum Process {
     Init,
 }
 
+/// A child that ended before it was known what it was.
+#[derive(Debug)]
+pub(crate) struct Stranger {
+    pub(crate) pid: i32,
+    /// The session that it was put into.
+    pub(crate) session: Option<i32>,
+    pub(crate) status: ExitStatus,
+}
+
 /// The keeper is to end.
 #[derive(Debug)]
 pub(crate) struct Ending {
@@ -52,17 +63,30 @@ impl Keeper {
     pub(crate) fn children_ended(&mut self) {
         let _ = rustix::io::read(&self.children, &mut [0; 8]);
         let mut calls = Vec::new();
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        while let Some(child) = ended_child() {
+            let pid = child.as_raw_pid();
+            let session = if self.calls.is_empty() || self.processes.contains_key(&pid) {
+                None
+            } else {
+                // To be asked now: this is forgotten with the zombie.
+                tree::session_of(pid)
+            };
+            let Ok(Some((_, status))) = waitpid(Some(child), WaitOptions::NOHANG) else {
+                break;
+            };
             let Some(status) = exit_status(status) else {
                 continue;
             };
-            let pid = pid.as_raw_pid();
             match self.processes.remove(&pid) {
                 Some(Process::Call(key)) => calls.push((key, status)),
                 Some(Process::Container(key)) => self.container_ended(key, status),
                 Some(Process::Session(id)) => self.session_ended(&id, status),
                 Some(Process::Init) => self.pod.init = None,
-                None => self.stranger_ended(pid, status),
+                None => self.stranger_ended(Stranger {
+                    pid,
+                    session,
+                    status,
+                }),
             }
         }
         // Last, so that what a runtime made and what has ended already is known by then.
@@ -76,7 +100,7 @@ impl Keeper {
 
     /// Kills a process, and all that descends from it, which a runtime made before it failed.
     pub(crate) fn kill_stray(&mut self, pid: i32) {
-        self.strangers.retain(|(other, _)| *other != pid);
+        self.strangers.retain(|stranger| stranger.pid != pid);
         if is_child(pid) {
             let tree = Tree {
                 root: pid,
@@ -91,9 +115,10 @@ impl Keeper {
 
     /// Finds out whether a new process, named by its runtime, is our child, and how it ended if it
     /// has already. `Err` if it is somebody else's.
-    pub(crate) fn adopt(&mut self, pid: i32, process: Process) -> Result<Option<ExitStatus>, ()> {
-        if let Some(at) = self.strangers.iter().position(|(other, _)| *other == pid) {
-            return Ok(self.strangers.remove(at).map(|(_, status)| status));
+    pub(crate) fn adopt(&mut self, pid: i32, process: Process) -> Result<Option<Stranger>, ()> {
+        let mut strangers = self.strangers.iter();
+        if let Some(at) = strangers.position(|stranger| stranger.pid == pid) {
+            return Ok(self.strangers.remove(at));
         }
         if !is_child(pid) {
             return Err(());
@@ -175,14 +200,14 @@ impl Keeper {
         self.tell(&event);
     }
 
-    fn stranger_ended(&mut self, pid: i32, status: ExitStatus) {
+    fn stranger_ended(&mut self, stranger: Stranger) {
         if self.calls.is_empty() {
             return;
         }
         if self.strangers.len() == STRANGERS_MAX {
             self.strangers.pop_front();
         }
-        self.strangers.push_back((pid, status));
+        self.strangers.push_back(stranger);
     }
 
     /// Writes an exit record, whole or not at all. It never replaces one.

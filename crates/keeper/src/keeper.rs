@@ -19,7 +19,7 @@ use crate::attach::Attachment;
 use crate::call::Call;
 use crate::connection::{Connection, Ended, ReplyTo};
 use crate::container::{Container, Session};
-use crate::exit::{Ending, Process};
+use crate::exit::{Ending, Process, Stranger};
 use crate::log::Writer;
 use crate::pod::Pod;
 use crate::reactor::{Interest, Reactor, Ready, Source, Watch};
@@ -47,7 +47,7 @@ pub(crate) struct Keeper {
     /// What our children are.
     pub(crate) processes: BTreeMap<i32, Process>,
     /// Children that ended before it was known what they were.
-    pub(crate) strangers: VecDeque<(i32, orlop_wire::ExitStatus)>,
+    pub(crate) strangers: VecDeque<Stranger>,
     pub(crate) writer: Option<(Writer, Watch)>,
     pub(crate) inotify: Option<Watch>,
     pub(crate) ending: Option<Ending>,
@@ -144,8 +144,10 @@ impl Keeper {
         let calls = self.calls.values().filter_map(Call::deadline);
         let dials = self.dials.values().map(Dialling::deadline);
         let reports = self.containers.values().filter_map(|it| it.report_by);
+        let followers = self.attachments.values().filter_map(Attachment::deadline);
         let ending = self.ending.iter().map(|ending| ending.deadline);
-        calls.chain(dials).chain(reports).chain(ending).min()
+        let all = calls.chain(dials).chain(reports).chain(followers);
+        all.chain(ending).min()
     }
 
     fn deadlines(&mut self) {
@@ -153,6 +155,7 @@ impl Keeper {
         self.late_calls(now);
         self.late_dials(now);
         self.late_reports(now);
+        self.late_followers(now);
     }
 
     fn accept(&mut self) {

@@ -6,7 +6,7 @@ use orlop_wire::{ContainerState, LogDropped, OomKilled};
 
 use crate::call::keep_tail;
 use crate::keeper::Keeper;
-use crate::log::Writer;
+use crate::log::{Log, Writer};
 use crate::oom::OomWatch;
 use crate::reactor::{Interest, Source, Stream, Watch};
 
@@ -79,14 +79,27 @@ impl Keeper {
         }
         if let Some(log) = &mut container.log {
             log.feed(stream, bytes);
-            if !log.has_room() {
-                for watch in [&container.out, &container.err].into_iter().flatten() {
-                    watch.set(Interest::Nothing);
-                }
-            }
         }
         self.pass_on(key, stream, bytes);
+        self.read_or_wait(key);
         Read::Some(count)
+    }
+
+    /// Reads on from a container, or lets it wait for its log or for a watcher.
+    pub(crate) fn read_or_wait(&mut self, key: u64) {
+        let waits = self.is_waited_for(key);
+        let Some(container) = self.containers.get(&key) else {
+            return;
+        };
+        let has_room = container.log.as_ref().is_none_or(Log::has_room);
+        let interest = if has_room && !waits {
+            Interest::Read
+        } else {
+            Interest::Nothing
+        };
+        for watch in [&container.out, &container.err].into_iter().flatten() {
+            watch.set(interest);
+        }
     }
 
     fn output_ended(&mut self, key: u64, stream: Stream) {
@@ -138,12 +151,6 @@ impl Keeper {
                 continue;
             };
             let settled = log.settle(report);
-            let has_room = log.has_room();
-            if has_room {
-                for watch in [&container.out, &container.err].into_iter().flatten() {
-                    watch.set(Interest::Read);
-                }
-            }
             let id = container.id.clone();
             if let Some((bytes, reason)) = settled.dropped {
                 self.tell(&LogDropped {
@@ -160,6 +167,7 @@ impl Keeper {
                     result.map(|()| orlop_wire::Done {}).map_err(failed),
                 );
             }
+            self.read_or_wait(key);
             self.pump_log(key);
             self.report_if_settled(key);
         }

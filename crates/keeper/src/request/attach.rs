@@ -63,7 +63,9 @@ impl Keeper {
     }
 
     pub(super) fn detach(&mut self, request: Detach, _: Vec<OwnedFd>) -> Result<Done, Failure> {
-        self.attachments.remove(&request.attachment);
+        if let Some(attachment) = self.attachments.remove(&request.attachment) {
+            self.read_or_wait(attachment.container);
+        }
         Ok(Done {})
     }
 }

@@ -167,8 +167,8 @@ impl Keeper {
         };
         match self.adopt(pid, Process::Container(key)) {
             Ok(None) => Ok(created),
-            Ok(Some(status)) => {
-                self.container_ended(key, status);
+            Ok(Some(ended)) => {
+                self.container_ended(key, ended.status);
                 Ok(created)
             }
             Err(()) => {

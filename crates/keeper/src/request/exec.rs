@@ -111,16 +111,19 @@ impl Keeper {
             let message = format!("the runtime's process {pid} is not the keeper's child");
             return Err(failure(FailureKind::RuntimeFailed, message));
         };
+        let led = match &ended {
+            Some(ended) => ended.session,
+            None => tree::session_of(pid),
+        };
         if let Some(session) = self.session(&running.exec) {
             session.pid = pid;
-            // One that has ended already has most likely led its own.
-            session.session = tree::session_of(pid).unwrap_or(pid);
+            session.session = led.unwrap_or(0);
         }
         if running.tty && terminal.is_none() {
             let message = "the runtime has sent no terminal";
             return Err(failure(FailureKind::RuntimeFailed, message));
         }
-        Ok((pid, terminal, ended))
+        Ok((pid, terminal, ended.map(|ended| ended.status)))
     }
 
     pub(super) fn kill_exec(

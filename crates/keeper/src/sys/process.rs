@@ -51,6 +51,20 @@ fn sides(result: libc::c_long) -> io::Result<Fork> {
     }
 }
 
+/// A child that has ended and is not reaped yet.
+pub(crate) fn ended_child() -> Option<Pid> {
+    // SAFETY: all zeroes is a valid siginfo.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the siginfo lives across the call.
+    let result = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: waitid fills in the process id, or leaves it 0 if nobody has ended.
+    Pid::from_raw(unsafe { info.si_pid() })
+}
+
 /// Ends the process on the spot.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.
