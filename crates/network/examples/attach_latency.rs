@@ -1,7 +1,8 @@
 //! Measures ADD and DEL of a bridge network, in process and by the plugins'
-//! programs, on a node of its own: `attach_latency [ROUNDS] [PLUGIN DIRECTORY]`.
+//! programs, on a node of its own:
+//! `attach_latency [ROUNDS] [PODS THERE ALREADY] [PLUGIN DIRECTORY]`.
 
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ const CONF: &str = r#"{
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let rounds: usize = arguments.next().map_or(Ok(100), |text| text.parse())?;
+    let there: usize = arguments.next().map_or(Ok(0), |text| text.parse())?;
     let plugins = PathBuf::from(
         arguments
             .next()
@@ -34,7 +36,7 @@ fn main() -> Result<(), Failure> {
     );
     for masquerade in [false, true] {
         for mode in [InProcess::Always, InProcess::Never] {
-            let measured = runtime.block_on(measure(mode, masquerade, rounds, &plugins))?;
+            let measured = runtime.block_on(measure(mode, masquerade, rounds, there, &plugins))?;
             let what = match mode {
                 InProcess::Always => "in process",
                 _ => "programs",
@@ -62,6 +64,7 @@ async fn measure(
     mode: InProcess,
     masquerade: bool,
     rounds: usize,
+    there: usize,
     plugins: &Path,
 ) -> Result<[Vec<Duration>; 2], Failure> {
     let dir = Directory(std::env::temp_dir().join(format!("attach-{}", std::process::id())));
@@ -77,10 +80,14 @@ async fn measure(
     config.in_process = mode;
     let networks = Networks::open(config)?;
     let mut times = [Vec::new(), Vec::new()];
+    let mut neighbours = Vec::new();
+    for number in 0..there {
+        let (namespace, pod) = new_pod(&format!("neighbour{number}"))?;
+        networks.attach(pod).await?;
+        neighbours.push(namespace);
+    }
     for round in 0..rounds {
-        let namespace = netns::create()?;
-        let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
-        let pod = Attachment::new(format!("pod{round}").parse()?, path);
+        let (_namespace, pod) = new_pod(&format!("pod{round}"))?;
         let started = Instant::now();
         let network = networks.attach(pod.clone()).await?;
         times[0].push(started.elapsed());
@@ -89,6 +96,12 @@ async fn measure(
         times[1].push(started.elapsed());
     }
     Ok(times)
+}
+
+fn new_pod(id: &str) -> Result<(OwnedFd, Attachment), Failure> {
+    let namespace = netns::create()?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
+    Ok((namespace, Attachment::new(id.parse()?, path)))
 }
 
 /// Removed with all that is in it.

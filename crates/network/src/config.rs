@@ -106,3 +106,17 @@ pub struct DefaultNetwork {
     /// The interfaces' MTU, the kernel's default if `None`.
     pub mtu: Option<u32>,
 }
+
+impl Default for DefaultNetwork {
+    /// `orlop` on the bridge `orlop0`, 10.85.0.0/16.
+    fn default() -> Self {
+        let subnet = Cidr::new([10, 85, 0, 0].into(), 16);
+        Self {
+            name: "orlop".to_owned(),
+            bridge: "orlop0".to_owned(),
+            subnets: subnet.into_iter().collect(),
+            data_dir: "/var/lib/cni/networks".into(),
+            mtu: None,
+        }
+    }
+}

@@ -151,6 +151,23 @@ impl Networks {
         .await
     }
 
+    /// What [`Self::gc`] would release: pods attached for which `is_valid` does
+    /// not hold.
+    pub async fn orphans(
+        &self,
+        is_valid: impl Fn(&ContainerId) -> bool + Send + 'static,
+    ) -> Result<Vec<ContainerId>, Error> {
+        self.blocking(move |inner| {
+            Ok(inner
+                .journal
+                .ids()
+                .into_iter()
+                .filter(|id| !is_valid(id))
+                .collect())
+        })
+        .await
+    }
+
     /// What is attached, finished or not.
     pub async fn list(&self) -> Result<Vec<JournalEntry>, Error> {
         self.blocking(|inner| {
@@ -243,7 +260,18 @@ impl Networks {
 impl Inner {
     /// The networks a pod with this configuration directory is attached to.
     fn networks_of(&self, dir: &Path) -> Result<Vec<NetworkConf>, Error> {
-        let loaded = self.store.get(dir);
+        let watched = dir == self.config.conf_dir
+            || self
+                .config
+                .handler_conf_dirs
+                .iter()
+                .any(|handler| handler == dir);
+        // What nobody watches is read each time.
+        let loaded = if watched {
+            self.store.get(dir)
+        } else {
+            self.store.reload(dir)
+        };
         let mut networks = loaded.networks.clone();
         networks.truncate(self.config.max_networks.max(1));
         if !networks.is_empty() {

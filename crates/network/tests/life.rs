@@ -206,6 +206,10 @@ fn garbage_is_collected_and_the_living_are_left_alone() {
     }
     std::fs::remove_file(node.path("cache/results/net-orphan-eth0")).unwrap();
 
+    let orphans = node
+        .block(networks.orphans(|id| id.as_str() == "kept"))
+        .unwrap();
+    assert_eq!(orphans, ["lost".parse().unwrap()]);
     let report = node.block(networks.gc(|id| id.as_str() == "kept")).unwrap();
     assert_eq!(
         (report.released, report.failed),
@@ -333,14 +337,13 @@ fn without_any_configuration_the_default_network_serves() {
     let node = Node::new();
     let mut config = node.config(InProcess::Never);
     config.default_network = Some(DefaultNetwork {
-        name: "orlop".into(),
-        bridge: "orlop0".into(),
         subnets: vec![
             "10.85.0.0/16".parse::<Cidr>().unwrap(),
             "fd85::/64".parse().unwrap(),
         ],
         data_dir: node.path("addresses"),
         mtu: Some(1400),
+        ..DefaultNetwork::default()
     });
     let networks = Networks::open(config).unwrap();
     assert!(node.block(networks.status()).is_ready());

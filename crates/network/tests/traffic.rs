@@ -159,6 +159,27 @@ fn mapped_ports_lead_to_the_pod_from_everywhere() {
 }
 
 #[test]
+fn a_client_that_asked_before_the_pod_was_there_is_answered() {
+    let (node, networks) = node();
+    let mut pod = node.pod("dns");
+    pod.attachment.port_mappings.push(PortMapping {
+        host_port: 5353,
+        container_port: 53,
+        protocol: Protocol::Udp,
+        host_ip: None,
+    });
+    sh("ip link add br0 type bridge; ip addr add 10.77.0.1/24 dev br0; ip link set br0 up");
+    // Connections are followed as soon as there is a rule that asks for it.
+    sh("iptables -t nat -A OUTPUT -d 10.99.9.9 -j ACCEPT");
+    let question =
+        "sh -c 'echo hello | timeout 5 socat -T1 - UDP4:10.77.0.1:5353,sourceport=40404'";
+    let _ = succeeds(question);
+    node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let _server = Server::start(&pod, "UDP4-LISTEN:53");
+    assert!(sh(question).contains("from"));
+}
+
+#[test]
 fn a_limit_slows_a_pod_down() {
     let node = Node::new();
     let with_limit = CONF.replace(

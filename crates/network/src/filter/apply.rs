@@ -1,5 +1,6 @@
 //! Choosing the way into the kernel, and going it.
 
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -73,6 +74,18 @@ pub(crate) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<
         Way::Direct => nftables::chain_exists(connect(&mut line)?, family, table, chain),
         Way::Programs(dir) => iptables::chain_exists(dir, family, table, chain),
     }
+}
+
+/// Has the kernel forget UDP "connections" to ports that lead elsewhere now:
+/// it would send the packets of a busy client where they went before.
+pub(crate) fn forget_udp(
+    family: Family,
+    is_stale: impl Fn(IpAddr, u16) -> bool,
+) -> Result<(), FilterError> {
+    let mut line = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    connect(&mut line)?
+        .forget_udp(family.number(), is_stale)
+        .map_err(nftables::failed)
 }
 
 /// The socket into the calling thread's namespace.

@@ -216,4 +216,51 @@ COMMIT
             "{plan}"
         );
     }
+
+    #[test]
+    fn the_legacy_programs_take_it_all() {
+        let program = Path::new("/usr/sbin/xtables-legacy-multi");
+        if !program.exists() {
+            eprintln!("skipped: no legacy iptables");
+            return;
+        }
+        crate::netns::leave_for_new().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "iptables-save",
+            "iptables-restore",
+            "ip6tables-save",
+            "ip6tables-restore",
+        ] {
+            std::os::unix::fs::symlink(program, dir.path().join(name)).unwrap();
+        }
+        for (family, own) in [(Family::V4, "10.0.0.2/32"), (Family::V6, "fd00::2/128")] {
+            let own: crate::Cidr = own.parse().unwrap();
+            let port = Match::Port(crate::Protocol::Sctp, 9);
+            let comment = Match::Comment("a \"quoted\" word".into());
+            let target = Target::DestinationNat(own.address(), 80);
+            let make = [
+                Step::NewChain("CNI-A".into()),
+                Step::Append("CNI-A".into(), Rule::new([port, comment], target)),
+                Step::JumpOnce {
+                    chain: "OUTPUT".into(),
+                    rule: Rule::new([Match::ToThisNode], Target::Jump("CNI-A".into())),
+                    first: true,
+                },
+            ];
+            apply(dir.path(), family, Table::Nat, &make).unwrap();
+            assert!(chain_exists(dir.path(), family, Table::Nat, "CNI-A").unwrap());
+            let again = apply(dir.path(), family, Table::Nat, &make);
+            assert!(matches!(again, Err(FilterError::Exists)), "{again:?}");
+
+            let remove = [Step::RemoveChain {
+                chain: "CNI-A".into(),
+                jumps_in: vec!["OUTPUT".into()],
+            }];
+            apply(dir.path(), family, Table::Nat, &remove).unwrap();
+            apply(dir.path(), family, Table::Nat, &remove).unwrap();
+            let left = save(dir.path(), family, Table::Nat).unwrap();
+            assert!(!left.contains("CNI-A"), "{left}");
+        }
+    }
 }

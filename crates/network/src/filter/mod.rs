@@ -12,5 +12,5 @@ mod iptables;
 mod nftables;
 mod rule;
 
-pub(crate) use apply::{FilterError, apply, chain_exists};
+pub(crate) use apply::{FilterError, apply, chain_exists, forget_udp};
 pub(crate) use rule::{Family, Match, Rule, Step, Table, Target, chain_name, hash_name};

@@ -1,6 +1,7 @@
 //! `portmap`: ports of the node that lead to a pod.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Deserialize;
 
@@ -80,6 +81,7 @@ fn add(call: &Call<'_>, conf: &Conf) -> Result<CniResult, NativeError> {
             }
             done => done?,
         }
+        forget_udp(family, mappings);
         if conf.snat && address.is_ipv4() {
             let_loopback_out(address)?;
         }
@@ -255,6 +257,30 @@ fn by_protocol(mappings: &[PortMapping]) -> Vec<(Protocol, Vec<u16>)> {
         list.dedup();
     }
     ports
+}
+
+/// Clients that already talk to a mapped UDP port are led to the pod, too.
+fn forget_udp(family: Family, mappings: &[PortMapping]) {
+    let udp: Vec<_> = mappings
+        .iter()
+        .filter(|m| m.protocol == Protocol::Udp)
+        .collect();
+    if udp.is_empty() {
+        return;
+    }
+    let is_stale = |address: IpAddr, port: u16| {
+        udp.iter().any(|mapping| {
+            let specific = mapping.host_ip.filter(|ip| !ip.is_unspecified());
+            mapping.host_port == port && specific.is_none_or(|ip| ip == address)
+        })
+    };
+    if let Err(error) = filter::forget_udp(family, is_stale) {
+        // New clients are served all the same.
+        tracing::warn!(
+            ?error,
+            "cannot redirect clients that already use a mapped UDP port"
+        );
+    }
 }
 
 /// Lets packets from 127.0.0.1 leave through the interface towards the pod:

@@ -3,6 +3,7 @@
 
 mod address;
 mod bridge_port;
+mod conntrack;
 mod link;
 mod message;
 mod route;

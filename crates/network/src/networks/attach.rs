@@ -38,6 +38,7 @@ impl Inner {
                 result: None,
             })
             .collect();
+        warn_of_ignored_ports(&pod, &networks);
         self.host_ports.reserve(&pod)?;
         let entry = JournalEntry::new(pod, planned);
         let done = self
@@ -148,6 +149,16 @@ impl Inner {
             &results,
             self.config.ip_preference,
         ))
+    }
+}
+
+/// A network without a plugin for it leaves mapped ports closed, as with the
+/// other runtimes; nobody else would tell.
+fn warn_of_ignored_ports(pod: &Attachment, networks: &[NetworkConf]) {
+    let mut plugins = networks.iter().flat_map(|network| &network.plugins);
+    let handled = plugins.any(|plugin| plugin.capabilities().any(|name| name == "portMappings"));
+    if !pod.port_mappings.is_empty() && !handled {
+        tracing::warn!(pod = %pod.id, "no plugin of the network maps ports: the pod's host ports stay closed");
     }
 }
 
