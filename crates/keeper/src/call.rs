@@ -18,6 +18,7 @@ use crate::exit::Process;
 use crate::keeper::{Keeper, from_now};
 use crate::reactor::{Interest, Source, Watch};
 use crate::request::{Purpose, failure};
+use crate::sys::process::before_exec;
 
 /// How much of a runtime's log and output goes into a failure.
 const TAIL: usize = 4096;
@@ -124,6 +125,12 @@ impl Keeper {
                 None
             }
         };
+        if let Purpose::Create(making) = &purpose {
+            let mounts = self.containers.get(&making.container).into_iter();
+            let mounts = mounts.flat_map(|container| &container.mounts);
+            let view = self.pod.view(mounts, &call.cwd).map_err(io_failure)?;
+            before_exec(&mut command, move || view.enter());
+        }
         let _ = fs::remove_file(&call.log);
         let child = command.spawn().map_err(|error| {
             let message = format!("executing {}: {error}", program.display());

@@ -5,5 +5,7 @@ mod namespaces;
 mod place;
 mod surroundings;
 mod sysctl;
+mod view;
 
 pub(crate) use surroundings::Pod;
+pub(crate) use view::View;

@@ -39,10 +39,12 @@ pub(crate) fn enter(setup: &Setup) -> Result<Spaces, String> {
     enter_owned(setup, flags).map_err(|error| format!("making the pod's user namespace: {error}"))
 }
 
-/// Leaves the daemon's mount namespace for one of the keeper's own. What was shared stays so:
-/// mounts go on to propagate both ways, except below private directories.
-pub(crate) fn leave_mounts() -> Result<(), String> {
-    unshare(UnshareFlags::NEWNS).map_err(|error| format!("making a mount namespace: {error}"))
+/// Leaves the daemon's mount namespace, which is returned, for one of the keeper's own. What was
+/// shared stays so: mounts go on to propagate both ways, except below private directories.
+pub(crate) fn leave_mounts() -> Result<OwnedFd, String> {
+    let host = open_ns("/proc/self/ns/mnt")?;
+    unshare(UnshareFlags::NEWNS).map_err(|error| format!("making a mount namespace: {error}"))?;
+    Ok(host)
 }
 
 /// Has a child make the user namespace and the others in it, and joins the others: the keeper

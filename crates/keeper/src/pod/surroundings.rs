@@ -1,7 +1,8 @@
 //! Making a pod's surroundings, in order.
 
 use std::ffi::OsString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use orlop_wire::{EXITS_DIR, Setup, VERSION, Welcome};
@@ -9,6 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat};
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
+use super::view::View;
 use super::{init, namespaces, place, sysctl};
 use crate::sys::loopback;
 use crate::sys::process::Parent;
@@ -30,6 +32,10 @@ pub(crate) struct Pod {
     pub(crate) env: Vec<OsString>,
     user_ns: Option<OwnedFd>,
     warnings: Vec<String>,
+    /// The daemon's mount namespace.
+    host_mounts: OwnedFd,
+    /// Where the shared memory is mounted.
+    shm: Option<PathBuf>,
 }
 
 impl Pod {
@@ -70,7 +76,7 @@ impl Pod {
         for parameter in &setup.sysctls {
             sysctl::set(&parameter.name, &parameter.value)?;
         }
-        namespaces::leave_mounts()?;
+        let host_mounts = namespaces::leave_mounts()?;
         if let Some(shm) = &setup.shm {
             place::mount_shm(&shm.path, shm.size)?;
         }
@@ -87,6 +93,8 @@ impl Pod {
             env: environment(setup.env),
             user_ns: spaces.user,
             warnings,
+            host_mounts,
+            shm: setup.shm.map(|shm| shm.path),
         })
     }
 
@@ -100,6 +108,15 @@ impl Pod {
             warnings: self.warnings.clone(),
             user_ns_fd: self.user_ns.as_ref().map(|fd| fd.as_raw_fd() as u32),
         }
+    }
+
+    /// What a runtime is to see when it makes a container with these mounts.
+    pub(crate) fn view<'a>(
+        &'a self,
+        mounts: impl Iterator<Item = &'a PathBuf>,
+        cwd: &Path,
+    ) -> io::Result<View> {
+        View::new(self.host_mounts.as_fd(), mounts.chain(&self.shm), cwd)
     }
 
     /// A path to something in the pod's directory that is short enough for a socket's address,

@@ -25,7 +25,7 @@ use crate::reactor::{Interest, Source, Stream, Watch};
 /// A container being made.
 #[derive(Debug)]
 pub(crate) struct Making {
-    container: u64,
+    pub(crate) container: u64,
     pid_file: PathBuf,
     size: Winsize,
 }

@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use rustix::process::Pid;
 
@@ -63,6 +65,16 @@ pub(crate) fn ended_child() -> Option<Pid> {
     }
     // SAFETY: waitid fills in the process id, or leaves it 0 if nobody has ended.
     Pid::from_raw(unsafe { info.si_pid() })
+}
+
+/// Has a program's process do something first. To be called while there is one thread; `act`
+/// must not allocate: it runs between fork and exec.
+pub(crate) fn before_exec(
+    command: &mut Command,
+    act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) {
+    // SAFETY: with a single thread no lock can be held at the time of the fork.
+    unsafe { command.pre_exec(act) };
 }
 
 /// Ends the process on the spot.
