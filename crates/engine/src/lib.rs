@@ -1,1 +1,52 @@
-//! The native CRI service.
+//! The native CRI service: pods and containers on keepers and OCI runtimes.
+//!
+//! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`; what they
+//! share is beside them:
+//!
+//! * `pod`, `container`: what exists, with its journal (`journal`, `encoded`)
+//! * `sandbox`, `network`, `files`: what a pod is made of
+//! * `bundle`, `spec`: what a container is made of
+//! * `process`, `session`: starting and stopping processes, commands in containers
+//! * `exits`, `execs`, `events`: what happens by itself, and who is told
+//! * `teardown`, `restore`: undoing, and taking up what an earlier run left
+
+mod bundle;
+mod cgroups;
+mod clock;
+pub mod config;
+mod container;
+mod encoded;
+mod engine;
+mod error;
+mod events;
+mod execs;
+mod exits;
+mod files;
+mod ids;
+mod images;
+mod joins;
+mod journal;
+mod messages;
+mod names;
+mod network;
+mod off_reactor;
+mod pod;
+mod process;
+mod restore;
+mod rpc;
+mod runtimes;
+mod sandbox;
+mod service;
+mod session;
+#[allow(dead_code, unreachable_pub, reason = "some of it waits for its caller")]
+mod spec;
+mod stats;
+mod store;
+mod streaming;
+mod teardown;
+
+pub use config::Config;
+pub use engine::Engine;
+pub use error::{Error, Result, chain};
+
+use off_reactor::blocking;

@@ -190,6 +190,8 @@ pub struct Policy {
     pub unprivileged_ports: bool,
     /// Whether every user may `ping` in a pod's network.
     pub unprivileged_icmp: bool,
+    /// Kernel settings of every pod with the namespace they belong to; a pod's own win.
+    pub sysctls: BTreeMap<String, String>,
     /// Capabilities of a container that asks for nothing; those of the peers if absent.
     pub default_capabilities: Option<Vec<String>>,
     /// CPUs of commands executed in containers.

@@ -68,10 +68,9 @@ fn pid(
         Ok(v1::NamespaceMode::Pod) => match &pod.pid {
             Some(path) => Ok(Some(join(NamespaceKind::Pid, path))),
             None if pod_is_nodes => Ok(None),
-            None => {
-                let problem = "POD is asked for in a pod whose containers do not share processes";
-                Err(Error::unmet(field(), problem))
-            }
+            // Zero is POD on the wire: a request that says nothing of namespaces says so too. In
+            // a pod that shares no processes the stricter of the two holds.
+            None => Ok(Some(new(NamespaceKind::Pid))),
         },
         Ok(v1::NamespaceMode::Target) => {
             let path = pod.target_pid.as_deref().ok_or_else(|| {

@@ -38,7 +38,7 @@ pub fn of_pod(
     let own_network = options.is_none_or(|options| options.network != node);
     let own_ipc = options.is_none_or(|options| options.ipc != node);
     let empty = HashMap::new();
-    let mut settings = BTreeMap::new();
+    let mut settings = defaults(policy, own_network, own_ipc)?;
     for (name, value) in linux.map_or(&empty, |linux| &linux.sysctls) {
         let name = dotted(name)?;
         if value.contains(['\0', '\n']) {
@@ -76,6 +76,30 @@ pub fn of_pod(
         // In a user namespace the groups of this range need not exist.
         let ping = policy.unprivileged_icmp && IdRanges::parse(options)?.is_none();
         default(ping, "net.ipv4.ping_group_range", "0 2147483647");
+    }
+    Ok(settings)
+}
+
+/// The configured settings that belong to a namespace the pod has of its own.
+fn defaults(
+    policy: &Policy,
+    own_network: bool,
+    own_ipc: bool,
+) -> Result<BTreeMap<String, String>, Error> {
+    let mut settings = BTreeMap::new();
+    for (name, value) in &policy.sysctls {
+        let name = dotted(name)?;
+        let own = match scope(&name) {
+            Some(Scope::Network | Scope::HostName) => own_network,
+            Some(Scope::Ipc) => own_ipc,
+            None => {
+                let problem = format!("{name} is configured, but is not a setting of namespaces");
+                return Err(Error::unmet(FIELD, problem));
+            }
+        };
+        if own {
+            settings.insert(name, value.clone());
+        }
     }
     Ok(settings)
 }

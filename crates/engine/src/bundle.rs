@@ -1,0 +1,351 @@
+//! A container's OCI bundle: its mounts, its specification, and the process of a command.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orlop_image::Image;
+use orlop_image::rootfs::OverlayMount;
+use orlop_launch::{Keeper, oci};
+use serde::Serialize;
+
+use crate::blocking;
+use crate::container::{Container, Effective};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::files::PodFiles;
+use crate::pod::make_private_dir;
+use crate::spec;
+
+/// A mount that is not yet anywhere, and where the pod's keeper is to put it.
+#[derive(Debug)]
+pub struct PendingMount {
+    mount: OwnedFd,
+    path: PathBuf,
+}
+
+/// An image mounted as a volume.
+#[derive(Debug)]
+struct ImageVolume {
+    container_path: String,
+    pending: PendingMount,
+    digest: String,
+}
+
+/// Takes leases on the images, prepares the mounts, and writes the specification.
+pub async fn build(
+    engine: &Engine,
+    container: &Arc<Container>,
+    image: &Image,
+) -> Result<Effective> {
+    let volumes = volume_images(engine, container)?;
+    lease(engine, container.id.as_str(), image).await?;
+    for volume in &volumes {
+        lease(engine, &volume.owner(container), &volume.image).await?;
+    }
+    let volumes = mount_volumes(engine, container, &volumes).await?;
+    let (engine, container, image) = (engine.clone(), Arc::clone(container), image.clone());
+    blocking(move || build_blocking(&engine, &container, &image, volumes)).await
+}
+
+fn build_blocking(
+    engine: &Engine,
+    container: &Arc<Container>,
+    image: &Image,
+    volumes: Vec<ImageVolume>,
+) -> Result<Effective> {
+    for directory in [container.upper(), container.work(), container.volumes()] {
+        make_private_dir(&directory)?;
+    }
+    let rootfs = root_mount(engine, container, image)?;
+    let (spec, effective) = specification(engine, container, image, &rootfs, &volumes)?;
+    write_spec(&container.bundle, &spec)?;
+    let volumes = volumes.into_iter().map(|volume| volume.pending);
+    container.set_pending_mounts(std::iter::once(rootfs).chain(volumes).collect());
+    Ok(effective)
+}
+
+/// Has the keeper put the container's mounts in place.
+pub async fn place_mounts(
+    engine: &Engine,
+    container: &Arc<Container>,
+    keeper: &Keeper,
+) -> Result<()> {
+    let pending = match container.take_pending_mounts() {
+        Some(pending) => pending,
+        None => mounts_anew(engine, container).await?,
+    };
+    let pending = blocking(move || {
+        for mount in &pending {
+            make_private_dir(&mount.path)?;
+        }
+        Ok(pending)
+    })
+    .await?;
+    for PendingMount { mount, path } in pending {
+        let id = container.id.as_str();
+        keeper
+            .place_mount(id, mount, &path)
+            .await
+            .map_err(|source| Error::Launch {
+                doing: format!("mounting the files of container {id}"),
+                source,
+            })?;
+    }
+    Ok(())
+}
+
+/// Writes the `process.json` of a command: the container's own process with other arguments.
+pub fn write_process(container: &Container, dir: &Path, args: &[String], tty: bool) -> Result<()> {
+    let affinity = None;
+    let process =
+        spec::exec_process(&container.process()?, args, tty, affinity).map_err(Error::Spec)?;
+    make_private_dir(dir)?;
+    write_json(&dir.join("process.json"), &process)
+}
+
+/// Writes the specification into the bundle. It may hold secrets in its environment.
+pub fn write_spec(bundle: &Path, spec: &oci::Spec) -> Result<()> {
+    write_json(&bundle.join("config.json"), spec)
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec(value)
+        .map_err(|error| Error::Internal(format!("writing {} as JSON: {error}", path.display())))?;
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(&text))
+        .map_err(Error::io(format!("writing {}", path.display())))
+        .map_err(Into::into)
+}
+
+/// Reads the specification back from the bundle.
+pub fn read_spec(bundle: &Path) -> Result<oci::Spec> {
+    let path = bundle.join("config.json");
+    let text = std::fs::read(&path).map_err(Error::io(format!("reading {}", path.display())))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| Error::Internal(format!("reading {}: {error}", path.display())).into())
+}
+
+/// The daemon was restarted between creation and start: its mounts are gone with it.
+async fn mounts_anew(engine: &Engine, container: &Arc<Container>) -> Result<Vec<PendingMount>> {
+    let image =
+        crate::images::find(engine, &container.image.id)?.ok_or_else(|| Error::NotFound {
+            what: "image",
+            id: container.image.id.clone(),
+        })?;
+    let volumes = volume_images(engine, container)?;
+    let volumes = mount_volumes(engine, container, &volumes).await?;
+    let (engine, container) = (engine.clone(), Arc::clone(container));
+    let root = blocking(move || root_mount(&engine, &container, &image)).await?;
+    Ok(std::iter::once(root)
+        .chain(volumes.into_iter().map(|volume| volume.pending))
+        .collect())
+}
+
+fn root_mount(engine: &Engine, container: &Container, image: &Image) -> Result<PendingMount> {
+    let lower = layers(engine, image)?;
+    let overlay = OverlayMount::new(lower, container.upper(), container.work());
+    let mount = overlay.mount().map_err(|source| Error::Image {
+        doing: format!(
+            "mounting the root file system of container {}",
+            container.id
+        ),
+        source,
+    })?;
+    Ok(PendingMount {
+        mount,
+        path: engine.mounts_dir(container).join("rootfs"),
+    })
+}
+
+/// An image that a mount of the request asks for.
+#[derive(Debug)]
+struct VolumeImage {
+    index: usize,
+    container_path: String,
+    image: Image,
+}
+
+impl VolumeImage {
+    /// Who holds the lease: an owner has one only.
+    fn owner(&self, container: &Container) -> String {
+        format!("{}/{}", container.id, self.index)
+    }
+}
+
+fn volume_images(engine: &Engine, container: &Container) -> Result<Vec<VolumeImage>> {
+    let mut volumes = Vec::new();
+    for (index, request) in container.config.mounts.iter().enumerate() {
+        let Some(asked) = request
+            .image
+            .as_ref()
+            .filter(|image| !image.image.is_empty())
+        else {
+            continue;
+        };
+        let image = engine.image_for(&format!("config.mounts[{index}].image"), Some(asked))?;
+        let container_path = request.container_path.clone();
+        volumes.push(VolumeImage {
+            index,
+            container_path,
+            image,
+        });
+    }
+    Ok(volumes)
+}
+
+async fn mount_volumes(
+    engine: &Engine,
+    container: &Container,
+    images: &[VolumeImage],
+) -> Result<Vec<ImageVolume>> {
+    let mut volumes = Vec::new();
+    for VolumeImage {
+        index,
+        container_path,
+        image,
+    } in images
+    {
+        let mount = engine.images.mount_read_only(&image.id).await;
+        let mount = mount.map_err(|source| Error::Image {
+            doing: format!("ErrImageVolumeMountFailed: mounting image {}", image.id),
+            source,
+        })?;
+        let path = engine.mounts_dir(container).join(format!("image-{index}"));
+        volumes.push(ImageVolume {
+            container_path: container_path.clone(),
+            pending: PendingMount { mount, path },
+            digest: image.id.to_string(),
+        });
+    }
+    Ok(volumes)
+}
+
+fn layers(engine: &Engine, image: &Image) -> Result<Vec<PathBuf>> {
+    engine.images.layers(&image.id).map_err(|source| {
+        Error::Image {
+            doing: format!("finding the layers of image {}", image.id),
+            source,
+        }
+        .into()
+    })
+}
+
+async fn lease(engine: &Engine, owner: &str, image: &Image) -> Result<()> {
+    engine
+        .images
+        .lease(owner, &image.id)
+        .await
+        .map_err(|source| {
+            let doing = format!("holding image {} for container {owner}", image.id);
+            Error::Image { doing, source }.into()
+        })
+}
+
+/// Gives the container's images up.
+pub async fn release(engine: &Engine, container: &Container) -> Result<()> {
+    let own = |owner: &str| owner.split('/').next() == Some(container.id.as_str());
+    for lease in engine
+        .images
+        .leases()
+        .into_iter()
+        .filter(|lease| own(&lease.owner))
+    {
+        engine
+            .images
+            .release(&lease.owner)
+            .await
+            .map_err(|source| Error::Image {
+                doing: format!("releasing the images of container {}", container.id),
+                source,
+            })?;
+    }
+    Ok(())
+}
+
+fn specification(
+    engine: &Engine,
+    container: &Arc<Container>,
+    image: &Image,
+    rootfs: &PendingMount,
+    volumes: &[ImageVolume],
+) -> Result<(oci::Spec, Effective)> {
+    let pod = &container.pod;
+    let handler = engine.runtimes.handler(&pod.handler)?;
+    let namespaces = engine.namespaces_for(container)?;
+    let files = PodFiles::of(pod);
+    let shm = engine.shm_for(pod);
+    let cgroup = engine.cgroups.parent(pod)?;
+    let rootfs_path = rootfs.path.to_string_lossy();
+    let image_mounts: Vec<_> = volumes
+        .iter()
+        .map(|volume| spec::ImageMount {
+            container_path: &volume.container_path,
+            path: &volume.pending.path,
+            dir: volume.pending.mount.as_fd(),
+            digest: &volume.digest,
+        })
+        .collect();
+    let volumes_dir = container.volumes();
+    let input = spec::SpecInput {
+        container_id: container.id.as_str(),
+        config: &container.config,
+        pod_config: &pod.config,
+        pod: spec::PodFacts {
+            id: pod.id.as_str(),
+            namespaces: &namespaces,
+            files: spec::PodFiles {
+                hostname: Some(&files.hostname),
+                hosts: Some(&files.hosts),
+                resolv_conf: Some(&files.resolv),
+                shm: Some(&shm),
+            },
+            cgroup: &cgroup,
+            labels: None,
+        },
+        image: spec::ImageFacts {
+            name: &container.image.name,
+            entrypoint: &image.config.entrypoint,
+            cmd: &image.config.cmd,
+            env: &image.config.env,
+            user: &image.config.user,
+            working_dir: &image.config.working_dir,
+            volumes: &image.config.volumes,
+            stop_signal: &image.config.stop_signal,
+        },
+        rootfs: spec::RootfsFacts {
+            path: &rootfs_path,
+            dir: rootfs.mount.as_fd(),
+        },
+        image_mounts: &image_mounts,
+        volumes_dir: &volumes_dir,
+        handler: spec::HandlerFacts {
+            features: &handler.features,
+            pod_annotations: &handler.settings.pod_annotations,
+            container_annotations: &handler.settings.container_annotations,
+            privileged_without_host_devices: handler.settings.privileged_without_host_devices,
+            cgroup_writable: false,
+        },
+        host: &engine.host,
+        policy: &engine.config.containers.policy,
+    };
+    let (spec, effective) = spec::build(&input).map_err(Error::Spec)?;
+    for warning in &effective.warnings {
+        tracing::warn!(container = %container.id, "{warning}");
+    }
+    let effective = Effective {
+        user: effective.user,
+        mounts: effective.mounts,
+        resources: effective.resources,
+        stop_signal: effective.stop_signal.to_cri().into(),
+    };
+    Ok((spec, effective))
+}

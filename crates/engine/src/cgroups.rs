@@ -1,0 +1,159 @@
+//! The pods' and containers' cgroups: where they are, and ending what is in them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies};
+
+use crate::blocking;
+use crate::config::Config;
+use crate::container::Container;
+use crate::error::{Error, Result};
+use crate::pod::Pod;
+use crate::spec::CgroupParent;
+
+/// How long the processes of a cgroup may take to die, or to leave it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The pods' and containers' cgroups.
+#[derive(Debug)]
+pub struct Cgroups {
+    driver: Driver,
+    hierarchies: Arc<Hierarchies>,
+    keepers: CgroupPath,
+}
+
+impl Cgroups {
+    /// Looks at the machine.
+    pub fn find(config: &Config) -> Result<Self> {
+        let hierarchies = Hierarchies::detect()
+            .map_err(|error| Error::Internal(format!("looking at the cgroups: {error}")))?;
+        let driver = config.cgroup_driver.unwrap_or_else(|| {
+            let systemd = Path::new("/run/systemd/system").is_dir();
+            if systemd && hierarchies.is_v2() {
+                Driver::Systemd
+            } else {
+                Driver::Cgroupfs
+            }
+        });
+        let keepers = match &config.keeper_cgroup {
+            Some(path) => path.clone(),
+            None => default_keepers(driver)?,
+        };
+        let keepers = CgroupPath::parse(&keepers)
+            .map_err(|error| Error::Internal(format!("the cgroup of keepers: {error}")))?;
+        Ok(Self {
+            driver,
+            hierarchies: Arc::new(hierarchies),
+            keepers,
+        })
+    }
+
+    /// Who makes cgroups.
+    pub fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// What the machine has.
+    pub fn hierarchies(&self) -> &Hierarchies {
+        &self.hierarchies
+    }
+
+    /// The cgroup above a pod's containers, as their specifications name it.
+    pub fn parent(&self, pod: &Pod) -> Result<CgroupParent> {
+        let own = match self.driver {
+            Driver::Cgroupfs => format!("/orlop/{}", pod.id),
+            Driver::Systemd => "system.slice".to_owned(),
+        };
+        CgroupParent::parse(&pod.linux().cgroup_parent, self.driver, &own)
+            .map_err(|error| Error::Spec(error).into())
+    }
+
+    /// The cgroup above a pod's containers, unless others are there too.
+    pub fn of_pod(&self, pod: &Pod) -> Option<Cgroup> {
+        let shared = self.driver == Driver::Systemd && pod.linux().cgroup_parent.is_empty();
+        let parent = self.parent(pod).ok().filter(|_| !shared)?;
+        Some(self.at(parent.path().clone()))
+    }
+
+    /// A container's cgroup, whether or not it is there.
+    pub fn of_container(&self, container: &Container) -> Option<Cgroup> {
+        let parent = self.parent(&container.pod).ok()?;
+        Some(self.at(parent.container_path(container.id.as_str()).ok()?))
+    }
+
+    /// Where the memory controller keeps a container's figures.
+    pub fn memory_dir(&self, container: &Container) -> Option<PathBuf> {
+        self.of_container(container)?.directory("memory")
+    }
+
+    /// The directories that a keeper moves itself into.
+    pub fn of_keepers(&self) -> Vec<PathBuf> {
+        let cgroup = self.at(self.keepers.clone());
+        match cgroup.create() {
+            Ok(()) => cgroup.directories(),
+            Err(error) => {
+                tracing::warn!(%error, "making the keepers' cgroup; they stay in the daemon's");
+                Vec::new()
+            }
+        }
+    }
+
+    /// A keeper is the last that should be killed for want of memory: its pod dies with it.
+    pub fn keeper_oom_score(&self) -> i32 {
+        -998
+    }
+
+    /// Kills all that is in a container's cgroup, and below.
+    pub async fn kill_processes(&self, container: &Container) {
+        let Some(cgroup) = self.of_container(container) else {
+            return;
+        };
+        let killed = blocking(move || Ok(cgroup.kill(PATIENCE))).await;
+        if let Ok(Err(error)) = killed {
+            tracing::warn!(container = %container.id, %error, "killing a container's processes");
+        }
+    }
+
+    /// Removes what is left of a container's cgroup, once its processes are gone.
+    pub async fn remove(&self, container: &Container) {
+        if let Some(cgroup) = self.of_container(container) {
+            remove(cgroup).await;
+        }
+    }
+
+    /// Removes a pod's cgroup if it is one of ours rather than the client's.
+    pub async fn remove_pod(&self, pod: &Pod) {
+        if pod.linux().cgroup_parent.is_empty()
+            && let Some(cgroup) = self.of_pod(pod)
+        {
+            remove(cgroup).await;
+        }
+    }
+
+    fn at(&self, path: CgroupPath) -> Cgroup {
+        Cgroup::new(Arc::clone(&self.hierarchies), path)
+    }
+}
+
+async fn remove(cgroup: Cgroup) {
+    let removed = blocking(move || Ok((cgroup.remove(PATIENCE), cgroup))).await;
+    if let Ok((Err(error), cgroup)) = removed {
+        tracing::warn!(cgroup = %cgroup.path(), %error, "removing a cgroup");
+    }
+}
+
+/// systemd must have delegated the cgroup that others may make cgroups in: its unit's own.
+fn default_keepers(driver: Driver) -> Result<String> {
+    if driver == Driver::Cgroupfs {
+        return Ok("/orlop/keepers".into());
+    }
+    let text = std::fs::read_to_string("/proc/self/cgroup")
+        .map_err(Error::io("reading the daemon's own cgroup"))?;
+    let own = text
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .unwrap_or("/");
+    Ok(format!("{own}/keepers"))
+}

@@ -1,0 +1,93 @@
+//! What the engine must be told. The binary fills this from its configuration file.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use orlop_cgroup::Driver as CgroupDriver;
+pub use orlop_image::Config as Images;
+pub use orlop_network::{Config as Network, DefaultNetwork, InProcess};
+
+pub use orlop_launch::oci::Rlimit;
+
+pub use crate::spec::Policy;
+
+/// Everything that decides how the native service runs.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Images, records and writable layers; survives a reboot.
+    pub root: PathBuf,
+    /// Sockets, namespaces and exit records; on tmpfs, gone at a reboot.
+    pub state: PathBuf,
+    /// The `orlop-keeper` program.
+    pub keeper: PathBuf,
+    /// Where keepers live in the cgroup hierarchy; `None` finds a place: below the daemon's own
+    /// cgroup with systemd, else `/orlop/keepers`.
+    pub keeper_cgroup: Option<String>,
+    /// How container cgroups are named and made; `None` finds out from the machine.
+    pub cgroup_driver: Option<CgroupDriver>,
+    /// The handler for pods that name none; `None` takes the first runtime that works here.
+    pub default_runtime: Option<String>,
+    /// Runtimes by handler name. When empty, `crun` and `runc` are looked for.
+    pub runtimes: BTreeMap<String, RuntimeHandler>,
+    /// The image store.
+    pub images: Images,
+    /// The pods' networks.
+    pub network: Network,
+    /// Where exec, attach and port-forward sessions are served.
+    pub streaming: Streaming,
+    /// Limits and defaults for containers.
+    pub containers: Containers,
+}
+
+/// A low-level runtime that pods choose by name.
+#[derive(Debug, Clone, Default)]
+pub struct RuntimeHandler {
+    /// The program, by path or by name.
+    pub path: PathBuf,
+    /// Options put before its subcommand.
+    pub args: Vec<String>,
+    /// Its state directory; `None` gives it one below [`Config::state`].
+    pub root: Option<PathBuf>,
+    /// Pod annotations (names, or beginnings ending in `*`) handed to the runtime.
+    pub pod_annotations: Vec<String>,
+    /// Container annotations handed to the runtime, likewise.
+    pub container_annotations: Vec<String>,
+    /// Whether privileged containers do without the host's devices.
+    pub privileged_without_host_devices: bool,
+    /// CNI configuration for this handler's pods instead of the node's.
+    pub cni_conf_dir: Option<PathBuf>,
+}
+
+/// The listener for streaming sessions.
+#[derive(Debug, Clone)]
+pub struct Streaming {
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Certificate and key files; without them the sessions are plain HTTP.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// A session without a byte for this long ends.
+    pub idle_timeout: Duration,
+}
+
+/// Limits and defaults for containers.
+#[derive(Debug, Clone)]
+pub struct Containers {
+    /// Bytes at which a log line is split.
+    pub max_log_line: usize,
+    /// Bytes of output that ExecSync returns of each stream.
+    pub exec_output_limit: usize,
+    /// What concerns the OCI specification.
+    pub policy: Policy,
+}
+
+impl Default for Containers {
+    fn default() -> Self {
+        Self {
+            max_log_line: 16 * 1024,
+            exec_output_limit: 16 * 1024 * 1024,
+            policy: Policy::default(),
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! A container: what it was asked to be, and what it is now.
+//!
+//! ```text
+//!   (nothing) ──► Creating ──► Created ──► Running ──► Exited ──► Removing ──► (nothing)
+//!                                 │                      ▲
+//!                                 └── could not start ───┘
+//! ```
+//!
+//! Each arrow is an event in the container's journal. "Creating" and "Removing" are intents:
+//! the next start of the daemon undoes the one and finishes the other.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use orlop_cri::v1::{
+    ContainerConfig, ContainerMetadata, ContainerResources, ContainerState, ContainerUser, Mount,
+};
+use orlop_launch::oci;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::bundle::{self, PendingMount};
+use crate::error::{Error, Result};
+use crate::ids::ContainerId;
+use crate::journal::Journal;
+use crate::pod::{Pod, make_private_dir};
+use crate::stats::Meter;
+
+/// A container.
+#[derive(Debug)]
+pub struct Container {
+    /// Its identifier.
+    pub id: ContainerId,
+    /// The pod it belongs to.
+    pub pod: Arc<Pod>,
+    /// What the client asked for.
+    pub config: ContainerConfig,
+    /// The image it was made from.
+    pub image: ImageFacts,
+    /// Nanoseconds since 1970.
+    pub created_at: i64,
+    /// Its record and writable layer.
+    pub dir: PathBuf,
+    /// Its OCI bundle; gone after a reboot.
+    pub bundle: PathBuf,
+    /// Held by whoever starts, updates or removes it.
+    pub turn: tokio::sync::Mutex<()>,
+    /// Reads what it uses.
+    pub meter: Mutex<Meter>,
+    now: RwLock<Now>,
+    journal: Mutex<Journal<Event>>,
+    ended: watch::Sender<bool>,
+    pending_mounts: Mutex<Option<Vec<PendingMount>>>,
+    process: OnceLock<oci::Process>,
+}
+
+/// What a container remembers of its image.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ImageFacts {
+    /// The digest of the image's configuration.
+    pub id: String,
+    /// How the image is called in a registry, by digest if it has one.
+    pub reference: String,
+    /// How people call the image: its first tag, or what the request said.
+    pub name: String,
+}
+
+/// What is true of a container at the moment.
+#[derive(Debug, Clone, Default)]
+pub struct Now {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Nanoseconds since 1970; zero before.
+    pub started_at: i64,
+    /// How it ended, once it has.
+    pub exit: Option<Exit>,
+    /// What it really got.
+    pub effective: Effective,
+    /// Its first process.
+    pub pid: Option<u32>,
+    /// A stop signal was sent: the next stop only waits and kills.
+    pub stop_sent: bool,
+    /// The runtime may know it, and mounts of it may be in place.
+    pub dirty: bool,
+}
+
+/// Where a container is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// Being made; no client sees it.
+    #[default]
+    Creating,
+    /// Complete, never started.
+    Created,
+    /// Its first process runs.
+    Running,
+    /// Its first process has ended, or never came to life.
+    Exited,
+    /// Being removed; no client sees it.
+    Removing,
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Nanoseconds since 1970.
+    pub at: i64,
+    /// The exit code, or 128 plus the signal.
+    pub code: i32,
+    /// One word for programs: `Completed`, `Error`, `OOMKilled` …
+    pub reason: String,
+    /// A sentence for people; may be empty.
+    pub message: String,
+}
+
+/// What a container really got, where the request left it open.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Effective {
+    /// Its user and groups.
+    #[serde(with = "crate::encoded")]
+    pub user: ContainerUser,
+    /// Its mounts.
+    #[serde(with = "mounts")]
+    pub mounts: Vec<Mount>,
+    /// Its resources; changed by updates.
+    #[serde(with = "crate::encoded")]
+    pub resources: ContainerResources,
+    /// The signal that asks it to end, as a number of CRI's.
+    pub stop_signal: i32,
+}
+
+/// A line of a container's journal.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The intent to make it.
+    Created {
+        /// What the client asked for.
+        #[serde(with = "crate::encoded")]
+        config: Box<ContainerConfig>,
+        /// The image it is made from.
+        image: ImageFacts,
+        /// Nanoseconds since 1970.
+        at: i64,
+    },
+    /// Everything is in place.
+    Ready {
+        /// What it really got.
+        effective: Effective,
+    },
+    /// The intent to start it.
+    Starting,
+    /// Its first process runs.
+    Started {
+        /// Nanoseconds since 1970.
+        at: i64,
+        /// The process.
+        pid: u32,
+    },
+    /// Its resources were changed.
+    Updated {
+        /// What holds now.
+        #[serde(with = "crate::encoded")]
+        resources: ContainerResources,
+    },
+    /// It has ended.
+    Exited {
+        /// How.
+        exit: Exit,
+    },
+    /// The intent to remove it.
+    Removing,
+}
+
+impl Container {
+    /// Writes the intent down and makes the container's directories.
+    pub fn create(pod: &Arc<Pod>, config: ContainerConfig, image: ImageFacts) -> Result<Self> {
+        let id = ContainerId::random();
+        let dir = pod.containers_dir().join(id.as_str());
+        let bundle = pod.run.join(id.as_str());
+        for path in [&dir, &bundle] {
+            make_private_dir(path)?;
+        }
+        let at = crate::clock::now();
+        let created = Event::Created {
+            config: Box::new(config.clone()),
+            image: image.clone(),
+            at,
+        };
+        let journal = Journal::create(&dir.join("journal"), &created)
+            .map_err(Error::io(format!("writing the record of container {id}")))?;
+        Ok(Self::new(
+            id,
+            Arc::clone(pod),
+            config,
+            image,
+            at,
+            Now::default(),
+            journal,
+        ))
+    }
+
+    /// Reads a container back from its directory; `None` if its record says nothing.
+    pub fn restore(id: ContainerId, pod: &Arc<Pod>) -> Result<Option<Self>> {
+        let path = pod.containers_dir().join(id.as_str()).join("journal");
+        let (journal, events) = match Journal::open(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                let doing = format!("reading the record of container {id}");
+                return Err(Error::io(doing)(error).into());
+            }
+        };
+        let mut events = events.into_iter();
+        let Some(Event::Created { config, image, at }) = events.next() else {
+            return Ok(None);
+        };
+        let mut now = Now::default();
+        events.for_each(|event| now.apply(event));
+        Ok(Some(Self::new(
+            id,
+            Arc::clone(pod),
+            *config,
+            image,
+            at,
+            now,
+            journal,
+        )))
+    }
+
+    fn new(
+        id: ContainerId,
+        pod: Arc<Pod>,
+        config: ContainerConfig,
+        image: ImageFacts,
+        created_at: i64,
+        now: Now,
+        journal: Journal<Event>,
+    ) -> Self {
+        let dir = pod.containers_dir().join(id.as_str());
+        let bundle = pod.run.join(id.as_str());
+        let (ended, _) = watch::channel(now.exit.is_some());
+        Self {
+            id,
+            pod,
+            config,
+            image,
+            created_at,
+            dir,
+            bundle,
+            turn: tokio::sync::Mutex::default(),
+            meter: Mutex::default(),
+            now: RwLock::new(now),
+            journal: Mutex::new(journal),
+            ended,
+            pending_mounts: Mutex::default(),
+            process: OnceLock::new(),
+        }
+    }
+
+    /// Writes an event down, then lets it be true.
+    pub fn record(&self, event: Event) -> Result<()> {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.append(&event).map_err(Error::io(format!(
+            "writing the record of container {}",
+            self.id
+        )))?;
+        self.apply(event);
+        Ok(())
+    }
+
+    /// Notes the end of the container; the first to do so wins. A full disk must not keep a
+    /// dead container running in our books: the keeper's exit record has it too.
+    pub fn exited(&self, exit: Exit) -> bool {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.now().exit.is_some() {
+            return false;
+        }
+        let event = Event::Exited { exit };
+        if let Err(error) = journal.append(&event) {
+            tracing::error!(container = %self.id, %error, "could not write the exit down");
+        }
+        self.apply(event);
+        drop(journal);
+        self.ended.send_replace(true);
+        true
+    }
+
+    fn apply(&self, event: Event) {
+        self.now
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .apply(event);
+    }
+
+    /// True for the first caller: the stop signal is sent once.
+    pub fn claim_stop_signal(&self) -> bool {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        !std::mem::replace(&mut now.stop_sent, true)
+    }
+
+    /// Whether there is nothing for the runtime and the keeper to clean up.
+    pub fn is_clean(&self) -> bool {
+        !self
+            .now
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .dirty
+    }
+
+    /// The runtime and the keeper have cleaned up. Not a matter of record: to do it again
+    /// after a restart does no harm.
+    pub fn set_clean(&self) {
+        self.now
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .dirty = false;
+    }
+
+    /// Keeps mounts until the container is started.
+    pub fn set_pending_mounts(&self, mounts: Vec<PendingMount>) {
+        *self
+            .pending_mounts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(mounts);
+    }
+
+    /// The mounts kept for the start; none if the daemon was restarted since.
+    pub fn take_pending_mounts(&self) -> Option<Vec<PendingMount>> {
+        self.pending_mounts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Its first process as its runtime was told; the pattern for commands run in it.
+    pub fn process(&self) -> Result<oci::Process> {
+        if let Some(process) = self.process.get() {
+            return Ok(process.clone());
+        }
+        let spec = bundle::read_spec(&self.bundle)?;
+        let process = spec.process.ok_or_else(|| {
+            Error::Internal(format!(
+                "the bundle of container {} has no process",
+                self.id
+            ))
+        })?;
+        Ok(self.process.get_or_init(|| process).clone())
+    }
+
+    /// What is true at the moment.
+    pub fn now(&self) -> Now {
+        self.now
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Where it is in its life.
+    pub fn phase(&self) -> Phase {
+        self.now
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .phase
+    }
+
+    /// Where it is in its life, in CRI's words.
+    pub fn state(&self) -> ContainerState {
+        match self.phase() {
+            Phase::Creating | Phase::Created => ContainerState::ContainerCreated,
+            Phase::Running => ContainerState::ContainerRunning,
+            Phase::Exited | Phase::Removing => ContainerState::ContainerExited,
+        }
+    }
+
+    /// Whether clients may see it.
+    pub fn visible(&self) -> bool {
+        !matches!(self.phase(), Phase::Creating | Phase::Removing)
+    }
+
+    /// Waits until it has ended.
+    pub async fn wait(&self) {
+        // The sender lives as long as `self`, so this can't fail.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// Its name as given by the client.
+    pub fn metadata(&self) -> ContainerMetadata {
+        self.config.metadata.clone().unwrap_or_default()
+    }
+
+    /// Its log file, if it has one.
+    pub fn log_path(&self) -> Option<PathBuf> {
+        let directory = &self.pod.config.log_directory;
+        (!directory.is_empty() && !self.config.log_path.is_empty())
+            .then(|| PathBuf::from(directory).join(&self.config.log_path))
+    }
+
+    /// The upper directory of its root file system.
+    pub fn upper(&self) -> PathBuf {
+        self.dir.join("upper")
+    }
+
+    /// The work directory of its root file system.
+    pub fn work(&self) -> PathBuf {
+        self.dir.join("work")
+    }
+
+    /// Contents of the volumes that its image declares.
+    pub fn volumes(&self) -> PathBuf {
+        self.dir.join("volumes")
+    }
+}
+
+impl Now {
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Created { .. } => {}
+            Event::Starting => self.dirty = true,
+            Event::Ready { effective } => {
+                self.phase = Phase::Created;
+                self.effective = effective;
+            }
+            Event::Started { at, pid } => {
+                self.started_at = at;
+                // A short-lived process can be gone before its start is written down.
+                if self.exit.is_none() {
+                    self.phase = Phase::Running;
+                    self.pid = Some(pid);
+                }
+            }
+            Event::Updated { resources } => self.effective.resources = resources,
+            Event::Exited { exit } => {
+                self.phase = Phase::Exited;
+                self.exit = Some(exit);
+                self.pid = None;
+            }
+            Event::Removing => self.phase = Phase::Removing,
+        }
+    }
+}
+
+mod mounts {
+    //! A list of mounts travels as a container configuration that has nothing else.
+
+    use orlop_cri::v1::{ContainerConfig, Mount};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(mounts: &[Mount], to: S) -> Result<S::Ok, S::Error> {
+        let carrier = ContainerConfig {
+            mounts: mounts.to_vec(),
+            ..Default::default()
+        };
+        crate::encoded::serialize(&carrier, to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Mount>, D::Error> {
+        crate::encoded::deserialize::<ContainerConfig, D>(from).map(|carrier| carrier.mounts)
+    }
+}

@@ -1,0 +1,394 @@
+//! The native runtime service: what it holds, and how it comes up and goes down.
+
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use orlop_cgroup::Driver;
+use orlop_cri::v1::{
+    ContainerEventResponse, ContainerEventType, ContainerFilter, ImageSpec, NamespaceMode,
+    PodSandboxFilter,
+};
+use orlop_image::{Image, Images};
+use orlop_network::Networks;
+use tokio_util::task::TaskTracker;
+
+use crate::cgroups::Cgroups;
+use crate::config::Config;
+use crate::container::{Container, Phase};
+use crate::error::{Error, Result, chain};
+use crate::events::Events;
+use crate::execs::Execs;
+use crate::ids::{ContainerId, PodId};
+use crate::joins::Joins;
+use crate::messages::{container_matches, container_status, pod_matches, pod_status};
+use crate::names::{ContainerName, PodName};
+use crate::pod::Pod;
+use crate::runtimes::Runtimes;
+use crate::spec::{self, HostFacts};
+use crate::store::Store;
+use crate::streaming::Sessions;
+use crate::{blocking, clock, images, restore};
+
+/// The native runtime service. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+/// What the service holds.
+pub struct Inner {
+    /// What it was told.
+    pub config: Config,
+    /// Who makes cgroups.
+    pub cgroup_driver: Driver,
+    /// The pods' and containers' cgroups.
+    pub cgroups: Cgroups,
+    /// What this node is like.
+    pub host: HostFacts,
+    /// The pods.
+    pub pods: Store<Pod>,
+    /// The containers of all pods.
+    pub containers: Store<Container>,
+    /// The image store.
+    pub images: Images,
+    /// The pods' networks.
+    pub networks: Networks,
+    /// The runtime handlers.
+    pub runtimes: Runtimes,
+    /// The subscribers of events.
+    pub events: Events,
+    /// Commands under way.
+    pub execs: Execs,
+    /// Pods being made.
+    pub sandboxes: Joins<PodName, PodId>,
+    /// Containers being made.
+    pub creations: Joins<ContainerName, ContainerId>,
+    /// Other work that callers may share.
+    pub works: Joins<(Work, String), ()>,
+    /// What goes on in the background.
+    pub tasks: TaskTracker,
+    streams: OnceLock<orlop_stream::Server>,
+}
+
+/// Work on a pod or container that two callers do not do twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// `StopPodSandbox`.
+    StopPod,
+    /// `RemovePodSandbox`.
+    RemovePod,
+    /// `StartContainer`.
+    StartContainer,
+    /// `RemoveContainer`.
+    RemoveContainer,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("root", &self.config.root)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Deref for Engine {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Engine {
+    /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
+    pub async fn start(config: Config) -> Result<Self> {
+        let (root, state) = (config.root.clone(), config.state.clone());
+        blocking(move || prepare_directories(&root, &state)).await?;
+        let (cgroups, host) = {
+            let config = config.clone();
+            blocking(move || {
+                let cgroups = Cgroups::find(&config)?;
+                let host = HostFacts::detect(cgroups.hierarchies(), cgroups.driver(), None)
+                    .map_err(Error::io("looking at this node"))?;
+                Ok((cgroups, host))
+            })
+            .await?
+        };
+        let cgroup_driver = cgroups.driver();
+        let images = Images::open(config.images.clone())
+            .await
+            .map_err(|source| Error::Image {
+                doing: "opening the image store".into(),
+                source,
+            })?;
+        let networks = {
+            let config = config.network.clone();
+            blocking(move || {
+                Networks::open(config).map_err(|source| {
+                    let doing = "opening the record of network attachments".into();
+                    Error::Network { doing, source }.into()
+                })
+            })
+            .await?
+        };
+        let runtimes = Runtimes::find(&config, cgroup_driver).await?;
+        let engine = Self(Arc::new(Inner {
+            config,
+            cgroup_driver,
+            cgroups,
+            host,
+            pods: Store::new("pod sandbox"),
+            containers: Store::new("container"),
+            images,
+            networks,
+            runtimes,
+            events: Events::default(),
+            execs: Execs::default(),
+            sandboxes: Joins::new(),
+            creations: Joins::new(),
+            works: Joins::new(),
+            tasks: TaskTracker::new(),
+            streams: OnceLock::new(),
+        }));
+        restore::run(&engine).await?;
+        engine.serve_streams().await?;
+        Ok(engine)
+    }
+
+    async fn serve_streams(&self) -> Result<()> {
+        let settings = &self.config.streaming;
+        let config = orlop_stream::Config {
+            address: settings.listen,
+            idle_timeout: settings.idle_timeout,
+            tls: settings
+                .tls
+                .clone()
+                .map(|(certificate, key)| orlop_stream::TlsFiles {
+                    certificate,
+                    key,
+                    client_ca: None,
+                }),
+            ..orlop_stream::Config::default()
+        };
+        let server = orlop_stream::Server::bind(config, Arc::new(Sessions(self.clone()))).await;
+        let server = server
+            .map_err(|error| Error::Internal(format!("serving streams: {}", chain(&error))))?;
+        // Set here only.
+        let _ = self.streams.set(server);
+        Ok(())
+    }
+
+    /// Where exec, attach and port-forward sessions are served.
+    pub fn streams(&self) -> Result<&orlop_stream::Server> {
+        self.streams
+            .get()
+            .ok_or_else(|| Error::Internal("the streaming server is not up yet".into()).into())
+    }
+
+    /// Runs work to its end even if the caller leaves.
+    pub async fn finish<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.tasks.spawn(work).await.unwrap_or_else(|failure| {
+            Err(Error::Internal(format!("the operation ended abnormally: {failure}")).into())
+        })
+    }
+
+    /// The directory of the pods' records.
+    pub fn pods_dir(&self) -> PathBuf {
+        self.config.root.join("pods")
+    }
+
+    /// The directory of what lives only as long as the pods do.
+    pub fn runs_dir(&self) -> PathBuf {
+        self.config.state.join("pods")
+    }
+
+    /// Where a pod's network namespace is pinned.
+    pub fn net_pin(&self, pod: &Pod) -> PathBuf {
+        self.config.state.join("netns").join(pod.id.as_str())
+    }
+
+    /// Below here keepers mount what the host does not see.
+    fn private_dir(&self) -> PathBuf {
+        private_dir(&self.config.state)
+    }
+
+    /// Where a pod's shared memory is mounted, by its keeper.
+    pub fn shm_dir(&self, pod: &Pod) -> PathBuf {
+        self.private_dir().join("shm").join(pod.id.as_str())
+    }
+
+    /// Where a container's root file system and image volumes are mounted, by its pod's keeper.
+    pub fn mounts_dir(&self, container: &Container) -> PathBuf {
+        self.private_dir()
+            .join("rootfs")
+            .join(container.id.as_str())
+    }
+
+    /// What a pod's containers have as `/dev/shm`.
+    pub fn shm_for(&self, pod: &Pod) -> PathBuf {
+        match pod.namespaces().ipc() {
+            NamespaceMode::Node => PathBuf::from("/dev/shm"),
+            _ => self.shm_dir(pod),
+        }
+    }
+
+    /// The namespaces that a container joins.
+    pub fn namespaces_for(&self, container: &Container) -> Result<spec::PodNamespaces> {
+        let pod = &container.pod;
+        let keeper = pod.keeper()?;
+        let modes = pod.namespaces();
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let own_net = modes.network() != NamespaceMode::Node;
+        let security = container
+            .config
+            .linux
+            .clone()
+            .unwrap_or_default()
+            .security_context;
+        let asked = security
+            .and_then(|context| context.namespace_options)
+            .unwrap_or_default();
+        let target_pid = match asked.pid() {
+            NamespaceMode::Target => Some(self.pid_namespace_of(pod, &asked.target_id)?),
+            _ => None,
+        };
+        Ok(spec::PodNamespaces {
+            network: own_net.then(|| text(keeper.net_ns())),
+            ipc: (modes.ipc() != NamespaceMode::Node).then(|| text(keeper.ipc_ns())),
+            uts: own_net.then(|| text(keeper.uts_ns())),
+            pid: keeper.pid_ns().map(text),
+            target_pid,
+            user: spec::IdRanges::parse(Some(&modes))
+                .map_err(Error::Spec)?
+                .map(|_| text(keeper.user_ns())),
+        })
+    }
+
+    fn pid_namespace_of(&self, pod: &Pod, target: &str) -> Result<String> {
+        const FIELD: &str = "config.linux.security_context.namespace_options.target_id";
+        let container = self.containers.find(target)?;
+        if container.pod.id != pod.id {
+            let problem = format!("container {} belongs to another pod", container.id);
+            return Err(Error::invalid(FIELD, problem).into());
+        }
+        let pid = container.now().pid.ok_or_else(|| {
+            Error::Precondition(format!(
+                "{FIELD}: container {} is not running",
+                container.id
+            ))
+        })?;
+        Ok(format!("/proc/{pid}/ns/pid"))
+    }
+
+    /// The pods that clients may see, in the order of their creation.
+    pub fn visible_pods(&self, filter: Option<&PodSandboxFilter>) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods.all();
+        pods.retain(|pod| pod.visible() && pod_matches(pod, filter));
+        pods.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
+        pods
+    }
+
+    /// The containers that clients may see, newest first.
+    pub fn visible_containers(&self, filter: Option<&ContainerFilter>) -> Vec<Arc<Container>> {
+        let mut containers = self.containers.all();
+        containers.retain(|one| one.visible() && container_matches(one, filter));
+        containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
+        containers
+    }
+
+    /// A pod's containers, also those that no client sees.
+    pub fn containers_of(&self, pod: &Pod) -> Vec<Arc<Container>> {
+        let mut containers = self.containers.all();
+        containers.retain(|container| container.pod.id == pod.id);
+        containers
+    }
+
+    /// The pod of this identity.
+    pub fn pod_named(&self, name: &PodName) -> Option<Arc<Pod>> {
+        let is_named = |pod: &Arc<Pod>| PodName::of(&pod.config).is_ok_and(|of| of == *name);
+        self.pods.all().into_iter().find(is_named)
+    }
+
+    /// The container of this identity.
+    pub fn container_named(&self, name: &ContainerName) -> Option<Arc<Container>> {
+        let is_named = |container: &Arc<Container>| {
+            ContainerName::of(&container.pod.id, &container.config).is_ok_and(|of| of == *name)
+        };
+        self.containers.all().into_iter().find(is_named)
+    }
+
+    /// A container that commands can be run in.
+    pub fn running_container(&self, id: &str) -> Result<Arc<Container>> {
+        let container = self.containers.find(id)?;
+        if container.phase() != Phase::Running {
+            let state = container.state().as_str_name();
+            let problem = format!("container {} is not running, it is {state}", container.id);
+            return Err(Error::Precondition(problem).into());
+        }
+        Ok(container)
+    }
+
+    /// The image that a request names.
+    pub fn image_for(&self, field: &str, spec: Option<&ImageSpec>) -> Result<Image> {
+        let name = spec.map(|spec| spec.image.as_str()).unwrap_or_default();
+        if name.is_empty() {
+            return Err(Error::invalid(format!("{field}.image"), "is empty").into());
+        }
+        images::find(self, name)?.ok_or_else(|| {
+            Error::NotFound {
+                what: "image",
+                id: name.to_owned(),
+            }
+            .into()
+        })
+    }
+
+    /// Tells subscribers what happened to a pod.
+    pub fn tell_pod(&self, pod: &Pod, what: ContainerEventType) {
+        self.tell(pod.id.as_str(), pod, what);
+    }
+
+    /// Tells subscribers what happened to a container.
+    pub fn tell_container(&self, container: &Container, what: ContainerEventType) {
+        self.tell(container.id.as_str(), &container.pod, what);
+    }
+
+    fn tell(&self, id: &str, pod: &Pod, what: ContainerEventType) {
+        if !self.events.wanted() {
+            return;
+        }
+        let containers = self.containers_of(pod);
+        self.events.publish(&ContainerEventResponse {
+            container_id: id.to_owned(),
+            container_event_type: what.into(),
+            created_at: clock::now(),
+            pod_sandbox_status: Some(pod_status(pod)),
+            containers_statuses: containers
+                .iter()
+                .filter(|container| container.visible())
+                .map(|container| container_status(container))
+                .collect(),
+        });
+    }
+}
+
+fn private_dir(state: &Path) -> PathBuf {
+    state.join("private")
+}
+
+fn prepare_directories(root: &Path, state: &Path) -> Result<()> {
+    for path in [root.join("pods"), state.join("pods"), state.join("netns")] {
+        crate::pod::make_private_dir(&path)?;
+    }
+    orlop_launch::make_private_dir(&private_dir(state)).map_err(|source| {
+        Error::Launch {
+            doing: "preparing the state directory".into(),
+            source,
+        }
+        .into()
+    })
+}

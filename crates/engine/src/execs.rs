@@ -1,0 +1,59 @@
+//! Commands under way in containers, and who waits for their end.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use orlop_launch::ExitStatus;
+use tokio::sync::oneshot;
+
+use crate::ids::PodId;
+use crate::pod::Pod;
+
+/// The commands that somebody waits for.
+#[derive(Debug, Default)]
+pub struct Execs {
+    waiting: Mutex<HashMap<String, Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    pod: PodId,
+    tell: oneshot::Sender<ExitStatus>,
+}
+
+impl Execs {
+    /// Announces a command before it is started: it may end at once. The receiver fails if the
+    /// pod's keeper is lost.
+    pub fn expect(&self, exec: &str, pod: &Pod) -> oneshot::Receiver<ExitStatus> {
+        let (tell, end) = oneshot::channel();
+        self.lock().insert(
+            exec.to_owned(),
+            Waiting {
+                pod: pod.id.clone(),
+                tell,
+            },
+        );
+        end
+    }
+
+    /// Nobody waits any more.
+    pub fn forget(&self, exec: &str) {
+        self.lock().remove(exec);
+    }
+
+    /// A command has ended.
+    pub fn ended(&self, exec: &str, status: ExitStatus) {
+        if let Some(waiting) = self.lock().remove(exec) {
+            let _ = waiting.tell.send(status);
+        }
+    }
+
+    /// No command of this pod will be heard of again.
+    pub fn abandon(&self, pod: &Pod) {
+        self.lock().retain(|_, waiting| waiting.pod != pod.id);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

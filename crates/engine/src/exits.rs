@@ -1,0 +1,153 @@
+//! What keepers report: the ends of containers and commands, and the end of a keeper itself.
+
+use std::sync::Arc;
+
+use orlop_cri::v1::ContainerEventType;
+use orlop_launch::{ExitStatus, Keeper, KeeperEvent, KeeperEvents, recorded_exit};
+
+use crate::clock;
+use crate::container::{Container, Exit, Phase};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::pod::{self, Pod};
+use crate::{blocking, process};
+
+/// The exit code of a container whose end nobody saw, as the peers report it.
+const UNKNOWN: i32 = 255;
+
+/// Follows the events of a pod's keeper until it is gone.
+pub fn watch(engine: &Engine, pod: &Arc<Pod>, mut events: KeeperEvents) {
+    let (engine_too, pod) = (engine.clone(), Arc::clone(pod));
+    engine.tasks.spawn(async move {
+        loop {
+            match events.next().await {
+                KeeperEvent::Exited(exited) => {
+                    if let Ok(container) = engine_too.containers.find(&exited.container) {
+                        ended(&engine_too, container, exited.status);
+                    }
+                }
+                KeeperEvent::ExecExited(exited) => {
+                    engine_too.execs.ended(&exited.exec, exited.status);
+                }
+                KeeperEvent::OomKilled(oom) => {
+                    tracing::info!(
+                        container = oom.container,
+                        count = oom.count,
+                        "out of memory"
+                    );
+                }
+                KeeperEvent::LogDropped(dropped) => {
+                    let (container, bytes) = (&dropped.container, dropped.bytes);
+                    tracing::warn!(container, bytes, reason = dropped.reason, "log lost output");
+                }
+                KeeperEvent::Gone => match find_again(&engine_too, &pod).await {
+                    Some(found) => events = found,
+                    None => break,
+                },
+            }
+        }
+    });
+}
+
+/// Notes the end of a container and cleans up after it.
+pub fn ended(engine: &Engine, container: Arc<Container>, status: ExitStatus) {
+    let engine_too = engine.clone();
+    engine.tasks.spawn(async move {
+        // A start that is still being written down comes first.
+        let _turn = container.turn.lock().await;
+        if !container.exited(exit_of(&status)) {
+            return;
+        }
+        engine_too.tell_container(&container, ContainerEventType::ContainerStoppedEvent);
+        if let Err(error) = process::clean_up(&engine_too, &container).await {
+            tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
+        }
+    });
+}
+
+fn exit_of(status: &ExitStatus) -> Exit {
+    let reason = match (status.oom, status.code) {
+        (true, _) => "OOMKilled",
+        (false, 0) => "Completed",
+        (false, _) => "Error",
+    };
+    Exit {
+        at: i64::try_from(status.time_ns).unwrap_or(i64::MAX),
+        code: i32::try_from(status.code).unwrap_or(UNKNOWN),
+        reason: reason.into(),
+        message: String::new(),
+    }
+}
+
+/// The connection broke. If the keeper lives we take it up again, and learn what we missed.
+async fn find_again(engine: &Engine, pod: &Arc<Pod>) -> Option<KeeperEvents> {
+    if pod.now().keeper.is_none() {
+        return None; // It was told to end.
+    }
+    if let Ok((keeper, events)) = Keeper::connect(&pod.run).await {
+        pod.set_keeper(Some(keeper.clone()));
+        if catch_up(engine, &keeper).await.is_ok() {
+            return Some(events);
+        }
+    }
+    lost(engine, pod).await;
+    None
+}
+
+/// Takes over the exits that happened while nobody listened.
+async fn catch_up(engine: &Engine, keeper: &Keeper) -> orlop_launch::Result<()> {
+    let listing = keeper.list().await?;
+    for info in listing.containers {
+        if let (Some(status), Ok(container)) = (info.exit, engine.containers.find(&info.id)) {
+            ended(engine, container, status);
+        }
+    }
+    for exec in listing.execs {
+        if let Some(status) = exec.exit {
+            engine.execs.ended(&exec.id, status);
+        }
+    }
+    Ok(())
+}
+
+/// The keeper died: the pod's namespaces die with its last container, so nothing of it can go on.
+pub async fn lost(engine: &Engine, pod: &Arc<Pod>) {
+    tracing::error!(pod = %pod.id, "the pod's keeper is gone; ending what is left of the pod");
+    pod.set_keeper(None);
+    engine.execs.abandon(pod);
+    for container in engine.containers_of(pod) {
+        if let Err(error) = without_keeper(engine, &container).await {
+            tracing::error!(container = %container.id, %error, "ending a container without keeper");
+        }
+    }
+    if pod.phase() == pod::Phase::Ready {
+        match pod.record(pod::Event::NotReady) {
+            Ok(()) => engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent),
+            Err(error) => tracing::error!(pod = %pod.id, %error, "noting that the pod is down"),
+        }
+    }
+}
+
+/// Ends a container whose keeper is gone: its exit may be on record, else it is killed.
+pub async fn without_keeper(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    let _turn = container.turn.lock().await;
+    if container.phase() != Phase::Running {
+        return Ok(());
+    }
+    let (run, id) = (container.pod.run.clone(), container.id.to_string());
+    let recorded = blocking(move || Ok(recorded_exit(&run, &id).ok().flatten())).await?;
+    engine.cgroups.kill_processes(container).await;
+    let exit = recorded.as_ref().map_or_else(
+        || Exit {
+            at: clock::now(),
+            code: UNKNOWN,
+            reason: "Unknown".into(),
+            message: "the process that watched over the pod is gone".into(),
+        },
+        exit_of,
+    );
+    if container.exited(exit) {
+        engine.tell_container(container, ContainerEventType::ContainerStoppedEvent);
+    }
+    process::clean_up(engine, container).await
+}

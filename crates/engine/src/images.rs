@@ -1,0 +1,49 @@
+//! Images in CRI's words.
+
+use std::sync::Arc;
+
+use orlop_cri::v1::{Image as ListedImage, ImageFilter, ImageSpec, Int64Value};
+use orlop_image::Image;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// The images that a filter chooses; all without one.
+pub fn chosen(engine: &Engine, filter: Option<&ImageFilter>) -> Result<Vec<Arc<Image>>> {
+    let name = filter
+        .and_then(|filter| filter.image.as_ref())
+        .map(|spec| spec.image.as_str());
+    let found = match name.filter(|name| !name.is_empty()) {
+        Some(name) => find(engine, name)?.into_iter().collect(),
+        None => engine.images.list(),
+    };
+    Ok(found.into_iter().map(Arc::new).collect())
+}
+
+/// The image that a name means.
+pub fn find(engine: &Engine, name: &str) -> Result<Option<Image>> {
+    engine.images.find(name).map_err(|source| {
+        Error::Image {
+            doing: format!("looking for image {name:?}"),
+            source,
+        }
+        .into()
+    })
+}
+
+/// An image as `ListImages` and `ImageStatus` show it.
+pub fn listed(image: &Image) -> ListedImage {
+    ListedImage {
+        id: image.id.to_string(),
+        repo_tags: image.repo_tags.clone(),
+        repo_digests: image.repo_digests.clone(),
+        size: image.size,
+        uid: image.uid().map(|value| Int64Value { value }),
+        username: image.username().to_owned(),
+        spec: Some(ImageSpec {
+            image: image.id.to_string(),
+            ..Default::default()
+        }),
+        pinned: image.pinned,
+    }
+}

@@ -1,0 +1,135 @@
+//! A record that only grows: one JSON line an event, the state being what the lines add up to.
+//!
+//! A line is appended with a single `write`, so that a killed daemon leaves whole lines.
+//! After a power loss the tail may be torn; what can't be read is cut off, and a journal
+//! whose first line is unreadable counts as absent. Nothing is renamed and nothing is
+//! synced on the way of a request.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::marker::PhantomData;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// An append-only file of events of type `E`.
+#[derive(Debug)]
+pub struct Journal<E> {
+    path: PathBuf,
+    file: File,
+    _events: PhantomData<fn(E)>,
+}
+
+impl<E: Serialize + DeserializeOwned> Journal<E> {
+    /// Starts a journal with its first event; fails if there is one already.
+    pub fn create(path: &Path, first: &E) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        let mut journal = Self {
+            path: path.to_owned(),
+            file,
+            _events: PhantomData,
+        };
+        journal.append(first)?;
+        Ok(journal)
+    }
+
+    /// Opens a journal and reads what it says. A torn tail is cut off, so that the next
+    /// event starts on a line of its own. The list is empty if nothing could be read.
+    pub fn open(path: &Path) -> io::Result<(Self, Vec<E>)> {
+        let content = std::fs::read(path)?;
+        let (events, good) = parse(&content);
+        let file = OpenOptions::new().append(true).open(path)?;
+        if good < content.len() {
+            file.set_len(good as u64)?;
+        }
+        Ok((
+            Self {
+                path: path.to_owned(),
+                file,
+                _events: PhantomData,
+            },
+            events,
+        ))
+    }
+
+    /// Adds an event.
+    pub fn append(&mut self, event: &E) -> io::Result<()> {
+        let mut line = serde_json::to_vec(event).map_err(io::Error::other)?;
+        line.push(b'\n');
+        let before = self.file.metadata()?.len();
+        let written = self.file.write(&line)?;
+        if written == line.len() {
+            return Ok(());
+        }
+        // A full disk took a part of the line: without this the next line would be lost too.
+        self.file.set_len(before)?;
+        Err(io::Error::new(
+            io::ErrorKind::StorageFull,
+            format!(
+                "{}: only {written} of {} bytes were written",
+                self.path.display(),
+                line.len()
+            ),
+        ))
+    }
+}
+
+/// The readable events and the length of the text that holds them.
+fn parse<E: DeserializeOwned>(content: &[u8]) -> (Vec<E>, usize) {
+    let mut events = Vec::new();
+    let mut good = 0;
+    for line in content.split_inclusive(|byte| *byte == b'\n') {
+        let Some(text) = line.strip_suffix(b"\n") else {
+            break;
+        };
+        let Ok(event) = serde_json::from_slice(text) else {
+            break;
+        };
+        events.push(event);
+        good += line.len();
+    }
+    (events, good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_tail_is_cut_off_and_the_next_event_survives() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let mut journal = Journal::create(&path, &1_u32).unwrap();
+        journal.append(&2).unwrap();
+        let mut torn = std::fs::read(&path).unwrap();
+        torn.extend_from_slice(b"345");
+        std::fs::write(&path, torn).unwrap();
+
+        let (mut journal, events) = Journal::<u32>::open(&path).unwrap();
+        assert_eq!(events, [1, 2]);
+        journal.append(&6).unwrap();
+        assert_eq!(Journal::<u32>::open(&path).unwrap().1, [1, 2, 6]);
+    }
+
+    #[test]
+    fn a_journal_of_zeroes_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        assert!(Journal::<u32>::open(&path).unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn a_second_journal_at_the_same_place_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        Journal::create(&path, &1_u32).unwrap();
+        let error = Journal::create(&path, &1_u32).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+}

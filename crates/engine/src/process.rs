@@ -1,0 +1,221 @@
+//! A container's processes: starting, stopping, cleaning up after them.
+//!
+//! All of it goes through the pod's keeper, which is their parent. Where the keeper is lost,
+//! what remains is killed through the cgroup and the runtime is called from here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cri::v1::{ContainerEventType, Signal};
+use orlop_launch::{CreateContainer, FailureKind, Keeper};
+use tokio::time::timeout;
+
+use crate::clock;
+use crate::container::{Container, Event, Exit, Phase};
+use crate::engine::Engine;
+use crate::error::{Error, Result, chain};
+use crate::runtimes::Handler;
+use crate::spec::StopSignal;
+use crate::{blocking, bundle};
+
+/// A runtime that takes longer for one step is killed.
+const RUNTIME_LIMIT: Duration = Duration::from_secs(100);
+
+/// A process that is still there so long after SIGKILL sits in the kernel.
+const KILL_LIMIT: Duration = Duration::from_secs(60);
+
+const SIGKILL: u32 = 9;
+const SIGTERM: u32 = 15;
+
+/// The exit code of a container that could not be started, as the peers report it.
+const START_ERROR: i32 = 128;
+
+/// Starts a complete container. On failure it counts as ended.
+pub async fn start(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    let keeper = container.pod.keeper()?;
+    let handler = engine.runtimes.handler(&container.pod.handler)?;
+    container.record(Event::Starting)?;
+    match launch(engine, container, &keeper, &handler).await {
+        Ok(pid) => {
+            container.record(Event::Started {
+                at: clock::now(),
+                pid,
+            })?;
+            engine.tell_container(container, ContainerEventType::ContainerStartedEvent);
+            Ok(())
+        }
+        Err(error) => {
+            container.exited(Exit {
+                at: clock::now(),
+                code: START_ERROR,
+                reason: reason_of_failure(&error).into(),
+                message: chain(&*error),
+            });
+            if let Err(error) = clean_up(engine, container).await {
+                tracing::warn!(container = %container.id, %error, "cleaning up after a failed start");
+            }
+            engine.tell_container(container, ContainerEventType::ContainerStoppedEvent);
+            Err(error)
+        }
+    }
+}
+
+async fn launch(
+    engine: &Engine,
+    container: &Arc<Container>,
+    keeper: &Keeper,
+    handler: &Handler,
+) -> Result<u32> {
+    let id = container.id.as_str();
+    let failed = |doing: &str| {
+        let doing = format!("{doing} container {id}");
+        |source| Arc::new(Error::Launch { doing, source })
+    };
+    bundle::place_mounts(engine, container, keeper).await?;
+    let log_path = container.log_path();
+    if let Some(parent) = log_path.as_deref().and_then(std::path::Path::parent) {
+        let parent = parent.to_owned();
+        blocking(move || {
+            std::fs::create_dir_all(&parent)
+                .map_err(Error::io(format!(
+                    "making the log directory {}",
+                    parent.display()
+                )))
+                .map_err(Into::into)
+        })
+        .await?;
+    }
+    let create = CreateContainer {
+        id: id.to_owned(),
+        bundle: container.bundle.clone(),
+        log_path,
+        log_line_max: u32::try_from(engine.config.containers.max_log_line).ok(),
+        tty: container.config.tty,
+        stdin: container.config.stdin,
+        stdin_once: container.config.stdin_once,
+        oom_cgroup: engine.cgroups.memory_dir(container),
+        ..CreateContainer::default()
+    };
+    let created = keeper
+        .create(&handler.runtime, &create, RUNTIME_LIMIT)
+        .await
+        .map_err(failed("creating"))?;
+    keeper
+        .start(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT)
+        .await
+        .map_err(failed("starting"))?;
+    Ok(created.pid)
+}
+
+fn reason_of_failure(error: &Error) -> &'static str {
+    match error {
+        Error::Launch { source, .. }
+            if source.failure_kind() == Some(FailureKind::RuntimeMissing) =>
+        {
+            "ContainerCannotRun"
+        }
+        _ => "StartError",
+    }
+}
+
+/// Asks a container to end and kills it when it has not after `grace`. One that does not run
+/// is stopped.
+pub async fn stop(engine: &Engine, container: &Arc<Container>, grace: Duration) -> Result<()> {
+    // A start that is under way is finished first: it ends by itself within its limit.
+    drop(container.turn.lock().await);
+    if container.phase() != Phase::Running {
+        return Ok(());
+    }
+    let id = container.id.as_str();
+    let Ok(keeper) = container.pod.keeper() else {
+        return crate::exits::without_keeper(engine, container).await;
+    };
+    if !grace.is_zero() {
+        if container.claim_stop_signal() {
+            signal_first_process(&keeper, id, stop_signal(container)).await?;
+        }
+        if timeout(grace, container.wait()).await.is_ok() {
+            return Ok(());
+        }
+    }
+    kill(engine, container, &keeper).await?;
+    if timeout(KILL_LIMIT, container.wait()).await.is_ok() {
+        return Ok(());
+    }
+    Err(Error::Timeout(format!(
+        "container {id} is still there {KILL_LIMIT:?} after SIGKILL; a process of it is probably \
+         waiting in the kernel for a disk or a file server"
+    ))
+    .into())
+}
+
+fn stop_signal(container: &Container) -> u32 {
+    let asked = Signal::try_from(container.now().effective.stop_signal).unwrap_or_default();
+    StopSignal::from_cri(asked).map_or(SIGTERM, |signal| signal.number().unsigned_abs())
+}
+
+async fn signal_first_process(keeper: &Keeper, id: &str, signal: u32) -> Result<()> {
+    match keeper.kill(id, signal).await {
+        // Lost in this moment: the watcher of its events sees to the container.
+        Err(error) if error.is_gone() => Ok(()),
+        result => result.map_err(|source| {
+            Error::Launch {
+                doing: format!("signalling container {id}"),
+                source,
+            }
+            .into()
+        }),
+    }
+}
+
+/// Kills the first process and, where that does not take the others with it, those too.
+async fn kill(engine: &Engine, container: &Arc<Container>, keeper: &Keeper) -> Result<()> {
+    signal_first_process(keeper, container.id.as_str(), SIGKILL).await?;
+    engine.cgroups.kill_processes(container).await;
+    Ok(())
+}
+
+/// Has the runtime forget a container that has ended, and undoes its mounts. May be repeated.
+pub async fn clean_up(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    if container.is_clean() {
+        return Ok(());
+    }
+    let id = container.id.as_str();
+    let handler = engine.runtimes.handler(&container.pod.handler)?;
+    let deleted = match container.pod.keeper() {
+        Ok(keeper) => {
+            keeper
+                .delete(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT)
+                .await
+        }
+        Err(_) => handler.runtime.delete(id, RUNTIME_LIMIT).await,
+    };
+    let deleted = match deleted {
+        Err(error) if error.is_gone() => handler.runtime.delete(id, RUNTIME_LIMIT).await,
+        result => result,
+    };
+    deleted.map_err(|source| Error::Launch {
+        doing: format!("cleaning up after container {id}"),
+        source,
+    })?;
+    engine.cgroups.remove(container).await;
+    container.set_clean();
+    Ok(())
+}
+
+/// Opens the container's log anew.
+pub async fn reopen_log(container: &Container) -> Result<()> {
+    let id = container.id.as_str();
+    container
+        .pod
+        .keeper()?
+        .reopen_log(id)
+        .await
+        .map_err(|source| {
+            Error::Launch {
+                doing: format!("reopening the log of container {id}"),
+                source,
+            }
+            .into()
+        })
+}

@@ -1,0 +1,262 @@
+//! Taking up what an earlier run of the daemon left.
+//!
+//! | what is found | what becomes of it |
+//! |---|---|
+//! | a pod that was ready, its keeper lives | it goes on; exits that nobody saw are taken over |
+//! | a pod that was ready, no keeper (reboot, crash) | it is not ready, its containers have ended |
+//! | a pod or container half made | undone |
+//! | a pod or container half removed | removed |
+//! | a directory without a readable record | removed |
+//! | a lease or network attachment without owner | released |
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use orlop_launch::Keeper;
+
+use crate::container::{self, Container, Exit};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::ids::{ContainerId, PodId};
+use crate::pod::{self, Pod};
+use crate::{blocking, clock, exits, teardown};
+
+/// The exit code of a container whose end nobody saw, as the peers report it.
+const UNKNOWN: i32 = 255;
+
+/// Reads all records and brings the node in line with them.
+pub async fn run(engine: &Engine) -> Result<()> {
+    let (pods, runs) = (engine.pods_dir(), engine.runs_dir());
+    let found = blocking(move || read_pods(&pods, &runs)).await?;
+    for (pod, containers) in found {
+        engine.pods.insert(pod.id.clone().as_str(), pod);
+        for container in containers {
+            engine
+                .containers
+                .insert(container.id.clone().as_str(), container);
+        }
+    }
+    let pods = engine.pods.all();
+    join_all(pods.iter().map(|pod| restore_pod(engine, pod))).await;
+    release_leftovers(engine).await
+}
+
+type Found = (Arc<Pod>, Vec<Arc<Container>>);
+
+fn read_pods(pods: &Path, runs: &Path) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    let mut known = HashSet::new();
+    for name in names_in(pods)? {
+        let (dir, run) = (pods.join(&name), runs.join(&name));
+        let pod = match PodId::parse(&name) {
+            Some(id) => Pod::restore(id, dir.clone(), run)?,
+            None => None,
+        };
+        let Some(pod) = pod else {
+            tracing::warn!(path = %dir.display(), "no readable record; removing what is left");
+            teardown::remove_tree(&dir)?;
+            continue;
+        };
+        let pod = Arc::new(pod);
+        let containers = read_containers(&pod)?;
+        known.insert(name);
+        found.push((pod, containers));
+    }
+    for name in names_in(runs)? {
+        // A keeper without a record can be asked to end only by its own socket; see below.
+        if !known.contains(&name) {
+            tracing::warn!(pod = name, "found state of an unknown pod");
+        }
+    }
+    Ok(found)
+}
+
+fn read_containers(pod: &Arc<Pod>) -> Result<Vec<Arc<Container>>> {
+    let directory = pod.containers_dir();
+    let mut containers = Vec::new();
+    for name in names_in(&directory)? {
+        let container = match ContainerId::parse(&name) {
+            Some(id) => Container::restore(id, pod)?,
+            None => None,
+        };
+        match container {
+            Some(container) => containers.push(Arc::new(container)),
+            None => teardown::remove_tree(&directory.join(&name))?,
+        }
+    }
+    Ok(containers)
+}
+
+async fn restore_pod(engine: &Engine, pod: &Arc<Pod>) {
+    if let Err(error) = try_restore_pod(engine, pod).await {
+        // It stays visible as it was recorded; stop and remove will try again.
+        tracing::error!(pod = %pod.id, %error, "restoring a pod");
+    }
+}
+
+async fn try_restore_pod(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    let connected = Keeper::connect(&pod.run).await;
+    let alive = connected.is_ok();
+    if let Ok((keeper, events)) = connected {
+        pod.set_keeper(Some(keeper.clone()));
+        adopt(engine, pod, &keeper).await;
+        exits::watch(engine, pod, events);
+    }
+    match pod.phase() {
+        pod::Phase::Creating => {
+            teardown::stop(engine, pod).await?;
+            teardown::erase(engine, pod).await
+        }
+        pod::Phase::Removing => teardown::remove(engine, pod).await,
+        pod::Phase::Ready if alive => tidy_containers(engine, pod).await,
+        pod::Phase::Ready => {
+            exits::lost(engine, pod).await;
+            tidy_containers(engine, pod).await
+        }
+        pod::Phase::NotReady => {
+            if alive {
+                teardown::stop(engine, pod).await?;
+            }
+            tidy_containers(engine, pod).await
+        }
+    }
+}
+
+/// Takes over what happened while no daemon was there.
+async fn adopt(engine: &Engine, pod: &Arc<Pod>, keeper: &Keeper) {
+    let Ok(listing) = keeper.list().await else {
+        return;
+    };
+    for container in engine.containers_of(pod) {
+        let known = listing
+            .containers
+            .iter()
+            .find(|info| info.id == container.id.as_str());
+        match known {
+            Some(info) => {
+                if let Some(status) = &info.exit {
+                    exits::ended(engine, container, status.clone());
+                } else if info.started_ns > 0 && container.phase() == container::Phase::Created {
+                    // Started, and the daemon was killed before it could write that down.
+                    let at = i64::try_from(info.started_ns).unwrap_or(i64::MAX);
+                    let started = container::Event::Started { at, pid: info.pid };
+                    if let Err(error) = container.record(started) {
+                        tracing::error!(container = %container.id, %error, "adopting a container");
+                    }
+                } else if info.started_ns == 0 && info.pid > 0 {
+                    // Half started: the start's caller got no answer and will not ask again.
+                    give_up_start(engine, &container).await;
+                }
+            }
+            None if container.phase() == container::Phase::Running => {
+                let exit = Exit {
+                    at: clock::now(),
+                    code: UNKNOWN,
+                    reason: "Unknown".into(),
+                    message: "the pod's keeper does not know this container any more".into(),
+                };
+                container.exited(exit);
+            }
+            None => {}
+        }
+    }
+}
+
+async fn give_up_start(engine: &Engine, container: &Arc<Container>) {
+    container.exited(Exit {
+        at: clock::now(),
+        code: 128,
+        reason: "StartError".into(),
+        message: "the daemon was restarted while the container was being started".into(),
+    });
+    if let Err(error) = crate::process::clean_up(engine, container).await {
+        tracing::warn!(container = %container.id, %error, "cleaning up after half a start");
+    }
+}
+
+/// Undoes containers that were half made, and finishes removals.
+async fn tidy_containers(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    for container in engine.containers_of(pod) {
+        match container.phase() {
+            container::Phase::Creating => teardown::erase_container(engine, &container).await?,
+            container::Phase::Removing => teardown::remove_container(engine, &container).await?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Releases what belongs to no pod or container.
+async fn release_leftovers(engine: &Engine) -> Result<()> {
+    end_unknown_keepers(engine).await?;
+    release_leases(engine).await?;
+    let pods = engine.clone();
+    let is_valid = move |id: &orlop_network::ContainerId| pods.pods.find(id.as_str()).is_ok();
+    if let Err(error) = engine.networks.gc(is_valid).await {
+        tracing::warn!(%error, "releasing network attachments of pods that are gone");
+    }
+    Ok(())
+}
+
+async fn end_unknown_keepers(engine: &Engine) -> Result<()> {
+    let runs = engine.runs_dir();
+    let names = {
+        let runs = runs.clone();
+        blocking(move || names_in(&runs)).await?
+    };
+    for name in names
+        .into_iter()
+        .filter(|name| engine.pods.find(name).is_err())
+    {
+        let run = runs.join(&name);
+        if let Ok((keeper, _)) = Keeper::connect(&run).await {
+            if let Err(error) = keeper.shutdown().await {
+                tracing::error!(pod = name, %error, "ending the keeper of an unknown pod");
+                continue;
+            }
+        }
+        let pin = engine.config.state.join("netns").join(&name);
+        blocking(move || {
+            orlop_launch::remove_pin(&pin).map_err(|source| Error::Launch {
+                doing: "removing the network namespace of an unknown pod".into(),
+                source,
+            })?;
+            teardown::remove_tree(&run)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn release_leases(engine: &Engine) -> Result<()> {
+    for lease in engine.images.leases() {
+        let container = lease.owner.split('/').next().unwrap_or_default();
+        if engine.containers.find(container).is_err() {
+            engine
+                .images
+                .release(&lease.owner)
+                .await
+                .map_err(|source| Error::Image {
+                    doing: "releasing the images of containers that are gone".into(),
+                    source,
+                })?;
+        }
+    }
+    Ok(())
+}
+
+fn names_in(dir: &Path) -> Result<Vec<String>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io(format!("reading {}", dir.display()))(error).into()),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io(format!("reading {}", dir.display())))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}

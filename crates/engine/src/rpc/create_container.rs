@@ -1,0 +1,140 @@
+//! `CreateContainer`: everything a container needs, on disk and checked, but no process yet.
+
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use orlop_cri::v1::{
+    ContainerConfig, ContainerEventType, CreateContainerRequest, CreateContainerResponse,
+};
+
+use crate::container::{Container, Event, ImageFacts};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::ids::ContainerId;
+use crate::names::ContainerName;
+use crate::pod::{Phase, Pod};
+use crate::{blocking, bundle, teardown};
+
+/// More environment variables than any program looks at.
+const MAX_ENVS: usize = 100_000;
+
+/// Answers the call.
+pub async fn call(
+    engine: &Engine,
+    request: CreateContainerRequest,
+) -> Result<CreateContainerResponse> {
+    let pod = engine.pods.find(&request.pod_sandbox_id)?;
+    let config = request
+        .config
+        .ok_or_else(|| Error::invalid("config", "is missing"))?;
+    let name = ContainerName::of(&pod.id, &config)?;
+    check(&config)?;
+    let make = {
+        let (engine, name) = (engine.clone(), name.clone());
+        || async move { find_or_make(&engine, &pod, &name, config).await }
+    };
+    let id = engine.creations.run(name, make).await?;
+    Ok(CreateContainerResponse {
+        container_id: id.to_string(),
+    })
+}
+
+/// A client that missed our answer asks again: it gets the container that it already has.
+async fn find_or_make(
+    engine: &Engine,
+    pod: &Arc<Pod>,
+    name: &ContainerName,
+    config: ContainerConfig,
+) -> Result<ContainerId> {
+    // No stop of the pod until this is finished.
+    let _turn = pod.turn.read().await;
+    if pod.phase() != Phase::Ready {
+        let problem = format!(
+            "pod sandbox {} is not ready; it takes no containers",
+            pod.id
+        );
+        return Err(Error::Precondition(problem).into());
+    }
+    let Some(container) = engine.container_named(name) else {
+        return make(engine, pod, config).await;
+    };
+    if container.config == config && container.phase() == crate::container::Phase::Created {
+        return Ok(container.id.clone());
+    }
+    let id = &container.id;
+    Err(Error::Exists(format!(
+        "container {id} is {name}, already used or with another configuration; remove it, or \
+         ask with another metadata.attempt"
+    ))
+    .into())
+}
+
+async fn make(engine: &Engine, pod: &Arc<Pod>, config: ContainerConfig) -> Result<ContainerId> {
+    let image = engine.image_for("config.image", config.image.as_ref())?;
+    let facts = ImageFacts {
+        id: image.id.to_string(),
+        reference: image
+            .repo_digests
+            .first()
+            .cloned()
+            .unwrap_or_else(|| image.id.to_string()),
+        name: name_for_people(&config, &image),
+    };
+    let pod_too = Arc::clone(pod);
+    let container = blocking(move || Container::create(&pod_too, config, facts)).await?;
+    let container = Arc::new(container);
+    engine
+        .containers
+        .insert(container.id.as_str(), Arc::clone(&container));
+    match bundle::build(engine, &container, &image).await {
+        Ok(effective) => {
+            container.record(Event::Ready { effective })?;
+            engine.tell_container(&container, ContainerEventType::ContainerCreatedEvent);
+            Ok(container.id.clone())
+        }
+        Err(error) => {
+            if let Err(error) = teardown::erase_container(engine, &container).await {
+                // Not visible to clients; the pod's removal or the next start erases it.
+                tracing::error!(container = %container.id, %error, "undoing a failed container");
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Requests often carry only a digest; people know images by their tags.
+fn name_for_people(config: &ContainerConfig, image: &orlop_image::Image) -> String {
+    let asked = config.image.clone().unwrap_or_default();
+    if !asked.user_specified_image.is_empty() {
+        return asked.user_specified_image;
+    }
+    image.repo_tags.first().cloned().unwrap_or(asked.image)
+}
+
+/// Refuses what could not work, before anything is made. What concerns the OCI spec is
+/// checked where the spec is made.
+fn check(config: &ContainerConfig) -> Result<()> {
+    if config
+        .image
+        .as_ref()
+        .is_none_or(|image| image.image.is_empty())
+    {
+        return Err(Error::invalid("config.image.image", "is empty").into());
+    }
+    let log_path = Path::new(&config.log_path);
+    if !log_path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+    {
+        let problem = format!("{log_path:?} must lie below the pod's log directory");
+        return Err(Error::invalid("config.log_path", problem).into());
+    }
+    if config.envs.len() > MAX_ENVS {
+        let problem = format!(
+            "{} variables; at most {MAX_ENVS} are allowed",
+            config.envs.len()
+        );
+        return Err(Error::invalid("config.envs", problem).into());
+    }
+    Ok(())
+}

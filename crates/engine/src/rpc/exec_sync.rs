@@ -1,0 +1,118 @@
+//! `ExecSync`: runs a command in a container and returns what it printed.
+
+use std::time::Duration;
+
+use orlop_cri::v1::{ExecSyncRequest, ExecSyncResponse};
+use tokio::net::unix::pipe;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::session::{self, Session};
+
+/// Answers the call.
+pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncResponse> {
+    let limit = match request.timeout {
+        0 => None,
+        seconds => Some(Duration::from_secs(u64::try_from(seconds).map_err(
+            |_| {
+                Error::invalid(
+                    "timeout",
+                    format!("{seconds} is negative; 0 means no limit"),
+                )
+            },
+        )?)),
+    };
+    let container = engine.running_container(&request.container_id)?;
+    let (stdout, stdout_end) = session::output_pipe()?;
+    let (stderr, stderr_end) = session::output_pipe()?;
+    let io = session::streams(session::no_input()?, stdout_end, stderr_end);
+    let mut session = Session::start(engine, &container, &request.cmd, io).await?;
+
+    let cap = engine.config.containers.exec_output_limit;
+    let (mut out, mut err) = (Capture::new(stdout, cap), Capture::new(stderr, cap));
+    let finished = {
+        let run = async {
+            tokio::select! {
+                // The pipes' ends alone don't end it: the command may have closed its output.
+                status = session.wait() => status,
+                never = out.follow() => never,
+                never = err.follow() => never,
+            }
+        };
+        match limit {
+            Some(limit) => tokio::time::timeout(limit, run).await,
+            None => Ok(run.await),
+        }
+    };
+    let Ok(status) = finished else {
+        session.kill().await;
+        let id = &container.id;
+        let problem = format!("the command in container {id} timed out after {limit:?}");
+        return Err(Error::Timeout(problem).into());
+    };
+    let status = status?;
+    // What the command itself printed is in the pipes by now. What a process that it left
+    // behind may still print is not waited for.
+    out.take_rest();
+    err.take_rest();
+    session.finish().await;
+    Ok(ExecSyncResponse {
+        stdout: out.bytes.into(),
+        stderr: err.bytes.into(),
+        exit_code: i32::try_from(status.code).unwrap_or(-1),
+    })
+}
+
+/// Collects output up to a limit; what exceeds it is read and dropped.
+struct Capture {
+    pipe: pipe::Receiver,
+    bytes: Vec<u8>,
+    cap: usize,
+    buffer: Vec<u8>,
+}
+
+impl Capture {
+    fn new(pipe: pipe::Receiver, cap: usize) -> Self {
+        Self {
+            pipe,
+            bytes: Vec::new(),
+            cap,
+            buffer: vec![0; 64 * 1024],
+        }
+    }
+
+    /// Reads for as long as it is polled.
+    async fn follow<T>(&mut self) -> T {
+        while self.pipe.readable().await.is_ok() {
+            if self.read_available() == End::Closed {
+                break;
+            }
+        }
+        std::future::pending().await
+    }
+
+    fn take_rest(&mut self) {
+        self.read_available();
+    }
+
+    fn read_available(&mut self) -> End {
+        loop {
+            match self.pipe.try_read(&mut self.buffer) {
+                Ok(0) => return End::Closed,
+                Ok(count) => {
+                    let room = self.cap - self.bytes.len();
+                    self.bytes
+                        .extend_from_slice(&self.buffer[..count.min(room)]);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return End::Open,
+                Err(_) => return End::Closed,
+            }
+        }
+    }
+}
+
+#[derive(PartialEq)]
+enum End {
+    Open,
+    Closed,
+}

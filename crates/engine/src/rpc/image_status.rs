@@ -1,0 +1,49 @@
+//! `ImageStatus`: one image, or the news that it isn't here.
+
+use std::collections::HashMap;
+
+use orlop_cri::v1::{ImageStatusRequest, ImageStatusResponse};
+use orlop_image::Image;
+use serde_json::{Value, json};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::images::{find, listed};
+
+/// Answers the call.
+pub async fn call(engine: &Engine, request: ImageStatusRequest) -> Result<ImageStatusResponse> {
+    let name = request.image.unwrap_or_default().image;
+    if name.is_empty() {
+        return Err(Error::invalid("image.image", "is empty").into());
+    }
+    // Clients ask this way whether they must pull: "no" is an answer, not an error.
+    let Some(image) = find(engine, &name)? else {
+        return Ok(ImageStatusResponse::default());
+    };
+    let info = if request.verbose {
+        info(engine, &image).await?
+    } else {
+        HashMap::new()
+    };
+    Ok(ImageStatusResponse {
+        image: Some(listed(&image)),
+        info,
+    })
+}
+
+async fn info(engine: &Engine, image: &Image) -> Result<HashMap<String, String>> {
+    let failed = |source| Error::Image {
+        doing: format!("reading the records of image {}", image.id),
+        source,
+    };
+    let config = engine.images.raw_config(&image.id).await.map_err(failed)?;
+    let config: Value = serde_json::from_slice(&config).unwrap_or_default();
+    let layers = engine.images.layers(&image.id).map_err(failed)?;
+    let info = json!({
+        "chainID": image.id.to_string(),
+        "imageSpec": config,
+        "layers": layers,
+        "manifest": image.manifest.to_string(),
+    });
+    Ok(HashMap::from([("info".to_owned(), info.to_string())]))
+}

@@ -1,0 +1,44 @@
+//! `ListContainerStats`: what the running containers use.
+
+use std::sync::Arc;
+
+use orlop_cri::v1::{
+    ContainerFilter, ContainerStateValue, ContainerStatsFilter, ListContainerStatsRequest,
+    ListContainerStatsResponse,
+};
+
+use crate::container::Container;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::{blocking, stats};
+
+/// Answers the call.
+pub async fn call(
+    engine: &Engine,
+    request: ListContainerStatsRequest,
+) -> Result<ListContainerStatsResponse> {
+    let containers = chosen(engine, request.filter);
+    let engine = engine.clone();
+    let stats = blocking(move || {
+        Ok(containers
+            .iter()
+            .map(|container| stats::of_container(&engine, container))
+            .collect())
+    })
+    .await?;
+    Ok(ListContainerStatsResponse { stats })
+}
+
+/// The running containers that a filter chooses.
+pub fn chosen(engine: &Engine, filter: Option<ContainerStatsFilter>) -> Vec<Arc<Container>> {
+    let filter = filter.unwrap_or_default();
+    let running = ContainerStateValue {
+        state: orlop_cri::v1::ContainerState::ContainerRunning.into(),
+    };
+    engine.visible_containers(Some(&ContainerFilter {
+        id: filter.id,
+        state: Some(running),
+        pod_sandbox_id: filter.pod_sandbox_id,
+        label_selector: filter.label_selector,
+    }))
+}

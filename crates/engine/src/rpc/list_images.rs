@@ -1,0 +1,15 @@
+//! `ListImages`: the images of this node.
+
+use orlop_cri::v1::{ListImagesRequest, ListImagesResponse};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::images::{chosen, listed};
+
+/// Answers the call.
+pub async fn call(engine: &Engine, request: ListImagesRequest) -> Result<ListImagesResponse> {
+    let images = chosen(engine, request.filter.as_ref())?;
+    Ok(ListImagesResponse {
+        images: images.iter().map(|image| listed(image)).collect(),
+    })
+}

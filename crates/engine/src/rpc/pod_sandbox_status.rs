@@ -1,0 +1,53 @@
+//! `PodSandboxStatus`: one pod and its containers.
+
+use std::collections::HashMap;
+
+use orlop_cri::v1::{PodSandboxStatusRequest, PodSandboxStatusResponse};
+use serde_json::json;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::messages::{container_status, pod_status};
+use crate::pod::Pod;
+
+/// Answers the call.
+pub async fn call(
+    engine: &Engine,
+    request: PodSandboxStatusRequest,
+) -> Result<PodSandboxStatusResponse> {
+    let pod = engine.pods.find(&request.pod_sandbox_id)?;
+    if !pod.visible() {
+        return Err(Error::NotFound {
+            what: "pod sandbox",
+            id: request.pod_sandbox_id,
+        }
+        .into());
+    }
+    let containers = engine.containers_of(&pod);
+    Ok(PodSandboxStatusResponse {
+        status: Some(pod_status(&pod)),
+        info: if request.verbose {
+            info(&pod)
+        } else {
+            HashMap::new()
+        },
+        containers_statuses: containers
+            .iter()
+            .filter(|container| container.visible())
+            .map(|container| container_status(container))
+            .collect(),
+        timestamp: crate::clock::now(),
+    })
+}
+
+fn info(pod: &Pod) -> HashMap<String, String> {
+    let now = pod.now();
+    let info = json!({
+        "keeperPid": now.keeper.as_ref().map(orlop_launch::Keeper::pid),
+        "directory": pod.dir,
+        "runDirectory": pod.run,
+        "runtimeHandler": pod.handler,
+        "network": now.network,
+    });
+    HashMap::from([("info".to_owned(), info.to_string())])
+}

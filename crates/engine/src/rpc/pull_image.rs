@@ -1,0 +1,42 @@
+//! `PullImage`: from a registry to this node. The pull goes on when the client leaves, and the
+//! next call of the same kind joins it.
+
+use orlop_cri::v1::{AuthConfig, PullImageRequest, PullImageResponse};
+use orlop_image::{Credentials, PullRequest};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// Answers the call.
+pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImageResponse> {
+    let name = request.image.unwrap_or_default().image;
+    if name.is_empty() {
+        return Err(Error::invalid("image.image", "is empty").into());
+    }
+    let pull = PullRequest {
+        reference: name.clone(),
+        auth: request.auth.map(credentials),
+    };
+    let image = engine
+        .images
+        .pull(pull)
+        .await
+        .map_err(|source| Error::Image {
+            doing: format!("pulling image {name:?}"),
+            source,
+        })?;
+    Ok(PullImageResponse {
+        image_ref: image.id.to_string(),
+    })
+}
+
+fn credentials(auth: AuthConfig) -> Credentials {
+    Credentials {
+        username: auth.username,
+        password: auth.password,
+        auth: auth.auth,
+        server_address: auth.server_address,
+        identity_token: auth.identity_token,
+        registry_token: auth.registry_token,
+    }
+}

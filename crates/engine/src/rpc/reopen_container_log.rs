@@ -1,0 +1,25 @@
+//! `ReopenContainerLog`: the old log file was moved aside; writes go to a new one.
+
+use orlop_cri::v1::{ReopenContainerLogRequest, ReopenContainerLogResponse};
+
+use crate::container::Phase;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::process;
+
+/// Answers the call.
+pub async fn call(
+    engine: &Engine,
+    request: ReopenContainerLogRequest,
+) -> Result<ReopenContainerLogResponse> {
+    let container = engine.containers.find(&request.container_id)?;
+    if container.phase() != Phase::Running {
+        let problem = format!(
+            "container {} is not running, so its log is not open",
+            container.id
+        );
+        return Err(Error::Precondition(problem).into());
+    }
+    process::reopen_log(&container).await?;
+    Ok(ReopenContainerLogResponse {})
+}

@@ -1,0 +1,128 @@
+//! `RunPodSandbox`: from nothing to a pod that is ready for containers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use orlop_cri::v1::{
+    ContainerEventType, NamespaceMode, PodSandboxConfig, RunPodSandboxRequest,
+    RunPodSandboxResponse,
+};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::ids::PodId;
+use crate::names::PodName;
+use crate::pod::{Event, Phase, Pod};
+use crate::{blocking, sandbox, teardown};
+
+/// Answers the call.
+pub async fn call(engine: &Engine, request: RunPodSandboxRequest) -> Result<RunPodSandboxResponse> {
+    let config = request
+        .config
+        .ok_or_else(|| Error::invalid("config", "is missing"))?;
+    let name = PodName::of(&config)?;
+    check(&config)?;
+    engine.runtimes.handler(&request.runtime_handler)?;
+    let make = {
+        let (engine, name) = (engine.clone(), name.clone());
+        || async move { find_or_make(&engine, &name, config, request.runtime_handler).await }
+    };
+    let id = engine.sandboxes.run(name, make).await?;
+    Ok(RunPodSandboxResponse {
+        pod_sandbox_id: id.to_string(),
+    })
+}
+
+/// A client that missed our answer asks again: it gets the pod that it already has.
+async fn find_or_make(
+    engine: &Engine,
+    name: &PodName,
+    config: PodSandboxConfig,
+    handler: String,
+) -> Result<PodId> {
+    let Some(pod) = engine.pod_named(name) else {
+        return make(engine, config, handler).await;
+    };
+    let hint = "remove it, or ask with another metadata.attempt";
+    let id = &pod.id;
+    if pod.phase() != Phase::Ready {
+        return Err(
+            Error::Exists(format!("pod sandbox {id} is {name}, but stopped; {hint}")).into(),
+        );
+    }
+    if pod.config != config || pod.handler != handler {
+        let problem = format!("pod sandbox {id} is {name} with another configuration; {hint}");
+        return Err(Error::Exists(problem).into());
+    }
+    Ok(id.clone())
+}
+
+async fn make(engine: &Engine, config: PodSandboxConfig, handler: String) -> Result<PodId> {
+    let (pods, runs) = (engine.pods_dir(), engine.runs_dir());
+    let pod = blocking(move || Pod::create(&pods, &runs, config, handler)).await?;
+    let pod = Arc::new(pod);
+    engine.pods.insert(pod.id.as_str(), Arc::clone(&pod));
+    let built = match sandbox::build(engine, &pod).await {
+        Ok(()) => pod.record(Event::Ready),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = built {
+        undo(engine, &pod).await;
+        return Err(error);
+    }
+    engine.tell_pod(&pod, ContainerEventType::ContainerCreatedEvent);
+    engine.tell_pod(&pod, ContainerEventType::ContainerStartedEvent);
+    Ok(pod.id.clone())
+}
+
+/// Leaves nothing of a pod that could not be made. What can't be undone now stays visible
+/// as a stopped pod, so that the client's stop and remove can finish it.
+async fn undo(engine: &Engine, pod: &Arc<Pod>) {
+    let undone = match teardown::stop(engine, pod).await {
+        Ok(()) => teardown::erase(engine, pod).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = undone {
+        tracing::error!(pod = %pod.id, %error, "could not undo a failed pod; it stays as stopped");
+        if let Err(error) = pod.record(Event::NotReady) {
+            tracing::error!(pod = %pod.id, %error, "could not write that down");
+        }
+    }
+}
+
+/// Refuses what could not work, before anything is made.
+fn check(config: &PodSandboxConfig) -> Result<()> {
+    let directory = Path::new(&config.log_directory);
+    if !config.log_directory.is_empty()
+        && (!directory.is_absolute() || has_parent_component(directory))
+    {
+        let problem = format!("{directory:?} must be an absolute path without \"..\"");
+        return Err(Error::invalid("config.log_directory", problem).into());
+    }
+    let linux = config.linux.clone().unwrap_or_default();
+    let parent = Path::new(&linux.cgroup_parent);
+    if has_parent_component(parent) {
+        let problem = format!("{parent:?} must not contain \"..\"");
+        return Err(Error::invalid("config.linux.cgroup_parent", problem).into());
+    }
+    let namespaces = linux
+        .security_context
+        .and_then(|context| context.namespace_options)
+        .unwrap_or_default();
+    for (field, mode) in [("network", namespaces.network()), ("ipc", namespaces.ipc())] {
+        if !matches!(mode, NamespaceMode::Pod | NamespaceMode::Node) {
+            let field = format!("config.linux.security_context.namespace_options.{field}");
+            return Err(Error::invalid(field, "must be POD or NODE for a pod").into());
+        }
+    }
+    if namespaces.pid() == NamespaceMode::Target {
+        let field = "config.linux.security_context.namespace_options.pid";
+        return Err(Error::invalid(field, "TARGET is for containers only").into());
+    }
+    Ok(())
+}
+
+fn has_parent_component(path: &Path) -> bool {
+    path.components()
+        .any(|part| part == std::path::Component::ParentDir)
+}

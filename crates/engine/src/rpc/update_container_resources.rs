@@ -1,0 +1,106 @@
+//! `UpdateContainerResources`: new limits for a container, running or not yet started.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cri::v1::{
+    LinuxContainerResources, UpdateContainerResourcesRequest, UpdateContainerResourcesResponse,
+};
+use orlop_launch::oci;
+
+use crate::container::{Container, Event, Phase};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::{blocking, bundle, spec};
+
+/// A runtime that takes longer is killed.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Answers the call.
+pub async fn call(
+    engine: &Engine,
+    request: UpdateContainerResourcesRequest,
+) -> Result<UpdateContainerResourcesResponse> {
+    let container = engine.containers.find(&request.container_id)?;
+    let asked = request
+        .linux
+        .ok_or_else(|| Error::invalid("linux", "is missing; there is nothing to update"))?;
+    let engine_too = engine.clone();
+    engine
+        .finish(async move { update(&engine_too, &container, asked).await })
+        .await?;
+    Ok(UpdateContainerResourcesResponse {})
+}
+
+async fn update(
+    engine: &Engine,
+    container: &Arc<Container>,
+    asked: LinuxContainerResources,
+) -> Result<()> {
+    let _turn = container.turn.lock().await;
+    let phase = container.phase();
+    if !matches!(phase, Phase::Created | Phase::Running) {
+        let problem = format!("container {} has ended; it has no resources", container.id);
+        return Err(Error::Precondition(problem).into());
+    }
+    let bundle = container.bundle.clone();
+    let mut whole = blocking(move || bundle::read_spec(&bundle)).await?;
+    let update = limits(engine, container, &asked)?;
+    let before = whole
+        .linux
+        .as_ref()
+        .and_then(|linux| linux.resources.clone());
+    let next = spec::updated_resources(&before.unwrap_or_default(), &update);
+    if phase == Phase::Running {
+        apply(engine, container, &update).await?;
+    }
+    let score = whole
+        .process
+        .as_ref()
+        .and_then(|process| process.oom_score_adj);
+    let report = spec::report_resources(&next, score);
+    whole.linux.get_or_insert_default().resources = Some(next);
+    let bundle = container.bundle.clone();
+    blocking(move || bundle::write_spec(&bundle, &whole)).await?;
+    container.record(Event::Updated { resources: report })
+}
+
+fn limits(
+    engine: &Engine,
+    container: &Container,
+    asked: &LinuxContainerResources,
+) -> Result<oci::Resources> {
+    let mut warnings = Vec::new();
+    let update = spec::limits(Some(asked), &engine.host, None, "linux", &mut warnings)
+        .map_err(Error::Spec)?;
+    for warning in warnings {
+        tracing::warn!(container = %container.id, "{warning}");
+    }
+    Ok(update)
+}
+
+/// Has the runtime change the limits of a container that runs.
+async fn apply(engine: &Engine, container: &Container, update: &oci::Resources) -> Result<()> {
+    let handler = engine.runtimes.handler(&container.pod.handler)?;
+    let path = container.bundle.join("update.json");
+    let text = serde_json::to_vec(update)
+        .map_err(|error| Error::Internal(format!("writing resources as JSON: {error}")))?;
+    write(&path, text).await?;
+    let updated = handler
+        .runtime
+        .update(container.id.as_str(), &path, LIMIT)
+        .await;
+    let _ = tokio::fs::remove_file(&path).await;
+    updated.map_err(|source| {
+        let doing = format!("updating the resources of container {}", container.id);
+        Error::Launch { doing, source }.into()
+    })
+}
+
+async fn write(path: &Path, text: Vec<u8>) -> Result<()> {
+    tokio::fs::write(path, text)
+        .await
+        .map_err(Error::io(format!("writing {}", path.display())))
+        .map_err(Into::into)
+}

@@ -1,0 +1,167 @@
+//! The runtime handlers: what a pod's `runtime_handler` chooses among.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_launch::{OciRuntime, detect, oci};
+
+use orlop_cgroup::Driver;
+
+use crate::config::{Config, RuntimeHandler};
+use crate::error::{Error, Result, chain};
+
+/// A runtime that does not answer within this time is not used.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// A runtime by which pods can be run.
+#[derive(Debug)]
+pub struct Handler {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its command line.
+    pub runtime: OciRuntime,
+    /// What it says it can do.
+    pub features: oci::Features,
+    /// What the configuration says of it.
+    pub settings: RuntimeHandler,
+}
+
+/// All handlers.
+#[derive(Debug)]
+pub struct Runtimes {
+    default: String,
+    handlers: BTreeMap<String, Arc<Handler>>,
+}
+
+impl Runtimes {
+    /// Takes the configured runtimes, or looks for those that everybody has.
+    pub async fn find(config: &Config, driver: Driver) -> Result<Self> {
+        let mut handlers = BTreeMap::new();
+        let mut default = config.default_runtime.clone();
+        if config.runtimes.is_empty() {
+            let found = first_that_works(config, driver).await?;
+            default.get_or_insert_with(|| found.name.clone());
+            handlers.insert(found.name.clone(), Arc::new(found));
+        }
+        for (name, settings) in &config.runtimes {
+            let runtime = runtime(config, driver, name, settings);
+            let handler = Arc::new(handler(runtime, settings.clone()).await);
+            handlers.insert(name.clone(), handler);
+        }
+        let Some(default) = default.or_else(|| handlers.keys().next().cloned()) else {
+            return Err(Error::Internal("no runtime is configured".into()).into());
+        };
+        if !handlers.contains_key(&default) {
+            let problem = format!("the default runtime {default:?} is not among those configured");
+            return Err(Error::Internal(problem).into());
+        }
+        Ok(Self { default, handlers })
+    }
+
+    /// The handler of this name; the empty name is the default one's.
+    pub fn handler(&self, name: &str) -> Result<Arc<Handler>> {
+        let wanted = if name.is_empty() { &self.default } else { name };
+        self.handlers.get(wanted).cloned().ok_or_else(|| {
+            let known: Vec<_> = self.handlers.keys().map(String::as_str).collect();
+            let problem = format!(
+                "no runtime handler {name:?} is configured; there are: {}",
+                known.join(", ")
+            );
+            Error::invalid("runtime_handler", problem).into()
+        })
+    }
+
+    /// All handlers by name.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Handler>> {
+        self.handlers.values()
+    }
+
+    /// The handler for pods that name none.
+    pub fn default_name(&self) -> &str {
+        &self.default
+    }
+}
+
+/// crun is tried first: it is the fastest. It is really tried, because an old crun refuses
+/// some hosts.
+async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
+    let names = ["crun", "runc"];
+    let candidates = names.map(|name| {
+        let settings = RuntimeHandler {
+            path: name.into(),
+            ..RuntimeHandler::default()
+        };
+        runtime(config, driver, name, &settings)
+    });
+    let parent = match driver {
+        Driver::Cgroupfs => "/orlop-trial",
+        Driver::Systemd => "system.slice:orlop",
+    };
+    let detected = detect(candidates, &config.state, parent).await;
+    for rejection in &detected.rejected {
+        let (runtime, why) = (&rejection.runtime.name, chain(&rejection.error));
+        tracing::info!(runtime, why, "a runtime does not work on this host");
+    }
+    let Some(runtime) = detected.runtime else {
+        let reasons: Vec<_> = detected
+            .rejected
+            .iter()
+            .map(|rejection| format!("{}: {}", rejection.runtime.name, chain(&rejection.error)))
+            .collect();
+        return Err(Error::Internal(format!(
+            "neither crun nor runc works on this host; install one, or configure another \
+             runtime ({})",
+            reasons.join("; ")
+        ))
+        .into());
+    };
+    let settings = RuntimeHandler {
+        path: runtime.program.clone(),
+        ..RuntimeHandler::default()
+    };
+    Ok(handler(runtime, settings).await)
+}
+
+async fn handler(runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
+    // Older runtimes have no `features`; a missing program shows when a pod asks for it.
+    let features = runtime.features(ANSWER_LIMIT).await.unwrap_or_default();
+    Handler {
+        name: runtime.name.clone(),
+        runtime,
+        features,
+        settings,
+    }
+}
+
+fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandler) -> OciRuntime {
+    let root = settings
+        .root
+        .clone()
+        .unwrap_or_else(|| config.state.join("runtimes").join(name));
+    let mut runtime = OciRuntime::new(name, program(&settings.path), root);
+    runtime.args = settings.args.iter().map(Into::into).collect();
+    runtime.systemd_cgroup = driver == Driver::Systemd;
+    runtime
+}
+
+/// A bare name is looked for where administrators' and distributions' programs are.
+fn program(path: &Path) -> std::path::PathBuf {
+    if path.components().count() > 1 {
+        return path.to_owned();
+    }
+    let places = [
+        "/usr/local/sbin",
+        "/usr/local/bin",
+        "/usr/sbin",
+        "/usr/bin",
+        "/sbin",
+        "/bin",
+    ];
+    let found = places
+        .iter()
+        .map(|place| Path::new(place).join(path))
+        .find(|path| path.exists());
+    found.unwrap_or_else(|| path.to_owned())
+}

@@ -1,0 +1,124 @@
+//! What a pod sandbox is made of: a keeper in namespaces, files, a network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cri::v1::NamespaceMode;
+use orlop_launch::{IdMap, Keeper, KeeperSpec, PodNamespaces, ShmMount, Sysctl, oci, remove_pin};
+use tokio::time::timeout;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::files::{PodFiles, hostname};
+use crate::pod::Pod;
+use crate::spec::{self, IdRanges};
+use crate::{blocking, exits, network};
+
+/// Shared memory of a pod, as the peers size it.
+const SHM_SIZE: u64 = 64 << 20;
+
+/// A keeper that does not end by itself within this time is killed.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
+
+/// Makes the namespaces, the network, and the files, in this order, because the hosts file
+/// has the pod's addresses in it.
+pub async fn build(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    let spec = keeper_spec(engine, pod)?;
+    if let Some(shm) = &spec.shm {
+        crate::pod::make_private_dir(&shm.path)?;
+    }
+    let (keeper, events) = Keeper::spawn(spec).await.map_err(|source| Error::Launch {
+        doing: format!("starting the keeper of pod {}", pod.id),
+        source,
+    })?;
+    pod.set_keeper(Some(keeper));
+    exits::watch(engine, pod, events);
+    if !pod.host_network() {
+        network::attach(engine, pod).await?;
+    }
+    let pod_too = Arc::clone(pod);
+    blocking(move || PodFiles::of(&pod_too).write(&pod_too, &pod_too.ips())).await
+}
+
+/// Undoes what [`build`] made, as far as it is there.
+pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    network::detach(engine, pod).await?;
+    if let Some(keeper) = pod.now().keeper {
+        // Without this its end would be taken for an accident.
+        pod.set_keeper(None);
+        end(&keeper, pod).await?;
+    }
+    engine.cgroups.remove_pod(pod).await;
+    let (pin, shm) = (engine.net_pin(pod), engine.shm_dir(pod));
+    blocking(move || {
+        remove_pin(&pin).map_err(|source| Error::Launch {
+            doing: format!("removing the network namespace {}", pin.display()),
+            source,
+        })?;
+        crate::teardown::remove_tree(&shm)
+    })
+    .await
+}
+
+async fn end(keeper: &Keeper, pod: &Pod) -> Result<()> {
+    let failed = |source| Error::Launch {
+        doing: format!("ending the keeper of pod {}", pod.id),
+        source,
+    };
+    match timeout(SHUTDOWN_LIMIT, keeper.shutdown()).await {
+        Ok(result) => result.map_err(failed)?,
+        Err(_) => {
+            pod.set_keeper(Some(keeper.clone()));
+            let problem = format!("the keeper of pod {} does not end", pod.id);
+            return Err(Error::Timeout(problem).into());
+        }
+    }
+    Ok(())
+}
+
+fn keeper_spec(engine: &Engine, pod: &Pod) -> Result<KeeperSpec> {
+    let modes = pod.namespaces();
+    let own_net = modes.network() != NamespaceMode::Node;
+    let own_ipc = modes.ipc() != NamespaceMode::Node;
+    Ok(KeeperSpec {
+        program: engine.config.keeper.clone(),
+        pod_id: pod.id.to_string(),
+        dir: pod.run.clone(),
+        namespaces: PodNamespaces {
+            net: own_net,
+            ipc: own_ipc,
+            // A host name of its own would make no sense on the host's network.
+            uts: own_net,
+            shared_pid: modes.pid() == NamespaceMode::Pod,
+            user: user_namespace(pod)?,
+        },
+        hostname: own_net.then(|| hostname(pod)).transpose()?,
+        net_pin: own_net.then(|| engine.net_pin(pod)),
+        sysctls: spec::pod_sysctls(&pod.config, &engine.config.containers.policy)
+            .map_err(Error::Spec)?
+            .into_iter()
+            .map(|(name, value)| Sysctl { name, value })
+            .collect(),
+        shm: own_ipc.then(|| ShmMount {
+            path: engine.shm_dir(pod),
+            size: SHM_SIZE,
+        }),
+        cgroups: engine.cgroups.of_keepers(),
+        oom_score_adj: Some(engine.cgroups.keeper_oom_score()),
+        env: Vec::new(),
+    })
+}
+
+/// The mappings of the pod's user namespace, if it asks for one.
+fn user_namespace(pod: &Pod) -> Result<Option<(Vec<IdMap>, Vec<IdMap>)>> {
+    let ranges = IdRanges::parse(Some(&pod.namespaces())).map_err(Error::Spec)?;
+    let maps = |ranges: Vec<oci::IdMapping>| {
+        let map = |range: oci::IdMapping| IdMap {
+            inside: range.container_id,
+            outside: range.host_id,
+            count: range.size,
+        };
+        ranges.into_iter().map(map).collect()
+    };
+    Ok(ranges.map(|ranges| (maps(ranges.uids), maps(ranges.gids))))
+}

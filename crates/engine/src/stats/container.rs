@@ -1,0 +1,35 @@
+//! What a container uses.
+
+use std::sync::PoisonError;
+
+use orlop_cri::v1::{ContainerAttributes, ContainerStats};
+
+use crate::container::Container;
+use crate::engine::Engine;
+
+/// Reads a container's figures; those of its processes are absent when it has none. Blocks.
+pub fn of_container(engine: &Engine, container: &Container) -> ContainerStats {
+    let mut meter = container
+        .meter
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let reading = engine
+        .cgroups
+        .of_container(container)
+        .and_then(|cgroup| meter.read(&cgroup));
+    let layer = meter.layer.usage(&container.upper(), &engine.config.root);
+    let reading = reading.as_ref();
+    ContainerStats {
+        attributes: Some(ContainerAttributes {
+            id: container.id.to_string(),
+            metadata: container.config.metadata.clone(),
+            labels: container.config.labels.clone(),
+            annotations: container.config.annotations.clone(),
+        }),
+        cpu: reading.and_then(super::meter::Reading::cpu),
+        memory: reading.and_then(super::meter::Reading::memory),
+        writable_layer: Some(layer),
+        swap: reading.and_then(super::meter::Reading::swap),
+        io: reading.and_then(super::meter::Reading::io),
+    }
+}

@@ -1,0 +1,52 @@
+//! What a pod uses, with all its containers.
+
+use std::sync::PoisonError;
+
+use orlop_cri::v1::{LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats, ProcessUsage};
+
+use super::container::of_container;
+use super::meter::{Reading, value};
+use super::network;
+use crate::container::Phase;
+use crate::engine::Engine;
+use crate::pod::Pod;
+
+/// Reads a pod's figures. Blocks.
+pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
+    let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
+    let reading = engine
+        .cgroups
+        .of_pod(pod)
+        .and_then(|cgroup| meter.read(&cgroup));
+    let reading = reading.as_ref();
+    let containers = engine.containers_of(pod);
+    let running = containers
+        .iter()
+        .filter(|container| container.phase() == Phase::Running);
+    let keeper = pod.now().keeper.filter(|_| !pod.host_network());
+    PodSandboxStats {
+        attributes: Some(PodSandboxAttributes {
+            id: pod.id.to_string(),
+            metadata: pod.config.metadata.clone(),
+            labels: pod.config.labels.clone(),
+            annotations: pod.config.annotations.clone(),
+        }),
+        linux: Some(LinuxPodSandboxStats {
+            cpu: reading.and_then(Reading::cpu),
+            memory: reading.and_then(Reading::memory),
+            network: keeper.and_then(|keeper| network::of_process(keeper.pid())),
+            process: reading.and_then(|reading| {
+                let process_count = value(reading.processes()?);
+                Some(ProcessUsage {
+                    timestamp: reading.at,
+                    process_count,
+                })
+            }),
+            containers: running
+                .map(|container| of_container(engine, container))
+                .collect(),
+            io: reading.and_then(Reading::io),
+        }),
+        windows: None,
+    }
+}

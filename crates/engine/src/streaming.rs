@@ -1,0 +1,206 @@
+//! What stands behind the streaming server: commands, containers and ports for its sessions.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_launch::{AttachStreams, ExecIo, Keeper};
+use orlop_stream::{
+    AttachRequest, Backend, BackendError, BoxFuture, Duplex, ExecRequest, ExitOutcome, Pipes,
+    Resizes, ServeError, Session as ClientSession,
+};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::container::Container;
+use crate::engine::Engine;
+use crate::error::{Error, Result, chain};
+use crate::session::{Session, no_input, streams};
+
+/// How long to wait for the size of a client's terminal, which comes with its first message.
+const FIRST_SIZE: Duration = Duration::from_millis(200);
+
+/// How long a port of a pod may take to answer.
+const DIAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// The engine, as the streaming server sees it.
+#[derive(Debug)]
+pub struct Sessions(pub Engine);
+
+impl Backend for Sessions {
+    fn exec(
+        &self,
+        request: ExecRequest,
+        session: ClientSession,
+    ) -> BoxFuture<'_, Result<ExitOutcome, BackendError>> {
+        Box::pin(async move { exec(&self.0, request, session).await.map_err(told) })
+    }
+
+    fn attach(
+        &self,
+        request: AttachRequest,
+        session: ClientSession,
+    ) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async move { attach(&self.0, request, session).await.map_err(told) })
+    }
+
+    fn port_forward(
+        &self,
+        pod_id: String,
+        port: u16,
+    ) -> BoxFuture<'_, Result<Box<dyn Duplex>, BackendError>> {
+        Box::pin(async move { port_forward(&self.0, &pod_id, port).await.map_err(told) })
+    }
+}
+
+/// An error as the client shows it: one line.
+fn told(error: Arc<Error>) -> BackendError {
+    chain(&*error).into()
+}
+
+async fn exec(
+    engine: &Engine,
+    request: ExecRequest,
+    mut client: ClientSession,
+) -> Result<ExitOutcome> {
+    let container = engine.running_container(&request.container_id)?;
+    let (io, pipes) = if request.tty {
+        (
+            ExecIo::Terminal(first_size(&mut client.resizes).await),
+            Pipes::default(),
+        )
+    } else {
+        command_streams(&request)?
+    };
+    let mut command = Session::start(engine, &container, &request.cmd, io).await?;
+    let served = match command.terminal.take() {
+        Some(terminal) => client.serve_terminal(terminal, command.wait()).await,
+        None => client.serve_pipes(pipes, command.wait()).await,
+    };
+    match served {
+        Ok(status) => {
+            let status = status?;
+            command.finish().await;
+            Ok(ExitOutcome::Exited(
+                i32::try_from(status.code).unwrap_or(-1),
+            ))
+        }
+        Err(ServeError::Gone) => {
+            command.kill().await;
+            Ok(ExitOutcome::Abandoned)
+        }
+    }
+}
+
+async fn first_size(resizes: &mut Option<Resizes>) -> Option<orlop_launch::TerminalSize> {
+    let size = resizes.as_mut()?.first(FIRST_SIZE).await?;
+    Some(orlop_launch::TerminalSize {
+        columns: size.width,
+        rows: size.height,
+    })
+}
+
+/// Pipes for the streams that the client asks for; the others lead nowhere.
+fn command_streams(request: &ExecRequest) -> Result<(ExecIo, Pipes)> {
+    let mut pipes = Pipes::default();
+    let stdin = if request.stdin {
+        let (theirs, ours) = pipe()?;
+        pipes.stdin = Some(ours);
+        theirs
+    } else {
+        no_input()?
+    };
+    let mut output = |wanted: bool, ours: &mut Option<OwnedFd>| {
+        if !wanted {
+            return no_output();
+        }
+        let (read, write) = pipe()?;
+        *ours = Some(read);
+        Ok(write)
+    };
+    let stdout = output(request.stdout, &mut pipes.stdout)?;
+    let stderr = output(request.stderr, &mut pipes.stderr)?;
+    Ok((streams(stdin, stdout, stderr), pipes))
+}
+
+async fn attach(engine: &Engine, request: AttachRequest, mut client: ClientSession) -> Result<()> {
+    let container = engine.running_container(&request.container_id)?;
+    let keeper = container.pod.keeper()?;
+    let mut pipes = Pipes::default();
+    let mut theirs = AttachStreams::default();
+    if request.stdin && container.config.stdin {
+        let (read, write) = pipe()?;
+        theirs.stdin = Some(read);
+        pipes.stdin = Some(write);
+    }
+    if request.stdout {
+        let (read, write) = pipe()?;
+        theirs.stdout = Some(write);
+        pipes.stdout = Some(read);
+    }
+    // A terminal has no error output of its own.
+    if request.stderr && !container.config.tty {
+        let (read, write) = pipe()?;
+        theirs.stderr = Some(write);
+        pipes.stderr = Some(read);
+    }
+    let attachment = keeper
+        .attach(container.id.as_str(), theirs)
+        .await
+        .map_err(|source| Error::Launch {
+            doing: format!("attaching to container {}", container.id),
+            source,
+        })?;
+    let resizes = client.resizes.take();
+    tokio::select! {
+        _ = client.serve_pipes(pipes, container.wait()) => {}
+        () = follow_size(&keeper, &container, resizes) => {}
+    }
+    if let Err(error) = keeper.detach(attachment).await {
+        tracing::debug!(container = %container.id, %error, "detaching");
+    }
+    Ok(())
+}
+
+/// Passes the client's terminal sizes on; never ends by itself.
+async fn follow_size(keeper: &Keeper, container: &Container, resizes: Option<Resizes>) {
+    if let Some(mut resizes) = resizes.filter(|_| container.config.tty) {
+        while let Some(size) = resizes.next().await {
+            let size = orlop_launch::TerminalSize {
+                columns: size.width,
+                rows: size.height,
+            };
+            if let Err(error) = keeper.resize(container.id.as_str(), size).await {
+                tracing::debug!(container = %container.id, %error, "resizing a terminal");
+            }
+        }
+    }
+    std::future::pending().await
+}
+
+async fn port_forward(engine: &Engine, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
+    let pod = engine.pods.find(pod_id)?;
+    let doing = format!("forwarding port {port} of pod sandbox {}", pod.id);
+    let stream = pod
+        .keeper()?
+        .dial(port, DIAL_LIMIT)
+        .await
+        .map_err(|source| Error::Launch {
+            doing: doing.clone(),
+            source,
+        })?;
+    stream
+        .set_nonblocking(true)
+        .map_err(Error::io(doing.clone()))?;
+    let stream = tokio::net::TcpStream::from_std(stream).map_err(Error::io(doing))?;
+    Ok(Box::new(stream))
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let failed = Error::io("making a pipe for a session");
+    pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()).into())
+}
+
+fn no_output() -> Result<OwnedFd> {
+    let null = std::fs::OpenOptions::new().write(true).open("/dev/null");
+    Ok(null.map_err(Error::io("opening /dev/null"))?.into())
+}

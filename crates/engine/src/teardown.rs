@@ -1,0 +1,144 @@
+//! Undoing pods and containers.
+//!
+//! Every step looks whether there is anything left to do, so that a stop or removal that
+//! failed half-way goes on where it failed, be it in the next call or after a restart.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use orlop_cri::v1::ContainerEventType;
+
+use crate::container::{self, Container};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::pod::{self, Pod};
+use crate::{blocking, bundle, process, sandbox};
+
+/// Stops a pod and lets clients see that it is stopped.
+pub async fn stop_visible(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    let _turn = pod.turn.write().await;
+    if pod.phase() == pod::Phase::Creating {
+        return Ok(());
+    }
+    stop(engine, pod).await?;
+    if pod.phase() == pod::Phase::Ready {
+        pod.record(pod::Event::NotReady)?;
+        engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent);
+    }
+    Ok(())
+}
+
+/// Ends the pod's containers, detaches its network, and ends its keeper.
+pub async fn stop(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    let containers = engine.containers_of(pod);
+    let stops = containers
+        .iter()
+        .map(|container| process::stop(engine, container, Duration::ZERO));
+    join_all(stops)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<()>>>()?;
+    // Their runtimes are called through the keeper, so that must come before it ends.
+    let cleanups = containers
+        .iter()
+        .map(|container| process::clean_up(engine, container));
+    join_all(cleanups)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<()>>>()?;
+    sandbox::dismantle(engine, pod).await
+}
+
+/// Removes a pod with all its containers.
+pub async fn remove(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    stop_visible(engine, pod).await?;
+    let _turn = pod.turn.write().await;
+    for container in engine.containers_of(pod) {
+        remove_container(engine, &container).await?;
+    }
+    let told = pod.visible();
+    if pod.phase() != pod::Phase::Removing {
+        pod.record(pod::Event::Removing)?;
+    }
+    erase(engine, pod).await?;
+    if told {
+        engine.tell_pod(pod, ContainerEventType::ContainerDeletedEvent);
+    }
+    Ok(())
+}
+
+/// Erases what is on disk of a pod that is stopped and empty, its record last.
+pub async fn erase(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    let (run, dir) = (pod.run.clone(), pod.dir.clone());
+    blocking(move || {
+        remove_tree(&run)?;
+        erase_recorded(&dir)
+    })
+    .await?;
+    engine.pods.remove(pod.id.as_str());
+    Ok(())
+}
+
+/// Removes a container; one that runs is killed first.
+pub async fn remove_container(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    process::stop(engine, container, Duration::ZERO).await?;
+    let _turn = container.turn.lock().await;
+    process::clean_up(engine, container).await?;
+    let told = container.visible();
+    if container.phase() != container::Phase::Removing {
+        container.record(container::Event::Removing)?;
+    }
+    erase_container(engine, container).await?;
+    if told {
+        engine.tell_container(container, ContainerEventType::ContainerDeletedEvent);
+    }
+    Ok(())
+}
+
+/// Erases what is on disk of a container without processes, its record last.
+pub async fn erase_container(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    let (bundle, dir) = (container.bundle.clone(), container.dir.clone());
+    let mounts = engine.mounts_dir(container);
+    blocking(move || {
+        remove_tree(&bundle)?;
+        remove_tree(&mounts)
+    })
+    .await?;
+    bundle::release(engine, container).await?;
+    blocking(move || erase_recorded(&dir)).await?;
+    engine.containers.remove(container.id.as_str());
+    Ok(())
+}
+
+/// Removes a directory with a journal in it: everything else first, then the journal.
+fn erase_recorded(dir: &Path) -> Result<()> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(format!("reading {}", dir.display()))(error).into()),
+    };
+    for entry in entries {
+        let entry = entry.map_err(Error::io(format!("reading {}", dir.display())))?;
+        if entry.file_name() != "journal" {
+            remove_tree(&entry.path())?;
+        }
+    }
+    remove_tree(dir)
+}
+
+/// Removes a file or a whole directory; one that is not there is removed.
+pub fn remove_tree(path: &Path) -> Result<()> {
+    let removed = match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format!("removing {}", path.display()))(error).into())
+        }
+        _ => Ok(()),
+    }
+}
