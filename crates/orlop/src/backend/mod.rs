@@ -1,6 +1,6 @@
 //! Who answers the CRI calls.
 
-mod bare;
+mod native;
 mod start;
 
 pub(crate) use start::start;

@@ -1,24 +1,31 @@
 //! Starts the backend that the configuration names.
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use orlop_cri::server::MessageLimits;
 use orlop_cri::v1::image_service_server::ImageService;
 use orlop_cri::v1::runtime_service_server::RuntimeService;
+use orlop_engine::Engine;
 use tonic::service::Routes;
 
-use super::bare::Bare;
+use super::native::engine_config;
 use crate::config::Config;
 use crate::config::values::Backend;
 
 /// Starts the backend and returns its gRPC services.
-pub(crate) fn start(config: &Config) -> anyhow::Result<Routes> {
+pub(crate) async fn start(config: &Config) -> anyhow::Result<Routes> {
     let limit = config.grpc.max_message_size.get() as usize;
     let limits = MessageLimits {
         receive: limit,
         send: limit,
     };
     match config.daemon.backend {
-        Backend::Native => Ok(routes(Bare::new(config), limits)),
+        Backend::Native => {
+            let engine = Engine::start(engine_config(config)?)
+                .await
+                .map_err(|error| anyhow::anyhow!(orlop_engine::chain(&*error)))
+                .context("cannot start the native runtime")?;
+            Ok(routes(engine, limits))
+        }
         Backend::Docker => bail!(
             "this build of orlop has no docker backend yet: remove `backend = \"docker\"` or \
              `--backend docker`"

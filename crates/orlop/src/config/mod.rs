@@ -19,4 +19,4 @@ pub(crate) mod values;
 pub(crate) use change::{Changes, changes};
 pub(crate) use load::{Location, Overrides, load};
 pub(crate) use render::{default_file, effective, reference};
-pub(crate) use schema::{Config, Grpc, Log};
+pub(crate) use schema::{Config, Grpc, Log, Runtime};

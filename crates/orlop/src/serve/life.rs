@@ -81,7 +81,7 @@ pub(super) async fn live(daemon: Daemon) -> anyhow::Result<()> {
 
     let config = Arc::new(config);
     let sender = watch::Sender::new(Arc::clone(&config));
-    let services = backend::start(&config)?;
+    let services = backend::start(&config).await?;
     let control = Control::new(location, overrides, levels, Arc::clone(&policy), sender);
     let services = services.add_service(Admin(control.clone()));
 

@@ -66,6 +66,13 @@ impl FromStr for Ulimit {
     }
 }
 
+impl Ulimit {
+    /// The resource's name, and the soft and the hard limit.
+    pub(crate) fn parts(&self) -> (&'static str, u64, u64) {
+        (self.resource, self.soft, self.hard)
+    }
+}
+
 impl fmt::Display for Ulimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bound = |limit: u64| match limit {

@@ -1,0 +1,175 @@
+//! From the configuration file to what the engine must be told.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use orlop_engine::config as engine;
+
+use crate::config::Config;
+use crate::config::values::{AbsolutePath, CgroupDriver, InProcess, Limit, Ulimit};
+
+/// Translates the configuration.
+pub(super) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
+    let root = config.daemon.root.to_path_buf();
+    Ok(engine::Config {
+        state: config.daemon.state.to_path_buf(),
+        keeper: keeper(config)?,
+        keeper_cgroup: config.keeper.cgroup.clone(),
+        cgroup_driver: match config.daemon.cgroup_driver {
+            CgroupDriver::Auto => None,
+            CgroupDriver::Cgroupfs => Some(engine::CgroupDriver::Cgroupfs),
+            CgroupDriver::Systemd => Some(engine::CgroupDriver::Systemd),
+        },
+        default_runtime: config.daemon.default_runtime.clone(),
+        runtimes: runtimes(config),
+        images: images(config, &root)?,
+        network: network(config, &root)?,
+        streaming: streaming(config),
+        containers: containers(config),
+        root,
+    })
+}
+
+/// The keeper's program stands beside the daemon's unless it is said where it is.
+fn keeper(config: &Config) -> anyhow::Result<PathBuf> {
+    if let Some(path) = &config.keeper.path {
+        return Ok(path.to_path_buf());
+    }
+    let own = std::env::current_exe().context("cannot find the program of this daemon")?;
+    let keeper = own.with_file_name("orlop-keeper");
+    if !keeper.is_file() {
+        anyhow::bail!(
+            "{} is missing: install it beside {}, or set keeper.path",
+            keeper.display(),
+            own.display()
+        );
+    }
+    Ok(keeper)
+}
+
+fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
+    let handler = |name: &String, runtime: &crate::config::Runtime| {
+        let path = runtime
+            .path
+            .as_ref()
+            .map_or_else(|| PathBuf::from(name), own_path);
+        let handler = engine::RuntimeHandler {
+            path,
+            args: runtime.args.clone(),
+            root: runtime.root.as_ref().map(own_path),
+            pod_annotations: runtime.pod_annotations.clone(),
+            container_annotations: runtime.container_annotations.clone(),
+            privileged_without_host_devices: runtime.privileged_without_host_devices,
+            cni_conf_dir: runtime.cni_conf_dir.as_ref().map(own_path),
+        };
+        (name.clone(), handler)
+    };
+    config
+        .runtimes
+        .iter()
+        .map(|(name, runtime)| handler(name, runtime))
+        .collect()
+}
+
+fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
+    let section = &config.images;
+    let mut images = engine::Images::new(root.join("images"));
+    images.registry_dirs = section.hosts_dirs.iter().map(own_path).collect();
+    images.credential_files = section.credentials.iter().map(own_path).collect();
+    images.keep_blobs = section.keep_blobs;
+    images.max_connections = section.max_downloads.get() as usize;
+    images.progress_timeout = section.progress_timeout.get();
+    images.pinned = section.pinned.clone();
+    if let Some(platform) = &section.platform {
+        let text = platform.to_string();
+        images.platform = text
+            .parse()
+            .map_err(|error| anyhow::anyhow!("images.platform: {text:?}: {error}"))?;
+    }
+    Ok(images)
+}
+
+fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Network> {
+    let section = &config.network;
+    let mut network = engine::Network::new(root.join("network"));
+    network.conf_dir = section.conf_dir.to_path_buf();
+    network.bin_dirs = section.bin_dirs.iter().map(own_path).collect();
+    network.cache_dir = section.cache_dir.to_path_buf();
+    network.in_process = match section.in_process {
+        InProcess::Auto => engine::InProcess::Auto,
+        InProcess::Always => engine::InProcess::Always,
+        InProcess::Never => engine::InProcess::Never,
+    };
+    network.plugin_timeout = section.plugin_timeout.get();
+    network.handler_conf_dirs = config
+        .runtimes
+        .values()
+        .filter_map(|runtime| runtime.cni_conf_dir.as_ref().map(own_path))
+        .collect();
+    if !section.default_subnets.is_empty() {
+        let subnet = |subnet: &crate::config::values::Subnet| {
+            let text = subnet.to_string();
+            text.parse()
+                .map_err(|error| anyhow::anyhow!("network.default_subnets: {error}"))
+        };
+        network.default_network = Some(engine::DefaultNetwork {
+            name: "orlop".into(),
+            bridge: "orlop0".into(),
+            subnets: section
+                .default_subnets
+                .iter()
+                .map(subnet)
+                .collect::<anyhow::Result<_>>()?,
+            data_dir: root.join("network/addresses"),
+            mtu: None,
+        });
+    }
+    Ok(network)
+}
+
+fn streaming(config: &Config) -> engine::Streaming {
+    let section = &config.streaming;
+    let tls = section.tls_cert.as_ref().zip(section.tls_key.as_ref());
+    engine::Streaming {
+        listen: SocketAddr::new(section.address, section.port),
+        tls: tls.map(|(cert, key)| (own_path(cert), own_path(key))),
+        idle_timeout: section.idle_timeout.get(),
+    }
+}
+
+fn containers(config: &Config) -> engine::Containers {
+    let section = &config.containers;
+    engine::Containers {
+        max_log_line: section.max_log_line.get() as usize,
+        exec_output_limit: section.exec_output_limit.get() as usize,
+        policy: engine::Policy {
+            pids_limit: match section.pids_limit {
+                Limit::Unlimited => None,
+                Limit::At(bound) => Some(bound.get().into()),
+            },
+            rlimits: section.ulimits.iter().map(rlimit).collect(),
+            unprivileged_ports: section.unprivileged_ports,
+            unprivileged_icmp: section.unprivileged_icmp,
+            sysctls: section.sysctls.clone(),
+            seccomp_when_unset: section.seccomp_when_unset,
+            device_ownership_from_security_context: section.device_ownership_from_security_context,
+            ignore_image_volumes: section.ignore_image_volumes,
+            ..engine::Policy::default()
+        },
+    }
+}
+
+fn rlimit(ulimit: &Ulimit) -> engine::Rlimit {
+    let (resource, soft, hard) = ulimit.parts();
+    engine::Rlimit {
+        kind: format!("RLIMIT_{}", resource.to_ascii_uppercase()),
+        hard,
+        soft,
+    }
+}
+
+fn own_path(path: &AbsolutePath) -> PathBuf {
+    path.to_path_buf()
+}
