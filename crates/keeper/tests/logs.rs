@@ -5,7 +5,10 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
+use orlop_launch::{KeeperEvent, make_private_dir};
 use support::{Pod, parse_log};
 
 #[tokio::test]
@@ -77,7 +80,7 @@ async fn reopening_loses_and_tears_no_line() {
         pod.keeper.reopen_log("c1").await.unwrap();
         assert!(path.exists());
         files.push(aside);
-        tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+        tokio::time::sleep(Duration::from_millis(3)).await;
     }
     pod.exit_of("c1").await;
     files.push(path);
@@ -112,6 +115,56 @@ async fn reopening_where_there_is_no_directory_fails_and_the_old_file_goes_on() 
 }
 
 #[tokio::test]
+async fn a_full_log_disk_stops_nobody_and_leaves_a_note() {
+    let mut pod = Pod::with(|dir, _| make_private_dir(&dir.join("private")).unwrap()).await;
+    let disk = pod.dir.path().join("private/disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = support::detached_tmpfs(c"128k");
+    pod.keeper.place_mount("c1", mount, &disk).await.unwrap();
+    // As the keeper sees it.
+    let proc = Path::new("/proc").join(pod.keeper_pid.to_string());
+    let seen = proc.join("root").join(disk.strip_prefix("/").unwrap());
+    fs::write(seen.join("filler"), vec![0; 64 << 10]).unwrap();
+
+    let script = "echo first; head -c 1000000 /dev/zero | tr '\\0' x; echo; \
+                  read go; echo again; exit 3";
+    let mut wish = pod.script("c1", script);
+    wish.create.stdin = true;
+    wish.create.log_path = Some(disk.join("0.log"));
+    pod.run(&wish).await;
+    let KeeperEvent::LogDropped(dropped) = pod.event().await else {
+        panic!("nothing was dropped");
+    };
+    assert!(dropped.reason.contains("No space left"), "{dropped:?}");
+    // The container is not held up: it writes all that it has.
+    let end = Instant::now() + support::LIMIT;
+    while pod.keeper.list().await.unwrap().containers[0].log_dropped_bytes < 900_000 {
+        assert!(Instant::now() < end, "the container is stuck");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    fs::remove_file(seen.join("filler")).unwrap();
+    let (theirs, ours) = std::io::pipe().unwrap();
+    let streams = orlop_launch::AttachStreams {
+        stdin: Some(theirs.into()),
+        ..Default::default()
+    };
+    pod.keeper.attach("c1", streams).await.unwrap();
+    std::io::Write::write_all(&mut &ours, b"go\n").unwrap();
+    assert_eq!(pod.exit_of("c1").await.code, 3);
+
+    let log = fs::read_to_string(seen.join("0.log")).unwrap();
+    let lines = log.lines().filter(|line| !line.contains("xxx"));
+    let lines: Vec<&str> = lines.map(|line| &line[31..]).collect();
+    assert_eq!(lines.first(), Some(&"stdout F first"), "{lines:#?}");
+    assert_eq!(lines.last(), Some(&"stdout F again"), "{lines:#?}");
+    let note = lines
+        .iter()
+        .find(|line| line.starts_with("stderr F [orlop: "));
+    let reason = "were lost: No space left on device";
+    assert!(note.is_some_and(|note| note.contains(reason)), "{lines:#?}");
+}
+
+#[tokio::test]
 async fn a_log_that_is_not_a_file_of_its_own_is_refused() {
     let pod = Pod::new().await;
     let victim = pod.dir.path().join("victim");
@@ -134,9 +187,9 @@ async fn a_background_process_that_keeps_the_pipe_does_not_delay_the_exit() {
     let namespaces = wish.config["linux"]["namespaces"].as_array_mut().unwrap();
     namespaces.retain(|namespace| namespace["type"] != "pid");
     pod.run(&wish).await;
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     pod.exit_of("c1").await;
-    assert!(begin.elapsed() < std::time::Duration::from_secs(2));
+    assert!(begin.elapsed() < Duration::from_secs(2));
     assert_eq!(pod.logged("c1"), "early\n");
     pod.wait_for_log("c1", "late").await;
 }

@@ -290,6 +290,79 @@ mod tests {
         assert_eq!(contents[2..], ["stdout F after"]);
     }
 
+    /// A log whose disk is a pipe that nobody reads yet.
+    fn stuck(policy: LogPolicy) -> (Log, std::io::PipeReader, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::open(dir.path().join("0.log"), policy, 0).unwrap();
+        let (disk, file) = std::io::pipe().unwrap();
+        log.file = Some(std::os::fd::OwnedFd::from(file).into());
+        (log, disk, dir)
+    }
+
+    fn all_lines(
+        mut log: Log,
+        mut disk: std::io::PipeReader,
+        writer: &Writer,
+    ) -> (Log, Vec<String>) {
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            std::io::Read::read_to_string(&mut disk, &mut text).unwrap();
+            text
+        });
+        while !log.is_settled() {
+            if let Some(report) = writer.report() {
+                log.settle(report);
+                log.pump(1, writer);
+            }
+        }
+        log.file = None;
+        let text = reader.join().unwrap();
+        (
+            log,
+            text.lines().map(|line| line[31..].to_owned()).collect(),
+        )
+    }
+
+    #[test]
+    fn a_stuck_disk_holds_up_the_container_only_when_the_buffer_is_full() {
+        let (writer, _wake) = Writer::start().unwrap();
+        let (mut log, disk, _dir) = stuck(LogPolicy::Block);
+        let mut fed = 0;
+        while log.has_room() {
+            log.feed(
+                Stream::Out,
+                format!("line {fed} {}\n", "x".repeat(1000)).as_bytes(),
+            );
+            log.pump(1, &writer);
+            fed += 1;
+        }
+        assert!(fed > 900 && !log.is_settled(), "{fed}");
+        let (log, lines) = all_lines(log, disk, &writer);
+        assert_eq!(lines.len(), fed);
+        assert!(lines[fed - 1].starts_with(&format!("stdout F line {} ", fed - 1)));
+        assert_eq!(log.dropped(), 0);
+    }
+
+    #[test]
+    fn a_stuck_disk_costs_lines_if_the_container_must_not_wait() {
+        let (writer, _wake) = Writer::start().unwrap();
+        let (mut log, disk, _dir) = stuck(LogPolicy::Drop);
+        for number in 0..2000 {
+            log.feed(
+                Stream::Out,
+                format!("line {number} {}\n", "x".repeat(1000)).as_bytes(),
+            );
+            log.pump(1, &writer);
+            assert!(log.has_room());
+        }
+        assert!(log.dropped() > 500_000, "{}", log.dropped());
+        let (log, mut lines) = all_lines(log, disk, &writer);
+        lines.retain(|line| line.starts_with("stderr"));
+        assert_eq!(lines.len(), 1);
+        let note = format!("stderr F [orlop: {} bytes of output (", log.dropped());
+        assert!(lines[0].starts_with(&note) && lines[0].ends_with("the disk is too slow]"));
+    }
+
     #[test]
     fn what_is_no_regular_file_is_not_written_to() {
         let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,9 @@
     reason = "a test fails by panicking"
 )]
 
+use std::ffi::CStr;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,6 +18,10 @@ use std::time::{Duration, Instant};
 use orlop_launch::{
     CreateContainer, ExecCommand, ExecIo, ExitStatus, Keeper, KeeperEvent, KeeperEvents,
     KeeperSpec, OciRuntime, PodNamespaces, StartedExec,
+};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
 };
 use serde_json::{Value, json};
 
@@ -304,6 +310,15 @@ pub(crate) fn parse_log(log: &[u8]) -> Vec<(String, String, Vec<u8>)> {
             (stream, tag, parts.next().unwrap().to_vec())
         })
         .collect()
+}
+
+/// A tmpfs that is mounted nowhere yet.
+pub(crate) fn detached_tmpfs(size: &CStr) -> OwnedFd {
+    let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
+    fsconfig_set_string(&fs, c"size", size).unwrap();
+    fsconfig_create(&fs).unwrap();
+    let flags = FsMountFlags::FSMOUNT_CLOEXEC;
+    fsmount(&fs, flags, MountAttrFlags::empty()).unwrap()
 }
 
 /// Waits for something to become true.

@@ -31,7 +31,8 @@ pub enum ExecIo {
     /// A terminal, as `process.json` must say too; its controlling end is
     /// [`StartedExec::terminal`].
     Terminal(Option<TerminalSize>),
-    /// The command's own ends of pipes, sockets or files.
+    /// The command's own ends of pipes, sockets or files, in blocking mode: the command knows no
+    /// other.
     Streams {
         /// To read from.
         stdin: OwnedFd,

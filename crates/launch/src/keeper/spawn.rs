@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use orlop_wire::{Hello, SOCKET_NAME, Subscribe, VERSION};
 use rustix::fs::{Mode, OFlags, open};
+use tokio::time::timeout;
 
 use super::client::Keeper;
 use super::connection::Connection;
@@ -61,9 +62,10 @@ impl Keeper {
             source,
         };
         let path = dir.to_owned();
-        let socket = blocking(move || open_socket(&path))
-            .await
-            .map_err(failure)?;
+        // A keeper that hangs accepts nobody.
+        let opening = timeout(GREETING_LIMIT, blocking(move || open_socket(&path)));
+        let opened = opening.await.unwrap_or_else(|late| Err(late.into()));
+        let socket = opened.map_err(failure)?;
         let (connection, events) = Connection::new(socket).map_err(failure)?;
         let doing = format!("greeting the keeper in {}", dir.display());
         let hello = Hello { version: VERSION };

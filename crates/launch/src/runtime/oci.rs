@@ -59,11 +59,11 @@ impl OciRuntime {
             command.push("--no-pivot".as_ref());
         }
         command.push(id.as_ref());
-        self.call(bundle, "create", &command, limit)
+        self.call(id, bundle, "create", &command, limit)
     }
 
     pub(crate) fn start_call(&self, id: &str, bundle: &Path, limit: Duration) -> RuntimeCall {
-        self.call(bundle, "start", &["start".as_ref(), id.as_ref()], limit)
+        self.call(id, bundle, "start", &["start".as_ref(), id.as_ref()], limit)
     }
 
     pub(crate) fn kill_call(
@@ -80,12 +80,12 @@ impl OciRuntime {
             command.push("--all".as_ref());
         }
         command.extend::<[&OsStr; 2]>([id.as_ref(), signal.as_ref()]);
-        self.call(bundle, "kill", &command, limit)
+        self.call(id, bundle, "kill", &command, limit)
     }
 
     pub(crate) fn delete_call(&self, id: &str, bundle: &Path, limit: Duration) -> RuntimeCall {
         let command: [&OsStr; 3] = ["delete".as_ref(), "--force".as_ref(), id.as_ref()];
-        self.call(bundle, "delete", &command, limit)
+        self.call(id, bundle, "delete", &command, limit)
     }
 
     pub(crate) fn exec_call(
@@ -104,7 +104,7 @@ impl OciRuntime {
             command.extend::<[&OsStr; 2]>(["--console-socket".as_ref(), CONSOLE_SOCKET.as_ref()]);
         }
         command.push(id.as_ref());
-        self.call(dir, "exec", &command, limit)
+        self.call(id, dir, "exec", &command, limit)
     }
 
     /// The whole command line for a command.
@@ -126,12 +126,18 @@ impl OciRuntime {
         argv
     }
 
-    fn call(&self, dir: &Path, action: &str, command: &[&OsStr], limit: Duration) -> RuntimeCall {
+    fn call(
+        &self,
+        id: &str,
+        dir: &Path,
+        action: &str,
+        command: &[&OsStr],
+        limit: Duration,
+    ) -> RuntimeCall {
         // A bundle may be gone when its container is to be deleted.
         let dir = if dir.is_dir() { dir } else { Path::new("/") };
         let log = if dir == Path::new("/") {
-            self.root
-                .join(format!("{action}.{}.log", std::process::id()))
+            self.root.join(format!("{id}.{action}.log"))
         } else {
             dir.join(format!("{action}.log"))
         };
