@@ -279,6 +279,22 @@ async fn a_flood_of_input_that_nobody_reads_is_held_back() {
 }
 
 #[tokio::test]
+async fn a_client_that_vanishes_while_it_is_held_back_is_noticed() {
+    let (server, backend) = serve().await;
+    let mut stream = open_session(&server).await;
+    // More than the server keeps for a stream, yet little enough for the socket's buffers.
+    let mut frame = vec![0, 0, 0, 3, 0, 0x0c, 0, 0];
+    frame.extend(vec![b'x'; 0x0c_0000]);
+    stream.write_all(&frame).await.expect("a reader");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    drop(stream);
+    eventually("the killing", || {
+        backend.killed.load(std::sync::atomic::Ordering::SeqCst) == 1
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_client_that_asks_without_listening_is_dropped() {
     let (server, backend) = serve().await;
     let mut stream = open_session(&server).await;

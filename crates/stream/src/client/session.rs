@@ -150,15 +150,16 @@ async fn receive(
 
 async fn read_status(source: Input) -> Result<Status, ClientError> {
     let mut text = Vec::new();
-    source
-        .take(MAX_STATUS)
-        .read_to_end(&mut text)
-        .await
-        .map_err(|_| ClientError::Lost)?;
+    let read = source.take(MAX_STATUS).read_to_end(&mut text).await;
     if text.is_empty() {
         return Err(ClientError::Lost);
     }
-    serde_json::from_slice(&text).map_err(|_| {
+    // A whole status counts, even where the connection ended without a word after it.
+    let whole = serde_json::from_slice(&text);
+    if read.is_err() && whole.is_err() {
+        return Err(ClientError::Lost);
+    }
+    whole.map_err(|_| {
         let text = String::from_utf8_lossy(&text);
         ClientError::Remote(format!("a result that can't be understood: {text}"))
     })

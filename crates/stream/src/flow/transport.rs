@@ -1,12 +1,15 @@
 //! The byte stream below a protocol: a socket, TLS over it, or a tunnel.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+
+use super::pulse::Pulse;
 
 /// The reading half of a transport.
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -17,14 +20,17 @@ pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 pub(crate) struct Transport {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
+    pub(crate) pulse: Pulse,
 }
 
 impl Transport {
     pub(crate) fn from_tcp(stream: TcpStream) -> Self {
+        let pulse = Pulse::of(stream.as_fd());
         let (reader, writer) = stream.into_split();
         Self {
             reader: Box::new(reader),
             writer: Box::new(writer),
+            pulse,
         }
     }
 
@@ -33,7 +39,13 @@ impl Transport {
         Self {
             reader: Box::new(reader),
             writer: Box::new(writer),
+            pulse: Pulse::none(),
         }
+    }
+
+    /// Takes the pulse of the socket below.
+    pub(crate) fn with_pulse(self, pulse: Pulse) -> Self {
+        Self { pulse, ..self }
     }
 
     /// Puts bytes that were read too early back in front.
@@ -41,13 +53,11 @@ impl Transport {
         if leftover.is_empty() {
             return self;
         }
-        Self {
-            reader: Box::new(Prefixed {
-                leftover,
-                inner: self.reader,
-            }),
-            writer: self.writer,
-        }
+        let reader = Box::new(Prefixed {
+            leftover,
+            inner: self.reader,
+        });
+        Self { reader, ..self }
     }
 }
 

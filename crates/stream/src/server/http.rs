@@ -1,6 +1,7 @@
 //! HTTP/1.1 up to the point where a connection becomes SPDY or WebSocket.
 
 use std::convert::Infallible;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use super::listener::Context;
 use super::tokens::Pending;
 use super::{port_forward, port_forward_ws, remote_command};
-use crate::flow::Transport;
+use crate::flow::{Pulse, Transport};
 use crate::protocol::{
     ACCEPTED_PROTOCOLS, PORT_FORWARD, PORT_FORWARD_WEBSOCKET, SPDY_UPGRADE, STREAM_PROTOCOL,
     TUNNELLED_PORT_FORWARD, Version, WEBSOCKET_UPGRADE, negotiate,
@@ -66,7 +67,9 @@ pub(crate) async fn serve_tls(stream: TlsStream<TcpStream>, context: &Arc<Contex
         return;
     };
     if let Ok(parts) = upgraded.downcast::<TokioIo<TlsStream<TcpStream>>>() {
-        let transport = Transport::from_io(parts.io.into_inner());
+        let stream = parts.io.into_inner();
+        let pulse = Pulse::of(stream.get_ref().0.as_fd());
+        let transport = Transport::from_io(stream).with_pulse(pulse);
         run(agreed, transport.with_leftover(parts.read_buf), context).await;
     }
 }

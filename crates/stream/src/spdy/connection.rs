@@ -14,7 +14,9 @@ use super::frame::{DataHead, FrameError, HEAD_LEN, Head};
 use super::headers::{Deflater, Headers, Inflater};
 use super::stream::{SpdyStream, StreamState};
 use super::window::{ReceiveWindow, SendWindows, session_growth};
-use crate::flow::{Activity, Budget, End, Inbox, Limits, Outbox, ReadBuffer, Role, Transport};
+use crate::flow::{
+    Activity, Budget, End, Inbox, Limits, Outbox, Pulse, ReadBuffer, Role, Transport,
+};
 
 /// How long the last frames may take when this side closes.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -90,6 +92,7 @@ impl Connection {
             reader,
             inflater: Inflater::new(),
             accept,
+            pulse: transport.pulse,
         };
         let reader = tokio::spawn(demux.run(activity));
         let flusher = tokio::spawn(async move { outbox.flush_pending().await });
@@ -226,10 +229,13 @@ struct Demux {
     reader: ReadBuffer,
     inflater: Inflater,
     accept: mpsc::Sender<SpdyStream>,
+    pulse: Pulse,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum DemuxError {
+    #[error("the peer vanished while it was held back")]
+    Vanished,
     #[error("reading from the peer")]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -293,7 +299,11 @@ impl Demux {
             if !within && self.shared.windows.kept() {
                 return Err(FrameError::WindowExceeded(head.stream).into());
             }
-            let unwanted = state.inbox.deliver(piece).await;
+            let unwanted = tokio::select! {
+                biased;
+                unwanted = state.inbox.deliver(piece) => unwanted,
+                () = self.pulse.lost() => return Err(DemuxError::Vanished),
+            };
             if unwanted > 0 {
                 self.shared.give_credit(state, unwanted);
             }
@@ -324,7 +334,12 @@ impl Demux {
             Control::Reset { stream } => {
                 if let Some(state) = shared.find(stream) {
                     state.refused.cancel();
-                    state.inbox.end(End::Lost);
+                    // Servers built on Kubernetes' library end a session by resetting streams
+                    // whose data is complete; the status tells whether it is.
+                    state.inbox.end(match shared.role {
+                        Role::Client => End::Eof,
+                        Role::Server => End::Lost,
+                    });
                     state.remote_ended();
                     shared.forget(stream);
                 }

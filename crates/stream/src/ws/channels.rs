@@ -16,7 +16,8 @@ pub(crate) use super::message::Encoding;
 use super::message::{CLOSE_CHANNEL, Unpacker};
 use super::sink::WsSink;
 use crate::flow::{
-    Activity, Budget, End, Inbox, Input, Limits, Outbox, Output, ReadBuffer, Role, Sink, Transport,
+    Activity, Budget, End, Inbox, Input, Limits, Outbox, Output, Pulse, ReadBuffer, Role, Sink,
+    Transport,
 };
 
 /// How long the last frames may take when this side closes.
@@ -62,6 +63,7 @@ impl Channels {
         });
         let demux = Demux {
             goodbye: goodbye.clone(),
+            pulse: transport.pulse,
             reader: ReadBuffer::new(transport.reader),
             role,
             version_5,
@@ -172,10 +174,13 @@ struct Demux {
     inboxes: Arc<[Arc<Inbox>]>,
     outbox: Arc<Outbox>,
     goodbye: Arc<Goodbye>,
+    pulse: Pulse,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum DemuxError {
+    #[error("the peer vanished while it was held back")]
+    Vanished,
     #[error("reading from the peer")]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -285,16 +290,24 @@ impl Demux {
             apply_mask(piece, mask, (done % 4) as usize);
             done += piece.len() as u64;
             if let Some((channel, data)) = self.unpacker.piece(piece)? {
-                deliver(&self.inboxes, self.version_5, channel, data).await;
+                tokio::select! {
+                    biased;
+                    () = deliver(&self.inboxes, self.version_5, channel, data) => {}
+                    () = self.pulse.lost() => return Err(DemuxError::Vanished),
+                }
             }
         }
         Ok(())
     }
 
-    async fn end_message(&mut self) -> Result<(), WsError> {
+    async fn end_message(&mut self) -> Result<(), DemuxError> {
         self.in_message = false;
         if let Some((channel, data)) = self.unpacker.finish()? {
-            deliver(&self.inboxes, self.version_5, channel, &data).await;
+            tokio::select! {
+                biased;
+                () = deliver(&self.inboxes, self.version_5, channel, &data) => {}
+                () = self.pulse.lost() => return Err(DemuxError::Vanished),
+            }
         }
         Ok(())
     }
