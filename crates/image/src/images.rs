@@ -1,6 +1,6 @@
 //! The image store's front door.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,12 +8,17 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use crate::blocking::blocking;
 use crate::find::find;
 use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
-use crate::store::{Freed, LeaseRecord, State, Store};
+use crate::store::{Freed, LayerRecord, LeaseRecord, State, Store};
+use crate::verify::{self, BrokenLayer, Verdict, Verified};
 use crate::{Config, Digest, Error, Image, ImageConfig, Result};
+
+/// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The images of a node. A handle: clones share the store.
 #[derive(Clone)]
@@ -60,10 +65,12 @@ impl Images {
     /// Opens the store, mends what an unclean stop left, and reads its index. One process at a
     /// time can; the others get [`Error::Busy`].
     pub async fn open(config: Config) -> Result<Self> {
-        let root = config.root.clone();
+        let (root, grace) = (config.root.clone(), config.orphan_grace);
         let (store, configs) = blocking(move || {
             let store = Store::open(&root)?;
             let configs = load_configs(&store)?;
+            store.update_and_sweep(grace, |_, _| Ok(()))?;
+            store.sweep_ingest(grace, &HashSet::new())?;
             Ok((store, configs))
         })
         .await?;
@@ -249,6 +256,39 @@ impl Images {
         .await
     }
 
+    /// Reads every file of every layer and compares it with its digest. With `repair`, layers
+    /// that are broken are pulled again by one of their images' names, with the node's own
+    /// credentials; a layer that can't be had stays as it is.
+    pub async fn verify(&self, repair: bool) -> Result<Verified> {
+        let records: Vec<_> = self.store().state().layers.values().cloned().collect();
+        let mut verified = Verified::default();
+        for record in records {
+            let (store, layer) = (Arc::clone(self.store()), record.clone());
+            // Held, so that it isn't removed while it is read.
+            let hold = store.hold(layer.key);
+            let verdict = blocking(move || Ok(verify::check(&store, &layer))).await?;
+            drop(hold);
+            match verdict {
+                _ if !self.store().state().layers.contains_key(&record.key) => {}
+                Verdict::Sound => verified.sound += 1,
+                Verdict::Unchecked => verified.unchecked += 1,
+                Verdict::Broken(reason) => {
+                    let images = self.images_with(&record.key);
+                    let ids = images.iter().map(|image| image.id).collect();
+                    let repaired = repair && self.repair(&record, &images).await;
+                    let diff_id = record.diff_id;
+                    verified.broken.push(BrokenLayer {
+                        diff_id,
+                        reason,
+                        images: ids,
+                        repaired,
+                    });
+                }
+            }
+        }
+        Ok(verified)
+    }
+
     /// What images take of the file system, from their records.
     pub fn fs_info(&self) -> FsUsage {
         let state = self.store().state();
@@ -272,9 +312,56 @@ impl Images {
         self.document(*image, found.manifest).await
     }
 
-    /// Ends all pulls and waits until they are gone. The store closes with its last handle.
+    /// Ends all pulls and waits until they and their threads are gone. The store closes with
+    /// its last handle.
     pub async fn close(&self) {
         self.inner.flights.close().await;
+        // Threads notice at their next buffer; nothing tells when the last one has gone.
+        let start = std::time::Instant::now();
+        while Arc::strong_count(self.store()) > 1 && start.elapsed() < CLOSE_TIMEOUT {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    fn images_with(&self, layer: &Digest) -> Vec<Image> {
+        let state = self.store().state();
+        let using = state
+            .images
+            .values()
+            .filter(|record| record.layers.contains(layer));
+        using
+            .filter_map(|record| self.image(&state, record))
+            .collect()
+    }
+
+    /// Pulls a broken layer again; true if that worked.
+    async fn repair(&self, layer: &LayerRecord, images: &[Image]) -> bool {
+        let (store, key) = (Arc::clone(self.store()), layer.key);
+        let taken = match blocking(move || store.take_out(key)).await {
+            Ok(taken) => taken,
+            Err(error) => {
+                tracing::warn!(layer = %key, %error, "a broken layer can't be taken out");
+                return false;
+            }
+        };
+        for name in images.iter().flat_map(|image| &image.repo_digests) {
+            let request = PullRequest {
+                reference: name.clone(),
+                auth: None,
+            };
+            match self.pull(request).await {
+                Ok(_) if self.store().state().layers.contains_key(&key) => return true,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(layer = %key, name, %error, "a broken layer can't be pulled again");
+                }
+            }
+        }
+        let (store, layer) = (Arc::clone(self.store()), layer.clone());
+        if let Err(error) = blocking(move || store.put_back(taken, layer)).await {
+            tracing::warn!(layer = %key, %error, "a broken layer can't be put back");
+        }
+        false
     }
 
     async fn document(&self, image: Digest, digest: Digest) -> Result<Vec<u8>> {
@@ -303,8 +390,16 @@ impl Images {
         ))
     }
 
-    fn store(&self) -> &Arc<Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         &self.inner.context.store
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    pub(crate) fn configs(&self) -> &RwLock<HashMap<Digest, Arc<ImageConfig>>> {
+        &self.inner.configs
     }
 }
 
@@ -344,13 +439,4 @@ fn load_configs(store: &Store) -> Result<HashMap<Digest, Arc<ImageConfig>>> {
         Ok(())
     })?;
     Ok(configs)
-}
-
-/// Runs disk work off the reactor.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| Error::Cancelled("disk work".to_owned()))?
 }

@@ -3,6 +3,8 @@
 //! [`Images`] is the store: it pulls, lists and removes images, keeps them over power loss,
 //! and hands out their layers, which [`rootfs`] mounts.
 
+mod archive;
+mod blocking;
 mod config;
 mod digest;
 mod error;
@@ -18,9 +20,13 @@ mod reference;
 mod registry;
 pub mod rootfs;
 mod store;
+mod tape;
 mod tar;
+mod transfer;
 mod unpack;
+mod verify;
 
+pub use archive::ExportFormat;
 pub use config::{Config, Limits};
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Cause, Error, Result};
@@ -32,6 +38,8 @@ pub use pull::{LayerProgress, LayerState, PullProgress};
 pub use reference::{DEFAULT_DOMAIN, Reference, Repository, Selector};
 pub use registry::Credentials;
 pub use store::Freed;
+pub use transfer::ImportSource;
+pub use verify::{BrokenLayer, Verified};
 
 #[doc(hidden)]
 pub use registry::fuzz;

@@ -206,6 +206,10 @@ impl Ingest {
         self.grown.notify_all();
     }
 
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.state().abandoned
+    }
+
     /// Removes the files. Blocks.
     pub(crate) fn discard(&self) {
         for path in [&self.map_path, &self.data_path] {

@@ -7,20 +7,26 @@
 //! ```
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::OFlags;
 use tokio::sync::watch;
 
 use super::download::download;
 use super::ingest::{Ingest, IngestReader};
 use super::progress::{LayerState, LayerTracker};
 use super::task::Context;
+use crate::blocking::blocking;
 use crate::manifest::Descriptor;
 use crate::registry::Remote;
-use crate::store::{Hold, LayerRecord, Scratch, inherited, now};
-use crate::unpack::{Layer, Unpacked, unpack};
+use crate::store::{FS, Hold, LayerRecord, Scratch, TAPE, inherited, now};
+use crate::tape::Recorder;
+use crate::unpack::{Layer, Unpacked, open_beneath, unpack};
 use crate::{Digest, Error, Result};
 
 /// Blobs that are being fetched. Each is fetched once, whoever wants it.
@@ -48,9 +54,23 @@ impl BlobLocks {
     }
 }
 
+/// Where a layer comes from.
+#[derive(Clone)]
+pub(crate) enum Origin<'a> {
+    Registry(&'a Remote),
+    /// A file beneath a directory.
+    File {
+        dir: Arc<OwnedFd>,
+        path: Vec<u8>,
+        /// Whether its bytes have the descriptor's digest.
+        named: bool,
+    },
+}
+
 /// What a layer's work needs to know.
-pub(super) struct LayerJob {
+pub(super) struct LayerJob<'a> {
     pub(super) what: String,
+    pub(super) origin: Origin<'a>,
     pub(super) blob: Descriptor,
     pub(super) diff_id: Digest,
     pub(super) chain_id: Digest,
@@ -68,9 +88,9 @@ enum Look {
     Missing,
 }
 
-impl LayerJob {
+impl LayerJob<'_> {
     /// Gets the layer into the store and returns its key.
-    pub(super) async fn run(&self, context: &Context, remote: &Remote) -> Result<Digest> {
+    pub(super) async fn run(&self, context: &Context) -> Result<Digest> {
         loop {
             let mut misfit = false;
             match self.look(context) {
@@ -91,28 +111,49 @@ impl LayerJob {
                 Look::Depends(_) if !misfit => continue,
                 _ => {}
             }
-            let (scratch, unpacked) = self.fetch(context, remote).await?;
-            let key = if unpacked.implicit.is_empty() || self.below.is_empty() {
-                let published = self.publish(context, scratch, unpacked, self.diff_id).await;
+            let fetched = match &self.origin {
+                Origin::Registry(remote) => self.fetch(context, remote).await?,
+                Origin::File { dir, path, named } => {
+                    let (dir, path) = (Arc::clone(dir), path.clone());
+                    let blob = named.then_some(self.blob.digest);
+                    self.tracker.enter(LayerState::Unpacking);
+                    let open = move || {
+                        open_beneath(&*dir, &path, OFlags::RDONLY | OFlags::CLOEXEC)
+                            .map(File::from)
+                            .map_err(|error| {
+                                let path = String::from_utf8_lossy(&path);
+                                Error::io(format!("opening {path:?} to import it"), error.into())
+                            })
+                    };
+                    self.unpack(context, blob, open, || {}).await?
+                }
+            };
+            let key = if fetched.unpacked.implicit.is_empty() || self.below.is_empty() {
+                let published = self.publish(context, fetched, self.diff_id).await;
                 drop(lock);
                 published?
             } else {
                 drop(lock);
-                let root = scratch.path().join("fs");
-                if self
-                    .inherit(context, unpacked.implicit.clone(), Some(root))
-                    .await?
-                {
+                let implicit = fetched.unpacked.implicit.clone();
+                let root = fetched.scratch.path().join(FS);
+                if self.inherit(context, implicit, Some(root)).await? {
                     // It now looks as it must above these layers, and only these.
+                    let implicit = Vec::new();
                     let unpacked = Unpacked {
-                        implicit: Vec::new(),
-                        ..unpacked
+                        implicit,
+                        ..fetched.unpacked
                     };
-                    self.publish(context, scratch, unpacked, self.chain_id)
-                        .await?
+                    self.publish(
+                        context,
+                        Fetched {
+                            unpacked,
+                            ..fetched
+                        },
+                        self.chain_id,
+                    )
+                    .await?
                 } else {
-                    self.publish(context, scratch, unpacked, self.diff_id)
-                        .await?
+                    self.publish(context, fetched, self.diff_id).await?
                 }
             };
             self.tracker.enter(LayerState::Done);
@@ -171,7 +212,7 @@ impl LayerJob {
 
     /// Downloads and unpacks. What an earlier try left is used; if it proves damaged, it is
     /// thrown away and all is fetched anew.
-    async fn fetch(&self, context: &Context, remote: &Remote) -> Result<(Scratch, Unpacked)> {
+    async fn fetch(&self, context: &Context, remote: &Remote) -> Result<Fetched> {
         loop {
             let (store, blob) = (Arc::clone(&context.store), self.blob.clone());
             let received = Arc::clone(&self.tracker.downloaded);
@@ -214,7 +255,7 @@ impl LayerJob {
         context: &Context,
         remote: &Remote,
         ingest: &Arc<Ingest>,
-    ) -> Result<(Scratch, Unpacked)> {
+    ) -> Result<Fetched> {
         let _abandon = Abandon(ingest);
         self.tracker.enter(LayerState::Downloading);
         let mut downloading = pin!(download(
@@ -224,72 +265,116 @@ impl LayerJob {
             ingest,
             context.config.connections_per_blob
         ));
-        let mut unpacking = pin!(self.unpack(context, ingest));
+        let reader = IngestReader::new(Arc::clone(ingest), Arc::clone(&self.tracker.unpacked));
+        let abandoned = Arc::clone(ingest);
+        let mut unpacking = pin!(self.unpack(
+            context,
+            Some(self.blob.digest),
+            || Ok(reader),
+            move || abandoned.abandon(),
+        ));
         let mut downloaded = false;
         loop {
             tokio::select! {
                 done = &mut downloading, if !downloaded => {
-                    // Without the bytes, what unpacking has to say is of no interest.
-                    done?;
+                    // Without the bytes, what unpacking has to say is of no interest; unless
+                    // it was unpacking that ended the download.
+                    if !ingest.is_abandoned() {
+                        done?;
+                        self.tracker.enter(LayerState::Unpacking);
+                    }
                     downloaded = true;
-                    self.tracker.enter(LayerState::Unpacking);
                 }
                 done = &mut unpacking => return done,
             }
         }
     }
 
-    async fn unpack(&self, context: &Context, ingest: &Arc<Ingest>) -> Result<(Scratch, Unpacked)> {
+    /// Unpacks what `open` gives, on threads of its own. `abandon` ends the reader.
+    async fn unpack<R: Read + Send>(
+        &self,
+        context: &Context,
+        blob: Option<Digest>,
+        open: impl FnOnce() -> Result<R> + Send + 'static,
+        abandon: impl Fn() + Sync + Send + 'static,
+    ) -> Result<Fetched> {
         let permit = Arc::clone(&context.unpacks)
             .acquire_owned()
             .await
             .map_err(|_| Error::Cancelled(format!("unpacking {}", self.what)))?;
-        let reader = IngestReader::new(Arc::clone(ingest), Arc::clone(&self.tracker.unpacked));
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
-        let (what, blob, diff_id) = (self.what.clone(), self.blob.digest, self.diff_id);
-        let ingest = Arc::clone(ingest);
+        let (what, diff_id) = (self.what.clone(), self.diff_id);
         blocking(move || {
             let _permit = permit;
             let scratch = store.layout().scratch("layer")?;
-            let root = scratch.path().join("fs");
+            let root = scratch.path().join(FS);
             std::fs::DirBuilder::new()
                 .mode(0o755)
                 .create(&root)
                 .map_err(|error| Error::at("creating", &root, error))?;
-            let abandon = || ingest.abandon();
             let layer = Layer {
                 what: &what,
-                blob: Some(blob),
-                diff_id,
+                blob,
+                diff_id: Some(diff_id),
                 abandon: &abandon,
             };
-            let (unpacked, ()) = unpack(&layer, reader, (), &root, &limits)?;
-            Ok((scratch, unpacked))
+            let recorder = Recorder::create(&scratch.path().join(TAPE))?;
+            let (unpacked, recorder) = unpack(&layer, open()?, recorder, &root, &limits)?;
+            let replayable = recorder.finish()?;
+            let unpacked = with_bookkeeping(unpacked, &scratch)?;
+            Ok(Fetched {
+                scratch,
+                unpacked,
+                replayable,
+            })
         })
         .await
     }
 
-    async fn publish(
-        &self,
-        context: &Context,
-        scratch: Scratch,
-        unpacked: Unpacked,
-        key: Digest,
-    ) -> Result<Digest> {
+    async fn publish(&self, context: &Context, fetched: Fetched, key: Digest) -> Result<Digest> {
+        let Fetched {
+            scratch,
+            unpacked,
+            replayable,
+        } = fetched;
         self.tracker.enter(LayerState::Publishing);
+        let kept = context.config.keep_blobs && matches!(self.origin, Origin::Registry(_));
+        let blob = kept.then_some(self.blob.digest);
         let record = LayerRecord {
             key,
             diff_id: self.diff_id,
+            archive_bytes: unpacked.archive_bytes,
             bytes: unpacked.bytes,
-            disk_bytes: unpacked.disk_bytes,
-            inodes: unpacked.inodes,
+            disk_bytes: unpacked.disk_bytes + blob.map_or(0, |_| self.blob.size),
+            inodes: unpacked.inodes + u64::from(blob.is_some()),
             implicit: unpacked.implicit,
-            replayable: false,
+            blob,
+            replayable,
             created: now(),
         };
         context.store.publish(scratch, record).await?;
         Ok(key)
     }
+}
+
+/// Counts what lies beside the files: the layer's directory, its tape and its record.
+fn with_bookkeeping(unpacked: Unpacked, scratch: &Scratch) -> Result<Unpacked> {
+    const BLOCK: u64 = 4096;
+    let tape = scratch.path().join(TAPE);
+    let look = std::fs::metadata(&tape).map_err(|error| Error::at("looking at", &tape, error))?;
+    Ok(Unpacked {
+        disk_bytes: unpacked.disk_bytes + look.len().next_multiple_of(BLOCK) + BLOCK,
+        inodes: unpacked.inodes + 3,
+        ..unpacked
+    })
+}
+
+/// A layer unpacked, but not published.
+struct Fetched {
+    scratch: Scratch,
+    unpacked: Unpacked,
+    /// Whether its archive can be put together again.
+    replayable: bool,
 }
 
 /// Ends reader and writers when the work is dropped in the middle.
@@ -299,13 +384,4 @@ impl Drop for Abandon<'_> {
     fn drop(&mut self) {
         self.0.abandon();
     }
-}
-
-/// Runs disk work off the reactor.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| Error::Cancelled("disk work".to_owned()))?
 }

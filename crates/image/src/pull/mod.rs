@@ -8,7 +8,8 @@ mod progress;
 mod task;
 
 pub(crate) use flights::Flights;
-pub(crate) use layer::BlobLocks;
+pub(crate) use layer::{BlobLocks, Origin};
 
+pub(crate) use progress::Tracker;
 pub use progress::{LayerProgress, LayerState, PullProgress};
-pub(crate) use task::{Context, Request, pull};
+pub(crate) use task::{Context, Named, Request, check, fetch_layers, pull};

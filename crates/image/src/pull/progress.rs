@@ -79,7 +79,7 @@ pub(super) struct LayerTracker {
 }
 
 impl Tracker {
-    pub(super) fn new(reference: String) -> Self {
+    pub(crate) fn new(reference: String) -> Self {
         Self {
             reference,
             layers: Mutex::default(),

@@ -1,12 +1,15 @@
 //! The pull of one image, from its manifest to its record.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, try_join_all};
 use tokio::sync::{Semaphore, watch};
 
-use super::layer::{BlobLocks, LayerJob, blocking};
+use super::layer::{BlobLocks, LayerJob, Origin};
 use super::progress::Tracker;
+use crate::blocking::blocking;
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{self, Kind};
 use crate::registry::{Credentials, Remote, Transport};
@@ -51,18 +54,27 @@ pub(crate) async fn pull(
     let config_document = config(context, &remote, &what, &manifest).await?;
     let config = ImageConfig::parse(&what, &config_document.bytes)?;
     check(context, &what, &manifest, &config)?;
-    let layers = fetch_layers(context, &remote, &what, &manifest, &config, tracker).await?;
+    let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
+    let fetched = fetch_layers(context, &what, &manifest, &config, sources, tracker).await;
+    if let Err(Error::DiskFull { .. }) = fetched {
+        // What this and other pulls have left for a next try is in the way now.
+        let store = Arc::clone(&context.store);
+        blocking(move || store.update_and_sweep(Duration::ZERO, |_, _| Ok(()))).await?;
+    }
+    let layers = fetched?;
     let id = config_document.digest;
-    let (store, reference) = (Arc::clone(&context.store), reference.clone());
+    let repository = reference.repository().clone();
+    let by_digest = Reference::new(repository, Selector::Digest(top));
+    let names = vec![reference.clone(), by_digest];
+    let store = Arc::clone(&context.store);
     blocking(move || {
-        let record = Named {
-            reference,
-            top,
+        Named {
+            names,
             layers,
             manifest: document,
             config: config_document,
-        };
-        record.put(&store)
+        }
+        .put(&store)
     })
     .await?;
     Ok((id, config))
@@ -168,7 +180,12 @@ async fn config(
 }
 
 /// Refuses what can't or must not be unpacked, before a byte of it is fetched.
-fn check(context: &Context, what: &str, manifest: &Manifest, config: &ImageConfig) -> Result<()> {
+pub(crate) fn check(
+    context: &Context,
+    what: &str,
+    manifest: &Manifest,
+    config: &ImageConfig,
+) -> Result<()> {
     let limits = &context.config.limits;
     if manifest.layers.len() > limits.layers {
         return Err(Error::too_large(
@@ -215,24 +232,27 @@ fn check(context: &Context, what: &str, manifest: &Manifest, config: &ImageConfi
     Ok(())
 }
 
-async fn fetch_layers(
+/// Gets all layers into the store, each from its origin. Returns their keys, base first.
+pub(crate) async fn fetch_layers(
     context: &Context,
-    remote: &Remote,
     what: &str,
     manifest: &Manifest,
     config: &ImageConfig,
+    origins: Vec<Origin<'_>>,
     tracker: &Tracker,
 ) -> Result<Vec<Digest>> {
     let mut below = Vec::new();
     let mut chain = None;
     let mut work = Vec::new();
     let count = manifest.layers.len();
-    for (index, (blob, diff_id)) in manifest.layers.iter().zip(&config.diff_ids).enumerate() {
+    let described = manifest.layers.iter().zip(&config.diff_ids).zip(origins);
+    for (index, ((blob, diff_id), origin)) in described.enumerate() {
         let chain_id = Digest::chain(chain.as_ref(), diff_id);
         chain = Some(chain_id);
         let (done, key) = watch::channel(None);
         let job = LayerJob {
             what: format!("layer {} of {count} of {what} ({})", index + 1, blob.digest),
+            origin,
             blob: blob.clone(),
             diff_id: *diff_id,
             chain_id,
@@ -243,11 +263,11 @@ async fn fetch_layers(
         below.push(key);
         work.push((job, done));
     }
-    let jobs: Vec<&LayerJob> = work.iter().map(|(job, _)| job).collect();
+    let jobs: Vec<&LayerJob<'_>> = work.iter().map(|(job, _)| job).collect();
     check_space(context, what, &jobs).await?;
     let mut running: Vec<BoxFuture<'_, Result<Digest>>> = Vec::with_capacity(work.len());
     for (job, done) in &work {
-        running.push(Box::pin(fetch_layer(context, remote, job, done)));
+        running.push(Box::pin(fetch_layer(context, job, done)));
     }
     // The first failure drops the others; what they have downloaded stays for the next try.
     try_join_all(running).await
@@ -255,17 +275,16 @@ async fn fetch_layers(
 
 async fn fetch_layer(
     context: &Context,
-    remote: &Remote,
-    job: &LayerJob,
+    job: &LayerJob<'_>,
     done: &watch::Sender<Option<Digest>>,
 ) -> Result<Digest> {
-    let key = job.run(context, remote).await?;
+    let key = job.run(context).await?;
     done.send_replace(Some(key));
     Ok(key)
 }
 
 /// A download that can't fit isn't begun.
-async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob]) -> Result<()> {
+async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob<'_>]) -> Result<()> {
     let needed: u64 = {
         let state = context.store.state();
         jobs.iter()
@@ -296,17 +315,18 @@ async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob]) -> Resul
     Ok(())
 }
 
-/// An image with all its layers here, about to get its name.
-struct Named {
-    reference: Reference,
-    top: Digest,
-    layers: Vec<Digest>,
-    manifest: Document,
-    config: Document,
+/// An image with all its layers here, about to get its names.
+pub(crate) struct Named {
+    pub(crate) names: Vec<Reference>,
+    /// Keys, base first.
+    pub(crate) layers: Vec<Digest>,
+    pub(crate) manifest: Document,
+    pub(crate) config: Document,
 }
 
 impl Named {
-    fn put(self, store: &Store) -> Result<()> {
+    /// Records the image. Blocks.
+    pub(crate) fn put(self, store: &Store) -> Result<()> {
         let id = self.config.digest;
         store.update(|state, change| {
             let known = state.images.get(&id);
@@ -314,28 +334,29 @@ impl Named {
                 id,
                 manifest: self.manifest.digest,
                 layers: Vec::new(),
-                tags: std::collections::BTreeSet::new(),
-                digests: std::collections::BTreeSet::new(),
+                tags: BTreeSet::new(),
+                digests: BTreeSet::new(),
                 created: now(),
             });
             let replaced = std::mem::replace(&mut record.manifest, self.manifest.digest);
             record.layers.clone_from(&self.layers);
-            if let Selector::Tag(_) = self.reference.selector() {
-                let tag = self.reference.to_string();
-                for (other, image) in &state.images {
-                    // A tag names one image: the one it was pulled as last.
-                    if *other != id && image.tags.contains(&tag) {
-                        let mut image = image.clone();
-                        image.tags.remove(&tag);
-                        change.images.push((*other, Some(image)));
-                    }
+            let names = |tags: bool| {
+                self.names
+                    .iter()
+                    .filter(move |name| matches!(name.selector(), Selector::Tag(_)) == tags)
+                    .map(ToString::to_string)
+            };
+            let tags: BTreeSet<String> = names(true).collect();
+            for (other, image) in &state.images {
+                // A tag names one image: the one it was pulled as last.
+                if *other != id && !image.tags.is_disjoint(&tags) {
+                    let mut image = image.clone();
+                    image.tags.retain(|tag| !tags.contains(tag));
+                    change.images.push((*other, Some(image)));
                 }
-                record.tags.insert(tag);
             }
-            let digest = Selector::Digest(self.top);
-            record
-                .digests
-                .insert(Reference::new(self.reference.repository().clone(), digest).to_string());
+            record.tags.extend(tags);
+            record.digests.extend(names(false));
             if known == Some(&record) {
                 return Ok(());
             }

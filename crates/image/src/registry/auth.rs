@@ -15,7 +15,8 @@ use super::credentials::{Credentials, Login};
 use super::hosts::Host;
 use super::node_credentials;
 use super::remote::read_bounded;
-use super::transport::{Transport, describe, is_loopback};
+use super::transport::{Transport, is_loopback};
+use crate::error::chain;
 use crate::{Error, Repository, Result};
 
 /// A token server's answer is small.
@@ -222,7 +223,7 @@ impl Question {
             let response = request
                 .send()
                 .await
-                .map_err(|error| TokenError::Failed(describe(&error)))?;
+                .map_err(|error| TokenError::Failed(chain(&error)))?;
             let status = response.status();
             let body = read_bounded(response, MAX_ANSWER)
                 .await

@@ -18,7 +18,8 @@ use super::auth::Authorizer;
 use super::credentials::Credentials;
 use super::hosts::{Host, authority, hosts_for};
 use super::retry::{Attempt, Capability, Try};
-use super::transport::{Tls, Transport, describe};
+use super::transport::{Tls, Transport};
+use crate::error::chain;
 use crate::media_type::ACCEPT_MANIFEST;
 use crate::{Config, Digest, Error, Repository, Result};
 
@@ -371,7 +372,7 @@ impl Remote {
     ) -> Result<Response, Attempt> {
         let reason = match tokio::time::timeout(self.transport.progress_timeout, sending).await {
             Ok(Ok(response)) => return Ok(response),
-            Ok(Err(error)) => describe(&error.without_url()),
+            Ok(Err(error)) => chain(&error.without_url()),
             Err(_) => format!("no answer within {:?}", self.transport.progress_timeout),
         };
         Err(Attempt::Transient(unavailable(what, host, reason), None))
@@ -457,7 +458,7 @@ impl Remote {
                 format!("{limit} bytes"),
             ))),
             Ok(Err(ReadError::Http(error))) => Err(Attempt::Transient(
-                unavailable(what, &host.name(), describe(&error.without_url())),
+                unavailable(what, &host.name(), chain(&error.without_url())),
                 None,
             )),
             Err(_) => Err(Attempt::Transient(
@@ -539,7 +540,7 @@ impl Body {
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Attempt> {
         let reason = match tokio::time::timeout(self.timeout, self.response.chunk()).await {
             Ok(Ok(bytes)) => return Ok(bytes),
-            Ok(Err(error)) => describe(&error.without_url()),
+            Ok(Err(error)) => chain(&error.without_url()),
             Err(_) => format!("no byte came for {:?}", self.timeout),
         };
         Err(Attempt::Transient(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use reqwest::{Certificate, Client, Identity, Url};
 use tokio::sync::Semaphore;
 
+use crate::error::chain;
 use crate::{Config, Error, Result};
 
 /// TLS settings of a host.
@@ -101,7 +102,7 @@ impl Transport {
             .map_err(|_| Error::Cancelled("making an HTTP client".to_owned()))?
             .map_err(|error| Error::Configuration {
                 path: format!("TLS settings for {}", super::hosts::authority(url)),
-                reason: describe(&error),
+                reason: chain(&error),
             })?;
         let mut clients = self.clients();
         if clients.len() >= MAX_CLIENTS {
@@ -182,19 +183,4 @@ pub(super) fn is_loopback(url: &Url) -> bool {
                 .parse::<std::net::IpAddr>()
                 .is_ok_and(|address| address.is_loopback())
     })
-}
-
-/// The whole chain of an error in one line; its outermost link alone says little.
-pub(super) fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let message = error.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        next = error.source();
-    }
-    text
 }

@@ -73,6 +73,10 @@ impl Layout {
         self.layer(key).join(FS)
     }
 
+    pub(crate) fn layer_tape(&self, key: &Digest) -> PathBuf {
+        self.layer(key).join(TAPE)
+    }
+
     pub(crate) fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
     }
@@ -117,6 +121,9 @@ impl Layout {
 pub(crate) const FS: &str = "fs";
 /// The layer's record, in its directory.
 pub(crate) const RECORD: &str = "layer.json";
+
+/// The layer's tape, in its directory.
+pub(crate) const TAPE: &str = "tape.zst";
 
 /// A directory for work in progress; removed with all in it unless it is moved away.
 #[derive(Debug)]

@@ -12,6 +12,6 @@ mod startup;
 pub(crate) use handle::{Hold, Store, now};
 pub(crate) use index::{Change, State};
 pub(crate) use inherit::inherited;
-pub(crate) use layout::{Layout, Scratch};
+pub(crate) use layout::{FS, Layout, Scratch, TAPE};
 pub(crate) use records::{Document, ImageRecord, LayerRecord, LeaseRecord};
 pub use remove::Freed;

@@ -100,6 +100,10 @@ fn publish(layout: &Layout, dir: &OwnedFd, index: &Index, moves: &Mutex<()>, bat
     let _moves = moves.lock().unwrap_or_else(PoisonError::into_inner);
     let mut moved = Vec::with_capacity(written.len());
     for ((scratch, record, reply), written) in written {
+        if reply.is_closed() {
+            // Its pull has failed meanwhile; nobody would ever use it.
+            continue;
+        }
         let done = written
             .and_then(|()| synced.clone())
             .and_then(|()| move_in(layout, dir, &scratch, &record));

@@ -15,6 +15,8 @@ pub(crate) struct LayerRecord {
     pub(crate) key: Digest,
     /// Digest of its archive.
     pub(crate) diff_id: Digest,
+    /// Bytes of the archive.
+    pub(crate) archive_bytes: u64,
     /// Bytes of file content.
     pub(crate) bytes: u64,
     /// Bytes on disk.
@@ -24,6 +26,8 @@ pub(crate) struct LayerRecord {
     /// Directories whose look is up to the layers below; empty if `key` is a chain id.
     #[serde(with = "latin1")]
     pub(crate) implicit: Vec<Vec<u8>>,
+    /// Digest of the compressed layer, if that was kept too.
+    pub(crate) blob: Option<Digest>,
     /// Whether the archive can be put together again from the files and the tape.
     pub(crate) replayable: bool,
     /// When it was unpacked, seconds since the epoch.
@@ -100,10 +104,12 @@ mod tests {
         let record = LayerRecord {
             key: Digest::of(b"k"),
             diff_id: Digest::of(b"d"),
+            archive_bytes: 0,
             bytes: 1,
             disk_bytes: 2,
             inodes: 3,
             implicit: vec![b"plain".to_vec(), vec![0xff, 0x80, b'/', b'a']],
+            blob: None,
             replayable: true,
             created: 4,
         };

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::handle::now;
 use super::layout::{FS, remove_path};
-use super::{Change, State, Store};
+use super::{Change, LayerRecord, Scratch, State, Store};
 use crate::{Digest, Error, Result};
 
 /// What a removal freed.
@@ -76,6 +76,17 @@ impl Store {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(Error::at("removing", &path, error)),
             }
+            if let Some(blob) = record.blob {
+                let shared = self
+                    .state()
+                    .layers
+                    .values()
+                    .any(|other| other.blob == record.blob);
+                if !shared {
+                    let path = self.layout.blob(&blob);
+                    remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
+                }
+            }
             freed.layers += 1;
             freed.bytes += record.disk_bytes;
             trash.push(out);
@@ -84,6 +95,36 @@ impl Store {
         // The long part, with nothing locked.
         drop(trash);
         Ok((result, freed))
+    }
+
+    /// Takes a broken layer out of the store, although images may refer to it. Blocks.
+    pub(crate) fn take_out(&self, key: Digest) -> Result<Scratch> {
+        let _moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        let out = self.layout.scratch("broken")?;
+        self.index.update(|_, change| {
+            change.layers.push((key, None));
+            Ok(())
+        })?;
+        match fs::rename(self.layout.layer(&key), out.path().join(FS)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::at("taking out", &self.layout.layer(&key), error))
+            }
+            _ => Ok(out),
+        }
+    }
+
+    /// Puts back what [`Self::take_out`] took, unless it was replaced. Blocks.
+    pub(crate) fn put_back(&self, taken: Scratch, record: LayerRecord) -> Result<()> {
+        let _moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        let (from, to) = (taken.path().join(FS), self.layout.layer(&record.key));
+        if to.exists() || !from.exists() {
+            return Ok(());
+        }
+        fs::rename(&from, &to).map_err(|error| Error::at("putting back", &to, error))?;
+        self.index.update(|_, change| {
+            change.layers.push((record.key, Some(record)));
+            Ok(())
+        })
     }
 
     /// Removes downloads that were broken off longer than `grace` ago. Blocks.

@@ -22,6 +22,7 @@ pub(super) fn mend(layout: &Layout, index: &Index) -> Result<()> {
         remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
     }
     let found = layer_dirs(layout, index)?;
+    remove_unknown_blobs(layout, index, &found)?;
     index.update(|state, change| {
         for (key, record) in &found {
             if !state.layers.contains_key(key) {
@@ -75,6 +76,28 @@ fn layer_dirs(layout: &Layout, index: &Index) -> Result<Vec<(Digest, LayerRecord
         }
     }
     Ok(unknown)
+}
+
+/// Compressed layers that were kept, but whose layer never came or is gone.
+fn remove_unknown_blobs(
+    layout: &Layout,
+    index: &Index,
+    found: &[(Digest, LayerRecord)],
+) -> Result<()> {
+    let paths = entries(&layout.blobs())?;
+    let state = index.state();
+    let records = state
+        .layers
+        .values()
+        .chain(found.iter().map(|(_, record)| record));
+    let known: Vec<_> = records
+        .filter_map(|record| record.blob)
+        .map(|blob| layout.blob(&blob))
+        .collect();
+    for path in paths.iter().filter(|path| !known.contains(path)) {
+        remove_path(path).map_err(|error| Error::at("removing", path, error))?;
+    }
+    Ok(())
 }
 
 fn entries(dir: &Path) -> Result<Vec<std::path::PathBuf>> {

@@ -28,6 +28,8 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// What an unpacked layer amounts to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
+    /// Bytes of the archive.
+    pub(crate) archive_bytes: u64,
     /// Bytes of file content.
     pub(crate) bytes: u64,
     /// Bytes that the files take on disk, in whole blocks.
@@ -366,7 +368,8 @@ impl Extractor<'_> {
         reader: &mut Reader<'_, R, J>,
     ) -> Result<()> {
         match self.look(path, dir, name)? {
-            FileType::RegularFile => reader.record_mut().overwritten(),
+            // A link may have been part of the way to a file.
+            FileType::RegularFile | FileType::Symlink => reader.record_mut().overwritten(),
             FileType::Directory => {
                 reader.record_mut().overwritten();
                 let below = [path, b"/"].concat();

@@ -17,8 +17,8 @@ pub(crate) struct Layer<'a> {
     pub(crate) what: &'a str,
     /// Digest of the compressed bytes; `None` if nobody promised one.
     pub(crate) blob: Option<Digest>,
-    /// Digest of the archive.
-    pub(crate) diff_id: Digest,
+    /// Digest of the archive; `None` if nobody promised one.
+    pub(crate) diff_id: Option<Digest>,
     /// Called when unpacking has failed for good, so that a download in progress ends.
     pub(crate) abandon: &'a (dyn Fn() + Sync),
 }
@@ -59,8 +59,8 @@ pub(crate) fn unpack<J: RecordFiles>(
             })
             .map_err(|error| Error::io("starting a decompression thread", error))?;
         let extracted = extract(layer.what, &mut drain, record, target, limits);
-        let diff_id = match &extracted {
-            Ok(_) => Some(drain.digest()),
+        let read = match &extracted {
+            Ok(_) => Some(drain.finish()),
             Err(error) => {
                 // Without a reader the decompressor only hashes what is left: a malformed
                 // archive is perhaps just a damaged download.
@@ -84,16 +84,20 @@ pub(crate) fn unpack<J: RecordFiles>(
                 actual: *actual,
             });
         }
-        let unpacked = extracted?;
+        let (mut unpacked, record) = extracted?;
         let _ = blob.map_err(|error| Error::invalid(layer.what, error))?;
-        match diff_id {
-            Some(actual) if actual != layer.diff_id => Err(Error::DigestMismatch {
-                what: format!("the unpacked {}", layer.what),
-                expected: layer.diff_id,
-                actual,
-            }),
-            _ => Ok(unpacked),
+        if let Some((actual, bytes)) = read {
+            unpacked.archive_bytes = bytes;
+            if let Some(expected) = layer.diff_id.filter(|expected| *expected != actual) {
+                let what = format!("the unpacked {}", layer.what);
+                return Err(Error::DigestMismatch {
+                    what,
+                    expected,
+                    actual,
+                });
+            }
         }
+        Ok((unpacked, record))
     })
 }
 

@@ -8,7 +8,7 @@ mod pipe;
 mod remove;
 mod root;
 
-pub(crate) use extract::Unpacked;
+pub(crate) use extract::{RecordFiles, Unpacked};
 pub(crate) use layer::{Layer, unpack};
 pub(crate) use remove::remove_tree;
-pub(crate) use root::LayerRoot;
+pub(crate) use root::{LayerRoot, open_beneath};

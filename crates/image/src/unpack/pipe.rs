@@ -25,6 +25,7 @@ pub(super) fn pipe() -> (Feeder, Drain) {
         at: 0,
         ended: false,
         hasher: Hasher::default(),
+        bytes: 0,
     };
     (feeder, drain)
 }
@@ -75,12 +76,13 @@ pub(super) struct Drain {
     at: usize,
     ended: bool,
     hasher: Hasher,
+    bytes: u64,
 }
 
 impl Drain {
-    /// The digest of everything read.
-    pub(super) fn digest(self) -> Digest {
-        self.hasher.finish()
+    /// The digest and the number of all bytes read.
+    pub(super) fn finish(self) -> (Digest, u64) {
+        (self.hasher.finish(), self.bytes)
     }
 }
 
@@ -95,6 +97,7 @@ impl BufRead for &mut Drain {
             self.at = 0;
             self.ended = self.buffer.is_empty();
             self.hasher.update(&self.buffer);
+            self.bytes += self.buffer.len() as u64;
         }
         Ok(&self.buffer[self.at..])
     }

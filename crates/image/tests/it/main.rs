@@ -1,4 +1,15 @@
 //! The image library as its users meet it: real registries, real file systems, bad days.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test reports by panicking, its helpers too"
+)]
+
+mod archives;
+mod crash;
+mod faults;
+mod layers;
+mod manifests;
 mod pull;
 mod support;

@@ -1,5 +1,4 @@
 //! A store of its own for each test.
-#![allow(clippy::expect_used, reason = "a test reports by panicking")]
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -48,6 +47,15 @@ impl Place {
         self.images = Images::open(self.config.clone())
             .await
             .expect("open the store again");
+    }
+
+    /// Removes what failed pulls left, when their last threads are done.
+    pub(crate) async fn sweep(&self) {
+        until("scratch is empty", || self.entries("tmp").is_empty()).await;
+        self.images
+            .gc(Duration::ZERO)
+            .await
+            .expect("collect garbage");
     }
 
     /// How many layers are on disk.

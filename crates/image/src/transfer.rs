@@ -1,0 +1,132 @@
+//! Importing and exporting images.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use crate::archive::{self, ExportFormat, ExportImage};
+use crate::blocking::blocking;
+use crate::find::find;
+use crate::store::Hold;
+use crate::unpack::{Layer, unpack};
+use crate::{Error, Image, Images, Reference, Result};
+
+/// Where images are imported from.
+pub enum ImportSource {
+    /// A directory: an OCI image layout, or an unpacked docker archive.
+    Directory(PathBuf),
+    /// An archive of either, plain or compressed with gzip or zstd.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Images {
+    /// Imports every image of an OCI image layout or docker archive; `name` is for those that
+    /// bring none.
+    pub async fn import(&self, source: ImportSource, name: Option<&str>) -> Result<Vec<Image>> {
+        let name = name.map(str::parse::<Reference>).transpose()?;
+        let context = self.context();
+        // Holds an archive's files for as long as they are read.
+        let scratch;
+        let dir = match source {
+            ImportSource::Directory(dir) => dir,
+            ImportSource::Stream(stream) => {
+                let (store, limits) = (Arc::clone(self.store()), context.config.limits.clone());
+                scratch = blocking(move || {
+                    let scratch = store.layout().scratch("import")?;
+                    let root = scratch.path().join("files");
+                    std::fs::DirBuilder::new()
+                        .mode(0o700)
+                        .create(&root)
+                        .map_err(|error| Error::at("creating", &root, error))?;
+                    let archive = Layer {
+                        what: "the archive",
+                        blob: None,
+                        diff_id: None,
+                        abandon: &|| {},
+                    };
+                    unpack(&archive, stream, (), &root, &limits)?;
+                    Ok(scratch)
+                })
+                .await?;
+                scratch.path().join("files")
+            }
+        };
+        let imported = archive::import(context, &dir, name).await?;
+        let mut images = Vec::new();
+        for (id, config) in imported {
+            self.configs()
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(id, Arc::new(config));
+            images.extend(self.get(&id));
+        }
+        Ok(images)
+    }
+
+    /// Exports images, each by any of its names, as one tar archive. Their ids stay; layers
+    /// travel uncompressed, so that manifests get other digests.
+    pub async fn export(
+        &self,
+        names: &[&str],
+        format: ExportFormat,
+        out: impl Write + Send + 'static,
+    ) -> Result<()> {
+        let (images, holds) = self.to_export(names).await?;
+        let store = Arc::clone(self.store());
+        blocking(move || {
+            let _holds = holds;
+            archive::export(&store, &images, format, out)
+        })
+        .await
+    }
+
+    /// Exports images as an OCI image layout into the empty directory `dir`.
+    pub async fn export_directory(&self, names: &[&str], dir: &Path) -> Result<()> {
+        let (images, holds) = self.to_export(names).await?;
+        let (store, dir) = (Arc::clone(self.store()), dir.to_owned());
+        blocking(move || {
+            let _holds = holds;
+            archive::export_directory(&store, &images, &dir)
+        })
+        .await
+    }
+
+    async fn to_export(&self, names: &[&str]) -> Result<(Vec<ExportImage>, Vec<Hold>)> {
+        let store = Arc::clone(self.store());
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        blocking(move || {
+            let mut found = Vec::new();
+            let mut holds = Vec::new();
+            {
+                let state = store.state();
+                for name in names {
+                    let record = find(&state, &name)?.ok_or(Error::NotFound(name))?;
+                    found.push(record.clone());
+                }
+            }
+            let mut images = Vec::new();
+            for record in found {
+                holds.extend(record.layers.iter().map(|key| store.hold(*key)));
+                let config = store
+                    .document(&record.id)?
+                    .ok_or_else(|| Error::NotFound(record.id.to_string()))?;
+                let state = store.state();
+                let layers = record
+                    .layers
+                    .iter()
+                    .map(|key| state.layers.get(key).cloned());
+                let layers = layers
+                    .collect::<Option<Vec<_>>>()
+                    .ok_or_else(|| Error::NotFound(record.id.to_string()))?;
+                images.push(ExportImage {
+                    tags: record.tags.into_iter().collect(),
+                    config,
+                    layers,
+                });
+            }
+            Ok((images, holds))
+        })
+        .await
+    }
+}

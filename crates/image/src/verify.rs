@@ -1,0 +1,81 @@
+//! Checking what is on disk against its digests.
+
+use std::io::Write;
+
+use crate::digest::Hasher;
+use crate::store::{LayerRecord, Store};
+use crate::tape::play;
+use crate::{Digest, Error, Result};
+
+/// What [`crate::Images::verify`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Layers whose files give the digest that they should.
+    pub sound: usize,
+    /// Layers that can't be checked: their archive writes a file twice, so that it can't be
+    /// put together again.
+    pub unchecked: usize,
+    /// What is wrong, and whether it was repaired.
+    pub broken: Vec<BrokenLayer>,
+}
+
+/// A layer that isn't what it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenLayer {
+    /// The digest of its archive.
+    pub diff_id: Digest,
+    /// What is wrong with it.
+    pub reason: String,
+    /// The images that use it, by their id.
+    pub images: Vec<Digest>,
+    /// Whether it was pulled again.
+    pub repaired: bool,
+}
+
+/// How a layer passed its check.
+pub(crate) enum Verdict {
+    Sound,
+    Unchecked,
+    Broken(String),
+}
+
+/// Reads every file of a layer and compares the archive they make with its digest. Blocks.
+pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
+    let root = store.layout().layer_fs(&layer.key);
+    if !root.is_dir() {
+        return Verdict::Broken("its directory is missing".to_owned());
+    }
+    if !layer.replayable {
+        return Verdict::Unchecked;
+    }
+    match archive_digest(store, layer) {
+        Ok(digest) if digest == layer.diff_id => Verdict::Sound,
+        Ok(digest) => Verdict::Broken(format!("its files give the digest {digest}")),
+        Err(error) => Verdict::Broken(crate::error::chain(&error)),
+    }
+}
+
+fn archive_digest(store: &Store, layer: &LayerRecord) -> Result<Digest> {
+    let mut hasher = Hasher::default();
+    write_archive(store, layer, &mut hasher)?;
+    Ok(hasher.finish())
+}
+
+/// Writes a layer's archive. Blocks.
+pub(crate) fn write_archive(
+    store: &Store,
+    layer: &LayerRecord,
+    out: &mut impl Write,
+) -> Result<()> {
+    if !layer.replayable {
+        return Err(Error::Unsupported(format!(
+            "the archive of layer {} writes a file twice and can't be put together again",
+            layer.diff_id
+        )));
+    }
+    play(
+        &store.layout().layer_tape(&layer.key),
+        &store.layout().layer_fs(&layer.key),
+        out,
+    )
+}
