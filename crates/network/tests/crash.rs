@@ -139,7 +139,7 @@ fn killed_at_any_message_to_the_kernel_while_attaching() {
 #[test]
 fn killed_at_any_file_opened_while_attaching() {
     // Files are made, locked, read: before each.
-    survive("attach", "flock,rename,unlink,mkdir,setns");
+    survive("attach", "flock,rename,renameat2,unlink,mkdir,setns");
 }
 
 #[test]

@@ -1,16 +1,13 @@
 //! `host-local`: addresses reserved by files in a directory, the same files
 //! under the same lock as the plugin's program.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 
 use super::NativeError;
+use super::address_store::Store;
 use super::dns::read_resolv_conf;
 use super::plugin::Call;
 use super::range::{Range, RangeConf, RangeSet, refuse_overlaps};
@@ -78,9 +75,9 @@ pub(super) fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
         "" => crate::cni::Dns::default(),
         path => read_resolv_conf(Path::new(path))?,
     };
-    let store = Store::open(call, &conf)?;
+    let mut store = open(call, &conf)?;
     let mut given = Vec::new();
-    let outcome = give(call, &store, &sets, &mut requested, &mut given);
+    let outcome = give(call, &mut store, &sets, &mut requested, &mut given);
     if let Err(error) = outcome {
         for address in given.iter().map(|ip: &IpConfig| ip.address.address()) {
             store.release(address);
@@ -97,16 +94,8 @@ pub(super) fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
 
 pub(super) fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     let conf: Conf = call.conf()?;
-    let store = Store::open(call, &conf)?;
-    // The previous result knows them without reading all the others' files.
-    let previous = call.previous().ok().flatten().unwrap_or_default();
-    for ip in &previous.ips {
-        let address = ip.address.address();
-        if store.is_held(address, call.container_id, call.if_name) {
-            store.release(address);
-        }
-    }
-    for address in store.held_by(call.container_id, call.if_name)? {
+    let mut store = open(call, &conf)?;
+    for address in store.held_by(call.container_id, call.if_name) {
         store.release(address);
     }
     Ok(())
@@ -114,8 +103,8 @@ pub(super) fn delete(call: &Call<'_>) -> Result<(), NativeError> {
 
 pub(super) fn check(call: &Call<'_>) -> Result<(), NativeError> {
     let conf: Conf = call.conf()?;
-    let store = Store::open(call, &conf)?;
-    if store.held_by(call.container_id, call.if_name)?.is_empty() {
+    let store = open(call, &conf)?;
+    if store.held_by(call.container_id, call.if_name).is_empty() {
         return Err(NativeError::Check(format!(
             "host-local: Failed to find address added by container {}",
             call.container_id
@@ -133,8 +122,8 @@ pub(super) fn status(call: &Call<'_>) -> Result<(), NativeError> {
 /// Releases the addresses of all attachments but the valid ones.
 pub(super) fn collect(call: &Call<'_>, valid: &[(String, String)]) -> Result<(), NativeError> {
     let conf: Conf = call.conf()?;
-    let store = Store::open(call, &conf)?;
-    for (address, id, if_name) in store.all()? {
+    let mut store = open(call, &conf)?;
+    for (address, id, if_name) in store.all() {
         if !valid
             .iter()
             .any(|(v, name)| *v == id && (if_name.is_empty() || *name == if_name))
@@ -147,18 +136,18 @@ pub(super) fn collect(call: &Call<'_>, valid: &[(String, String)]) -> Result<(),
 
 fn give(
     call: &Call<'_>,
-    store: &Store,
+    store: &mut Store,
     sets: &[RangeSet],
     requested: &mut Vec<IpAddr>,
     given: &mut Vec<IpConfig>,
 ) -> Result<(), NativeError> {
-    let held = store.held_by(call.container_id, call.if_name)?;
+    let held = store.held_by(call.container_id, call.if_name);
     for (index, set) in sets.iter().enumerate() {
         let wanted = requested
             .iter()
             .position(|address| set.containing(*address).is_some());
         let (range, address) = if let Some(at) = wanted {
-            store.take(call, set, index, requested.remove(at))?
+            take(call, store, set, index, requested.remove(at))?
         } else {
             if let Some(address) = held.iter().find(|a| set.containing(**a).is_some()) {
                 let why = format!(
@@ -167,7 +156,7 @@ fn give(
                 );
                 return Err(refused(index, why));
             }
-            store.next_free(call, set, index)?
+            next_free(call, store, set, index)?
         };
         // Every address fits its subnet's prefix.
         let with_prefix = Cidr::new(address, range.subnet.prefix()).unwrap_or(Cidr::host(address));
@@ -185,6 +174,51 @@ fn give(
         "failed to allocate all requested IPs: {}",
         left.join(" ")
     )))
+}
+
+/// Takes one address that was asked for.
+fn take<'a>(
+    call: &Call<'_>,
+    store: &mut Store,
+    set: &'a RangeSet,
+    index: usize,
+    address: IpAddr,
+) -> Result<(&'a Range, IpAddr), NativeError> {
+    let not_available = || {
+        let ranges = set.describe();
+        format!("requested IP address {address} is not available in range set {ranges}")
+    };
+    let range = set
+        .containing(address)
+        .ok_or_else(|| refused(index, not_available()))?;
+    if address == range.gateway {
+        let why = format!("requested ip {address} is subnet's gateway");
+        return Err(refused(index, why));
+    }
+    if !store.reserve(call.container_id, call.if_name, address, index)? {
+        return Err(refused(index, not_available()));
+    }
+    Ok((range, address))
+}
+
+fn next_free<'a>(
+    call: &Call<'_>,
+    store: &mut Store,
+    set: &'a RangeSet,
+    index: usize,
+) -> Result<(&'a Range, IpAddr), NativeError> {
+    for (range, address) in set.after(store.last_reserved(index)) {
+        if store.reserve(call.container_id, call.if_name, address, index)? {
+            return Ok((range, address));
+        }
+    }
+    Err(NativeError::Exhausted(set.describe()))
+}
+
+fn open(call: &Call<'_>, conf: &Conf) -> Result<Store, NativeError> {
+    let dir = directory(call, conf);
+    let action = format!("lock the addresses in {}", dir.display());
+    Store::open(dir).map_err(NativeError::system(action))
 }
 
 fn refused(range_set: usize, why: String) -> NativeError {
@@ -251,155 +285,4 @@ fn directory(call: &Call<'_>, conf: &Conf) -> PathBuf {
         dir => dir,
     };
     Path::new(dir).join(call.network)
-}
-
-/// A network's directory of addresses, locked.
-struct Store {
-    dir: PathBuf,
-    _lock: File,
-}
-
-impl Store {
-    fn open(call: &Call<'_>, conf: &Conf) -> Result<Self, NativeError> {
-        let dir = directory(call, conf);
-        let action = || format!("lock the addresses in {}", dir.display());
-        let open = || {
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(dir.join("lock"))
-        };
-        let lock = match open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::create_dir_all(&dir).and_then(|()| open())
-            }
-            opened => opened,
-        };
-        let lock = lock.map_err(NativeError::system(action()))?;
-        flock(&lock, FlockOperation::LockExclusive)
-            .map_err(|error| NativeError::system(action())(error.into()))?;
-        Ok(Self { dir, _lock: lock })
-    }
-
-    /// Takes one address that was asked for.
-    fn take<'a>(
-        &self,
-        call: &Call<'_>,
-        set: &'a RangeSet,
-        index: usize,
-        address: IpAddr,
-    ) -> Result<(&'a Range, IpAddr), NativeError> {
-        let not_available = || {
-            let ranges = set.describe();
-            format!("requested IP address {address} is not available in range set {ranges}")
-        };
-        let range = set
-            .containing(address)
-            .ok_or_else(|| refused(index, not_available()))?;
-        if address == range.gateway {
-            let why = format!("requested ip {address} is subnet's gateway");
-            return Err(refused(index, why));
-        }
-        if !self.reserve(call, address, index)? {
-            return Err(refused(index, not_available()));
-        }
-        Ok((range, address))
-    }
-
-    fn next_free<'a>(
-        &self,
-        call: &Call<'_>,
-        set: &'a RangeSet,
-        index: usize,
-    ) -> Result<(&'a Range, IpAddr), NativeError> {
-        let last = std::fs::read_to_string(self.last_reserved(index)).ok();
-        let last = last.and_then(|text| text.trim().parse().ok());
-        for (range, address) in set.after(last) {
-            if self.reserve(call, address, index)? {
-                return Ok((range, address));
-            }
-        }
-        Err(NativeError::Exhausted(set.describe()))
-    }
-
-    /// Takes an address; `false` if somebody has it.
-    fn reserve(&self, call: &Call<'_>, address: IpAddr, index: usize) -> Result<bool, NativeError> {
-        let path = self.path(address);
-        let write = || {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)?;
-            file.write_all(format!("{}\r\n{}", call.container_id, call.if_name).as_bytes())
-                .inspect_err(|_| drop(std::fs::remove_file(&path)))
-        };
-        match write() {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-            done => done.map_err(NativeError::system(format!("reserve {}", path.display())))?,
-        }
-        // Only the order suffers without it.
-        let _ = std::fs::write(self.last_reserved(index), address.to_string());
-        Ok(true)
-    }
-
-    fn release(&self, address: IpAddr) {
-        if let Err(error) = std::fs::remove_file(self.path(address))
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(%address, %error, "cannot release an address");
-        }
-    }
-
-    fn is_held(&self, address: IpAddr, id: &str, if_name: &str) -> bool {
-        std::fs::read_to_string(self.path(address)).is_ok_and(|text| owner(&text) == (id, if_name))
-    }
-
-    /// The addresses of an attachment; files of old versions name no interface.
-    fn held_by(&self, id: &str, if_name: &str) -> Result<Vec<IpAddr>, NativeError> {
-        let all = self.all()?;
-        let of = |wanted: &str| {
-            all.iter()
-                .filter(|(_, owner, interface)| owner == id && interface == wanted)
-                .map(|(address, ..)| *address)
-                .collect::<Vec<_>>()
-        };
-        let held = of(if_name);
-        Ok(if held.is_empty() { of("") } else { held })
-    }
-
-    /// All addresses: whose they are, and on which interface.
-    fn all(&self) -> Result<Vec<(IpAddr, String, String)>, NativeError> {
-        let entries = std::fs::read_dir(&self.dir)
-            .map_err(NativeError::system(format!("read {}", self.dir.display())))?;
-        Ok(entries
-            .flatten()
-            .filter_map(|entry| {
-                let address = entry.file_name().to_str()?.parse().ok()?;
-                let text = std::fs::read_to_string(entry.path()).ok()?;
-                let (id, if_name) = owner(&text);
-                Some((address, id.to_owned(), if_name.to_owned()))
-            })
-            .collect())
-    }
-
-    fn path(&self, address: IpAddr) -> PathBuf {
-        self.dir.join(address.to_string())
-    }
-
-    fn last_reserved(&self, index: usize) -> PathBuf {
-        self.dir.join(format!("last_reserved_ip.{index}"))
-    }
-}
-
-/// Whose file it is: an identity, and an interface on a second line.
-fn owner(text: &str) -> (&str, &str) {
-    let mut lines = text.trim().lines().map(str::trim);
-    (
-        lines.next().unwrap_or_default(),
-        lines.next().unwrap_or_default(),
-    )
 }

@@ -1,6 +1,7 @@
 //! The standard plugins, done in process: the same configuration, the same
 //! files, the same results as their programs give, without starting any.
 
+mod address_store;
 mod bandwidth;
 mod bridge;
 mod bridge_device;

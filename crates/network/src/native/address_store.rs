@@ -1,0 +1,207 @@
+//! A network's directory of reserved addresses: a file for each, named by the
+//! address, holding whose it is.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+
+use super::NativeError;
+
+/// The directory, locked against all who use it.
+pub(super) struct Store {
+    dir: PathBuf,
+    owners: Owners,
+    _lock: File,
+}
+
+/// Container and interface by address; files of old versions name no interface.
+type Owners = BTreeMap<IpAddr, (String, String)>;
+
+/// What was in a directory when it was let go, and when that was: as long as
+/// nobody else changes it, its files need not all be read again.
+static KNOWN: Mutex<BTreeMap<PathBuf, (Changed, Owners)>> = Mutex::new(BTreeMap::new());
+
+/// When a directory last changed, in seconds and nanoseconds, and which it is.
+type Changed = (i64, i64, u64);
+
+/// Where a reservation is written before it gets its name.
+const UNFINISHED: &str = ".orlop.new";
+
+impl Store {
+    pub(super) fn open(dir: PathBuf) -> io::Result<Self> {
+        let open = || {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(dir.join("lock"))
+        };
+        let lock = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(&dir).and_then(|()| open())
+            }
+            opened => opened,
+        }?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        let known = KNOWN
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&dir);
+        let owners = match known {
+            Some((changed, owners)) if changed == last_change(&dir)? => owners,
+            _ => read_all(&dir)?,
+        };
+        Ok(Self {
+            dir,
+            owners,
+            _lock: lock,
+        })
+    }
+
+    /// Takes an address; `false` if somebody has it.
+    pub(super) fn reserve(
+        &mut self,
+        id: &str,
+        if_name: &str,
+        address: IpAddr,
+        range_set: usize,
+    ) -> Result<bool, NativeError> {
+        if self.owners.contains_key(&address) {
+            return Ok(false);
+        }
+        let path = self.path(address);
+        // Named when it is whole: a file cut short would have no owner, and
+        // hold its address for ever.
+        let unfinished = self.dir.join(UNFINISHED);
+        let write = || {
+            std::fs::write(&unfinished, format!("{id}\r\n{if_name}"))?;
+            renameat_with(CWD, &unfinished, CWD, &path, RenameFlags::NOREPLACE)?;
+            Ok(())
+        };
+        match write() {
+            Err(error) if io::Error::kind(&error) == io::ErrorKind::AlreadyExists => {
+                return Ok(false);
+            }
+            done => done.map_err(NativeError::system(format!("reserve {}", path.display())))?,
+        }
+        self.owners
+            .insert(address, (id.to_owned(), if_name.to_owned()));
+        // Only the order suffers without it.
+        let _ = std::fs::write(self.last_reserved_file(range_set), address.to_string());
+        Ok(true)
+    }
+
+    pub(super) fn release(&mut self, address: IpAddr) {
+        match std::fs::remove_file(self.path(address)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%address, %error, "cannot release an address");
+            }
+            _ => {
+                self.owners.remove(&address);
+            }
+        }
+    }
+
+    /// The addresses of an attachment.
+    pub(super) fn held_by(&self, id: &str, if_name: &str) -> Vec<IpAddr> {
+        let of = |wanted: &str| {
+            self.owners
+                .iter()
+                .filter(|(_, (owner, interface))| owner == id && interface == wanted)
+                .map(|(address, _)| *address)
+                .collect::<Vec<_>>()
+        };
+        let held = of(if_name);
+        if held.is_empty() { of("") } else { held }
+    }
+
+    /// All addresses: whose they are, and on which interface.
+    pub(super) fn all(&self) -> Vec<(IpAddr, String, String)> {
+        let owned = self.owners.iter();
+        owned
+            .map(|(address, (id, name))| (*address, id.clone(), name.clone()))
+            .collect()
+    }
+
+    /// The address given last from a range set.
+    pub(super) fn last_reserved(&self, range_set: usize) -> Option<IpAddr> {
+        let text = std::fs::read_to_string(self.last_reserved_file(range_set)).ok()?;
+        text.trim().parse().ok()
+    }
+
+    fn path(&self, address: IpAddr) -> PathBuf {
+        self.dir.join(address.to_string())
+    }
+
+    fn last_reserved_file(&self, range_set: usize) -> PathBuf {
+        self.dir.join(format!("last_reserved_ip.{range_set}"))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Ok(changed) = last_change(&self.dir) {
+            let owners = std::mem::take(&mut self.owners);
+            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(self.dir.clone(), (changed, owners));
+        }
+    }
+}
+
+fn read_all(dir: &Path) -> io::Result<Owners> {
+    let entries = std::fs::read_dir(dir)?.flatten();
+    Ok(entries
+        .filter_map(|entry| {
+            let address = entry.file_name().to_str()?.parse().ok()?;
+            let text = std::fs::read_to_string(entry.path()).ok()?;
+            // An identity, and an interface on a second line.
+            let mut lines = text.trim().lines().map(|line| line.trim().to_owned());
+            let id = lines.next().unwrap_or_default();
+            Some((address, (id, lines.next().unwrap_or_default())))
+        })
+        .collect())
+}
+
+fn last_change(dir: &Path) -> io::Result<Changed> {
+    let metadata = std::fs::metadata(dir)?;
+    Ok((metadata.mtime(), metadata.mtime_nsec(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_reserve_and_release_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let network = dir.path().join("net");
+        let open = || Store::open(network.clone()).unwrap();
+        let address = |last: u8| IpAddr::from([10, 0, 0, last]);
+        assert!(open().reserve("a", "eth0", address(2), 0).unwrap());
+        assert!(!open().reserve("b", "eth0", address(2), 0).unwrap());
+        assert_eq!(open().held_by("a", "eth0"), [address(2)]);
+        assert_eq!(
+            std::fs::read_to_string(network.join("10.0.0.2")).unwrap(),
+            "a\r\neth0"
+        );
+
+        // A later change has a later time.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::write(network.join("10.0.0.3"), "other\r\neth1").unwrap();
+        std::fs::remove_file(network.join("10.0.0.2")).unwrap();
+        let mut store = open();
+        assert_eq!(store.held_by("a", "eth0"), Vec::<IpAddr>::new());
+        assert_eq!(store.held_by("other", "eth1"), [address(3)]);
+        assert!(!store.reserve("b", "eth0", address(3), 0).unwrap());
+        assert!(store.reserve("b", "eth0", address(2), 0).unwrap());
+        assert_eq!(store.last_reserved(0), Some(address(2)));
+    }
+}
