@@ -8,4 +8,3 @@ mod sysctl;
 mod view;
 
 pub(crate) use surroundings::Pod;
-pub(crate) use view::View;

@@ -67,13 +67,13 @@ pub(crate) fn ended_child() -> Option<Pid> {
     Pid::from_raw(unsafe { info.si_pid() })
 }
 
-/// Has a program's process do something first. To be called while there is one thread; `act`
-/// must not allocate: it runs between fork and exec.
+/// Has a program's process do something first, between fork and exec. `act` must make system
+/// calls only: the log thread may have held the allocator's lock at the time of the fork.
 pub(crate) fn before_exec(
     command: &mut Command,
     act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
 ) {
-    // SAFETY: with a single thread no lock can be held at the time of the fork.
+    // SAFETY: what the callers pass keeps to system calls, as said above.
     unsafe { command.pre_exec(act) };
 }
 
