@@ -8,11 +8,13 @@
 //! | [`client`] | calling: a typed client for any endpoint |
 //! | [`Endpoint`] | where a runtime listens |
 //! | [`json`] | messages as JSON, with the names that CRI tools print and read |
+//! | [`log`] | the format of container logs |
 //! | [`Rpc`] | the calls by name |
 
 pub mod client;
 mod endpoint;
 pub mod json;
+pub mod log;
 mod redact;
 mod rpc;
 pub mod server;

@@ -1,6 +1,7 @@
 //! From `main` to the command that was asked for.
 #![allow(unsafe_code)]
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -15,6 +16,9 @@ use crate::{commands, memory, serve};
 #[derive(Debug, Parser)]
 #[command(name = "orlop", version)]
 struct Cli {
+    #[command(flatten)]
+    client: commands::ClientFlags,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -38,22 +42,27 @@ pub(crate) fn main() -> ExitCode {
     // file has been opened.
     let inherited = unsafe { Inherited::take() };
     memory::tune_allocator();
-    // Ends the process with 2 and the usage where the command line is wrong.
-    let command = Cli::parse().command;
-    match run(command, inherited) {
+    let program = env::args_os().next();
+    // Both end the process with 2 and the usage where the command line is wrong.
+    let (name, result) = if commands::Crictl::is_called(program.as_deref()) {
+        ("crictl", commands::Crictl::parse().run())
+    } else {
+        ("orlop", run(Cli::parse(), inherited))
+    };
+    match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("orlop: {error:#}");
+            eprintln!("{name}: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(command: Command, inherited: Inherited) -> anyhow::Result<ExitCode> {
-    match command {
+fn run(cli: Cli, inherited: Inherited) -> anyhow::Result<ExitCode> {
+    match cli.command {
         Command::Serve(args) => serve::run(args, inherited).map(|()| ExitCode::SUCCESS),
         Command::Config(command) => command.run(),
         Command::LogLevel(args) => args.run().map(|()| ExitCode::SUCCESS),
-        Command::Client(command) => command.run(),
+        Command::Client(command) => command.run(cli.client),
     }
 }

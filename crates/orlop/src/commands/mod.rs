@@ -1,19 +1,53 @@
-//! The client commands, one file each.
-//!
-//! A command is a struct of `clap` arguments with a `run(self) ->
-//! anyhow::Result<ExitCode>`; it is declared as a module here and gets a variant
-//! and an arm below.
+//! The client commands: what crictl does, by the same words, on any CRI endpoint. One file per
+//! command; `cli` lists them, `session` connects, `select` finds what a name or prefix means,
+//! `output` prints.
 
-use std::process::ExitCode;
+mod cli;
+mod crictl;
+mod flags;
+mod live;
+mod logs;
+mod manifest;
+mod output;
+mod password;
+mod progress;
+mod select;
+mod session;
+mod settings;
+mod several;
 
-use clap::Subcommand;
+mod attach;
+mod checkpoint;
+mod config;
+mod create;
+mod events;
+mod exec;
+mod imagefsinfo;
+mod images;
+mod info;
+mod inspect;
+mod inspecti;
+mod inspectp;
+mod metricdescs;
+mod metricsp;
+mod pods;
+mod port_forward;
+mod ps;
+mod pull;
+mod rm;
+mod rmi;
+mod rmp;
+mod run;
+mod runp;
+mod runtime_config;
+mod start;
+mod stats;
+mod statsp;
+mod stop;
+mod stopp;
+mod update;
+mod update_runtime_config;
+mod version;
 
-/// A client command.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {}
-
-impl Command {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        match self {}
-    }
-}
+pub(crate) use cli::{ClientFlags, Command};
+pub(crate) use crictl::Crictl;

@@ -1,0 +1,106 @@
+//! The format of container logs, which a CRI runtime writes and its clients read: one line per
+//! entry, `TIME STREAM TAGS CONTENT`.
+//!
+//! `TAGS` are joined by colons; the first is `F` for a whole line, or `P` for a part of one that
+//! goes on in the next entry of its stream. Unknown further tags are to be ignored.
+
+use std::fmt;
+
+/// Where an entry comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// The standard output.
+    Stdout,
+    /// The standard error.
+    Stderr,
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        })
+    }
+}
+
+/// One line of a log file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// When it was written, in RFC 3339 with nanoseconds; not checked further.
+    pub time: &'a str,
+    /// Where it comes from.
+    pub stream: Stream,
+    /// The content is a part of a line that goes on.
+    pub partial: bool,
+    /// What was written, without the line's end.
+    pub content: &'a [u8],
+}
+
+/// A line that isn't in the format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the log has a line without {0}")]
+pub struct EntryError(&'static str);
+
+impl<'a> Entry<'a> {
+    /// Reads a line; its end may be there or not.
+    pub fn parse(line: &'a [u8]) -> Result<Self, EntryError> {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let (time, rest) = word(line).ok_or(EntryError("a time"))?;
+        let time = std::str::from_utf8(time).map_err(|_| EntryError("a time"))?;
+        let (stream, rest) = word(rest).ok_or(EntryError("a stream"))?;
+        let stream = match stream {
+            b"stdout" => Stream::Stdout,
+            b"stderr" => Stream::Stderr,
+            _ => return Err(EntryError("a stream")),
+        };
+        // An entry without content may lack the last space.
+        let (tags, content) = word(rest).unwrap_or((rest, &[]));
+        let partial = match tags.split(|byte| *byte == b':').next() {
+            Some(b"F") => false,
+            Some(b"P") => true,
+            _ => return Err(EntryError("a tag")),
+        };
+        Ok(Self {
+            time,
+            stream,
+            partial,
+            content,
+        })
+    }
+}
+
+fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = line.iter().position(|byte| *byte == b' ')?;
+    Some((&line[..space], &line[space + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_apart() {
+        let entry = Entry::parse(b"2026-01-02T03:04:05.6Z stderr P:x a b \n").unwrap();
+        assert_eq!(entry.time, "2026-01-02T03:04:05.6Z");
+        assert_eq!((entry.stream, entry.partial), (Stream::Stderr, true));
+        assert_eq!(entry.content, b"a b ");
+        for line in [&b"t stdout F \n"[..], b"t stdout F\n", b"t stdout F "] {
+            let entry = Entry::parse(line).unwrap();
+            assert_eq!((entry.content, entry.partial), (&b""[..], false));
+        }
+    }
+
+    #[test]
+    fn other_lines_are_refused() {
+        for line in [
+            &b""[..],
+            b"text",
+            b"t stdin F x",
+            b"t stdout X x",
+            b"\xff stdout F x",
+        ] {
+            assert!(Entry::parse(line).is_err(), "{line:?}");
+        }
+    }
+}

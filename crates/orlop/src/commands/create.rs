@@ -1,0 +1,126 @@
+//! `create`: creates a container in a pod.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use orlop_cri::client::RuntimeClient;
+use orlop_cri::v1::PodSandboxConfig;
+
+use super::flags::Span;
+use super::output::write_all;
+use super::password::CredentialFlags;
+use super::session::Session;
+use super::{manifest, pull, select};
+
+/// Which container, and where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The pod
+    #[arg(value_name = "POD")]
+    pod: String,
+
+    /// The container's configuration, JSON or YAML
+    #[arg(value_name = "CONTAINER-CONFIG")]
+    config: PathBuf,
+
+    /// The pod's configuration, JSON or YAML
+    #[arg(value_name = "POD-CONFIG")]
+    pod_config: PathBuf,
+
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+/// Whether and how to pull the image first.
+#[derive(Debug, clap::Args)]
+pub(super) struct PullFlags {
+    /// Don't pull the image, whatever the configuration says
+    #[arg(long, conflicts_with = "with_pull")]
+    no_pull: bool,
+
+    /// Pull the image first, whatever the configuration says
+    #[arg(long)]
+    with_pull: bool,
+
+    #[command(flatten)]
+    credentials: CredentialFlags,
+
+    /// Give up the pull after this time
+    #[arg(long, value_name = "TIME", env = "CRICTL_PULL_TIMEOUT")]
+    pull_timeout: Option<Span>,
+
+    /// Give up after this time
+    #[arg(short = 'T', long, value_name = "TIME")]
+    cancel_timeout: Option<Span>,
+}
+
+impl PullFlags {
+    /// Whether to pull, given what is usual.
+    pub(super) fn wanted(&self, usual: bool) -> bool {
+        self.with_pull || (usual && !self.no_pull)
+    }
+
+    /// The patience with the calls themselves.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.cancel_timeout.map(|span| span.0)
+    }
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    let client = session.patient_runtime(args.pull.patience()).await?;
+    let pod = select::pod(&client, &args.pod).await?;
+    let pod_config = manifest::pod(&args.pod_config)?;
+    let wanted = args.pull.wanted(session.pull_on_create);
+    let id = create(
+        session,
+        &client,
+        &pod,
+        &args.config,
+        pod_config,
+        &args.pull,
+        wanted,
+    )
+    .await?;
+    Ok(write_all(&format!("{id}\n"))?)
+}
+
+/// Creates a container, its images pulled first if wanted.
+pub(super) async fn create(
+    session: &Session,
+    client: &RuntimeClient,
+    pod: &str,
+    config: &Path,
+    pod_config: PodSandboxConfig,
+    flags: &PullFlags,
+    pull_first: bool,
+) -> anyhow::Result<String> {
+    let config = manifest::container(config)?;
+    if pull_first {
+        let auth = flags.credentials.resolve()?;
+        let mounted = config
+            .mounts
+            .iter()
+            .filter_map(|mount| mount.image.as_ref());
+        let images: Vec<_> = config
+            .image
+            .iter()
+            .chain(mounted.filter(|image| !image.image.is_empty()))
+            .cloned()
+            .collect();
+        for image in images {
+            eprintln!("pulling {}", image.image);
+            let timeout = flags.pull_timeout.map(|span| span.0);
+            pull::fetch(
+                session,
+                image,
+                auth.clone(),
+                Some(pod_config.clone()),
+                timeout,
+            )
+            .await?;
+        }
+    }
+    let created = client.create_container(pod, config, pod_config).await;
+    created.context("cannot create the container")
+}

@@ -1,0 +1,147 @@
+//! `inspect`: containers in full.
+
+use std::io::{self, Write};
+
+use anyhow::bail;
+use orlop_cri::json;
+use orlop_cri::v1::{ContainerState, ContainerStatus};
+use serde_json::Value;
+
+use super::output::{
+    Format, FormatFlags, StatusReport, ago, labels, print_reports, rfc3339, stdout,
+};
+use super::select::{self, ContainerFlags};
+use super::session::Session;
+
+/// When something that hasn't happened happened.
+const NEVER: &str = "0001-01-01T00:00:00Z";
+
+/// Which containers, and how to show them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The containers; none for those that the flags let through
+    #[arg(value_name = "CONTAINER")]
+    containers: Vec<String>,
+
+    #[command(flatten)]
+    which: ContainerFlags,
+
+    /// Only those in this state: created, running, exited or unknown
+    #[arg(short, long)]
+    state: Option<String>,
+
+    /// Those that don't run as well
+    #[arg(short, long)]
+    all: bool,
+
+    #[command(flatten)]
+    format: FormatFlags,
+
+    /// Leave out what the runtime adds of its own
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    let format = args.format.or_json()?;
+    let client = session.runtime().await?;
+    let ids = if args.containers.is_empty() {
+        let images = session.images().await?;
+        let state = args.state.as_deref();
+        let found = args
+            .which
+            .list(&client, &images, None, state, args.all)
+            .await?;
+        found.into_iter().map(|container| container.id).collect()
+    } else {
+        select::containers(&client, &args.containers).await?
+    };
+    if ids.is_empty() {
+        bail!("there is no such container");
+    }
+    let mut out = stdout();
+    let mut reports = Vec::new();
+    for id in ids {
+        let answer = client.container_status(&id, !args.quiet).await?;
+        let status = answer.status.unwrap_or_default();
+        if matches!(format, Format::Table) {
+            table(&mut out, &status)?;
+            if !args.quiet {
+                labels(&mut out, "Info", &answer.info)?;
+            }
+        } else {
+            reports.push(StatusReport::new(value(&status), answer.info));
+        }
+    }
+    print_reports(&mut out, reports, &format)?;
+    Ok(out.flush()?)
+}
+
+/// The status with times that people can read, and all its parts even where they are empty.
+fn value(status: &ContainerStatus) -> Value {
+    let mut value = json::to_value(status);
+    let state = status.state();
+    let started = state != ContainerState::ContainerCreated;
+    let finished = state == ContainerState::ContainerExited
+        || (state == ContainerState::ContainerUnknown && status.finished_at > 0);
+    let time = |happened: bool, time: i64| {
+        Value::String(if happened {
+            rfc3339(time)
+        } else {
+            NEVER.to_owned()
+        })
+    };
+    if let Value::Object(map) = &mut value {
+        map.insert("createdAt".to_owned(), time(true, status.created_at));
+        map.insert("startedAt".to_owned(), time(started, status.started_at));
+        map.insert("finishedAt".to_owned(), time(finished, status.finished_at));
+        for part in ["metadata", "image", "resources", "user"] {
+            map.entry(part).or_insert(Value::Null);
+        }
+    }
+    value
+}
+
+fn table(out: &mut impl Write, status: &ContainerStatus) -> io::Result<()> {
+    writeln!(out, "ID: {}", status.id)?;
+    if let Some(metadata) = &status.metadata {
+        writeln!(out, "Name: {}", metadata.name)?;
+        if metadata.attempt != 0 {
+            writeln!(out, "Attempt: {}", metadata.attempt)?;
+        }
+    }
+    let state = status.state();
+    writeln!(out, "State: {}", state.as_str_name())?;
+    writeln!(out, "Created: {}", ago(status.created_at))?;
+    if state != ContainerState::ContainerCreated {
+        writeln!(out, "Started: {}", ago(status.started_at))?;
+    }
+    if state == ContainerState::ContainerExited {
+        if status.finished_at > 0 {
+            writeln!(out, "Finished: {}", ago(status.finished_at))?;
+        }
+        writeln!(out, "Exit Code: {}", status.exit_code)?;
+    }
+    labels(out, "Labels", &status.labels)?;
+    labels(out, "Annotations", &status.annotations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_have_not_come_are_never() {
+        let status = ContainerStatus {
+            state: ContainerState::ContainerRunning.into(),
+            created_at: 1_700_000_000_000_000_000,
+            started_at: 1_700_000_001_000_000_000,
+            ..Default::default()
+        };
+        let value = value(&status);
+        assert_eq!(value["finishedAt"], NEVER);
+        assert_ne!(value["startedAt"], NEVER);
+        assert!(value["resources"].is_null());
+        assert_eq!(value["state"], "CONTAINER_RUNNING");
+    }
+}

@@ -1,0 +1,97 @@
+//! `inspectp`: pods in full.
+
+use std::io::{self, Write};
+
+use anyhow::bail;
+use orlop_cri::json;
+use orlop_cri::v1::PodSandboxStatus;
+use serde_json::Value;
+
+use super::output::{
+    Format, FormatFlags, StatusReport, full, labels, print_reports, rfc3339, stdout,
+};
+use super::select::{self, PodFlags};
+use super::session::Session;
+
+/// Which pods, and how to show them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The pods; none for those that the flags let through
+    #[arg(value_name = "POD")]
+    pods: Vec<String>,
+
+    #[command(flatten)]
+    which: PodFlags,
+
+    #[command(flatten)]
+    format: FormatFlags,
+
+    /// Leave out what the runtime adds of its own
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    let format = args.format.or_json()?;
+    let client = session.runtime().await?;
+    let ids = if args.pods.is_empty() {
+        let found = args.which.list(&client, None).await?;
+        found.into_iter().map(|pod| pod.id).collect()
+    } else {
+        select::pods(&client, &args.pods).await?
+    };
+    if ids.is_empty() {
+        bail!("there is no such pod");
+    }
+    let mut out = stdout();
+    let mut reports = Vec::new();
+    for id in ids {
+        let answer = client.pod_sandbox_status(&id, !args.quiet).await?;
+        let status = answer.status.unwrap_or_default();
+        if matches!(format, Format::Table) {
+            table(&mut out, &status)?;
+            if !args.quiet {
+                labels(&mut out, "Info", &answer.info)?;
+            }
+        } else {
+            reports.push(StatusReport::new(value(&status), answer.info));
+        }
+    }
+    print_reports(&mut out, reports, &format)?;
+    Ok(out.flush()?)
+}
+
+/// The status with a time that people can read, and all its parts even where they are empty.
+fn value(status: &PodSandboxStatus) -> Value {
+    let mut value = json::to_value(status);
+    if let Value::Object(map) = &mut value {
+        map.insert(
+            "createdAt".to_owned(),
+            Value::String(rfc3339(status.created_at)),
+        );
+        for part in ["metadata", "network", "linux"] {
+            map.entry(part).or_insert(Value::Null);
+        }
+    }
+    value
+}
+
+fn table(out: &mut impl Write, status: &PodSandboxStatus) -> io::Result<()> {
+    writeln!(out, "ID: {}", status.id)?;
+    if let Some(metadata) = &status.metadata {
+        writeln!(out, "Name: {}", metadata.name)?;
+        writeln!(out, "UID: {}", metadata.uid)?;
+        writeln!(out, "Namespace: {}", metadata.namespace)?;
+        writeln!(out, "Attempt: {}", metadata.attempt)?;
+    }
+    writeln!(out, "Status: {}", status.state().as_str_name())?;
+    writeln!(out, "Created: {}", full(status.created_at))?;
+    if let Some(network) = &status.network {
+        writeln!(out, "IP Addresses: {}", network.ip)?;
+        for address in &network.additional_ips {
+            writeln!(out, "Additional IP: {}", address.ip)?;
+        }
+    }
+    labels(out, "Labels", &status.labels)?;
+    labels(out, "Annotations", &status.annotations)
+}

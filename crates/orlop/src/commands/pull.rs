@@ -1,0 +1,77 @@
+//! `pull`: fetches an image.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use orlop_cri::client::PullRequest;
+use orlop_cri::v1::{AuthConfig, ImageSpec, PodSandboxConfig};
+
+use super::flags::{Pair, Span, map};
+use super::manifest;
+use super::output::write_all;
+use super::password::CredentialFlags;
+use super::progress::Progress;
+use super::session::Session;
+
+/// Which image, and with what.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image: String,
+
+    /// The configuration of the pod it is for, JSON or YAML
+    #[arg(long, value_name = "POD-CONFIG")]
+    pod_config: Option<PathBuf>,
+
+    /// An annotation for the runtime
+    #[arg(short, long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    annotation: Vec<Pair>,
+
+    #[command(flatten)]
+    credentials: CredentialFlags,
+
+    /// Give up after this time
+    #[arg(long, value_name = "TIME", env = "CRICTL_PULL_TIMEOUT")]
+    pull_timeout: Option<Span>,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    if args.image.is_empty() {
+        bail!("the name of the image is empty");
+    }
+    let auth = args.credentials.resolve()?;
+    let pod = args.pod_config.as_deref().map(manifest::pod).transpose()?;
+    let image = ImageSpec {
+        image: args.image,
+        annotations: map(&args.annotation),
+        ..Default::default()
+    };
+    let timeout = args.pull_timeout.map(|span| span.0);
+    let id = fetch(session, image, auth, pod, timeout).await?;
+    Ok(write_all(&format!("Image is up to date for {id}\n"))?)
+}
+
+/// Pulls, showing how it gets on where the runtime tells.
+pub(super) async fn fetch(
+    session: &Session,
+    image: ImageSpec,
+    auth: Option<AuthConfig>,
+    pod: Option<PodSandboxConfig>,
+    timeout: Option<Duration>,
+) -> anyhow::Result<String> {
+    let connection = session.image_connection(Duration::MAX).await?;
+    let name = image.image.clone();
+    let _progress = Progress::watch(connection.orlop_images(), &name);
+    let pull = connection.images();
+    let pull = pull.pull_image(PullRequest { image, auth, pod });
+    match timeout.filter(|timeout| !timeout.is_zero()) {
+        None => pull.await,
+        Some(limit) => match tokio::time::timeout(limit, pull).await {
+            Ok(result) => result,
+            Err(_) => bail!("{name} could not be pulled within {limit:?}"),
+        },
+    }
+    .with_context(|| format!("cannot pull {name}"))
+}

@@ -1,0 +1,33 @@
+//! `runp`: runs a pod.
+
+use std::path::PathBuf;
+
+use super::flags::Span;
+use super::manifest;
+use super::output::write_all;
+use super::session::Session;
+
+/// Which pod.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The pod's configuration, JSON or YAML; - for the standard input
+    #[arg(value_name = "POD-CONFIG")]
+    config: PathBuf,
+
+    /// The handler that is to run it
+    #[arg(short, long, value_name = "HANDLER", default_value = "")]
+    runtime: String,
+
+    /// Give up after this time
+    #[arg(short = 'T', long, value_name = "TIME")]
+    cancel_timeout: Option<Span>,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    let config = manifest::pod(&args.config)?;
+    let client = session
+        .patient_runtime(args.cancel_timeout.map(|span| span.0))
+        .await?;
+    let id = client.run_pod_sandbox(config, &args.runtime).await?;
+    Ok(write_all(&format!("{id}\n"))?)
+}

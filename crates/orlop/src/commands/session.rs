@@ -1,0 +1,188 @@
+//! Where the commands go: which endpoint, with what patience.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use orlop_cri::client::{ClientOptions, Connection, ImageClient, Observer, Outcome, RuntimeClient};
+use orlop_cri::{Endpoint, Rpc};
+
+use super::cli::ClientFlags;
+use super::settings::Settings;
+
+/// Sockets of known runtimes, looked at in this order when no endpoint is given.
+const KNOWN: [&str; 4] = [
+    "/run/orlop/orlop.sock",
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/cri-dockerd.sock",
+];
+
+/// The patience with questions, and with calls that change something.
+const QUICK: Duration = Duration::from_secs(2);
+const PATIENT: Duration = Duration::from_mins(2);
+
+/// Lists of whole nodes come in one message from runtimes that can't stream them.
+const LARGEST_MESSAGE: usize = 256 << 20;
+
+/// What the flags and the configuration amount to.
+#[derive(Debug)]
+pub(super) struct Session {
+    endpoint: Option<String>,
+    image_endpoint: Option<String>,
+    timeout: Option<Duration>,
+    debug: bool,
+    retries: i32,
+    /// Pull the image before a container is created.
+    pub(super) pull_on_create: bool,
+    /// Don't pull the image before a container is run.
+    pub(super) no_pull_on_run: bool,
+}
+
+impl Session {
+    /// Reads the configuration; flags and environment beat it.
+    pub(super) fn open(flags: ClientFlags) -> anyhow::Result<Self> {
+        let settings = Settings::load(flags.config.as_deref())?;
+        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+        Ok(Self {
+            endpoint: filled(flags.runtime_endpoint).or(settings.runtime_endpoint),
+            image_endpoint: filled(flags.image_endpoint).or(settings.image_endpoint),
+            timeout: flags
+                .timeout
+                .map(|span| span.0)
+                .filter(|timeout| !timeout.is_zero())
+                .or(settings.timeout),
+            debug: flags.debug || settings.debug,
+            retries: flags.max_retries.or(settings.max_retries).unwrap_or(0),
+            pull_on_create: settings.pull_image_on_create,
+            no_pull_on_run: settings.disable_pull_on_run,
+        })
+    }
+
+    /// A client for questions.
+    pub(super) async fn runtime(&self) -> anyhow::Result<RuntimeClient> {
+        Ok(self
+            .connection(self.timeout.unwrap_or(QUICK))
+            .await?
+            .runtime())
+    }
+
+    /// A client for calls that change something; a flag of the command may set its patience.
+    pub(super) async fn patient_runtime(
+        &self,
+        timeout: Option<Duration>,
+    ) -> anyhow::Result<RuntimeClient> {
+        let timeout = timeout.or(self.timeout).unwrap_or(PATIENT);
+        Ok(self.connection(timeout).await?.runtime())
+    }
+
+    /// A client of the image service.
+    pub(super) async fn images(&self) -> anyhow::Result<ImageClient> {
+        Ok(self
+            .image_connection(self.timeout.unwrap_or(QUICK))
+            .await?
+            .images())
+    }
+
+    /// A client of the image service for calls that change something.
+    pub(super) async fn patient_images(&self) -> anyhow::Result<ImageClient> {
+        Ok(self
+            .image_connection(self.timeout.unwrap_or(PATIENT))
+            .await?
+            .images())
+    }
+
+    /// The connection to the image service.
+    pub(super) async fn image_connection(&self, timeout: Duration) -> anyhow::Result<Connection> {
+        match &self.image_endpoint {
+            Some(endpoint) => self.connect(endpoint, timeout).await,
+            None => self.connection(timeout).await,
+        }
+    }
+
+    async fn connection(&self, timeout: Duration) -> anyhow::Result<Connection> {
+        match &self.endpoint {
+            Some(endpoint) => self.connect(endpoint, timeout).await,
+            None => Ok(self.to(found()?, timeout)),
+        }
+    }
+
+    async fn connect(&self, endpoint: &str, timeout: Duration) -> anyhow::Result<Connection> {
+        let endpoint: Endpoint = endpoint.parse()?;
+        if let Some(path) = endpoint.unix_path() {
+            self.await_socket(path).await;
+        }
+        Ok(self.to(endpoint, timeout))
+    }
+
+    /// Waits for a socket as often as asked for. That there is none is said by the first call.
+    async fn await_socket(&self, path: &Path) {
+        let mut delay = Duration::from_millis(500);
+        let mut attempt = 0;
+        while (self.retries < 0 || attempt < self.retries) && !answers(path) {
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(Duration::from_secs(5));
+            attempt += 1;
+        }
+    }
+
+    fn to(&self, endpoint: Endpoint, timeout: Duration) -> Connection {
+        if self.debug {
+            eprintln!("using {endpoint}, waiting {timeout:?} for answers");
+        }
+        let observer = self.debug.then(|| Arc::new(Narrator) as Arc<dyn Observer>);
+        Connection::new(
+            endpoint,
+            ClientOptions {
+                timeout,
+                max_message: LARGEST_MESSAGE,
+                observer,
+                ..Default::default()
+            },
+        )
+    }
+}
+
+/// The first known socket that somebody answers on.
+fn found() -> anyhow::Result<Endpoint> {
+    for (place, path) in KNOWN.iter().enumerate() {
+        if answers(Path::new(path)) {
+            if place > 0 {
+                eprintln!("found {path}; choose with --runtime-endpoint");
+            }
+            return path.parse().context("cannot use a known endpoint");
+        }
+    }
+    let denied = KNOWN.iter().find(|path| {
+        UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    });
+    match denied {
+        Some(path) => bail!("no permission to connect to {path}: run as root, or join its group"),
+        None => bail!(
+            "no runtime answers on {}: start one, or name its socket with --runtime-endpoint \
+             unix:///path",
+            KNOWN.join(", ")
+        ),
+    }
+}
+
+/// Connecting to a unix socket doesn't block: it succeeds or fails at once.
+fn answers(path: &Path) -> bool {
+    UnixStream::connect(path).is_ok()
+}
+
+/// Tells of the calls on the standard error.
+struct Narrator;
+
+impl Observer for Narrator {
+    fn ended(&self, rpc: Rpc, took: Duration, outcome: Outcome) {
+        match outcome {
+            Ok(()) => eprintln!("{rpc}: {took:.1?}"),
+            Err(code) => eprintln!("{rpc}: {code:?} after {took:.1?}"),
+        }
+    }
+}
