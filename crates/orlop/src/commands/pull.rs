@@ -61,7 +61,7 @@ pub(super) async fn fetch(
     pod: Option<PodSandboxConfig>,
     timeout: Option<Duration>,
 ) -> anyhow::Result<String> {
-    let connection = session.image_connection(Duration::MAX).await?;
+    let connection = session.patient_image_connection().await?;
     let name = image.image.clone();
     let _progress = Progress::watch(connection.orlop_images(), &name);
     let pull = connection.images();

@@ -95,8 +95,12 @@ impl Session {
             .images())
     }
 
-    /// The connection to the image service.
-    pub(super) async fn image_connection(&self, timeout: Duration) -> anyhow::Result<Connection> {
+    /// The connection to the image service, for several clients on it.
+    pub(super) async fn patient_image_connection(&self) -> anyhow::Result<Connection> {
+        self.image_connection(self.timeout.unwrap_or(PATIENT)).await
+    }
+
+    async fn image_connection(&self, timeout: Duration) -> anyhow::Result<Connection> {
         match &self.image_endpoint {
             Some(endpoint) => self.connect(endpoint, timeout).await,
             None => self.connection(timeout).await,

@@ -21,7 +21,9 @@ pub(in crate::commands) fn list<M: prost::Name>(
             serde_json::to_writer_pretty(&mut *out, &json::view(message))?;
             writeln!(out)?;
         }
-        Format::Yaml | Format::Template(_) => value(out, &json::to_value(message), format)?,
+        Format::Yaml | Format::Template(_) | Format::JsonPath(_) => {
+            value(out, &json::to_value(message), format)?
+        }
     }
     Ok(true)
 }
@@ -38,6 +40,7 @@ pub(in crate::commands) fn value(
             writeln!(out)?;
         }
         Format::Yaml => writeln!(out, "{}", yaml::to_string(value))?,
+        Format::JsonPath(path) => writeln!(out, "{}", path.render(value))?,
         Format::Template(template) => writeln!(out, "{}", template.render(value)?)?,
     }
     Ok(())

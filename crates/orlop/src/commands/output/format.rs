@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use anyhow::bail;
 
+use super::jsonpath::JsonPath;
 use super::template::Template;
 
 /// A format, with its template if it has one.
@@ -17,16 +18,19 @@ pub(in crate::commands) enum Format {
     Yaml,
     /// Whatever a template of Go's language makes of it.
     Template(Template),
+    /// What paths lead to.
+    JsonPath(JsonPath),
 }
 
 /// The flags that choose a format.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(in crate::commands) struct FormatFlags {
-    /// Format: table, json, yaml, go-template (with --template, or as go-template=TEXT)
+    /// Format: table, json, yaml; go-template or jsonpath with --template TEXT, or as
+    /// go-template=TEXT and jsonpath=TEXT
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Name>,
 
-    /// The template for the format go-template
+    /// The template for the formats go-template and jsonpath
     #[arg(long, value_name = "TEXT")]
     template: Option<String>,
 }
@@ -37,6 +41,7 @@ enum Name {
     Json,
     Yaml,
     GoTemplate(Option<String>),
+    JsonPath(Option<String>),
 }
 
 impl FromStr for Name {
@@ -45,14 +50,16 @@ impl FromStr for Name {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once('=') {
             Some(("go-template", template)) => Ok(Self::GoTemplate(Some(template.to_owned()))),
+            Some(("jsonpath", template)) => Ok(Self::JsonPath(Some(template.to_owned()))),
             None => match text {
                 "table" => Ok(Self::Table),
                 "json" => Ok(Self::Json),
                 "yaml" => Ok(Self::Yaml),
                 "go-template" => Ok(Self::GoTemplate(None)),
-                _ => Err("the formats are table, json, yaml and go-template".to_owned()),
+                "jsonpath" => Ok(Self::JsonPath(None)),
+                _ => Err("the formats are table, json, yaml, go-template and jsonpath".to_owned()),
             },
-            Some(_) => Err("only go-template takes a template".to_owned()),
+            Some(_) => Err("only go-template and jsonpath take a template".to_owned()),
         }
     }
 }
@@ -78,9 +85,18 @@ impl FormatFlags {
             | (None | Some(Name::GoTemplate(None)), Some(text)) => {
                 Format::Template(Template::parse(text)?)
             }
-            (Some(Name::GoTemplate(None)), None) => bail!("go-template needs --template TEXT"),
-            (Some(Name::GoTemplate(Some(_))), Some(_)) => bail!("two templates were given"),
-            (Some(_), Some(_)) => bail!("--template goes with the format go-template only"),
+            (Some(Name::JsonPath(Some(text))), None) | (Some(Name::JsonPath(None)), Some(text)) => {
+                Format::JsonPath(JsonPath::parse(text)?)
+            }
+            (Some(Name::GoTemplate(None) | Name::JsonPath(None)), None) => {
+                bail!("this format needs --template TEXT")
+            }
+            (Some(Name::GoTemplate(Some(_)) | Name::JsonPath(Some(_))), Some(_)) => {
+                bail!("two templates were given")
+            }
+            (Some(_), Some(_)) => {
+                bail!("--template goes with the formats go-template and jsonpath only")
+            }
         })
     }
 }
@@ -111,6 +127,14 @@ mod tests {
         assert!(matches!(
             choose(Some("go-template={{.a}}"), None),
             Ok(Format::Template(_))
+        ));
+        assert!(matches!(
+            choose(Some("jsonpath={.a}"), None),
+            Ok(Format::JsonPath(_))
+        ));
+        assert!(matches!(
+            choose(Some("jsonpath"), Some("{.a}")),
+            Ok(Format::JsonPath(_))
         ));
         assert!(choose(Some("json"), Some("{{.a}}")).is_err());
         assert!(choose(Some("go-template"), None).is_err());

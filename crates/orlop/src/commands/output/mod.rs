@@ -2,6 +2,7 @@
 
 mod document;
 mod format;
+mod jsonpath;
 mod status;
 mod stream;
 mod table;
