@@ -22,7 +22,7 @@ pub(in crate::commands) fn list<M: prost::Name>(
             writeln!(out)?;
         }
         Format::Yaml | Format::Template(_) | Format::JsonPath(_) => {
-            value(out, &json::to_value(message), format)?
+            value(out, &json::to_value(message), format)?;
         }
     }
     Ok(true)
