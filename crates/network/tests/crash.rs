@@ -8,7 +8,7 @@ mod support;
 use std::process::Command;
 
 use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
-use support::{Node, Pod, filter_rules, sh, succeeds};
+use support::{Node, Pod, filter_rules, succeeds};
 
 const CONF: &str = r#"{
     "cniVersion": "1.1.0", "name": "net",
@@ -98,7 +98,7 @@ fn survive(work: &str, syscall: &str) {
         let networks = node.open(InProcess::Always);
         let report = node.block(networks.gc(|_| false)).unwrap();
         assert_eq!(report.failed, [], "{work}, {syscall} {nth}");
-        assert_nothing_left(&node, pod.as_ref(), &format!("{work}, {syscall} {nth}"));
+        assert_nothing_left(&node, pod, &format!("{work}, {syscall} {nth}"));
         if !was_killed {
             assert!(nth > 3, "it hardly did anything");
             return;
@@ -106,7 +106,7 @@ fn survive(work: &str, syscall: &str) {
     }
 }
 
-fn assert_nothing_left(node: &Node, pod: Option<&Pod>, when: &str) {
+fn assert_nothing_left(node: &Node, pod: Option<Pod>, when: &str) {
     assert_eq!(node.reserved("net"), Vec::<String>::new(), "{when}");
     let rules = filter_rules();
     let foreign = rules.lines().find(|line| {
@@ -124,11 +124,13 @@ fn assert_nothing_left(node: &Node, pod: Option<&Pod>, when: &str) {
         })
         .collect();
     assert!(left.is_empty(), "{when}: {left:?}");
-    node.interfaces_settle(&["br0"]);
     if let Some(pod) = pod {
-        assert!(!pod.sh("ip -o addr").contains("eth0"), "{when}");
+        let addresses = pod.sh("ip -o addr show scope global");
+        assert_eq!(addresses, "", "{when}");
+        // The interface itself goes with its namespace.
+        drop(pod.die());
     }
-    sh("true");
+    node.interfaces_settle(&["br0"]);
 }
 
 #[test]

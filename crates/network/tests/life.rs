@@ -223,6 +223,20 @@ fn garbage_is_collected_and_the_living_are_left_alone() {
 }
 
 #[test]
+fn a_pod_is_attached_again_at_once() {
+    let (node, networks) = node();
+    let pod = node.pod("a");
+    for _ in 0..3 {
+        let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+        node.block(networks.check(&pod.attachment, &network))
+            .unwrap();
+        node.block(networks.detach(&pod.attachment, Some(&network)))
+            .unwrap();
+    }
+    assert_nothing_left(&node);
+}
+
+#[test]
 fn a_host_port_belongs_to_one_pod() {
     let (node, networks) = node();
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));

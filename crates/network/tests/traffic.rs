@@ -36,8 +36,15 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        Self(child)
+        let server = Self(child);
+        let port = listen.split([':', ',']).nth(1).unwrap();
+        for _ in 0..250 {
+            if pod.sh("ss -Hlntu").contains(&format!(":{port} ")) {
+                return server;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("no server on {listen}");
     }
 }
 
@@ -200,7 +207,9 @@ fn a_limit_slows_a_pod_down() {
         .args(["-c", "exec socat -u TCP4-LISTEN:9000 /dev/null"])
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    while !sh("ss -Hlnt").contains(":9000 ") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let started = std::time::Instant::now();
     // 1.1 MB at 1 MB per second, the first 0.1 MB for free.
     pod.sh("sh -c 'head -c 1100000 /dev/zero | timeout 20 socat -u - TCP4:10.77.0.1:9000'");

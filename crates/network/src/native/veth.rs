@@ -70,9 +70,13 @@ impl Veth {
                         kept: false,
                     });
                 }
-                // Either name; an earlier interface may just be being deleted.
+                // Either name; an earlier interface may be about to be deleted.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < 20 => {
                     attempts += 1;
+                    if let Some(netns) = call.netns {
+                        reaper::delete_early(netns, call.if_name)
+                            .map_err(NativeError::system(action))?;
+                    }
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -136,7 +140,7 @@ pub(super) fn retire(call: &Call<'_>) -> Result<(), NativeError> {
         .link_by_name(call.if_name)
         .map_err(NativeError::system(action))?;
     let Some(link) = link else { return Ok(()) };
-    let retire = || {
+    let mut retire = || {
         for address in rtnl.addresses(link.index)? {
             match rtnl.delete_address(link.index, address.address) {
                 // The interface is on its way out already.
@@ -148,7 +152,10 @@ pub(super) fn retire(call: &Call<'_>) -> Result<(), NativeError> {
                 done => done?,
             }
         }
-        reaper::delete_soon(rtnl, link.index)
+        match call.netns {
+            Some(netns) => reaper::delete_later(netns, &link),
+            None => Ok(()),
+        }
     };
     retire().map_err(NativeError::system(action))
 }

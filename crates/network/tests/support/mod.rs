@@ -108,7 +108,7 @@ impl Node {
     /// Waits until nothing but the loopback and `kept` is left of the node's
     /// interfaces.
     pub(crate) fn interfaces_settle(&self, kept: &[&str]) {
-        for _ in 0..100 {
+        for _ in 0..300 {
             let links: Vec<Value> = serde_json::from_str(&sh("ip -j link")).unwrap();
             let left = links.iter().filter_map(|link| link["ifname"].as_str());
             if left
