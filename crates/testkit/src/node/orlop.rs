@@ -22,7 +22,7 @@ bin_dirs = ["{bin}"]
 cache_dir = "{cache}"
 [keeper]
 path = "{keeper}"
-cgroup = "/{id}-keepers"
+cgroup = "/{keepers}"
 [runtimes.test]
 kind = "oci"
 path = "{runtime}"
@@ -32,7 +32,7 @@ path = "{runtime}"
         bin = network::BIN_DIR,
         cache = scratch.path("cni-cache").display(),
         keeper = keeper_binary().display(),
-        id = scratch.id(),
+        keepers = keepers_cgroup(scratch),
         runtime = runtime.display(),
     );
     // The file itself is the test's own, to be changed while the daemon runs.
@@ -55,6 +55,11 @@ pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
         .arg(format!("unix://{}", socket(scratch).display()));
     command.args(&builder.args);
     command
+}
+
+/// The cgroup of this node's keepers, at the top of each hierarchy.
+pub(super) fn keepers_cgroup(scratch: &Scratch) -> String {
+    format!("{}-keepers", scratch.id())
 }
 
 fn config_file(scratch: &Scratch) -> PathBuf {

@@ -172,19 +172,30 @@ impl Node {
             .unwrap_or_else(|e| panic!("emptying {}: {e}", state.display()));
     }
 
-    /// All that carries the node's name beside the daemon itself and its socket's directory.
+    /// All that carries the node's name, beside what a node keeps between pods.
     pub fn leaks(&self) -> BTreeSet<Leak> {
         let own: Vec<u32> = self.process.iter().map(Process::pid).collect();
-        leaks::find(self.id(), &own)
-            .into_iter()
-            .filter(|leak| !matches!(leak, Leak::Interface(name) if name == self.id()))
-            .filter(|leak| !matches!(leak, Leak::Cgroup(path) if path.ends_with(self.id())))
-            .collect()
+        let mut leaks = leaks::find(self.id(), &own);
+        leaks.retain(|leak| !self.is_its_own(leak));
+        leaks
+    }
+
+    /// Whether it is the node's own and no pod's: the bridge, the parents of the pods' and the
+    /// keepers' cgroups, the directory whose mounts stay private.
+    fn is_its_own(&self, leak: &Leak) -> bool {
+        match leak {
+            Leak::Interface(name) => name == self.id(),
+            Leak::Cgroup(path) => {
+                path.ends_with(self.id()) || path.ends_with(orlop::keepers_cgroup(&self.scratch))
+            }
+            Leak::Mount(path) => *path == self.state().join("private"),
+            Leak::Process(..) | Leak::Netns(_) => false,
+        }
     }
 
     /// Removes all pods over CRI and asserts that nothing else is left of them.
     ///
-    /// The pods' parent cgroup and the bridge may stay: on a node they outlive pods.
+    /// What a node keeps between pods may stay.
     pub async fn finish(mut self) {
         let cri = self.cri().await;
         cri.remove_all_pods().await.expect("remove all pods");
