@@ -40,6 +40,3 @@ pub use registry::Credentials;
 pub use store::Freed;
 pub use transfer::ImportSource;
 pub use verify::{BrokenLayer, Verified};
-
-#[doc(hidden)]
-pub use registry::fuzz;

@@ -269,4 +269,13 @@ mod tests {
             assert!(error.to_string().contains(reason), "{text}: {error}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_document_panics(
+            text in r#"(\{|\}|\[|\]|,|:|"(schemaVersion|mediaType|config|layers|manifests|digest|size|platform)"|-?[0-9]{1,25}|null){0,40}"#
+        ) {
+            let _ = Document::parse("x", text.as_bytes(), None);
+        }
+    }
 }

@@ -10,11 +10,11 @@ use reqwest::Url;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
+use super::body::read_bounded;
 use super::challenge::{self, Challenge};
 use super::credentials::{Credentials, Login};
 use super::hosts::Host;
 use super::node_credentials;
-use super::remote::read_bounded;
 use super::transport::{Transport, is_loopback};
 use crate::error::chain;
 use crate::{Error, Repository, Result};

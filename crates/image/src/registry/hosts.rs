@@ -418,4 +418,11 @@ mod tests {
             assert!(error.contains(reason), "{text}: {error}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_file_panics(text in "(server|host|ca|client|header|\\[|\\]|=|\"|http://|x|\\.|:|[0-9]|\n){0,40}") {
+            let _ = parse(&text, Path::new("/"), "registry.example");
+        }
+    }
 }

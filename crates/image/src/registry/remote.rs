@@ -1,26 +1,21 @@
 //! One repository on its registry: requests, redirects and what answers mean.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE, RETRY_AFTER,
-    WWW_AUTHENTICATE,
-};
+use http::header::{AUTHORIZATION, CONTENT_RANGE, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Response, Url};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::auth::Authorizer;
+use super::body::{Body, ReadError, read_bounded};
 use super::credentials::Credentials;
 use super::hosts::{Host, authority, hosts_for};
-use super::retry::{Attempt, Capability, Try};
+use super::retry::Attempt;
 use super::transport::{Tls, Transport};
 use crate::error::chain;
-use crate::media_type::ACCEPT_MANIFEST;
 use crate::{Config, Digest, Error, Repository, Result};
 
 const MAX_REDIRECTS: usize = 10;
@@ -44,26 +39,6 @@ pub(crate) struct Remote {
     authorizer: Authorizer,
     /// Where blobs turned out to be, so that each piece of a large one isn't looked up anew.
     redirects: Mutex<HashMap<(String, Digest), Url>>,
-}
-
-/// A manifest or index as it came.
-pub(crate) struct Fetched {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) content_type: Option<String>,
-    pub(crate) digest: Digest,
-}
-
-/// A blob, or a part of one, on its way. Holds one of the connections.
-pub(crate) struct Body {
-    response: Response,
-    /// Where in the blob the bytes start.
-    pub(crate) offset: u64,
-    /// Whether the host served the part that was asked for, not everything.
-    pub(crate) is_part: bool,
-    timeout: Duration,
-    what: String,
-    host: String,
-    _permit: OwnedSemaphorePermit,
 }
 
 impl Remote {
@@ -90,43 +65,6 @@ impl Remote {
             authorizer: Authorizer::new(credentials, config.credential_files.clone()),
             redirects: Mutex::default(),
         })
-    }
-
-    /// Fetches the manifest or index that `selector` (a tag or digest) names.
-    pub(crate) async fn manifest(
-        &self,
-        selector: &str,
-        expected: Option<Digest>,
-    ) -> Result<Fetched> {
-        let what = match expected {
-            Some(digest) => format!("{}@{digest}", self.repository),
-            None => format!("{}:{selector}", self.repository),
-        };
-        let need = if expected.is_some() {
-            Capability::Pull
-        } else {
-            Capability::Resolve
-        };
-        self.attempt(
-            need,
-            &AtomicU64::new(0),
-            &GetManifest {
-                what,
-                selector,
-                expected,
-            },
-        )
-        .await
-    }
-
-    /// Fetches a small blob whole and checks it.
-    pub(crate) async fn small_blob(&self, what: &str, digest: Digest) -> Result<Vec<u8>> {
-        self.attempt(
-            Capability::Pull,
-            &AtomicU64::new(0),
-            &GetSmallBlob { what, digest },
-        )
-        .await
     }
 
     /// Starts to fetch `start..end` of a blob from one host. The host may serve all of it.
@@ -233,7 +171,7 @@ impl Remote {
         Err(refuse("redirects too often"))
     }
 
-    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit> {
         Arc::clone(&self.transport.connections)
             .acquire_owned()
             .await
@@ -246,7 +184,7 @@ impl Remote {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn url(&self, host: &Host, rest: &str) -> Url {
+    pub(super) fn url(&self, host: &Host, rest: &str) -> Url {
         let mut url = host.base.clone();
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&format!("{base}/{}/{rest}", self.repository.path()));
@@ -260,7 +198,7 @@ impl Remote {
 
     /// Sends a request, answers demands for credentials and follows redirects. Also returns
     /// the address that the answer came from, if it was another.
-    async fn send(
+    pub(super) async fn send(
         &self,
         what: &str,
         host: &Host,
@@ -379,7 +317,7 @@ impl Remote {
     }
 
     /// Turns an answer that isn't a success into what it means.
-    async fn check(
+    pub(super) async fn check(
         &self,
         what: &str,
         host: &Host,
@@ -439,7 +377,7 @@ impl Remote {
         })
     }
 
-    async fn small_body(
+    pub(super) async fn small_body(
         &self,
         what: &str,
         host: &Host,
@@ -469,124 +407,7 @@ impl Remote {
     }
 }
 
-struct GetManifest<'a> {
-    what: String,
-    selector: &'a str,
-    expected: Option<Digest>,
-}
-
-impl Try for GetManifest<'_> {
-    type Done = Fetched;
-
-    async fn once(&self, remote: &Remote, host: &Host) -> Result<Fetched, Attempt> {
-        let what = &self.what;
-        let url = remote.url(host, &format!("manifests/{}", self.selector));
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, http::HeaderValue::from_static(ACCEPT_MANIFEST));
-        let _permit = remote.permit().await?;
-        let response = remote.send(what, host, url, &headers).await?.0;
-        let response = remote.check(what, host, response).await?;
-        let content_type = header(&response, &CONTENT_TYPE);
-        let announced = header(&response, "docker-content-digest");
-        let bytes = remote.small_body(what, host, response).await?;
-        let digest = Digest::of(&bytes);
-        let promised = self
-            .expected
-            .or_else(|| announced.and_then(|text| text.parse().ok()));
-        if let Some(expected) = promised.filter(|promised| *promised != digest) {
-            return Err(Attempt::Final(Error::DigestMismatch {
-                what: format!("the manifest of {what} from {}", host.name()),
-                expected,
-                actual: digest,
-            }));
-        }
-        Ok(Fetched {
-            bytes,
-            content_type,
-            digest,
-        })
-    }
-}
-
-struct GetSmallBlob<'a> {
-    what: &'a str,
-    digest: Digest,
-}
-
-impl Try for GetSmallBlob<'_> {
-    type Done = Vec<u8>;
-
-    async fn once(&self, remote: &Remote, host: &Host) -> Result<Vec<u8>, Attempt> {
-        let Self { what, digest } = self;
-        let url = remote.url(host, &format!("blobs/{digest}"));
-        let _permit = remote.permit().await?;
-        let response = remote.send(what, host, url, &HeaderMap::new()).await?.0;
-        let response = remote.check(what, host, response).await?;
-        let bytes = remote.small_body(what, host, response).await?;
-        let actual = Digest::of(&bytes);
-        if actual == *digest {
-            return Ok(bytes);
-        }
-        Err(Attempt::Final(Error::DigestMismatch {
-            what: format!("{what} from {}", host.name()),
-            expected: *digest,
-            actual,
-        }))
-    }
-}
-
-impl Body {
-    /// The next bytes; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Attempt> {
-        let reason = match tokio::time::timeout(self.timeout, self.response.chunk()).await {
-            Ok(Ok(bytes)) => return Ok(bytes),
-            Ok(Err(error)) => chain(&error.without_url()),
-            Err(_) => format!("no byte came for {:?}", self.timeout),
-        };
-        Err(Attempt::Transient(
-            unavailable(&self.what, &self.host, reason),
-            None,
-        ))
-    }
-
-    /// The bytes ended where there should be more.
-    pub(crate) fn cut_short(&self) -> Attempt {
-        let reason = "the connection ended too early".to_owned();
-        Attempt::Transient(unavailable(&self.what, &self.host, reason), None)
-    }
-
-    /// There are more bytes than there should be.
-    pub(crate) fn too_long(&self) -> Attempt {
-        Attempt::Final(Error::Protocol {
-            what: self.what.clone(),
-            host: self.host.clone(),
-            reason: "it sends more bytes than the manifest says".to_owned(),
-        })
-    }
-}
-
-/// Why a small body couldn't be read.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReadError {
-    #[error("the answer is too long")]
-    TooLong,
-    #[error(transparent)]
-    Http(#[from] reqwest::Error),
-}
-
-/// Reads a body that must not exceed `limit` bytes.
-pub(super) async fn read_bounded(mut response: Response, limit: u64) -> Result<Vec<u8>, ReadError> {
-    let mut bytes = Vec::new();
-    while let Some(piece) = response.chunk().await? {
-        if (bytes.len() + piece.len()) as u64 > limit {
-            return Err(ReadError::TooLong);
-        }
-        bytes.extend_from_slice(&piece);
-    }
-    Ok(bytes)
-}
-
-fn header(response: &Response, name: impl http::header::AsHeaderName) -> Option<String> {
+pub(super) fn header(response: &Response, name: impl http::header::AsHeaderName) -> Option<String> {
     response
         .headers()
         .get(name)?
@@ -651,7 +472,7 @@ fn explanation(body: &[u8]) -> String {
         .collect()
 }
 
-fn unavailable(what: &str, host: &str, reason: String) -> Error {
+pub(super) fn unavailable(what: &str, host: &str, reason: String) -> Error {
     Error::RegistryUnavailable {
         what: what.to_owned(),
         host: host.to_owned(),

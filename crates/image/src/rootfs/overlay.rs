@@ -28,7 +28,9 @@ pub struct OverlayMount {
     pub user_xattr: bool,
     /// Don't wait for the disk when the container syncs; what it wrote may be lost with power.
     pub volatile: bool,
-    /// A user namespace (descriptor) whose ids the files shall appear with.
+    /// A user namespace (descriptor) whose ids the files of the lower directories shall appear
+    /// with. The writable layer takes ids as they come; it should belong to the namespace's
+    /// root.
     pub idmap: Option<Arc<OwnedFd>>,
 }
 
@@ -71,12 +73,15 @@ impl OverlayMount {
     fn mount_by_fd(&self) -> rustix::io::Result<OwnedFd> {
         let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&fs, "source", "overlay")?;
+        // A mapped clone of a directory ends with its descriptor, so they are kept until the
+        // overlay has taken them.
+        let mut clones = Vec::new();
         for lower in &self.lower {
-            self.set_dir(&fs, "lowerdir+", lower)?;
+            clones.extend(set_dir(&fs, "lowerdir+", lower, self.idmap.as_deref())?);
         }
         if let Some((upper, work)) = &self.writable {
-            self.set_dir(&fs, "upperdir", upper)?;
-            self.set_dir(&fs, "workdir", work)?;
+            set_dir(&fs, "upperdir", upper, None)?;
+            set_dir(&fs, "workdir", work, None)?;
         }
         if self.user_xattr {
             fsconfig_set_flag(&fs, "userxattr")?;
@@ -85,35 +90,12 @@ impl OverlayMount {
             fsconfig_set_flag(&fs, "volatile")?;
         }
         fsconfig_create(&fs)?;
+        drop(clones);
         let attributes = match self.writable {
             Some(_) => MountAttrFlags::empty(),
             None => MountAttrFlags::MOUNT_ATTR_RDONLY,
         };
         fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-    }
-
-    /// By descriptor where the kernel takes one (6.13); by name else, which has a limit of 255
-    /// bytes there.
-    fn set_dir(&self, fs: &OwnedFd, key: &str, dir: &Path) -> rustix::io::Result<()> {
-        let fd = match &self.idmap {
-            None => open(
-                dir,
-                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-                Mode::empty(),
-            )?,
-            Some(userns) => {
-                let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-                let tree = open_tree(CWD, dir, flags)?;
-                set_idmap(&tree, userns.as_fd())?;
-                tree
-            }
-        };
-        match fsconfig_set_fd(fs, key, &fd) {
-            Err(Errno::INVAL | Errno::BADF) if self.idmap.is_none() => {
-                fsconfig_set_string(fs, key, dir.as_os_str().as_bytes())
-            }
-            other => other,
-        }
     }
 
     /// For kernels without `lowerdir+` (before 6.8): mounted the old way on a private
@@ -166,6 +148,31 @@ impl OverlayMount {
         }
         Ok(data)
     }
+}
+
+/// By descriptor where the kernel takes one (6.13); by name else, which has a limit of 255
+/// bytes there. Returns the mapped clone of the directory, if one was made.
+fn set_dir(
+    fs: &OwnedFd,
+    key: &str,
+    dir: &Path,
+    idmap: Option<&OwnedFd>,
+) -> rustix::io::Result<Option<OwnedFd>> {
+    if let Some(userns) = idmap {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = open_tree(CWD, dir, flags)?;
+        set_idmap(&tree, userns.as_fd())?;
+        return fsconfig_set_fd(fs, key, &tree).map(|()| Some(tree));
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = open(dir, flags, Mode::empty())?;
+    match fsconfig_set_fd(fs, key, &fd) {
+        Err(Errno::INVAL | Errno::BADF) => {
+            fsconfig_set_string(fs, key, dir.as_os_str().as_bytes())?;
+        }
+        other => other?,
+    }
+    Ok(None)
 }
 
 /// Colons and commas separate things in mount data.
@@ -233,5 +240,53 @@ mod tests {
         let mount = OverlayMount::read_only(lower).mount().unwrap();
         assert!(inside(&mount, "deepest").exists());
         assert!(fs::write(inside(&mount, "new"), "").is_err());
+    }
+
+    /// A process in a user namespace of its own, for its namespace.
+    struct Namespace(std::process::Child);
+
+    impl Namespace {
+        fn new() -> Self {
+            let child = std::process::Command::new("unshare")
+                .args(["--user", "sleep", "60"])
+                .spawn()
+                .unwrap();
+            let own = fs::read_link("/proc/self/ns/user").unwrap();
+            let theirs = format!("/proc/{}/ns/user", child.id());
+            while fs::read_link(&theirs).unwrap() == own {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            for map in ["uid_map", "gid_map"] {
+                fs::write(format!("/proc/{}/{map}", child.id()), "0 100000 65536").unwrap();
+            }
+            Self(child)
+        }
+
+        fn fd(&self) -> Arc<OwnedFd> {
+            let file = fs::File::open(format!("/proc/{}/ns/user", self.0.id())).unwrap();
+            Arc::new(file.into())
+        }
+    }
+
+    impl Drop for Namespace {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn files_appear_with_the_ids_of_a_user_namespace() {
+        use std::os::unix::fs::MetadataExt;
+        let dirs = Dirs::new();
+        let (low, high) = (dirs.make("low"), dirs.make("high"));
+        fs::write(low.join("file"), "").unwrap();
+        let (upper, work) = (dirs.make("upper"), dirs.make("work"));
+        let namespace = Namespace::new();
+        let mut overlay = OverlayMount::new(vec![high, low.clone()], upper, work);
+        overlay.idmap = Some(namespace.fd());
+        let mount = overlay.mount().unwrap();
+        assert_eq!(fs::metadata(inside(&mount, "file")).unwrap().uid(), 100_000);
+        assert_eq!(fs::metadata(low.join("file")).unwrap().uid(), 0);
     }
 }

@@ -121,3 +121,97 @@ impl Read for Failed {
         self.0.take().map_or(Ok(0), Err)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An archive with a bit of everything, in blocks that can be mixed up.
+    fn honest() -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(700);
+        header.set_mode(0o644);
+        builder
+            .append_data(&mut header.clone(), "d/file", &[1; 700][..])
+            .unwrap();
+        builder
+            .append_data(&mut header.clone(), "x/".repeat(70), &[2; 700][..])
+            .unwrap();
+        builder
+            .append_pax_extensions([("path", &b"renamed"[..])])
+            .unwrap();
+        builder
+            .append_data(&mut header, "f", &[3; 700][..])
+            .unwrap();
+        for (kind, name, target) in [
+            (tar::EntryType::Symlink, "link", "../../.."),
+            (tar::EntryType::Link, "hard", "d/file"),
+            (tar::EntryType::Directory, "d", ""),
+            (tar::EntryType::Regular, "d/.wh.gone", ""),
+            (tar::EntryType::Fifo, "link/pipe", ""),
+        ] {
+            let mut header = tar::Header::new_ustar();
+            header.set_entry_type(kind);
+            header.set_size(0);
+            header.set_mode(0o700);
+            if target.is_empty() {
+                builder.append_data(&mut header, name, &[][..]).unwrap();
+            } else {
+                builder.append_link(&mut header, name, target).unwrap();
+            }
+        }
+        builder.into_inner().unwrap()
+    }
+
+    /// Writes the checksum that the block needs, so that damage goes deeper than that.
+    fn sign(block: &mut [u8]) {
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn no_archive_panics_hangs_or_gets_out(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
+            swaps in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 0..4),
+            cut in any::<Option<prop::sample::Index>>(),
+        ) {
+            let mut archive = honest();
+            for (a, b) in swaps {
+                let blocks = archive.len() / 512;
+                let (a, b) = (a.index(blocks) * 512, b.index(blocks) * 512);
+                let (low, high) = (a.min(b), a.max(b));
+                if low != high {
+                    let (front, back) = archive.split_at_mut(high);
+                    front[low..low + 512].swap_with_slice(&mut back[..512]);
+                }
+            }
+            for (at, value) in changes {
+                let at = at.index(archive.len());
+                archive[at] = value;
+                let block = at / 512 * 512;
+                if archive.len() >= block + 512 {
+                    sign(&mut archive[block..block + 512]);
+                }
+            }
+            if let Some(cut) = cut {
+                archive.truncate(cut.index(archive.len()));
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().join("fs");
+            std::fs::create_dir(&root).unwrap();
+            let limits = Limits { layer_bytes: 1 << 20, ..Limits::default() };
+            let layer = Layer { what: "layer", blob: None, diff_id: None, abandon: &|| {} };
+            let _ = unpack(&layer, Cursor::new(archive), (), &root, &limits);
+            // Whatever it was: nothing beside the layer.
+            prop_assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Bodies of answers: large ones in pieces, small ones whole and bounded.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Response;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::remote::unavailable;
+use super::retry::Attempt;
+use crate::error::chain;
+use crate::{Error, Result};
+
+/// A blob, or a part of one, on its way. Holds one of the connections.
+pub(crate) struct Body {
+    pub(super) response: Response,
+    /// Where in the blob the bytes start.
+    pub(crate) offset: u64,
+    /// Whether the host served the part that was asked for, not everything.
+    pub(crate) is_part: bool,
+    pub(super) timeout: Duration,
+    pub(super) what: String,
+    pub(super) host: String,
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+impl Body {
+    /// The next bytes; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Attempt> {
+        let reason = match tokio::time::timeout(self.timeout, self.response.chunk()).await {
+            Ok(Ok(bytes)) => return Ok(bytes),
+            Ok(Err(error)) => chain(&error.without_url()),
+            Err(_) => format!("no byte came for {:?}", self.timeout),
+        };
+        Err(Attempt::Transient(
+            unavailable(&self.what, &self.host, reason),
+            None,
+        ))
+    }
+
+    /// The bytes ended where there should be more.
+    pub(crate) fn cut_short(&self) -> Attempt {
+        let reason = "the connection ended too early".to_owned();
+        Attempt::Transient(unavailable(&self.what, &self.host, reason), None)
+    }
+
+    /// There are more bytes than there should be.
+    pub(crate) fn too_long(&self) -> Attempt {
+        Attempt::Final(Error::Protocol {
+            what: self.what.clone(),
+            host: self.host.clone(),
+            reason: "it sends more bytes than the manifest says".to_owned(),
+        })
+    }
+}
+
+/// Why a small body couldn't be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    #[error("the answer is too long")]
+    TooLong,
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+}
+
+/// Reads a body that must not exceed `limit` bytes.
+pub(super) async fn read_bounded(mut response: Response, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.chunk().await? {
+        if (bytes.len() + piece.len()) as u64 > limit {
+            return Err(ReadError::TooLong);
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
