@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::files::PodFiles;
 use crate::pod::make_private_dir;
-use crate::spec;
+use crate::{labels, spec};
 
 /// A mount that is not yet anywhere, and where the pod's keeper is to put it.
 #[derive(Debug)]
@@ -282,6 +282,7 @@ fn specification(
     let handler = engine.runtimes.handler(&pod.handler)?;
     let namespaces = engine.namespaces_for(container)?;
     let files = PodFiles::of(pod);
+    let labels = labels::of_pod(engine, pod)?;
     let shm = engine.shm_for(pod);
     let cgroup = engine.cgroups.parent(pod)?;
     let rootfs_path = rootfs.path.to_string_lossy();
@@ -309,7 +310,7 @@ fn specification(
                 shm: Some(&shm),
             },
             cgroup: &cgroup,
-            labels: None,
+            labels: labels.as_ref(),
         },
         image: spec::ImageFacts {
             name: &container.image.name,

@@ -16,6 +16,9 @@ use crate::spec::CgroupParent;
 /// How long the processes of a cgroup may take to die, or to leave it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A keeper is the last that should be killed for want of memory: its pod dies with it.
+pub const KEEPER_OOM_SCORE: i32 = -998;
+
 /// The pods' and containers' cgroups.
 #[derive(Debug)]
 pub struct Cgroups {
@@ -98,11 +101,6 @@ impl Cgroups {
                 Vec::new()
             }
         }
-    }
-
-    /// A keeper is the last that should be killed for want of memory: its pod dies with it.
-    pub fn keeper_oom_score(&self) -> i32 {
-        -998
     }
 
     /// Kills all that is in a container's cgroup, and below.

@@ -22,11 +22,12 @@ use crate::events::Events;
 use crate::execs::Execs;
 use crate::ids::{ContainerId, PodId};
 use crate::joins::Joins;
+use crate::labels::AllottedLevels;
 use crate::messages::{container_matches, container_status, pod_matches, pod_status};
 use crate::names::{ContainerName, PodName};
 use crate::pod::Pod;
 use crate::runtimes::Runtimes;
-use crate::spec::{self, HostFacts};
+use crate::spec::{self, AppArmor, HostFacts};
 use crate::store::Store;
 use crate::streaming::Sessions;
 use crate::{blocking, clock, images, restore};
@@ -55,6 +56,8 @@ pub struct Inner {
     pub networks: Networks,
     /// The runtime handlers.
     pub runtimes: Runtimes,
+    /// The pods' SELinux levels.
+    pub levels: AllottedLevels,
     /// The subscribers of events.
     pub events: Events,
     /// Commands under way.
@@ -108,8 +111,9 @@ impl Engine {
             let config = config.clone();
             blocking(move || {
                 let cgroups = Cgroups::find(&config)?;
-                let host = HostFacts::detect(cgroups.hierarchies(), cgroups.driver(), None)
-                    .map_err(Error::io("looking at this node"))?;
+                let host =
+                    HostFacts::detect(cgroups.hierarchies(), cgroups.driver(), default_apparmor())
+                        .map_err(Error::io("looking at this node"))?;
                 Ok((cgroups, host))
             })
             .await?
@@ -142,6 +146,7 @@ impl Engine {
             images,
             networks,
             runtimes,
+            levels: AllottedLevels::default(),
             events: Events::default(),
             execs: Execs::default(),
             sandboxes: Joins::new(),
@@ -374,6 +379,17 @@ impl Engine {
                 .collect(),
         });
     }
+}
+
+/// Without the default profile, pods that ask for it are refused, and the others run.
+fn default_apparmor() -> Option<String> {
+    if !AppArmor::is_enabled() {
+        return None;
+    }
+    let loaded = AppArmor::load_default();
+    loaded
+        .inspect_err(|error| tracing::warn!(%error, "loading the default AppArmor profile"))
+        .ok()
 }
 
 fn private_dir(state: &Path) -> PathBuf {

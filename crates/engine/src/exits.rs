@@ -81,9 +81,8 @@ fn exit_of(status: &ExitStatus) -> Exit {
 
 /// The connection broke. If the keeper lives we take it up again, and learn what we missed.
 async fn find_again(engine: &Engine, pod: &Arc<Pod>) -> Option<KeeperEvents> {
-    if pod.now().keeper.is_none() {
-        return None; // It was told to end.
-    }
+    // Without one it was told to end.
+    pod.now().keeper?;
     if let Ok((keeper, events)) = Keeper::connect(&pod.run).await {
         pod.set_keeper(Some(keeper.clone()));
         if catch_up(engine, &keeper).await.is_ok() {

@@ -26,6 +26,7 @@ mod ids;
 mod images;
 mod joins;
 mod journal;
+mod labels;
 mod messages;
 mod names;
 mod network;

@@ -58,12 +58,10 @@ fn attachment(engine: &Engine, pod: &Pod) -> Result<Attachment> {
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    attachment.conf_dir = engine
-        .runtimes
-        .handler(&pod.handler)?
-        .settings
-        .cni_conf_dir
-        .clone();
+    let handler = engine.runtimes.handler(&pod.handler)?;
+    attachment
+        .conf_dir
+        .clone_from(&handler.settings.cni_conf_dir);
     Ok(attachment)
 }
 

@@ -62,6 +62,8 @@ pub struct Now {
     pub attachment: Option<Attachment>,
     /// The process that holds its namespaces.
     pub keeper: Option<Keeper>,
+    /// Its SELinux level, where the node has SELinux.
+    pub selinux_level: Option<String>,
 }
 
 /// Where a pod is in its life.
@@ -86,11 +88,16 @@ pub enum Event {
     Created {
         /// What the client asked for.
         #[serde(with = "crate::encoded")]
-        config: PodSandboxConfig,
+        config: Box<PodSandboxConfig>,
         /// The runtime handler.
         handler: String,
         /// Nanoseconds since 1970.
         at: i64,
+    },
+    /// It was allotted an SELinux level.
+    Labelled {
+        /// As `s0:c12,c34`.
+        level: String,
     },
     /// The intent to attach a network.
     Attaching {
@@ -127,7 +134,7 @@ impl Pod {
         }
         let at = crate::clock::now();
         let created = Event::Created {
-            config: config.clone(),
+            config: Box::new(config.clone()),
             handler: handler.clone(),
             at,
         };
@@ -166,7 +173,7 @@ impl Pod {
         let mut now = Now::default();
         events.for_each(|event| now.apply(event));
         Ok(Some(Self::new(
-            id, config, handler, at, dir, run, now, journal,
+            id, *config, handler, at, dir, run, now, journal,
         )))
     }
 
@@ -276,7 +283,7 @@ impl Pod {
     pub fn ips(&self) -> Vec<String> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         let ips = now.network.iter().flat_map(|network| &network.ips);
-        ips.map(|ip| ip.to_string()).collect()
+        ips.map(ToString::to_string).collect()
     }
 
     /// Where its containers' records are.
@@ -289,6 +296,7 @@ impl Now {
     fn apply(&mut self, event: Event) {
         match event {
             Event::Created { .. } => {}
+            Event::Labelled { level } => self.selinux_level = Some(level),
             Event::Attaching { attachment } => self.attachment = Some(*attachment),
             Event::Attached { network } => self.network = Some(*network),
             Event::Detached => {

@@ -22,7 +22,7 @@ use crate::{blocking, bundle};
 const RUNTIME_LIMIT: Duration = Duration::from_secs(100);
 
 /// A process that is still there so long after SIGKILL sits in the kernel.
-const KILL_LIMIT: Duration = Duration::from_secs(60);
+const KILL_LIMIT: Duration = Duration::from_mins(1);
 
 const SIGKILL: u32 = 9;
 const SIGTERM: u32 = 15;

@@ -31,6 +31,7 @@ pub async fn run(engine: &Engine) -> Result<()> {
     let (pods, runs) = (engine.pods_dir(), engine.runs_dir());
     let found = blocking(move || read_pods(&pods, &runs)).await?;
     for (pod, containers) in found {
+        engine.levels.restore(&pod);
         engine.pods.insert(pod.id.clone().as_str(), pod);
         for container in containers {
             engine
@@ -211,11 +212,11 @@ async fn end_unknown_keepers(engine: &Engine) -> Result<()> {
         .filter(|name| engine.pods.find(name).is_err())
     {
         let run = runs.join(&name);
-        if let Ok((keeper, _)) = Keeper::connect(&run).await {
-            if let Err(error) = keeper.shutdown().await {
-                tracing::error!(pod = name, %error, "ending the keeper of an unknown pod");
-                continue;
-            }
+        if let Ok((keeper, _)) = Keeper::connect(&run).await
+            && let Err(error) = keeper.shutdown().await
+        {
+            tracing::error!(pod = name, %error, "ending the keeper of an unknown pod");
+            continue;
         }
         let pin = engine.config.state.join("netns").join(&name);
         blocking(move || {

@@ -7,6 +7,7 @@ use orlop_cri::v1::NamespaceMode;
 use orlop_launch::{IdMap, Keeper, KeeperSpec, PodNamespaces, ShmMount, Sysctl, oci, remove_pin};
 use tokio::time::timeout;
 
+use crate::cgroups::KEEPER_OOM_SCORE;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::files::{PodFiles, hostname};
@@ -23,6 +24,7 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 /// Makes the namespaces, the network, and the files, in this order, because the hosts file
 /// has the pod's addresses in it.
 pub async fn build(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    engine.levels.allot(engine, pod)?;
     let spec = keeper_spec(engine, pod)?;
     if let Some(shm) = &spec.shm {
         crate::pod::make_private_dir(&shm.path)?;
@@ -65,15 +67,12 @@ async fn end(keeper: &Keeper, pod: &Pod) -> Result<()> {
         doing: format!("ending the keeper of pod {}", pod.id),
         source,
     };
-    match timeout(SHUTDOWN_LIMIT, keeper.shutdown()).await {
-        Ok(result) => result.map_err(failed)?,
-        Err(_) => {
-            pod.set_keeper(Some(keeper.clone()));
-            let problem = format!("the keeper of pod {} does not end", pod.id);
-            return Err(Error::Timeout(problem).into());
-        }
+    if let Ok(ended) = timeout(SHUTDOWN_LIMIT, keeper.shutdown()).await {
+        return Ok(ended.map_err(failed)?);
     }
-    Ok(())
+    pod.set_keeper(Some(keeper.clone()));
+    let problem = format!("the keeper of pod {} does not end", pod.id);
+    Err(Error::Timeout(problem).into())
 }
 
 fn keeper_spec(engine: &Engine, pod: &Pod) -> Result<KeeperSpec> {
@@ -104,7 +103,7 @@ fn keeper_spec(engine: &Engine, pod: &Pod) -> Result<KeeperSpec> {
             size: SHM_SIZE,
         }),
         cgroups: engine.cgroups.of_keepers(),
-        oom_score_adj: Some(engine.cgroups.keeper_oom_score()),
+        oom_score_adj: Some(KEEPER_OOM_SCORE),
         env: Vec::new(),
     })
 }

@@ -17,7 +17,7 @@ use crate::ids::ContainerId;
 use crate::{blocking, bundle};
 
 /// A runtime that takes longer to start a command is killed.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// A command under way. Dropped before its end is known, it is killed.
 #[derive(Debug)]

@@ -109,7 +109,7 @@ fn command_streams(request: &ExecRequest) -> Result<(ExecIo, Pipes)> {
     } else {
         no_input()?
     };
-    let mut output = |wanted: bool, ours: &mut Option<OwnedFd>| {
+    let output = |wanted: bool, ours: &mut Option<OwnedFd>| {
         if !wanted {
             return no_output();
         }
@@ -174,7 +174,7 @@ async fn follow_size(keeper: &Keeper, container: &Container, resizes: Option<Res
             }
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn port_forward(engine: &Engine, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {

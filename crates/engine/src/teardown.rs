@@ -77,6 +77,7 @@ pub async fn erase(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
         erase_recorded(&dir)
     })
     .await?;
+    engine.levels.release(pod);
     engine.pods.remove(pod.id.as_str());
     Ok(())
 }

@@ -21,6 +21,10 @@ pub async fn call(engine: &Engine, request: AttachRequest) -> Result<AttachRespo
 }
 
 /// Refuses combinations of streams that make no session.
+#[allow(
+    clippy::fn_params_excessive_bools,
+    reason = "they are the request's fields"
+)]
 pub fn check_streams(tty: bool, stdin: bool, stdout: bool, stderr: bool) -> Result<()> {
     if tty && stderr {
         let problem = "can't be had together with tty; a terminal has one output";

@@ -57,8 +57,8 @@ pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncR
     err.take_rest();
     session.finish().await;
     Ok(ExecSyncResponse {
-        stdout: out.bytes.into(),
-        stderr: err.bytes.into(),
+        stdout: out.bytes,
+        stderr: err.bytes,
         exit_code: i32::try_from(status.code).unwrap_or(-1),
     })
 }

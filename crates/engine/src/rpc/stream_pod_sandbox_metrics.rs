@@ -1,15 +1,27 @@
-//! `StreamPodSandboxMetrics`: not built yet.
+//! `StreamPodSandboxMetrics`: the metrics of the pods that are ready, read as the client takes
+//! them.
 
 use orlop_cri::v1::{StreamPodSandboxMetricsRequest, StreamPodSandboxMetricsResponse};
 
+use super::list_pod_sandbox_stats::chosen;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::service::Answers;
+use crate::error::Result;
+use crate::service::{Answers, in_blocking_batches};
+use crate::stats::metrics;
 
-/// Answers that there is no such thing here.
+/// Answers the call.
 pub async fn call(
-    _: &Engine,
+    engine: &Engine,
     _: StreamPodSandboxMetricsRequest,
 ) -> Result<Answers<StreamPodSandboxMetricsResponse>> {
-    Err(Error::Unimplemented("StreamPodSandboxMetrics").into())
+    let pods = chosen(engine, None);
+    let engine = engine.clone();
+    Ok(in_blocking_batches(pods, move |batch| {
+        StreamPodSandboxMetricsResponse {
+            pod_sandbox_metrics: batch
+                .iter()
+                .map(|pod| metrics::of_pod(&engine, pod))
+                .collect(),
+        }
+    }))
 }

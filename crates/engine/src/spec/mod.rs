@@ -37,7 +37,7 @@ mod user_files;
 mod userns;
 
 pub use apparmor::AppArmor;
-pub use build::{Effective, build};
+pub use build::build;
 pub use cdi::DEFAULT_DIRS as CDI_DIRS;
 pub use cgroup_parent::CgroupParent;
 pub use error::Error;
@@ -47,7 +47,7 @@ pub use input::{
     RootfsFacts, SpecInput,
 };
 pub use resources::{limits, report as report_resources, updated as updated_resources};
-pub use selinux::{Labels, SelinuxDefaults};
+pub use selinux::Labels;
 pub use selinux_levels::Levels;
 pub use stop_signal::StopSignal;
 pub use sysctls::of_pod as pod_sysctls;

@@ -56,6 +56,19 @@ impl Meter {
         })
     }
 
+    /// How many processes were killed for want of memory.
+    pub(super) fn oom_kills(&mut self, cgroup: &Cgroup) -> u64 {
+        if self.reader.is_none() {
+            self.reader = StatsReader::open(cgroup).ok();
+        }
+        let counts = self
+            .reader
+            .as_mut()
+            .and_then(|reader| reader.oom().ok())
+            .flatten();
+        counts.map_or(0, |counts| counts.kills)
+    }
+
     fn note(&mut self, sample: Sample) {
         if let Some(last) = self.last {
             let elapsed = sample.at - last.at;
@@ -71,6 +84,10 @@ impl Meter {
 }
 
 impl Reading {
+    pub(super) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
     pub(super) fn cpu(&self) -> Option<CpuUsage> {
         let cpu = self.stats.cpu.as_ref()?;
         Some(CpuUsage {

@@ -2,6 +2,7 @@
 
 mod container;
 mod meter;
+pub mod metrics;
 mod network;
 mod pod;
 mod writable_layer;

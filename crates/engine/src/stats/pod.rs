@@ -34,7 +34,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
         linux: Some(LinuxPodSandboxStats {
             cpu: reading.and_then(Reading::cpu),
             memory: reading.and_then(Reading::memory),
-            network: keeper.and_then(|keeper| network::of_process(keeper.pid())),
+            network: keeper.map(|keeper| network::of_process(keeper.pid())),
             process: reading.and_then(|reading| {
                 let process_count = value(reading.processes()?);
                 Some(ProcessUsage {

@@ -81,7 +81,7 @@ fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
     images.keep_blobs = section.keep_blobs;
     images.max_connections = section.max_downloads.get() as usize;
     images.progress_timeout = section.progress_timeout.get();
-    images.pinned = section.pinned.clone();
+    images.pinned.clone_from(&section.pinned);
     if let Some(platform) = &section.platform {
         let text = platform.to_string();
         images.platform = text
@@ -155,6 +155,7 @@ fn containers(config: &Config) -> engine::Containers {
             sysctls: section.sysctls.clone(),
             seccomp_when_unset: section.seccomp_when_unset,
             device_ownership_from_security_context: section.device_ownership_from_security_context,
+            cdi_dirs: section.cdi_dirs.iter().map(own_path).collect(),
             ignore_image_volumes: section.ignore_image_volumes,
             ..engine::Policy::default()
         },

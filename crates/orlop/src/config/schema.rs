@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use orlop_engine::config::CDI_DIRS;
+
 use super::section::{Section, section};
 use super::values::{
     AbsolutePath, Backend, ByteSize, CgroupDriver, Group, InProcess, Interval, IpPreference,
@@ -234,6 +236,9 @@ section! {
         seccomp_profile_root: AbsolutePath = built_in("/var/lib/kubelet/seccomp") => restart,
         /// Gives devices to the user of the container instead of the node's owner.
         device_ownership_from_security_context: bool = false => restart,
+        /// Where vendors describe their devices for containers (CDI); what a later
+        /// directory says goes before what an earlier one says.
+        cdi_dirs: Vec<AbsolutePath> = CDI_DIRS.map(built_in).to_vec() => restart,
         /// Makes no volumes for the VOLUME lines of images.
         ignore_image_volumes: bool = false => restart,
     }

@@ -1,0 +1,59 @@
+//! SELinux labels of pods: a level of its own for each, so that no pod can touch another's files.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::pod::{Event, Pod};
+use crate::spec::{Labels, Levels};
+
+/// The levels that pods have.
+#[derive(Debug, Default)]
+pub struct AllottedLevels(Mutex<Levels>);
+
+impl AllottedLevels {
+    /// Allots a level to a pod, where the node has SELinux, and writes it down.
+    pub fn allot(&self, engine: &Engine, pod: &Pod) -> Result<()> {
+        if engine.host.selinux.is_none() {
+            return Ok(());
+        }
+        let asked = pod.security().selinux_options.unwrap_or_default().level;
+        let level = if asked.is_empty() {
+            self.lock().allot().ok_or_else(|| {
+                Error::Exhausted("no SELinux level is left for another pod".into())
+            })?
+        } else {
+            self.lock().reserve(&asked);
+            asked
+        };
+        pod.record(Event::Labelled { level })
+    }
+
+    /// Notes the level of a pod of an earlier run.
+    pub fn restore(&self, pod: &Pod) {
+        if let Some(level) = pod.now().selinux_level {
+            self.lock().reserve(&level);
+        }
+    }
+
+    /// Gives the level of a pod that is gone back.
+    pub fn release(&self, pod: &Pod) {
+        if let Some(level) = pod.now().selinux_level {
+            self.lock().release(&level);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Levels> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The labels of a pod's processes and files, where the node has SELinux.
+pub fn of_pod(engine: &Engine, pod: &Pod) -> Result<Option<Labels>> {
+    let (Some(defaults), Some(level)) = (&engine.host.selinux, pod.now().selinux_level) else {
+        return Ok(None);
+    };
+    let options = pod.security().selinux_options;
+    let labels = Labels::new(options.as_ref(), defaults, &level).map_err(Error::Spec)?;
+    Ok(Some(labels))
+}

@@ -1,0 +1,11 @@
+//! Metrics of pods and containers under the names, labels and types that cAdvisor gave them, so
+//! that dashboards keep working when the kubelet takes them from us.
+
+mod container;
+mod descriptors;
+mod pod;
+mod processes;
+mod samples;
+
+pub use descriptors::descriptors;
+pub use pod::of_pod;

@@ -1,0 +1,93 @@
+//! The metrics of a pod: its own, and its running containers'.
+
+use std::sync::PoisonError;
+
+use orlop_cri::v1::PodSandboxMetrics;
+
+use super::container::{of_container, usage};
+use super::samples::Samples;
+use crate::clock;
+use crate::container::Phase;
+use crate::engine::Engine;
+use crate::pod::Pod;
+use crate::stats::network::interfaces_of;
+
+/// Reads a pod's metrics. Blocks.
+pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
+    let cgroup = engine.cgroups.of_pod(pod);
+    let metadata = pod.metadata();
+    let labels = [
+        cgroup
+            .as_ref()
+            .map(|cgroup| cgroup.path().to_string())
+            .unwrap_or_default(),
+        pod.id.to_string(),
+        String::new(),
+        String::new(),
+        metadata.namespace,
+        metadata.name,
+    ];
+    let mut samples = Samples::new(labels, clock::now());
+    let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(reading) = cgroup.and_then(|cgroup| meter.read(&cgroup)) {
+        usage(&mut samples, reading.stats());
+    }
+    drop(meter);
+    if let Some(keeper) = pod.now().keeper.filter(|_| !pod.host_network()) {
+        network(&mut samples, keeper.pid());
+    }
+    let containers = engine.containers_of(pod);
+    let running = containers
+        .iter()
+        .filter(|container| container.phase() == Phase::Running);
+    PodSandboxMetrics {
+        pod_sandbox_id: pod.id.to_string(),
+        metrics: samples.finish(),
+        container_metrics: running
+            .map(|container| of_container(engine, container))
+            .collect(),
+    }
+}
+
+fn network(samples: &mut Samples, pid: u32) {
+    for interface in interfaces_of(pid) {
+        let label = [interface.name.as_str()];
+        let (received, sent) = (&interface.received, &interface.sent);
+        samples.add_with(
+            "container_network_receive_bytes_total",
+            &label,
+            received.bytes,
+        );
+        samples.add_with(
+            "container_network_receive_packets_total",
+            &label,
+            received.packets,
+        );
+        samples.add_with(
+            "container_network_receive_errors_total",
+            &label,
+            received.errors,
+        );
+        samples.add_with(
+            "container_network_receive_packets_dropped_total",
+            &label,
+            received.dropped,
+        );
+        samples.add_with("container_network_transmit_bytes_total", &label, sent.bytes);
+        samples.add_with(
+            "container_network_transmit_packets_total",
+            &label,
+            sent.packets,
+        );
+        samples.add_with(
+            "container_network_transmit_errors_total",
+            &label,
+            sent.errors,
+        );
+        samples.add_with(
+            "container_network_transmit_packets_dropped_total",
+            &label,
+            sent.dropped,
+        );
+    }
+}
