@@ -9,6 +9,22 @@
 //! * `native`: the standard plugins, done here by netlink.
 //! * `netlink`, `filter`: the kernel's side of it.
 //! * [`netns`]: making and pinning network namespaces.
+//!
+//! # What is done in process
+//!
+//! A chain made only of `loopback`, `bridge`, `ptp`, `portmap`, `firewall`,
+//! `bandwidth` and `tuning`, with addresses from `host-local` or `static`, as
+//! far as its keys are known. One key more (`vlan`, `macspoofchk`,
+//! `conditionsV4`, a backend other than `iptables`, …) and the plugins' programs
+//! are run, which must be there then. The key `"orlop.inProcess"` of a network
+//! (`auto`, `always`, `never`) overrides [`Config::in_process`].
+//!
+//! # What survives what
+//!
+//! What is to be done for a pod is written below [`Config::state_dir`] before
+//! it is done, and its result before it is reported. After a crash
+//! [`Networks::attach`] of the same pod, [`Networks::detach`] or
+//! [`Networks::gc`] goes on from there.
 
 pub mod cni;
 pub mod netns;
