@@ -1,0 +1,124 @@
+//! Live streams of the client commands, on an endpoint that isn't ours.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, machine, node, skip_unless};
+use rustix::process::{Pid, Signal, kill_process};
+
+struct Client {
+    program: PathBuf,
+    endpoint: String,
+}
+
+impl Client {
+    fn command(&self, line: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--config", "/dev/null", "--runtime-endpoint"])
+            .arg(&self.endpoint)
+            .args(line);
+        command
+    }
+
+    fn piped(&self, line: &[&str]) -> Child {
+        self.command(line)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+#[tokio::test]
+async fn streams_reach_the_container_and_come_back() {
+    skip_unless!(machine::can_run_pods());
+    skip_unless!(machine::has_program("containerd"));
+    let registry = Registry::start();
+    let image = registry
+        .push(&ImageBuilder::busybox().build(), "busybox:1")
+        .await;
+    let node = Node::containerd().start().await;
+    let cri = node.cri().await;
+    cri.pull(&image).await.unwrap();
+    let pod = node.pod("live").own_network();
+    let pod_id = cri.run_pod(&pod).await.unwrap();
+    // What it reads it says back; it ends with its input.
+    let spec = ContainerSpec::new("main", &image)
+        .shell("while read line; do echo got $line; done; exit 4")
+        .with(|config| {
+            config.stdin = true;
+            config.stdin_once = true;
+        });
+    let id = cri.run(&pod_id, &pod, &spec).await.unwrap();
+    let client = Client {
+        program: node::binary(),
+        endpoint: format!("unix://{}", node.socket().display()),
+    };
+
+    let output = client
+        .command(&["exec", "main", "sh", "-c", "echo out; echo err >&2; exit 6"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    assert_eq!(
+        (&output.stdout[..], &output.stderr[..]),
+        (&b"out\n"[..], &b"err\n"[..])
+    );
+
+    // More than fits in any buffer, and its end.
+    let mut echo = client.piped(&["exec", "-i", "main", "cat"]);
+    let mut input = echo.stdin.take().unwrap();
+    let writer = thread::spawn(move || input.write_all(&vec![b'x'; 3 << 20]).unwrap());
+    let output = echo.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert_eq!(output.stdout.len(), 3 << 20);
+    assert!(output.status.success());
+
+    // A port of the pod.
+    cri.exec(
+        &id,
+        &[
+            "sh",
+            "-c",
+            "mkdir /www; echo ahoy > /www/a; httpd -p 8088 -h /www",
+        ],
+    )
+    .await
+    .unwrap();
+    let mut forward = client.piped(&["port-forward", &pod_id, ":8088"]);
+    let mut line = String::new();
+    BufReader::new(forward.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line.split(' ').nth(2).unwrap().to_owned();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /a HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("ahoy\n"), "{answer}");
+    let pid = Pid::from_raw(i32::try_from(forward.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    assert!(
+        forward.wait().unwrap().success(),
+        "an interrupt ends it well"
+    );
+
+    // The container's own streams.
+    let mut attached = client.piped(&["attach", "-i", "main"]);
+    let mut input = attached.stdin.take().unwrap();
+    input.write_all(b"one\n").unwrap();
+    let mut output = BufReader::new(attached.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "got one\n");
+    drop(input);
+    assert_eq!(cri.wait_exited(&id).await.exit_code, 4);
+    attached.wait().unwrap();
+    node.finish().await;
+}
