@@ -7,6 +7,7 @@ mod endpoints;
 mod format;
 mod life;
 mod lock;
+mod serving;
 mod signals;
 mod start;
 mod watchdog;

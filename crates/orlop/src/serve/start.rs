@@ -8,8 +8,9 @@ use rustix::process::umask;
 
 use super::args::ServeArgs;
 use super::format;
-use super::life::{Daemon, live};
+use super::life::live;
 use super::lock::Lock;
+use super::serving::Beginning;
 use crate::config::load;
 use crate::service_manager::Inherited;
 use crate::{log, threads};
@@ -53,14 +54,20 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
     }
 
     let runtime = threads::serving(config.daemon.worker_threads)?;
-    let daemon = Daemon {
+    let Inherited {
+        sockets,
+        notifier,
+        watchdog,
+        ..
+    } = inherited;
+    let beginning = Beginning {
         location,
         overrides,
         config,
         levels,
-        inherited,
+        sockets,
     };
-    let outcome = runtime.block_on(live(daemon));
+    let outcome = runtime.block_on(live(beginning, notifier, watchdog));
     runtime.shutdown_timeout(LAST_WORK);
     drop((root, state));
     outcome

@@ -1,0 +1,179 @@
+//! Everything that a daemon serves with, put together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use orlop_cri::server::V1Alpha2Layer;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::transport::Server;
+
+use super::admin::Admin;
+use super::control::Control;
+use super::endpoints::Endpoints;
+use crate::backend;
+use crate::config::{Config, Grpc, Location, Overrides};
+use crate::listen::{Listener, incoming};
+use crate::log::Levels;
+use crate::metrics::{CallMetrics, Exporter, Health, serve as serve_metrics};
+use crate::rpc::{CallLayer, Policy};
+use crate::service_manager::Socket;
+
+/// What a daemon starts with.
+pub(super) struct Beginning {
+    pub(super) location: Location,
+    pub(super) overrides: Overrides,
+    pub(super) config: Config,
+    pub(super) levels: Levels,
+    pub(super) sockets: Vec<Socket>,
+}
+
+/// A daemon that serves.
+pub(super) struct Serving {
+    pub(super) control: Control,
+    policy: Arc<Policy>,
+    health: Arc<Health>,
+    stop: CancellationToken,
+    server: JoinHandle<Served>,
+    exporter: Option<Exporting>,
+}
+
+/// How the gRPC server ends.
+type Served = Result<(), tonic::transport::Error>;
+
+impl Serving {
+    /// Opens the sockets, starts the backend, serves.
+    pub(super) async fn start(beginning: Beginning) -> anyhow::Result<Self> {
+        let Beginning {
+            location,
+            overrides,
+            config,
+            levels,
+            sockets,
+        } = beginning;
+        // First: whoever calls while the backend starts waits instead of failing.
+        let endpoints = Endpoints::open(&config, sockets)?;
+
+        let mut registry = Registry::default();
+        let metrics = CallMetrics::new(&mut registry);
+        let health = Arc::new(Health::default());
+        let exporter = Arc::new(Exporter::new(registry, Arc::clone(&health)));
+        let exporter = endpoints
+            .metrics
+            .map(|listener| Exporting::start(listener, exporter));
+
+        let stop = CancellationToken::new();
+        let slow_call = config.log.slow_call.nonzero();
+        let policy = Arc::new(Policy::new(&config.grpc, slow_call, metrics, stop.clone()));
+        let config = Arc::new(config);
+        let services = backend::start(&config).await?;
+        let sender = watch::Sender::new(Arc::clone(&config));
+        let control = Control::new(location, overrides, levels, Arc::clone(&policy), sender);
+        let services = services.add_service(Admin(control.clone()));
+
+        for listener in &endpoints.grpc {
+            tracing::info!(address = listener.address(), "serving the CRI");
+        }
+        let connections = incoming(endpoints.grpc, config.grpc.max_connections.get() as usize);
+        let server = server(&config.grpc)
+            .layer(CallLayer(Arc::clone(&policy)))
+            .layer(V1Alpha2Layer)
+            .add_routes(services.prepare());
+        let stopped = stop.clone().cancelled_owned();
+        let server = tokio::spawn(server.serve_with_incoming_shutdown(connections, stopped));
+        health.serving();
+        Ok(Self {
+            control,
+            policy,
+            health,
+            stop,
+            server,
+            exporter,
+        })
+    }
+
+    /// Ends only if the server fails, and says why.
+    pub(super) async fn failure(&mut self) -> anyhow::Error {
+        let ended = (&mut self.server).await;
+        served(ended)
+            .err()
+            .unwrap_or_else(|| anyhow!("the gRPC server ended by itself"))
+    }
+
+    /// Takes no more calls, lets those in work end while `hurry` does not, then is
+    /// no more.
+    pub(super) async fn finish(mut self, hurry: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let drain_timeout = self.control.config().grpc.drain_timeout.get();
+        self.health.stopping();
+        self.stop.cancel();
+        let mut outcome = Ok(());
+        tokio::select! {
+            ended = &mut self.server => outcome = served(ended),
+            () = quiet(&self.policy) => {}
+            () = sleep(drain_timeout) => {
+                tracing::warn!("calls are still in work, they are cut off");
+            }
+            () = hurry => tracing::warn!("told to stop again: calls in work are cut off"),
+        }
+        self.server.abort();
+        if let Some(exporter) = self.exporter {
+            exporter.finish().await;
+        }
+        outcome
+    }
+}
+
+fn served(ended: Result<Served, JoinError>) -> anyhow::Result<()> {
+    ended
+        .context("the gRPC server broke")?
+        .context("the gRPC server failed")
+}
+
+/// No call is in work, and the last bytes have had the time to reach clients.
+/// Connections end sooner where clients close them; one that does not listen is
+/// not waited for.
+async fn quiet(policy: &Policy) {
+    const FLUSH: Duration = Duration::from_millis(250);
+    policy.quiet().await;
+    sleep(FLUSH).await;
+}
+
+/// The gRPC server, before its services.
+fn server(grpc: &Grpc) -> Server {
+    // Lists of thousands of containers come in one window instead of sixteen.
+    const WINDOW: u32 = 1 << 20;
+    Server::builder()
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(2 * WINDOW)
+        .max_concurrent_streams(grpc.max_calls_per_connection.get())
+        .http2_keepalive_interval(grpc.keepalive.nonzero())
+        .http2_keepalive_timeout(Some(grpc.keepalive_timeout.get()))
+}
+
+/// The metrics endpoint. It answers while the daemon drains, too: it is then that
+/// somebody looks.
+struct Exporting {
+    task: JoinHandle<()>,
+    stop: DropGuard,
+}
+
+impl Exporting {
+    fn start(listener: Listener, exporter: Arc<Exporter>) -> Self {
+        tracing::info!(address = listener.address(), "serving metrics");
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(serve_metrics(listener, exporter, stop.clone()));
+        Self {
+            task,
+            stop: stop.drop_guard(),
+        }
+    }
+
+    async fn finish(self) {
+        drop(self.stop);
+        let _ = self.task.await;
+    }
+}
