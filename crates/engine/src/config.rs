@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use orlop_cgroup::Driver as CgroupDriver;
 pub use orlop_image::Config as Images;
-pub use orlop_network::{Config as Network, DefaultNetwork, InProcess};
+pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
 
 pub use orlop_launch::oci::Rlimit;
 

@@ -8,7 +8,7 @@ use anyhow::Context;
 use orlop_engine::config as engine;
 
 use crate::config::Config;
-use crate::config::values::{AbsolutePath, CgroupDriver, InProcess, Limit, Ulimit};
+use crate::config::values::{AbsolutePath, CgroupDriver, InProcess, IpPreference, Limit, Ulimit};
 
 /// Translates the configuration.
 pub(super) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -102,6 +102,12 @@ fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Network> {
         InProcess::Always => engine::InProcess::Always,
         InProcess::Never => engine::InProcess::Never,
     };
+    network.ip_preference = match section.ip_preference {
+        IpPreference::Cni => engine::IpPreference::Cni,
+        IpPreference::Ipv4 => engine::IpPreference::Ipv4,
+        IpPreference::Ipv6 => engine::IpPreference::Ipv6,
+    };
+    network.conf_template = section.conf_template.as_ref().map(own_path);
     network.plugin_timeout = section.plugin_timeout.get();
     network.handler_conf_dirs = config
         .runtimes
@@ -116,7 +122,7 @@ fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Network> {
         };
         network.default_network = Some(engine::DefaultNetwork {
             name: "orlop".into(),
-            bridge: "orlop0".into(),
+            bridge: section.default_bridge.clone(),
             subnets: section
                 .default_subnets
                 .iter()

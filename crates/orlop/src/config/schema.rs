@@ -226,14 +226,9 @@ section! {
         unprivileged_icmp: bool = true => restart,
         /// The most that ExecSync returns of each output stream.
         exec_output_limit: ByteSize = ByteSize::mib(16) => restart,
-        /// How long a container may take to die of SIGKILL before its stop is reported as
-        /// failed.
-        stop_timeout: Interval = Interval::from_secs(60) => restart,
         /// Gives containers that ask for no seccomp profile the default one, instead of
         /// none.
         seccomp_when_unset: bool = false => restart,
-        /// Where profiles asked for by a relative path (`localhost/PATH`) are looked for.
-        seccomp_profile_root: AbsolutePath = built_in("/var/lib/kubelet/seccomp") => restart,
         /// Gives devices to the user of the container instead of the node's owner.
         device_ownership_from_security_context: bool = false => restart,
         /// Where vendors describe their devices for containers (CDI); what a later

@@ -2,6 +2,9 @@
 
 use super::schema::{Config, RUNTIMES};
 
+/// The runtimes that are looked for where none is configured.
+const FOUND_BY_ITSELF: [&str; 2] = ["crun", "runc"];
+
 /// Every contradiction, with the key to change.
 pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     let mut problems = Vec::new();
@@ -20,6 +23,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     }
     if let Some(name) = &daemon.default_runtime
         && !config.runtimes.contains_key(name)
+        && !(config.runtimes.is_empty() && FOUND_BY_ITSELF.contains(&name.as_str()))
     {
         problem(
             "default_runtime",

@@ -8,10 +8,9 @@ use super::text::text_value;
 /// A resource limit: `nofile=1024:4096` or, soft and hard alike, `core=0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ulimit {
-    /// The resource as setrlimit(2) names it, less its `RLIMIT_`, in lower case.
-    pub(crate) resource: &'static str,
-    pub(crate) soft: u64,
-    pub(crate) hard: u64,
+    resource: &'static str,
+    soft: u64,
+    hard: u64,
 }
 
 /// The resources of setrlimit(2), less their `RLIMIT_`.
@@ -67,7 +66,8 @@ impl FromStr for Ulimit {
 }
 
 impl Ulimit {
-    /// The resource's name, and the soft and the hard limit.
+    /// The resource as setrlimit(2) names it, less its `RLIMIT_` and in lower case, then
+    /// the soft and the hard limit.
     pub(crate) fn parts(&self) -> (&'static str, u64, u64) {
         (self.resource, self.soft, self.hard)
     }
