@@ -87,6 +87,27 @@ fn every_place_has_its_crate() {
 }
 
 #[test]
+fn the_architecture_page_names_every_crate() {
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../ARCHITECTURE.md"
+    ))
+    .expect("read ARCHITECTURE.md");
+    let words: BTreeSet<&str> = page
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+        .collect();
+    let missing: Vec<_> = MAY_USE
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !words.contains(name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "ARCHITECTURE.md does not name {missing:?}"
+    );
+}
+
+#[test]
 fn the_keeper_stays_light() {
     let metadata = metadata();
     let nodes = &metadata.resolve.as_ref().expect("a resolved graph").nodes;
