@@ -183,6 +183,28 @@ impl Engine {
         Ok(())
     }
 
+    /// Lets go of what the daemon holds; pods go on. A node without pods is left as it was found.
+    pub async fn stop(&self) {
+        self.images.close().await;
+        if self.pods.all().iter().any(|pod| pod.now().keeper.is_some()) {
+            return;
+        }
+        let private = self.private_dir();
+        let unmounted = blocking(move || {
+            rustix::mount::unmount(&private, rustix::mount::UnmountFlags::NOFOLLOW)
+                .map_err(|errno| {
+                    Error::io(format!("unmounting {}", private.display()))(errno.into())
+                })
+                .map_err(Into::into)
+        });
+        if let Err(error) = unmounted.await {
+            tracing::debug!(
+                error = chain(&*error),
+                "leaving the private directory mounted"
+            );
+        }
+    }
+
     /// Where exec, attach and port-forward sessions are served.
     pub fn streams(&self) -> Result<&orlop_stream::Server> {
         self.streams

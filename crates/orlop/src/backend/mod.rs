@@ -3,4 +3,4 @@
 mod native;
 mod start;
 
-pub(crate) use start::start;
+pub(crate) use start::{Running, start};

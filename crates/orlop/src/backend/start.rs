@@ -11,8 +11,22 @@ use super::native::engine_config;
 use crate::config::Config;
 use crate::config::values::Backend;
 
-/// Starts the backend and returns its gRPC services.
-pub(crate) async fn start(config: &Config) -> anyhow::Result<Routes> {
+/// A backend that runs.
+pub(crate) struct Running {
+    /// Its gRPC services.
+    pub(crate) services: Routes,
+    engine: Engine,
+}
+
+impl Running {
+    /// Lets go of what the daemon holds; pods go on.
+    pub(crate) async fn stop(self) {
+        self.engine.stop().await;
+    }
+}
+
+/// Starts the backend.
+pub(crate) async fn start(config: &Config) -> anyhow::Result<Running> {
     let limit = config.grpc.max_message_size.get() as usize;
     let limits = MessageLimits {
         receive: limit,
@@ -24,7 +38,10 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Routes> {
                 .await
                 .map_err(|error| anyhow::anyhow!(orlop_engine::chain(&*error)))
                 .context("cannot start the native runtime")?;
-            Ok(routes(engine, limits))
+            Ok(Running {
+                services: routes(engine.clone(), limits),
+                engine,
+            })
         }
         Backend::Docker => bail!(
             "this build of orlop has no docker backend yet: remove `backend = \"docker\"` or \

@@ -15,7 +15,7 @@ use tonic::transport::Server;
 use super::admin::Admin;
 use super::control::Control;
 use super::endpoints::Endpoints;
-use crate::backend;
+use crate::backend::{self, Running};
 use crate::config::{Config, Grpc, Location, Overrides};
 use crate::listen::{Listener, incoming};
 use crate::log::Levels;
@@ -40,6 +40,7 @@ pub(super) struct Serving {
     stop: CancellationToken,
     server: JoinHandle<Served>,
     exporter: Option<Exporting>,
+    backend: Running,
 }
 
 /// How the gRPC server ends.
@@ -70,9 +71,10 @@ impl Serving {
         let slow_call = config.log.slow_call.nonzero();
         let policy = Arc::new(Policy::new(&config.grpc, slow_call, metrics, stop.clone()));
         let config = Arc::new(config);
-        let services = backend::start(&config).await?;
+        let backend = backend::start(&config).await?;
         let sender = watch::Sender::new(Arc::clone(&config));
         let control = Control::new(location, overrides, levels, Arc::clone(&policy), sender);
+        let services = backend.services.clone();
         let services = services.add_service(Admin(control.clone()));
 
         for listener in &endpoints.grpc {
@@ -93,6 +95,7 @@ impl Serving {
             stop,
             server,
             exporter,
+            backend,
         })
     }
 
@@ -120,6 +123,7 @@ impl Serving {
             () = hurry => tracing::warn!("told to stop again: calls in work are cut off"),
         }
         self.server.abort();
+        self.backend.stop().await;
         if let Some(exporter) = self.exporter {
             exporter.finish().await;
         }
