@@ -86,7 +86,9 @@ async fn streams_reach_the_container_and_come_back() {
         &[
             "sh",
             "-c",
-            "mkdir /www; echo ahoy > /www/a; httpd -p 8088 -h /www",
+            // The server goes into the background before it listens.
+            "mkdir /www; echo ahoy > /www/a; httpd -p 8088 -h /www
+             until wget -q -O /dev/null http://127.0.0.1:8088/a; do sleep 0.05; done",
         ],
     )
     .await
