@@ -28,7 +28,7 @@ impl Scene {
         Some(Self {
             systemd: Systemd::connect().unwrap(),
             hierarchies: Arc::new(Hierarchies::detect().unwrap()),
-            slice: format!("orloptest{}-{name}.slice", std::process::id()),
+            slice: format!("orloptest{}_{name}.slice", std::process::id()),
             children: Vec::new(),
         })
     }

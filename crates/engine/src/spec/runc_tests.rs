@@ -1,22 +1,23 @@
 //! What the specifications mean to a real runtime: `runc` runs them, the container tells.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use orlop_cgroup::{Cgroup, Driver, Hierarchies};
+use orlop_cgroup::{Cgroup, Driver, Hierarchies, Systemd};
 use orlop_cri::v1;
 use orlop_cri::v1::security_profile::ProfileType;
 use orlop_launch::oci::Features;
 
 use super::{
-    CgroupParent, HandlerFacts, HostFacts, ImageFacts, PodFacts, PodFiles, PodNamespaces, Policy,
-    RootfsFacts, SpecInput, build,
+    AppArmor, CgroupParent, HandlerFacts, HostFacts, ImageFacts, PodFacts, PodFiles, PodNamespaces,
+    Policy, RootfsFacts, SpecInput, build,
 };
 
 /// A container on `runc` with a root filesystem of busybox, removed with the test.
@@ -28,10 +29,21 @@ struct Scene {
     pod: v1::PodSandboxConfig,
     volumes: Vec<String>,
     policy: Policy,
+    apparmor: Option<String>,
+}
+
+/// Those which make cgroups on this machine.
+fn drivers() -> Vec<Driver> {
+    let systemd = Systemd::is_running().then_some(Driver::Systemd);
+    [Driver::Cgroupfs].into_iter().chain(systemd).collect()
 }
 
 impl Scene {
     fn new(script: &str) -> Self {
+        Self::with(script, Driver::Cgroupfs)
+    }
+
+    fn with(script: &str, driver: Driver) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
         // Others must be able to pass through to the root filesystem.
@@ -53,7 +65,10 @@ impl Scene {
         .unwrap();
         fs::write(root.join("etc/group"), "www:x:34:\nextra:x:77:web\n").unwrap();
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("/orlop-spec-test-{}-{id}", std::process::id());
+        let name = match driver {
+            Driver::Cgroupfs => format!("/orlop-spec-test-{}-{id}", std::process::id()),
+            Driver::Systemd => format!("orlopspectest{}_{id}.slice", std::process::id()),
+        };
         let options = v1::NamespaceOption {
             network: v1::NamespaceMode::Node.into(),
             ipc: v1::NamespaceMode::Node.into(),
@@ -84,12 +99,18 @@ impl Scene {
         Self {
             dir,
             hierarchies: Hierarchies::detect().unwrap(),
-            parent: CgroupParent::parse(&name, Driver::Cgroupfs, "").unwrap(),
+            parent: CgroupParent::parse(&name, driver, "").unwrap(),
             config,
             pod,
             volumes: Vec::new(),
             policy: Policy::default(),
+            apparmor: None,
         }
+    }
+
+    /// Of the whole machine, since systemd knows scopes by it alone.
+    fn id(&self) -> String {
+        format!("{}-c", self.parent.path().name().replace(".slice", ""))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -112,7 +133,17 @@ impl Scene {
 
     /// Runs the container to its end and gives what it wrote.
     fn run(&self) -> String {
-        let host = HostFacts::detect(&self.hierarchies, Driver::Cgroupfs, None).unwrap();
+        let output = self.command().output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let spec = fs::read_to_string(self.path("config.json")).unwrap();
+        assert!(output.status.success(), "{errors}\n{spec}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Writes the bundle and gives the command that runs it.
+    fn command(&self) -> Command {
+        let driver = self.parent.driver();
+        let host = HostFacts::detect(&self.hierarchies, driver, self.apparmor.clone()).unwrap();
         let rootfs = File::open(self.path("rootfs")).unwrap();
         let features = Command::new("runc")
             .arg("features")
@@ -122,7 +153,7 @@ impl Scene {
         let features: Features = serde_json::from_slice(&features).unwrap();
         fs::write(self.path("hosts"), "127.0.0.1 localhost\n").unwrap();
         let (spec, _) = build(&SpecInput {
-            container_id: "c",
+            container_id: &self.id(),
             config: &self.config,
             pod_config: &self.pod,
             pod: PodFacts {
@@ -158,26 +189,24 @@ impl Scene {
         })
         .unwrap();
         fs::write(self.path("config.json"), serde_json::to_vec(&spec).unwrap()).unwrap();
-        let output = Command::new("timeout")
-            .args(["-k", "1", "60", "runc", "--root"])
-            .arg(self.path("runc"))
-            .args(["run", "--bundle"])
-            .arg(self.dir.path())
-            .arg(self.parent.path().name())
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{errors}\n{}",
-            serde_json::to_string(&spec).unwrap()
-        );
-        String::from_utf8(output.stdout).unwrap()
+        let mut command = Command::new("timeout");
+        command
+            .args(["--foreground", "-k", "1", "300", "runc", "--root"])
+            .arg(self.path("runc"));
+        if driver == Driver::Systemd {
+            command.arg("--systemd-cgroup");
+        }
+        command.args(["run", "--bundle"]).arg(self.dir.path());
+        command.arg(self.id());
+        command
     }
 }
 
 impl Drop for Scene {
     fn drop(&mut self) {
+        if self.parent.driver() == Driver::Systemd {
+            let _ = Systemd::connect().and_then(|mut it| it.stop(self.parent.path().name()));
+        }
         let hierarchies = Arc::new(self.hierarchies.clone());
         let cgroup = Cgroup::new(hierarchies, self.parent.path().clone());
         let _ = cgroup.kill(Duration::from_secs(5));
@@ -246,27 +275,87 @@ fn a_restricted_container_is_restricted() {
 
 #[test]
 fn limits_arrive_in_the_cgroup() {
+    for driver in drivers() {
+        let mut scene = Scene::with(
+            "cd /sys/fs/cgroup; \
+             cat memory/memory.limit_in_bytes cpu/cpu.shares pids/pids.max 2>/dev/null || \
+             cat memory.max cpu.weight pids.max; cat /proc/self/oom_score_adj",
+            driver,
+        );
+        scene.policy.pids_limit = Some(99);
+        scene.linux().resources = Some(v1::LinuxContainerResources {
+            memory_limit_in_bytes: 64 << 20,
+            cpu_shares: 1024,
+            oom_score_adj: 321,
+            hugepage_limits: vec![v1::HugepageLimit {
+                page_size: "2MB".into(),
+                limit: 0,
+            }],
+            ..Default::default()
+        });
+        let output = scene.run();
+        let lines: Vec<&str> = output.lines().collect();
+        assert_eq!(
+            (lines[0], lines[2], lines[3]),
+            ("67108864", "99", "321"),
+            "{driver:?}"
+        );
+        // Shares as they are, or a weight, which depends on the runtime's age.
+        assert!(
+            ["1024", "39", "100"].contains(&lines[1]),
+            "{driver:?} {output}"
+        );
+    }
+}
+
+#[test]
+fn a_container_is_in_the_cgroup_its_pod_says() {
+    for driver in drivers() {
+        let scene = Scene::with("echo up; read line", driver);
+        let mut command = scene.command();
+        let mut runc = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(runc.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "up\n", "{driver:?}");
+        let path = scene.parent.container_path(&scene.id()).unwrap();
+        let cgroup = Cgroup::new(Arc::new(scene.hierarchies.clone()), path);
+        assert!(
+            !cgroup.processes().unwrap().is_empty(),
+            "{driver:?} {}",
+            cgroup.path()
+        );
+        runc.stdin.take().unwrap().write_all(b"\n").unwrap();
+        assert!(runc.wait().unwrap().success(), "{driver:?}");
+    }
+}
+
+#[test]
+fn the_default_apparmor_profile_confines() {
+    if !AppArmor::is_enabled() {
+        eprintln!("skipped: this kernel has no AppArmor");
+        return;
+    }
     let mut scene = Scene::new(
-        "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/cpu/cpu.shares \
-         /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/memory.max /sys/fs/cgroup/cpu.weight \
-         /sys/fs/cgroup/pids.max 2>/dev/null; cat /proc/self/oom_score_adj",
+        "cat /proc/self/attr/current; mount -t tmpfs x /tmp 2>&1; cat /proc/kcore 2>&1; \
+         echo file > /tmp/file && cat /tmp/file",
     );
-    scene.policy.pids_limit = Some(99);
-    scene.linux().resources = Some(v1::LinuxContainerResources {
-        memory_limit_in_bytes: 64 << 20,
-        cpu_shares: 1024,
-        oom_score_adj: 321,
-        hugepage_limits: vec![v1::HugepageLimit {
-            page_size: "2MB".into(),
-            limit: 0,
-        }],
+    scene.apparmor = Some(AppArmor::load_default().unwrap());
+    let security = scene.security();
+    security.run_as_user = Some(v1::Int64Value { value: 0 });
+    security.capabilities = Some(v1::Capability {
+        add_capabilities: vec!["ALL".into()],
         ..Default::default()
     });
     let output = scene.run();
-    let lines: Vec<&str> = output.lines().collect();
-    assert_eq!((lines[0], lines[2], lines[3]), ("67108864", "99", "321"));
-    // Shares as they are, or a weight, which depends on the runtime's age.
-    assert!(["1024", "39", "100"].contains(&lines[1]), "{output}");
+    assert!(output.starts_with("orlop-default (enforce)\n"), "{output}");
+    assert_eq!(output.matches("ermission denied").count(), 2, "{output}");
+    assert!(output.ends_with("file\n"), "{output}");
 }
 
 #[test]
