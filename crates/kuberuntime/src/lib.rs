@@ -1,1 +1,45 @@
-//! The kubelet's side of CRI, on any endpoint.
+//! The kubelet's side of CRI: what to do with a pod, decided from plain data.
+//!
+//! Nothing in this crate talks to a runtime, a disk or a clock: each function takes what is known
+//! and says what follows, so that every rule stands in a table of its tests.
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | [`pod`] | nothing; the pod as it is wanted, under Kubernetes' names |
+//! | [`status`] | nothing; the pod as the runtime reports it |
+//! | [`sandbox_changed`] | whether the pod needs another sandbox |
+//! | [`actions`] | what to start, kill, resize and reset, and in which order |
+//! | [`restart`] | whether a container that ended is started again |
+//! | [`backoff`] | how long a failing container or pull waits |
+//! | [`termination`] | in which order containers stop, and with how much grace |
+//! | [`probe`] | what the results of a container's checks add up to |
+//! | [`phase`] | how far a pod has come |
+//! | [`image`] | whether an image is pulled, and what a failure is called |
+//! | [`gc`] | which containers, sandboxes and images go |
+//! | [`labels`] | by what the kubelet finds its own, and stops it without a manifest |
+//! | [`log_path`] | where a container's log is |
+//! | [`hash`] | whether a container's definition has changed |
+//!
+//! Not here yet: the configurations of sandboxes and containers, the driver that carries the
+//! decisions out (SyncPod), volumes, hooks and probes in action, pulling and credentials, log
+//! rotation, the event stream, and the node agent.
+
+pub mod actions;
+pub mod backoff;
+pub mod gc;
+pub mod hash;
+pub mod image;
+pub mod labels;
+pub mod log_path;
+pub mod phase;
+pub mod pod;
+pub mod probe;
+pub mod restart;
+pub mod sandbox_changed;
+pub mod status;
+#[cfg(test)]
+mod table;
+pub mod termination;
+mod time;
+
+pub use time::Timestamp;

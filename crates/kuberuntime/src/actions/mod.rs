@@ -1,0 +1,15 @@
+//! What to start, kill, resize and reset in a pod, and in which order.
+
+mod compute;
+mod init;
+mod reset;
+mod resize;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use compute::compute_pod_actions;
+pub use types::{
+    ActuatedResources, Kill, KillReason, Observed, PodActions, ProbeResult, ProbeResults, Reset,
+    Resize,
+};

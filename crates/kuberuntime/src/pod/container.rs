@@ -1,0 +1,180 @@
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use super::nullable::nullable;
+use super::policy::{
+    ContainerRestartPolicy, PullPolicy, ResizePolicy, RestartRule, TerminationMessagePolicy,
+};
+use super::{ContainerSecurityContext, Lifecycle, Probe, Resources};
+
+/// One container as it is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Container {
+    /// Its name, unique in the pod.
+    #[serde(default, deserialize_with = "nullable")]
+    pub name: String,
+    /// The image, as the manifest spells it.
+    #[serde(default, deserialize_with = "nullable")]
+    pub image: String,
+    /// In place of the image's entry point.
+    #[serde(default, deserialize_with = "nullable")]
+    pub command: Vec<String>,
+    /// In place of the image's arguments.
+    #[serde(default, deserialize_with = "nullable")]
+    pub args: Vec<String>,
+    /// In place of the image's working directory.
+    #[serde(default, deserialize_with = "nullable")]
+    pub working_dir: String,
+    /// Ports the container listens on.
+    #[serde(default, deserialize_with = "nullable")]
+    pub ports: Vec<ContainerPort>,
+    /// Environment variables, later ones built from earlier ones.
+    #[serde(default, deserialize_with = "nullable")]
+    pub env: Vec<EnvVar>,
+    /// What the container needs and may use.
+    #[serde(default, deserialize_with = "nullable")]
+    pub resources: Resources,
+    /// What a change of resources does to the running container.
+    #[serde(default, deserialize_with = "nullable")]
+    pub resize_policy: Vec<ResizePolicy>,
+    /// In place of the pod's restart policy; `Always` on an init container makes it a sidecar.
+    #[serde(default)]
+    pub restart_policy: Option<ContainerRestartPolicy>,
+    /// Exit codes that decide before the policy does; the first that matches wins.
+    #[serde(default, deserialize_with = "nullable")]
+    pub restart_policy_rules: Vec<RestartRule>,
+    /// Which volumes appear where.
+    #[serde(default, deserialize_with = "nullable")]
+    pub volume_mounts: Vec<VolumeMount>,
+    /// Whether the container still works.
+    #[serde(default)]
+    pub liveness_probe: Option<Probe>,
+    /// Whether the container can be talked to.
+    #[serde(default)]
+    pub readiness_probe: Option<Probe>,
+    /// Whether the container has come up.
+    #[serde(default)]
+    pub startup_probe: Option<Probe>,
+    /// What to do after its start and before its stop.
+    #[serde(default, deserialize_with = "nullable")]
+    pub lifecycle: Lifecycle,
+    /// Where the container writes its last words.
+    #[serde(default = "default_termination_message_path")]
+    pub termination_message_path: String,
+    /// Where else the last words may come from.
+    #[serde(default, deserialize_with = "nullable")]
+    pub termination_message_policy: TerminationMessagePolicy,
+    /// When the image is pulled; derived from the image's tag if unset.
+    #[serde(default)]
+    pub image_pull_policy: Option<PullPolicy>,
+    /// Security settings, before those of the pod.
+    #[serde(default, deserialize_with = "nullable")]
+    pub security_context: ContainerSecurityContext,
+    /// Keep a standard input open.
+    #[serde(default, deserialize_with = "nullable")]
+    pub stdin: bool,
+    /// Close the standard input after the first client has left.
+    #[serde(default, deserialize_with = "nullable")]
+    pub stdin_once: bool,
+    /// Give the container a terminal.
+    #[serde(default, deserialize_with = "nullable")]
+    pub tty: bool,
+}
+
+impl Container {
+    /// Whether this init container is a sidecar: started in its turn, and kept running.
+    pub fn is_sidecar(&self) -> bool {
+        self.restart_policy == Some(ContainerRestartPolicy::Always)
+    }
+}
+
+/// A container that was added to a running pod.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EphemeralContainer {
+    /// The container itself.
+    #[serde(flatten)]
+    pub container: Container,
+    /// The container whose processes it is to see.
+    #[serde(default, deserialize_with = "nullable")]
+    pub target_container_name: String,
+}
+
+impl Deref for EphemeralContainer {
+    type Target = Container;
+
+    fn deref(&self) -> &Container {
+        &self.container
+    }
+}
+
+/// A port a container listens on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerPort {
+    /// A name for probes and services.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "String::is_empty"
+    )]
+    pub name: String,
+    /// The port on the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_port: Option<u16>,
+    /// The port in the pod.
+    pub container_port: u16,
+    /// `TCP`, `UDP` or `SCTP`.
+    #[serde(default = "default_protocol")]
+    pub protocol: String,
+    /// The node's address to listen on.
+    #[serde(
+        default,
+        rename = "hostIP",
+        deserialize_with = "nullable",
+        skip_serializing_if = "String::is_empty"
+    )]
+    pub host_ip: String,
+}
+
+/// One environment variable with a value of its own (`valueFrom` is resolved before).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct EnvVar {
+    /// Its name.
+    pub name: String,
+    /// Its value, in which `$(NAME)` stands for an earlier variable.
+    #[serde(default, deserialize_with = "nullable")]
+    pub value: String,
+}
+
+/// Where a volume appears in a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeMount {
+    /// The volume's name.
+    pub name: String,
+    /// The path in the container.
+    pub mount_path: String,
+    /// Whether the container may not write to it.
+    #[serde(default, deserialize_with = "nullable")]
+    pub read_only: bool,
+    /// The part of the volume to mount.
+    #[serde(default, deserialize_with = "nullable")]
+    pub sub_path: String,
+    /// `None`, `HostToContainer` or `Bidirectional`.
+    #[serde(default)]
+    pub mount_propagation: Option<String>,
+    /// `Disabled`, `IfPossible` or `Enabled`.
+    #[serde(default)]
+    pub recursive_read_only: Option<String>,
+}
+
+fn default_protocol() -> String {
+    "TCP".to_owned()
+}
+
+fn default_termination_message_path() -> String {
+    "/dev/termination-log".to_owned()
+}

@@ -1,0 +1,31 @@
+//! The parts of a Kubernetes Pod that decide what a node does, under Kubernetes' own names.
+//!
+//! A field that is not here is not read; whoever loads a manifest says so.
+
+mod container;
+mod lifecycle;
+mod metadata;
+mod nullable;
+mod policy;
+mod quantity;
+mod resources;
+mod security;
+mod spec;
+
+pub use container::{Container, ContainerPort, EnvVar, EphemeralContainer, VolumeMount};
+pub use lifecycle::{
+    ExecAction, GrpcAction, HttpGetAction, HttpHeader, Lifecycle, LifecycleHandler, Port, Probe,
+    SleepAction, TcpSocketAction,
+};
+pub use metadata::ObjectMeta;
+pub use policy::{
+    ContainerRestartPolicy, ExitCodeOperator, ExitCodes, PullPolicy, ResizePolicy,
+    ResizeRestartPolicy, RestartPolicy, RestartRule, RestartRuleAction, TerminationMessagePolicy,
+};
+pub use quantity::{Quantity, QuantityError};
+pub use resources::{ResourceList, Resources};
+pub use security::{
+    AppArmorProfile, Capabilities, ContainerSecurityContext, GroupPolicy, PodSecurityContext,
+    ProfileKind, SeLinuxOptions, SeccompProfile, Sysctl,
+};
+pub use spec::{Pod, PodSpec};

@@ -1,0 +1,216 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+
+const NANO: i128 = 1_000_000_000;
+
+/// An amount such as `500m`, `1.5Gi` or `2e3`, exact to a billionth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quantity {
+    nano: i128,
+}
+
+/// Why a text is no amount.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "reading the quantity {text:?}: {why}; write a number with an optional suffix, as 500m or 1.5Gi"
+)]
+pub struct QuantityError {
+    text: String,
+    why: &'static str,
+}
+
+impl Quantity {
+    /// A whole number of units: bytes, cores.
+    pub fn from_units(units: i64) -> Self {
+        Self {
+            nano: i128::from(units) * NANO,
+        }
+    }
+
+    /// A number of thousandths.
+    pub fn from_milli(milli: i64) -> Self {
+        Self {
+            nano: i128::from(milli) * (NANO / 1000),
+        }
+    }
+
+    /// Whole units, rounded up.
+    pub fn units(self) -> i64 {
+        self.in_parts_of(NANO)
+    }
+
+    /// Thousandths, rounded up.
+    pub fn milli(self) -> i64 {
+        self.in_parts_of(NANO / 1000)
+    }
+
+    /// Whether the amount is nothing.
+    pub fn is_zero(self) -> bool {
+        self.nano == 0
+    }
+
+    /// The sum, held at the largest amount there is.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            nano: self.nano.saturating_add(other.nano),
+        }
+    }
+
+    fn in_parts_of(self, part: i128) -> i64 {
+        let up = self.nano.div_euclid(part) + i128::from(self.nano.rem_euclid(part) != 0);
+        i64::try_from(up).unwrap_or(if up < 0 { i64::MIN } else { i64::MAX })
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, suffix) = if self.nano % NANO == 0 {
+            (self.nano / NANO, "")
+        } else if self.nano % (NANO / 1000) == 0 {
+            (self.nano / (NANO / 1000), "m")
+        } else {
+            (self.nano, "n")
+        };
+        write!(f, "{number}{suffix}")
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let fail = |why| QuantityError {
+            text: text.to_owned(),
+            why,
+        };
+        let (negative, rest) = match text.as_bytes().first() {
+            Some(b'-') => (true, &text[1..]),
+            Some(b'+') => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let (number, suffix) = rest.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(fail("it has no digits"));
+        }
+        if fraction.contains('.') {
+            return Err(fail("it has two points"));
+        }
+        let digits: i128 = format!("{whole}{fraction}")
+            .parse()
+            .map_err(|_| fail("it is too large"))?;
+        let (multiplier, exponent) = scale(suffix).ok_or_else(|| fail("its suffix is unknown"))?;
+        let exponent = exponent + 9 - i32::try_from(fraction.len()).unwrap_or(i32::MAX);
+        let nano = digits
+            .checked_mul(multiplier)
+            .and_then(|n| shift(n, exponent))
+            .ok_or_else(|| fail("it is too large"))?;
+        Ok(Self {
+            nano: if negative { -nano } else { nano },
+        })
+    }
+}
+
+/// A suffix as a factor and a power of ten.
+fn scale(suffix: &str) -> Option<(i128, i32)> {
+    Some(match suffix {
+        "" => (1, 0),
+        "n" => (1, -9),
+        "u" => (1, -6),
+        "m" => (1, -3),
+        "k" => (1, 3),
+        "M" => (1, 6),
+        "G" => (1, 9),
+        "T" => (1, 12),
+        "P" => (1, 15),
+        "E" => (1, 18),
+        "Ki" => (1 << 10, 0),
+        "Mi" => (1 << 20, 0),
+        "Gi" => (1 << 30, 0),
+        "Ti" => (1 << 40, 0),
+        "Pi" => (1 << 50, 0),
+        "Ei" => (1 << 60, 0),
+        _ => {
+            let exponent = suffix.strip_prefix(['e', 'E'])?;
+            (1, exponent.parse().ok().filter(|e| (-30..=30).contains(e))?)
+        }
+    })
+}
+
+/// `n` times ten to the `exponent`, rounded up where digits fall away.
+fn shift(n: i128, exponent: i32) -> Option<i128> {
+    if exponent >= 0 {
+        return 10_i128
+            .checked_pow(exponent.unsigned_abs())
+            .and_then(|p| n.checked_mul(p));
+    }
+    Some(match 10_i128.checked_pow(exponent.unsigned_abs()) {
+        Some(p) => n / p + i128::from(n % p != 0),
+        None => i128::from(n != 0),
+    })
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Int(i64),
+            Float(f64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Int(units) => Ok(Self::from_units(units)),
+            Written::Float(units) => units.to_string().parse().map_err(serde::de::Error::custom),
+            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_give_the_amounts_kubernetes_gives() {
+        for (text, milli, units) in [
+            ("0", 0, 0),
+            ("1", 1000, 1),
+            ("500m", 500, 1),
+            ("0.5", 500, 1),
+            (".5", 500, 1),
+            ("1.5Gi", 1_610_612_736_000, 1_610_612_736),
+            ("128Mi", 134_217_728_000, 134_217_728),
+            ("2e3", 2_000_000, 2000),
+            ("1k", 1_000_000, 1000),
+            ("100u", 1, 1),
+            ("1n", 1, 1),
+            ("-1", -1000, -1),
+            ("8E", i64::MAX, 8_000_000_000_000_000_000),
+        ] {
+            let q: Quantity = text.parse().unwrap();
+            assert_eq!((q.milli(), q.units()), (milli, units), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_amount_is_refused() {
+        for text in ["", "m", "1 Gi", "1.2.3", "1gi", "0x10", "--1", "1e99", "1e"] {
+            assert!(text.parse::<Quantity>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_texts_mean_the_same() {
+        for (json, text) in [("1", "1"), ("0.25", "250m"), ("\"250m\"", "250m")] {
+            let q: Quantity = serde_json::from_str(json).unwrap();
+            assert_eq!(q, text.parse().unwrap(), "{json}");
+        }
+    }
+}
