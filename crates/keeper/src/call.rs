@@ -34,6 +34,7 @@ pub(crate) struct Call {
     /// `None` once it was answered that it takes too long.
     reply_to: Option<ReplyTo>,
     pid: Pid,
+    begun: Instant,
     deadline: Instant,
     limit_ms: u32,
     log: PathBuf,
@@ -144,6 +145,7 @@ impl Keeper {
             console,
             reply_to: Some(reply_to),
             pid,
+            begun: Instant::now(),
             deadline: from_now(call.timeout_ms),
             limit_ms: call.timeout_ms,
             log: call.log,
@@ -153,6 +155,11 @@ impl Keeper {
         };
         self.calls.insert(key, call);
         Ok(pid)
+    }
+
+    /// Since when some runtime has been at work without a pause.
+    pub(crate) fn oldest_call(&self) -> Option<Instant> {
+        self.calls.values().map(|call| call.begun).min()
     }
 
     /// A runtime prints.

@@ -49,6 +49,7 @@ pub(crate) struct Stranger {
     /// The session that it was put into.
     pub(crate) session: Option<i32>,
     pub(crate) status: ExitStatus,
+    seen: Instant,
 }
 
 /// The keeper is to end.
@@ -86,6 +87,7 @@ impl Keeper {
                     pid,
                     session,
                     status,
+                    seen: Instant::now(),
                 }),
             }
         }
@@ -93,8 +95,11 @@ impl Keeper {
         for (key, status) in calls {
             self.call_ended(key, &status);
         }
-        if self.calls.is_empty() {
-            self.strangers.clear();
+        // Who ended before a runtime was called is not what that has made; and its number may be
+        // another's one day.
+        match self.oldest_call() {
+            Some(oldest) => self.strangers.retain(|stranger| stranger.seen >= oldest),
+            None => self.strangers.clear(),
         }
     }
 

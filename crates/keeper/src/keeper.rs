@@ -20,7 +20,7 @@ use crate::call::Call;
 use crate::connection::{Connection, Ended, ReplyTo};
 use crate::container::{Container, Session};
 use crate::exit::{Ending, Process, Stranger};
-use crate::log::Writer;
+use crate::log::{Log, Writer};
 use crate::pod::Pod;
 use crate::reactor::{Interest, Reactor, Ready, Source, Watch};
 use crate::request::Dialling;
@@ -49,6 +49,8 @@ pub(crate) struct Keeper {
     /// Children that ended before it was known what they were.
     pub(crate) strangers: VecDeque<Stranger>,
     pub(crate) writer: Option<(Writer, Watch)>,
+    /// Logs of containers that are gone, until all is written.
+    pub(crate) lingering: BTreeMap<u64, Log>,
     pub(crate) inotify: Option<Watch>,
     pub(crate) ending: Option<Ending>,
     pub(crate) scratch: Vec<u8>,
@@ -83,6 +85,7 @@ impl Keeper {
             processes: BTreeMap::new(),
             strangers: VecDeque::new(),
             writer: None,
+            lingering: BTreeMap::new(),
             inotify: None,
             ending: None,
             scratch: Vec::new(),

@@ -2,13 +2,15 @@
 
 use rustix::io::Errno;
 
-use orlop_wire::{ContainerState, LogDropped, OomKilled};
+use orlop_wire::{ContainerState, Done, FailureKind, LogDropped, OomKilled};
 
 use crate::call::keep_tail;
+use crate::connection::ReplyTo;
 use crate::keeper::Keeper;
-use crate::log::{Log, Writer};
+use crate::log::{Log, Report, Writer};
 use crate::oom::OomWatch;
 use crate::reactor::{Interest, Source, Stream, Watch};
+use crate::request::failure;
 
 /// How much a container that has ended may still have said; more is somebody else's, who holds
 /// its streams open and keeps writing.
@@ -46,6 +48,19 @@ impl Keeper {
                         break;
                     }
                 }
+            }
+        }
+        self.pump_log(key);
+    }
+
+    /// Reads what is left of a container's output and no more, whoever holds it open.
+    pub(crate) fn close_output(&mut self, key: u64) {
+        self.drain(key);
+        for stream in [Stream::Out, Stream::Err] {
+            if let Some(container) = self.containers.get_mut(&key)
+                && container.output(stream).is_some()
+            {
+                self.output_ended(key, stream);
             }
         }
         self.pump_log(key);
@@ -145,6 +160,7 @@ impl Keeper {
         while let Some(report) = self.writer.as_ref().and_then(|(writer, _)| writer.report()) {
             let key = report.key;
             let Some(container) = self.containers.get_mut(&key) else {
+                self.settle_lingering(report);
                 continue;
             };
             let Some(log) = &mut container.log else {
@@ -159,17 +175,34 @@ impl Keeper {
                     reason,
                 });
             }
-            for (reply_to, result) in settled.reopened {
-                let failed =
-                    |message| crate::request::failure(orlop_wire::FailureKind::Failed, message);
-                self.reply(
-                    reply_to,
-                    result.map(|()| orlop_wire::Done {}).map_err(failed),
-                );
-            }
+            self.answer_reopened(settled.reopened);
             self.read_or_wait(key);
             self.pump_log(key);
             self.report_if_settled(key);
+        }
+    }
+
+    /// The writer is done with a job for the log of a container that is gone.
+    fn settle_lingering(&mut self, report: Report) {
+        let key = report.key;
+        if let Some(log) = self.lingering.get_mut(&key)
+            && let Some((writer, _)) = &self.writer
+        {
+            let settled = log.settle(report);
+            log.pump(key, writer);
+            if log.is_settled() {
+                self.lingering.remove(&key);
+            }
+            self.answer_reopened(settled.reopened);
+        }
+    }
+
+    fn answer_reopened(&mut self, reopened: Vec<(ReplyTo, Result<(), String>)>) {
+        for (reply_to, result) in reopened {
+            let answer = result
+                .map(|()| Done {})
+                .map_err(|message| failure(FailureKind::Failed, message));
+            self.reply(reply_to, answer);
         }
     }
 

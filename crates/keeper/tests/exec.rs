@@ -189,3 +189,39 @@ async fn what_a_finished_command_left_behind_can_be_killed() {
     // Ends only once the sleeper, which holds the pipe, is gone.
     assert!(!read_to_end(out).await.is_empty());
 }
+
+#[tokio::test]
+async fn many_at_once_end_as_each_of_them_did() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "sleep 1000").await;
+    let started = async {
+        let mut all = tokio::task::JoinSet::new();
+        for code in 0..16 {
+            let (keeper, runtime) = (pod.keeper.clone(), pod.runtime.clone());
+            let command = pod.command(
+                &format!("e{code}"),
+                "c1",
+                &["sh", "-c", &format!("exit {code}")],
+            );
+            all.spawn(async move {
+                keeper
+                    .exec(&runtime, command, support::LIMIT)
+                    .await
+                    .unwrap()
+            });
+        }
+        all.join_all().await
+    };
+    let started = started.await;
+    let mut codes = Vec::new();
+    while codes.len() < started.len() {
+        if let orlop_launch::KeeperEvent::ExecExited(exited) = pod.event().await {
+            let name: u32 = exited.exec.trim_start_matches('e').parse().unwrap();
+            assert_eq!(exited.status.code, name);
+            codes.push(name);
+        }
+    }
+    codes.sort_unstable();
+    assert_eq!(codes, (0..16).collect::<Vec<u32>>());
+    assert!(started.iter().all(|exec| !is_alive(exec.pid)));
+}

@@ -78,6 +78,28 @@ async fn deleting_a_running_container_kills_it() {
 }
 
 #[tokio::test]
+async fn a_deleted_container_s_last_words_are_in_its_log() {
+    let pod = Pod::new().await;
+    let script = "trap 'head -c 500000 /dev/zero | tr \"\\0\" x; printf end; exit' TERM; echo ready; \
+                  while :; do sleep 0.02; done";
+    pod.run_script("c1", script).await;
+    pod.wait_for_log("c1", "ready").await;
+    pod.keeper.kill("c1", 15).await.unwrap();
+    support::eventually("the container to end", || {
+        recorded_exit(&pod.pod_dir(), "c1").unwrap().is_some()
+    })
+    .await;
+    pod.delete("c1").await;
+    support::eventually("the last words", || {
+        let log = fs::read(pod.log_path("c1")).unwrap();
+        log.ends_with(b"end\n")
+    })
+    .await;
+    let length: usize = pod.log("c1").iter().map(|line| line.2.len()).sum();
+    assert_eq!(length, "ready".len() + 500_000 + "end".len());
+}
+
+#[tokio::test]
 async fn what_is_out_of_order_is_refused_and_does_no_harm() {
     let pod = Pod::new().await;
     let kind = |error: Error| error.failure_kind().unwrap();

@@ -13,4 +13,4 @@ mod sink;
 mod writer;
 
 pub(crate) use sink::Log;
-pub(crate) use writer::Writer;
+pub(crate) use writer::{Report, Writer};

@@ -62,12 +62,17 @@ impl Keeper {
             }
         }
         self.remove_record(id);
-        if let Some(container) = self.containers.remove(&key)
-            && container.is_alive()
-            && let Some(pid) = Pid::from_raw(container.pid)
-        {
-            // The runtime says that it is gone; it may only not have been reaped yet.
-            let _ = kill_process(pid, Signal::KILL);
+        self.close_output(key);
+        if let Some(mut container) = self.containers.remove(&key) {
+            if container.is_alive()
+                && let Some(pid) = Pid::from_raw(container.pid)
+            {
+                // The runtime says that it is gone; it may only not have been reaped yet.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            if let Some(log) = container.log.take().filter(|log| !log.is_settled()) {
+                self.lingering.insert(key, log);
+            }
         }
         let sessions = std::mem::take(&mut self.sessions);
         for session in sessions {

@@ -198,6 +198,26 @@ impl Pod {
         args: &[&str],
         io: ExecIo,
     ) -> orlop_launch::Result<StartedExec> {
+        let command = self.command_with(exec, container, args, io);
+        self.keeper.exec(&self.runtime, command, LIMIT).await
+    }
+
+    /// A command that reads and writes nothing.
+    pub(crate) fn command(&self, exec: &str, container: &str, args: &[&str]) -> ExecCommand {
+        let null = || {
+            let mut options = fs::File::options();
+            options.read(true).write(true);
+            options.open("/dev/null").unwrap().into()
+        };
+        let io = ExecIo::Streams {
+            stdin: null(),
+            stdout: null(),
+            stderr: null(),
+        };
+        self.command_with(exec, container, args, io)
+    }
+
+    fn command_with(&self, exec: &str, container: &str, args: &[&str], io: ExecIo) -> ExecCommand {
         let dir = self.dir.path().join(format!("exec-{exec}"));
         fs::create_dir_all(&dir).unwrap();
         let process = json!({
@@ -208,13 +228,12 @@ impl Pod {
             "cwd": "/",
         });
         fs::write(dir.join("process.json"), process.to_string()).unwrap();
-        let command = ExecCommand {
+        ExecCommand {
             id: exec.to_owned(),
             container: container.to_owned(),
             dir,
             io,
-        };
-        self.keeper.exec(&self.runtime, command, LIMIT).await
+        }
     }
 
     /// The next event, which must come soon.
