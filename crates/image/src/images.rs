@@ -1,6 +1,6 @@
 //! The image store's front door.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -256,11 +256,38 @@ impl Images {
         .await
     }
 
+    /// What [`Images::gc`] of any age would remove if these images were removed before; removes
+    /// nothing.
+    pub async fn would_free(&self, images: &[Digest]) -> Result<Freed> {
+        let (store, context) = (Arc::clone(self.store()), Arc::clone(&self.inner.context));
+        let images = images.to_vec();
+        blocking(move || store.would_free(&images, &context.blob_locks.in_use())).await
+    }
+
     /// Reads every file of every layer and compares it with its digest. With `repair`, layers
     /// that are broken are pulled again by one of their images' names, with the node's own
     /// credentials; a layer that can't be had stays as it is.
     pub async fn verify(&self, repair: bool) -> Result<Verified> {
-        let records: Vec<_> = self.store().state().layers.values().cloned().collect();
+        let records = self.store().state().layers.values().cloned().collect();
+        self.verify_layers(records, repair).await
+    }
+
+    /// Like [`Images::verify`] for the layers of these images alone.
+    pub async fn verify_images(&self, images: &[Digest], repair: bool) -> Result<Verified> {
+        let mut records = BTreeMap::new();
+        {
+            let state = self.store().state();
+            for image in images {
+                let keys = layer_keys(&state, image)?;
+                let layers = keys.iter().filter_map(|key| state.layers.get(key));
+                records.extend(layers.map(|layer| (layer.key, layer.clone())));
+            }
+        }
+        let records = records.into_values().collect();
+        self.verify_layers(records, repair).await
+    }
+
+    async fn verify_layers(&self, records: Vec<LayerRecord>, repair: bool) -> Result<Verified> {
         let mut verified = Verified::default();
         for record in records {
             let (store, layer) = (Arc::clone(self.store()), record.clone());

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
@@ -11,12 +13,22 @@ use super::{Change, LayerRecord, Scratch, State, Store};
 use crate::{Digest, Error, Result};
 
 /// What a removal freed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Freed {
     /// Layers removed.
     pub layers: usize,
+    /// The digests of their archives.
+    pub removed: Vec<Digest>,
     /// Bytes of disk they took, with partial downloads.
     pub bytes: u64,
+}
+
+impl Freed {
+    fn add(&mut self, layer: &LayerRecord) {
+        self.layers += 1;
+        self.removed.push(layer.diff_id);
+        self.bytes += layer.disk_bytes;
+    }
 }
 
 impl Store {
@@ -48,14 +60,10 @@ impl Store {
                 }
             }
             let before = referenced(state);
-            let needed = referenced(&after);
             let young = now().saturating_sub(grace.as_secs());
-            for (key, record) in &after.layers {
+            for (key, record) in unneeded_layers(&after) {
                 let orphaned_now = before.contains(key);
-                if !needed.contains(key)
-                    && !holds.contains_key(key)
-                    && (orphaned_now || record.created <= young)
-                {
+                if !holds.contains_key(key) && (orphaned_now || record.created <= young) {
                     swept.push(record.clone());
                     change.layers.push((*key, None));
                 }
@@ -87,8 +95,7 @@ impl Store {
                     remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
                 }
             }
-            freed.layers += 1;
-            freed.bytes += record.disk_bytes;
+            freed.add(&record);
             trash.push(out);
         }
         drop(moves);
@@ -127,12 +134,42 @@ impl Store {
         })
     }
 
+    /// What would go with these images if their removal spared nothing for its youth; removes
+    /// nothing. Blocks.
+    pub(crate) fn would_free(&self, images: &[Digest], in_use: &HashSet<Digest>) -> Result<Freed> {
+        let mut after = State::clone(&self.state());
+        for id in images {
+            after.images.remove(id);
+        }
+        let mut freed = Freed::default();
+        let holds = self.holds.lock();
+        for (key, record) in unneeded_layers(&after) {
+            if !holds.contains_key(key) {
+                freed.add(record);
+            }
+        }
+        drop(holds);
+        for (_, bytes) in self.broken_off(Duration::ZERO, in_use)? {
+            freed.bytes += bytes;
+        }
+        Ok(freed)
+    }
+
     /// Removes downloads that were broken off longer than `grace` ago. Blocks.
     pub(crate) fn sweep_ingest(&self, grace: Duration, in_use: &HashSet<Digest>) -> Result<u64> {
-        let dir = self.layout.ingest();
-        let listing = || Error::at("listing", &dir, std::io::Error::last_os_error());
         let mut freed = 0;
-        for entry in fs::read_dir(&dir).map_err(|_| listing())? {
+        for (path, bytes) in self.broken_off(grace, in_use)? {
+            remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
+            freed += bytes;
+        }
+        Ok(freed)
+    }
+
+    /// Downloads that were broken off longer than `grace` ago, and what each takes on disk.
+    fn broken_off(&self, grace: Duration, in_use: &HashSet<Digest>) -> Result<Vec<(PathBuf, u64)>> {
+        let dir = self.layout.ingest();
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&dir).map_err(|error| Error::at("listing", &dir, error))? {
             let Ok(entry) = entry else { continue };
             let name = entry.file_name();
             let hex = name.to_string_lossy();
@@ -149,14 +186,20 @@ impl Store {
                 .and_then(|modified| SystemTime::now().duration_since(modified).ok())
                 .unwrap_or_default();
             if age >= grace {
-                use std::os::unix::fs::MetadataExt;
-                freed += metadata.blocks() * 512;
-                remove_path(&entry.path())
-                    .map_err(|error| Error::at("removing", &entry.path(), error))?;
+                found.push((entry.path(), metadata.blocks() * 512));
             }
         }
-        Ok(freed)
+        Ok(found)
     }
+}
+
+/// The layers that no image and no lease refers to.
+fn unneeded_layers(state: &State) -> impl Iterator<Item = (&Digest, &LayerRecord)> {
+    let needed = referenced(state);
+    state
+        .layers
+        .iter()
+        .filter(move |(key, _)| !needed.contains(key))
 }
 
 fn referenced(state: &State) -> HashSet<Digest> {
