@@ -26,6 +26,7 @@ use crate::labels::AllottedLevels;
 use crate::messages::{container_matches, container_status, pod_matches, pod_status};
 use crate::names::{ContainerName, PodName};
 use crate::pod::Pod;
+use crate::pulls::Pulls;
 use crate::runtimes::Runtimes;
 use crate::spec::{self, AppArmor, HostFacts};
 use crate::store::Store;
@@ -52,6 +53,8 @@ pub struct Inner {
     pub containers: Store<Container>,
     /// The image store.
     pub images: Images,
+    /// The pulls that clients asked for.
+    pub pulls: Arc<Pulls>,
     /// The pods' networks.
     pub networks: Networks,
     /// The runtime handlers.
@@ -144,6 +147,7 @@ impl Engine {
             pods: Store::new("pod sandbox"),
             containers: Store::new("container"),
             images,
+            pulls: Arc::default(),
             networks,
             runtimes,
             levels: AllottedLevels::default(),

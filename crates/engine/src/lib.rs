@@ -1,7 +1,7 @@
 //! The native CRI service: pods and containers on keepers and OCI runtimes.
 //!
-//! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`; what they
-//! share is beside them:
+//! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`, or in
+//! `rpc_images/` if it is one of `orlop.v1.Images`; what they share is beside them:
 //!
 //! * `pod`, `container`: what exists, with its journal (`journal`, `encoded`)
 //! * `sandbox`, `network`, `files`: what a pod is made of
@@ -24,6 +24,7 @@ mod exits;
 mod files;
 mod ids;
 mod images;
+mod images_service;
 mod joins;
 mod journal;
 mod labels;
@@ -33,8 +34,10 @@ mod network;
 mod off_reactor;
 mod pod;
 mod process;
+mod pulls;
 mod restore;
 mod rpc;
+mod rpc_images;
 mod runtimes;
 mod sandbox;
 mod service;

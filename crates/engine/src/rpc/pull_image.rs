@@ -17,14 +17,17 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         reference: name.clone(),
         auth: request.auth.map(credentials),
     };
-    let image = engine
-        .images
-        .pull(pull)
-        .await
-        .map_err(|source| Error::Image {
+    let (work, _waiter) = engine.pulls.begin(&name);
+    let images = engine.images.clone();
+    let pulling = async move {
+        let pulled = images.pull(pull).await.map_err(|source| Error::Image {
             doing: format!("pulling image {name:?}"),
             source,
-        })?;
+        });
+        work.end(&pulled);
+        Ok(pulled?)
+    };
+    let image = engine.finish(pulling).await?;
     Ok(PullImageResponse {
         image_ref: image.id.to_string(),
     })

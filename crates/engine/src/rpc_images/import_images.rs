@@ -1,0 +1,126 @@
+//! `ImportImages`: takes in the images of an archive while it arrives.
+//!
+//! What kind of archive it is, is found out while reading, whatever the client says.
+
+use std::io::{self, Read};
+
+use orlop_cri::images::import_images_request::Part;
+use orlop_cri::images::{ImportImagesRequest, ImportImagesResponse, ImportStart, ImportedImage};
+use orlop_image::{Image, ImportSource, Platform};
+use prost::bytes::{Buf as _, Bytes};
+use tokio::sync::mpsc;
+use tonic::Streaming;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// Messages that may wait for being read.
+const QUEUE: usize = 2;
+
+/// Answers the call. Nothing is imported if the client leaves before the archive's end.
+pub async fn call(
+    engine: &Engine,
+    mut parts: Streaming<ImportImagesRequest>,
+) -> Result<ImportImagesResponse> {
+    let Some(Part::Start(start)) = next(&mut parts).await? else {
+        return Err(Error::invalid("start", "must be the first message").into());
+    };
+    check_platform(engine, &start)?;
+    let (queue, pieces) = mpsc::channel(QUEUE);
+    let source = ImportSource::Stream(Box::new(Archive {
+        pieces,
+        piece: Bytes::new(),
+        over: false,
+    }));
+    let name = Some(start.name.as_str()).filter(|name| !name.is_empty());
+    let (fed, imported) = tokio::join!(feed(parts, queue), engine.images.import(source, name));
+    // What is wrong with the stream explains what is wrong with the archive.
+    fed?;
+    let imported = imported.map_err(|source| Error::Image {
+        doing: "importing an archive".into(),
+        source,
+    })?;
+    Ok(ImportImagesResponse {
+        images: imported.into_iter().map(told).collect(),
+    })
+}
+
+/// Images of other platforms would be of no use to the node's containers.
+fn check_platform(engine: &Engine, start: &ImportStart) -> Result<()> {
+    if start.platform.is_empty() {
+        return Ok(());
+    }
+    let asked: Platform = start
+        .platform
+        .parse()
+        .map_err(|error: orlop_image::Error| Error::invalid("start.platform", error.to_string()))?;
+    if asked != engine.config.images.platform {
+        return Err(Error::Unimplemented("importing images of another platform").into());
+    }
+    Ok(())
+}
+
+enum Piece {
+    Bytes(Bytes),
+    /// The archive's end, as opposed to the client's.
+    End,
+}
+
+async fn feed(mut parts: Streaming<ImportImagesRequest>, queue: mpsc::Sender<Piece>) -> Result<()> {
+    loop {
+        let piece = match next(&mut parts).await? {
+            Some(Part::Chunk(bytes)) => Piece::Bytes(bytes.into()),
+            Some(Part::Start(_)) => {
+                return Err(Error::invalid("start", "came a second time").into());
+            }
+            None => Piece::End,
+        };
+        let is_end = matches!(piece, Piece::End);
+        // The reader has all it wants, or failed.
+        if queue.send(piece).await.is_err() || is_end {
+            return Ok(());
+        }
+    }
+}
+
+async fn next(parts: &mut Streaming<ImportImagesRequest>) -> Result<Option<Part>> {
+    let message = parts.message().await.map_err(|broken| {
+        Error::invalid("chunk", format!("the stream broke: {}", broken.message()))
+    })?;
+    match message {
+        None => Ok(None),
+        Some(ImportImagesRequest { part: Some(part) }) => Ok(Some(part)),
+        Some(ImportImagesRequest { part: None }) => {
+            Err(Error::invalid("part", "is neither a start nor a chunk").into())
+        }
+    }
+}
+
+/// The archive as a file. Reading blocks.
+struct Archive {
+    pieces: mpsc::Receiver<Piece>,
+    piece: Bytes,
+    over: bool,
+}
+
+impl Read for Archive {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.over && self.piece.is_empty() {
+            match self.pieces.blocking_recv() {
+                Some(Piece::Bytes(bytes)) => self.piece = bytes,
+                Some(Piece::End) => self.over = true,
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        let count = buffer.len().min(self.piece.len());
+        self.piece.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}
+
+fn told(image: Image) -> ImportedImage {
+    ImportedImage {
+        id: image.id.to_string(),
+        names: image.repo_tags,
+    }
+}

@@ -1,0 +1,82 @@
+//! `VerifyImages`: compares what is stored with its digests. A layer that several images share
+//! is read once, so the answers come together at the end.
+
+use futures_util::stream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use orlop_cri::images::{BrokenContent, VerifyImagesRequest, VerifyImagesResponse};
+use orlop_image::{Image, Verified};
+use tonic::Status;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result, status};
+use crate::images::find;
+use crate::service::Answers;
+
+/// Answers the call.
+pub fn call(
+    engine: &Engine,
+    request: &VerifyImagesRequest,
+) -> Result<Answers<VerifyImagesResponse>> {
+    let mut images = Vec::new();
+    for name in &request.images {
+        let image = find(engine, name)?.ok_or_else(|| Error::NotFound {
+            what: "image",
+            id: name.clone(),
+        })?;
+        if !images.iter().any(|other: &Image| other.id == image.id) {
+            images.push(image);
+        }
+    }
+    if request.images.is_empty() {
+        images = engine.images.list();
+    }
+    let (engine, repair) = (engine.clone(), request.repair);
+    let verified = async move {
+        let work = verify(engine.clone(), images, repair);
+        let answers = if repair {
+            // Not to be broken off between the old layer and the new.
+            engine.finish(work).await
+        } else {
+            work.await
+        };
+        let answers = answers.map_err(|error| status(&error))?;
+        Ok::<_, Status>(stream::iter(answers.into_iter().map(Ok)))
+    };
+    Ok(stream::once(verified).try_flatten().boxed())
+}
+
+async fn verify(
+    engine: Engine,
+    images: Vec<Image>,
+    repair: bool,
+) -> Result<Vec<VerifyImagesResponse>> {
+    let ids: Vec<_> = images.iter().map(|image| image.id).collect();
+    let verified = engine.images.verify_images(&ids, repair).await;
+    let verified = verified.map_err(|source| Error::Image {
+        doing: "verifying images".into(),
+        source,
+    })?;
+    Ok(images
+        .into_iter()
+        .map(|image| answer(image, &verified))
+        .collect())
+}
+
+fn answer(image: Image, verified: &Verified) -> VerifyImagesResponse {
+    let of_image = || {
+        let broken = verified.broken.iter();
+        broken.filter(|layer| layer.images.contains(&image.id))
+    };
+    let broken: Vec<_> = of_image()
+        .map(|layer| BrokenContent {
+            digest: layer.diff_id.to_string(),
+            problem: layer.reason.clone(),
+        })
+        .collect();
+    VerifyImagesResponse {
+        id: image.id.to_string(),
+        repaired: !broken.is_empty() && of_image().all(|layer| layer.repaired),
+        names: image.repo_tags,
+        broken,
+    }
+}

@@ -1,0 +1,196 @@
+//! `WatchPulls`: how the pulls are getting on.
+//!
+//! The image store is looked at every [`PAUSE`], and only while somebody watches a pull that is
+//! under way. A client that reads slowly makes the looks rarer; nothing piles up for it.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use orlop_cri::images::{LayerProgress, PullProgress, PullStage, WatchPullsRequest};
+use orlop_image::LayerState;
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::pulls::{Ended, UnderWay, full_name};
+use crate::service::Answers;
+
+/// The time between two looks.
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// Answers the call.
+pub fn call(engine: &Engine, request: &WatchPullsRequest) -> Answers<PullProgress> {
+    let watcher = Watcher {
+        name: (!request.image.is_empty()).then(|| full_name(&request.image)),
+        until_done: request.until_done,
+        begun: engine.pulls.begun(),
+        ended: engine.pulls.ended(),
+        engine: engine.clone(),
+        told: HashMap::new(),
+        ready: VecDeque::new(),
+        busy: true,
+        next_look: Instant::now(),
+        over: false,
+    };
+    stream::unfold(watcher, |mut watcher| async move {
+        let progress = watcher.next().await?;
+        Some((Ok(progress), watcher))
+    })
+    .boxed()
+}
+
+struct Watcher {
+    engine: Engine,
+    /// The full name of the image whose pulls are told; all without one.
+    name: Option<String>,
+    until_done: bool,
+    begun: watch::Receiver<()>,
+    ended: broadcast::Receiver<Ended>,
+    /// What the client knows of the pulls under way.
+    told: HashMap<u64, PullProgress>,
+    ready: VecDeque<PullProgress>,
+    /// There was something under way at the last look.
+    busy: bool,
+    next_look: Instant,
+    over: bool,
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Option<PullProgress> {
+        loop {
+            if let Some(progress) = self.ready.pop_front() {
+                return Some(progress);
+            }
+            if self.over {
+                return None;
+            }
+            self.wait().await?;
+        }
+    }
+
+    /// Waits for an end, the next look or the next pull.
+    async fn wait(&mut self) -> Option<()> {
+        let ended = if self.busy {
+            tokio::select! {
+                biased;
+                ended = self.ended.recv() => Some(ended),
+                () = tokio::time::sleep_until(self.next_look) => None,
+            }
+        } else {
+            tokio::select! {
+                biased;
+                ended = self.ended.recv() => Some(ended),
+                begun = self.begun.changed() => begun.map(|()| None).ok()?,
+            }
+        };
+        match ended {
+            None => self.look(),
+            Some(Ok(ended)) => self.end(ended),
+            // Ends were missed: what is under way no more is forgotten.
+            Some(Err(broadcast::error::RecvError::Lagged(_))) => {
+                let under_way = self.engine.pulls.under_way();
+                let known = self.told.len();
+                self.told
+                    .retain(|id, _| under_way.values().any(|pull| pull.id == *id));
+                self.over = self.until_done && self.told.len() < known;
+            }
+            Some(Err(broadcast::error::RecvError::Closed)) => return None,
+        }
+        Some(())
+    }
+
+    fn look(&mut self) {
+        self.next_look = Instant::now() + PAUSE;
+        let flights = self.engine.images.pulls();
+        let mut busy = false;
+        for (name, pull) in self.engine.pulls.under_way() {
+            if !self.is_wanted(&name) {
+                continue;
+            }
+            busy = true;
+            let flight = flights.iter().find(|flight| flight.reference == name);
+            let layers = flight.map(|flight| &flight.layers[..]).unwrap_or_default();
+            let progress = progress(pull, layers);
+            if self.told.get(&progress.id) != Some(&progress) {
+                self.told.insert(progress.id, progress.clone());
+                self.ready.push_back(progress);
+            }
+        }
+        self.busy = busy;
+    }
+
+    fn end(&mut self, ended: Ended) {
+        if !self.is_wanted(&ended.name) {
+            return;
+        }
+        let mut progress = ended.progress;
+        let last = self.told.remove(&progress.id);
+        progress.layers = last.map(|last| last.layers).unwrap_or_default();
+        if progress.stage() == PullStage::Done {
+            progress.layers.iter_mut().for_each(finish);
+        }
+        self.over = self.until_done;
+        self.ready.push_back(progress);
+    }
+
+    fn is_wanted(&self, name: &str) -> bool {
+        self.name.as_deref().is_none_or(|wanted| wanted == name)
+    }
+}
+
+fn progress(pull: UnderWay, layers: &[orlop_image::LayerProgress]) -> PullProgress {
+    PullProgress {
+        id: pull.id,
+        image: pull.image,
+        stage: stage(layers).into(),
+        started_at: pull.started_at,
+        layers: layers.iter().map(layer).collect(),
+        waiters: pull.waiters,
+        ..Default::default()
+    }
+}
+
+/// Where a pull is, by its layers.
+fn stage(layers: &[orlop_image::LayerProgress]) -> PullStage {
+    let is_any = |state| layers.iter().any(|layer| layer.state == state);
+    if layers.is_empty() {
+        PullStage::Resolving
+    } else if layers
+        .iter()
+        .all(|layer| layer.state == LayerState::Waiting)
+    {
+        PullStage::Waiting
+    } else if is_any(LayerState::Waiting) || is_any(LayerState::Downloading) {
+        PullStage::Downloading
+    } else {
+        PullStage::Unpacking
+    }
+}
+
+fn layer(layer: &orlop_image::LayerProgress) -> LayerProgress {
+    let stage = match layer.state {
+        LayerState::Waiting => PullStage::Waiting,
+        LayerState::Downloading => PullStage::Downloading,
+        LayerState::Unpacking | LayerState::Publishing => PullStage::Unpacking,
+        LayerState::Done => PullStage::Done,
+        LayerState::Present => PullStage::Exists,
+    };
+    LayerProgress {
+        digest: layer.digest.to_string(),
+        stage: stage.into(),
+        size: layer.total,
+        fetched: layer.downloaded,
+        unpacked: layer.unpacked,
+    }
+}
+
+/// A layer of a pull that is done is done, whatever was told of it last.
+fn finish(layer: &mut LayerProgress) {
+    if layer.stage() != PullStage::Exists {
+        layer.set_stage(PullStage::Done);
+    }
+    layer.fetched = layer.size;
+    layer.unpacked = layer.size;
+}
