@@ -39,7 +39,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Running> {
                 .map_err(|error| anyhow::anyhow!(orlop_engine::chain(&*error)))
                 .context("cannot start the native runtime")?;
             Ok(Running {
-                services: routes(engine.clone(), limits),
+                services: routes(engine.clone(), limits).add_service(limits.images(engine.clone())),
                 engine,
             })
         }

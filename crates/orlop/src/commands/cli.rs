@@ -11,7 +11,7 @@ use crate::threads;
 use super::flags::Span;
 use super::session::Session;
 use super::{
-    attach, checkpoint, create, events, exec, imagefsinfo, images, info, inspect, inspecti,
+    attach, checkpoint, create, events, exec, image, imagefsinfo, images, info, inspect, inspecti,
     inspectp, logs, metricdescs, metricsp, pods, port_forward, ps, pull, rm, rmi, rmp, run, runp,
     runtime_config, start, stats, statsp, stop, stopp, update, update_runtime_config, version,
 };
@@ -63,10 +63,12 @@ pub(crate) enum Command {
     Events(events::Args),
     /// Run a command in a container
     Exec(exec::Args),
+    /// Import, export, verify and clean up images; without a word of these, list them
+    Image(image::Args),
     /// Show how full the image file systems are
     Imagefsinfo(imagefsinfo::Args),
     /// List images
-    #[command(visible_aliases = ["image", "img"])]
+    #[command(visible_alias = "img")]
     Images(images::Args),
     /// Show the state of the runtime
     #[command(visible_alias = "status")]
@@ -139,6 +141,7 @@ impl Command {
             Self::Checkpoint(args) => checkpoint::run(args, session).await,
             Self::Create(args) => create::run(args, session).await,
             Self::Events(args) => events::run(args, session).await,
+            Self::Image(args) => return image::run(args, session).await,
             Self::Imagefsinfo(args) => imagefsinfo::run(args, session).await,
             Self::Images(args) => images::run(args, session).await,
             Self::Info(args) => info::run(args, session).await,

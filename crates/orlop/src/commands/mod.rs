@@ -22,6 +22,7 @@ mod config;
 mod create;
 mod events;
 mod exec;
+mod image;
 mod imagefsinfo;
 mod images;
 mod info;

@@ -4,46 +4,61 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use orlop_cri::images::images_client::ImagesClient;
 use orlop_cri::images::{LayerProgress, PullProgress, PullStage, WatchPullsRequest};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tonic::Streaming;
 use tonic::transport::Channel;
 
 use super::output::{short_bytes, short_id};
 
 const BAR: usize = 30;
 
+/// How long a pull waits for its watch to begin, and for the last of what it tells.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Watches the pulls of an image until it is dropped.
 pub(super) struct Progress {
-    task: JoinHandle<()>,
+    task: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Begins to watch.
-    pub(super) fn watch(client: ImagesClient<Channel>, image: &str) -> Self {
+    /// Begins to watch; a pull that is asked for after that is seen from its beginning.
+    pub(super) async fn watch(mut client: ImagesClient<Channel>, image: &str) -> Self {
         let request = WatchPullsRequest {
             image: image.to_owned(),
-            until_done: false,
+            until_done: true,
         };
+        // Another runtime says that it doesn't know the call; the pull itself reports what is
+        // wrong.
+        let answer = timeout(PATIENCE, client.watch_pulls(request)).await;
+        let stream = answer.ok().and_then(Result::ok);
         Self {
-            task: tokio::spawn(watch(client, request)),
+            task: stream.map(|stream| tokio::spawn(show(stream.into_inner()))),
+        }
+    }
+
+    /// Shows the end of a pull that has ended.
+    pub(super) async fn finish(mut self) {
+        if let Some(task) = &mut self.task {
+            // It is nothing but a show: whoever is too slow for it misses its end.
+            let _ = timeout(PATIENCE, task).await;
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
-async fn watch(mut client: ImagesClient<Channel>, request: WatchPullsRequest) {
-    // Another runtime says that it doesn't know the call; the pull itself reports what is wrong.
-    let Ok(answer) = client.watch_pulls(request).await else {
-        return;
-    };
-    let mut stream = answer.into_inner();
+async fn show(mut stream: Streaming<PullProgress>) {
     let mut painter = Painter::new(io::stderr().is_terminal());
     while let Ok(Some(progress)) = stream.message().await {
         let text = painter.paint(&progress);

@@ -63,15 +63,18 @@ pub(super) async fn fetch(
 ) -> anyhow::Result<String> {
     let connection = session.patient_image_connection().await?;
     let name = image.image.clone();
-    let _progress = Progress::watch(connection.orlop_images(), &name);
+    let progress = Progress::watch(connection.orlop_images(), &name).await;
     let pull = connection.images();
     let pull = pull.pull_image(PullRequest { image, auth, pod });
-    match timeout.filter(|timeout| !timeout.is_zero()) {
+    let pulled = match timeout.filter(|timeout| !timeout.is_zero()) {
         None => pull.await,
         Some(limit) => match tokio::time::timeout(limit, pull).await {
             Ok(result) => result,
             Err(_) => bail!("{name} could not be pulled within {limit:?}"),
         },
+    };
+    if pulled.is_ok() {
+        progress.finish().await;
     }
-    .with_context(|| format!("cannot pull {name}"))
+    pulled.with_context(|| format!("cannot pull {name}"))
 }

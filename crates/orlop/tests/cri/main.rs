@@ -14,6 +14,7 @@ mod bad_input;
 mod containers;
 mod crash;
 mod exec;
+mod image_archives;
 mod images;
 mod joins;
 mod logs;

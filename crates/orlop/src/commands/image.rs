@@ -1,0 +1,69 @@
+//! `image`: what orlop does with images beyond the CRI. Without a word it is crictl's `image`,
+//! another name of `images`.
+
+mod export;
+mod gc;
+mod import;
+mod verify;
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::Subcommand;
+use orlop_cri::images::images_client::ImagesClient;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use super::images;
+use super::session::Session;
+
+/// What to do with images.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+
+    #[command(flatten)]
+    list: images::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Take in the images of an archive
+    Import(import::Args),
+    /// Write images as one archive
+    Export(export::Args),
+    /// Compare what is stored with its digests
+    Verify(verify::Args),
+    /// Remove what no image, pull or container uses
+    Gc(gc::Args),
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
+    match args.verb {
+        None => images::run(args.list, session).await?,
+        Some(Verb::Import(args)) => import::run(args, session).await?,
+        Some(Verb::Export(args)) => export::run(args, session).await?,
+        Some(Verb::Verify(args)) => return verify::run(args, session).await,
+        Some(Verb::Gc(args)) => gc::run(args, session).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A client of orlop's own service. Its calls have no deadline: an archive takes its time.
+async fn client(session: &Session) -> anyhow::Result<ImagesClient<Channel>> {
+    let connection = session.patient_image_connection().await?;
+    Ok(connection.orlop_images())
+}
+
+/// What a refusal means.
+fn refused(status: Status) -> anyhow::Error {
+    match status.code() {
+        Code::Unimplemented if status.message().is_empty() => {
+            anyhow!("the runtime on this endpoint is not orlop: it doesn't know this call")
+        }
+        _ => anyhow!("{} ({:?})", status.message(), status.code()),
+    }
+}
