@@ -14,18 +14,19 @@
 //! | [`termination`] | in which order containers stop, and with how much grace |
 //! | [`probe`] | what the results of a container's checks add up to |
 //! | [`phase`] | how far a pod has come |
+//! | [`config`] | what the runtime is told about a sandbox and a container |
 //! | [`image`] | whether an image is pulled, and what a failure is called |
 //! | [`gc`] | which containers, sandboxes and images go |
 //! | [`labels`] | by what the kubelet finds its own, and stops it without a manifest |
 //! | [`log_path`] | where a container's log is |
 //! | [`hash`] | whether a container's definition has changed |
 //!
-//! Not here yet: the configurations of sandboxes and containers, the driver that carries the
-//! decisions out (SyncPod), volumes, hooks and probes in action, pulling and credentials, log
-//! rotation, the event stream, and the node agent.
+//! Not here yet: the driver that carries the decisions out (SyncPod), volumes, hooks and probes
+//! in action, pulling and credentials, log rotation, the event stream, and the node agent.
 
 pub mod actions;
 pub mod backoff;
+pub mod config;
 pub mod gc;
 pub mod hash;
 pub mod image;
