@@ -1,9 +1,9 @@
 //! A container's OCI bundle: its mounts, its specification, and the process of a command.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::container::{Container, Effective};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::files::PodFiles;
-use crate::pod::make_private_dir;
+use crate::pod::{Pod, make_private_dir};
 use crate::{labels, spec};
 
 /// A mount that is not yet anywhere, and where the pod's keeper is to put it.
@@ -57,9 +57,10 @@ fn build_blocking(
     image: &Image,
     volumes: Vec<ImageVolume>,
 ) -> Result<Effective> {
-    for directory in [container.upper(), container.work(), container.volumes()] {
+    for directory in [container.work(), container.volumes()] {
         make_private_dir(&directory)?;
     }
+    make_upper(engine, container, image)?;
     let rootfs = root_mount(engine, container, image)?;
     let (spec, effective) = specification(engine, container, image, &rootfs, &volumes)?;
     write_spec(&container.bundle, &spec)?;
@@ -115,13 +116,16 @@ pub fn write_spec(bundle: &Path, spec: &oci::Spec) -> Result<()> {
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value)
         .map_err(|error| Error::Internal(format!("writing {} as JSON: {error}", path.display())))?;
+    // A daemon that is killed meanwhile must leave the old one or the new one.
+    let new = path.with_extension("new");
     OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(path)
+        .open(&new)
         .and_then(|mut file| file.write_all(&text))
+        .and_then(|()| std::fs::rename(&new, path))
         .map_err(Error::io(format!("writing {}", path.display())))
         .map_err(Into::into)
 }
@@ -152,7 +156,13 @@ async fn mounts_anew(engine: &Engine, container: &Arc<Container>) -> Result<Vec<
 
 fn root_mount(engine: &Engine, container: &Container, image: &Image) -> Result<PendingMount> {
     let lower = layers(engine, image)?;
-    let overlay = OverlayMount::new(lower, container.upper(), container.work());
+    let mut overlay = OverlayMount::new(lower, container.upper(), container.work());
+    if id_of_root(&container.pod)?.is_some() {
+        let path = container.pod.user_ns();
+        let namespace =
+            std::fs::File::open(&path).map_err(Error::io(format!("opening {}", path.display())))?;
+        overlay.idmap = Some(Arc::new(namespace.into()));
+    }
     let mount = overlay.mount().map_err(|source| Error::Image {
         doing: format!(
             "mounting the root file system of container {}",
@@ -229,6 +239,34 @@ async fn mount_volumes(
     Ok(volumes)
 }
 
+/// Makes the writable layer. A container's root directory looks like its image's, and belongs to
+/// the root of the pod's user namespace if it has one.
+fn make_upper(engine: &Engine, container: &Container, image: &Image) -> Result<()> {
+    let upper = container.upper();
+    let failed = || Error::io(format!("making {}", upper.display()));
+    make_private_dir(&upper)?;
+    let (mut mode, mut owner) = (0o755, (0, 0));
+    if let Some(top) = layers(engine, image)?.first() {
+        let look = std::fs::metadata(top).map_err(failed())?;
+        mode = look.mode() & 0o7777;
+        owner = (look.uid(), look.gid());
+    }
+    if let Some(shift) = id_of_root(&container.pod)? {
+        owner = (owner.0 + shift.0, owner.1 + shift.1);
+    }
+    std::os::unix::fs::chown(&upper, Some(owner.0), Some(owner.1)).map_err(failed())?;
+    std::fs::set_permissions(&upper, Permissions::from_mode(mode))
+        .map_err(failed())
+        .map_err(Into::into)
+}
+
+/// The host's ids of the root of the pod's user namespace.
+fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
+    let ranges = spec::IdRanges::parse(Some(&pod.namespaces())).map_err(Error::Spec)?;
+    let first = |maps: &[oci::IdMapping]| maps.first().map_or(0, |map| map.host_id);
+    Ok(ranges.map(|ranges| (first(&ranges.uids), first(&ranges.gids))))
+}
+
 fn layers(engine: &Engine, image: &Image) -> Result<Vec<PathBuf>> {
     engine.images.layers(&image.id).map_err(|source| {
         Error::Image {
@@ -279,7 +317,7 @@ fn specification(
     volumes: &[ImageVolume],
 ) -> Result<(oci::Spec, Effective)> {
     let pod = &container.pod;
-    let handler = engine.runtimes.handler(&pod.handler)?;
+    let handler = engine.runtimes.of(pod)?;
     let namespaces = engine.namespaces_for(container)?;
     let files = PodFiles::of(pod);
     let labels = labels::of_pod(engine, pod)?;

@@ -96,7 +96,7 @@ pub enum Phase {
     Running,
     /// Its first process has ended, or never came to life.
     Exited,
-    /// Being removed; no client sees it.
+    /// Being removed.
     Removing,
 }
 
@@ -269,6 +269,17 @@ impl Container {
         Ok(())
     }
 
+    /// Lets an event be true even if it can't be written down, for steps that free what a full
+    /// disk lacks, or that have happened already.
+    pub fn record_if_possible(&self, event: Event) {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = journal.append(&event) {
+            let container = &self.id;
+            tracing::warn!(%container, %error, "writing the record; going on without");
+        }
+        self.apply(event);
+    }
+
     /// Notes the end of the container; the first to do so wins. A full disk must not keep a
     /// dead container running in our books: the keeper's exit record has it too.
     pub fn exited(&self, exit: Exit) -> bool {
@@ -373,9 +384,10 @@ impl Container {
         }
     }
 
-    /// Whether clients may see it.
+    /// Whether clients may see it. One whose removal failed half-way still is, so that they
+    /// can ask for it again.
     pub fn visible(&self) -> bool {
-        !matches!(self.phase(), Phase::Creating | Phase::Removing)
+        self.phase() != Phase::Creating
     }
 
     /// Waits until it has ended.

@@ -1,7 +1,9 @@
 //! The native runtime service: what it holds, and how it comes up and goes down.
 
 use std::fmt;
+use std::fs::Permissions;
 use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -295,7 +297,7 @@ impl Engine {
             target_pid,
             user: spec::IdRanges::parse(Some(&modes))
                 .map_err(Error::Spec)?
-                .map(|_| text(keeper.user_ns())),
+                .map(|_| text(pod.user_ns())),
         })
     }
 
@@ -426,6 +428,11 @@ fn prepare_directories(root: &Path, state: &Path) -> Result<()> {
     for path in [root.join("pods"), state.join("pods"), state.join("netns")] {
         crate::pod::make_private_dir(&path)?;
     }
+    // Writable layers hold what containers' roots left there, programs with the setuid bit too:
+    // nobody else on the node may get at them.
+    let pods = root.join("pods");
+    std::fs::set_permissions(&pods, Permissions::from_mode(0o700))
+        .map_err(Error::io(format!("closing {} to others", pods.display())))?;
     orlop_launch::make_private_dir(&private_dir(state)).map_err(|source| {
         Error::Launch {
             doing: "preparing the state directory".into(),

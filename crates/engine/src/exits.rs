@@ -40,10 +40,14 @@ pub fn watch(engine: &Engine, pod: &Arc<Pod>, mut events: KeeperEvents) {
                     let (container, bytes) = (&dropped.container, dropped.bytes);
                     tracing::warn!(container, bytes, reason = dropped.reason, "log lost output");
                 }
-                KeeperEvent::Gone => match find_again(&engine_too, &pod).await {
-                    Some(found) => events = found,
-                    None => break,
-                },
+                KeeperEvent::Gone => {
+                    if let Some(found) = find_again(&engine_too, &pod).await {
+                        events = found;
+                    } else {
+                        engine_too.execs.abandon(&pod);
+                        break;
+                    }
+                }
             }
         }
     });

@@ -26,7 +26,8 @@ pub struct PodFiles {
 impl PodFiles {
     /// The paths of a pod's files.
     pub fn of(pod: &Pod) -> Self {
-        let at = |name: &str| pod.run.join(name);
+        // Containers may write to them: on the tmpfs of the pod's sockets they could fill it.
+        let at = |name: &str| pod.dir.join(name);
         Self {
             hostname: at("hostname"),
             hosts: at("hosts"),

@@ -43,6 +43,10 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
     pub fn open(path: &Path) -> io::Result<(Self, Vec<E>)> {
         let content = std::fs::read(path)?;
         let (events, good) = parse(&content);
+        if is_foreign(&content[good..]) {
+            let problem = "it has an entry that this version does not know; a newer one wrote it";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
         let file = OpenOptions::new().append(true).open(path)?;
         if good < content.len() {
             file.set_len(good as u64)?;
@@ -96,9 +100,25 @@ fn parse<E: DeserializeOwned>(content: &[u8]) -> (Vec<E>, usize) {
     (events, good)
 }
 
+/// Whether what can't be read is whole all the same: written by another version, not torn.
+fn is_foreign(rest: &[u8]) -> bool {
+    let line = rest.split_inclusive(|byte| *byte == b'\n').next();
+    line.and_then(|line| line.strip_suffix(b"\n"))
+        .is_some_and(|text| serde_json::from_slice::<serde_json::Value>(text).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_of_another_version_is_not_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        std::fs::write(&path, "1\n{\"event\":\"of the future\"}\n3\n").unwrap();
+        assert!(Journal::<u32>::open(&path).is_err());
+        assert_eq!(std::fs::read(&path).unwrap().len(), 32);
+    }
 
     #[test]
     fn a_torn_tail_is_cut_off_and_the_next_event_survives() {

@@ -42,7 +42,8 @@ pub async fn detach(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
             doing: format!("detaching pod {} from the network", pod.id),
             source,
         })?;
-    pod.record(Event::Detached)
+    pod.record_if_possible(Event::Detached);
+    Ok(())
 }
 
 fn attachment(engine: &Engine, pod: &Pod) -> Result<Attachment> {

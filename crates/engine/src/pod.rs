@@ -37,6 +37,9 @@ pub struct Pod {
     pub config: PodSandboxConfig,
     /// The runtime handler that the client asked for; empty is the default one.
     pub handler: String,
+    /// The runtime that this meant when the pod was made: another default later does not
+    /// concern the containers that there are.
+    pub runtime: String,
     /// Nanoseconds since 1970.
     pub created_at: i64,
     /// Its records and writable layers.
@@ -76,7 +79,7 @@ pub enum Phase {
     Ready,
     /// Stopped, or its keeper is lost.
     NotReady,
-    /// Being removed; no client sees it.
+    /// Being removed.
     Removing,
 }
 
@@ -91,6 +94,9 @@ pub enum Event {
         config: Box<PodSandboxConfig>,
         /// The runtime handler.
         handler: String,
+        /// The name of the runtime that this meant.
+        #[serde(default)]
+        runtime: String,
         /// Nanoseconds since 1970.
         at: i64,
     },
@@ -126,6 +132,7 @@ impl Pod {
         runs: &Path,
         config: PodSandboxConfig,
         handler: String,
+        runtime: String,
     ) -> Result<Self> {
         let id = PodId::random();
         let (dir, run) = (pods.join(id.as_str()), runs.join(id.as_str()));
@@ -136,6 +143,7 @@ impl Pod {
         let created = Event::Created {
             config: Box::new(config.clone()),
             handler: handler.clone(),
+            runtime: runtime.clone(),
             at,
         };
         let journal = Journal::create(&dir.join("journal"), &created)
@@ -143,7 +151,7 @@ impl Pod {
         Ok(Self::new(
             id,
             config,
-            handler,
+            (handler, runtime),
             at,
             dir,
             run,
@@ -165,6 +173,7 @@ impl Pod {
         let Some(Event::Created {
             config,
             handler,
+            runtime,
             at,
         }) = events.next()
         else {
@@ -173,7 +182,14 @@ impl Pod {
         let mut now = Now::default();
         events.for_each(|event| now.apply(event));
         Ok(Some(Self::new(
-            id, *config, handler, at, dir, run, now, journal,
+            id,
+            *config,
+            (handler, runtime),
+            at,
+            dir,
+            run,
+            now,
+            journal,
         )))
     }
 
@@ -184,7 +200,7 @@ impl Pod {
     fn new(
         id: PodId,
         config: PodSandboxConfig,
-        handler: String,
+        (handler, runtime): (String, String),
         created_at: i64,
         dir: PathBuf,
         run: PathBuf,
@@ -195,6 +211,7 @@ impl Pod {
             id,
             config,
             handler,
+            runtime,
             created_at,
             dir,
             run,
@@ -216,6 +233,19 @@ impl Pod {
             .unwrap_or_else(PoisonError::into_inner)
             .apply(event);
         Ok(())
+    }
+
+    /// Lets an event be true even if it can't be written down, for steps that free what a full
+    /// disk lacks and that may be repeated.
+    pub fn record_if_possible(&self, event: Event) {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = journal.append(&event) {
+            tracing::warn!(pod = %self.id, %error, "writing the pod's record; going on without");
+        }
+        self.now
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .apply(event);
     }
 
     /// Sets or clears the keeper, which is not a matter of record: it is found by its socket.
@@ -249,14 +279,21 @@ impl Pod {
         })
     }
 
-    /// Whether clients may see it.
+    /// Whether clients may see it. One whose removal failed half-way still is, so that they
+    /// can ask for it again.
     pub fn visible(&self) -> bool {
-        matches!(self.phase(), Phase::Ready | Phase::NotReady)
+        self.phase() != Phase::Creating
     }
 
     /// Its name as given by the client.
     pub fn metadata(&self) -> PodSandboxMetadata {
         self.config.metadata.clone().unwrap_or_default()
+    }
+
+    /// A path to its user namespace. The keeper's own path to it, `/proc/<pid>/fd/<n>`, would
+    /// make runc read the keeper's id mappings instead of the namespace's.
+    pub fn user_ns(&self) -> PathBuf {
+        self.run.join("userns")
     }
 
     /// The Linux part of its configuration.

@@ -33,14 +33,15 @@ const START_ERROR: i32 = 128;
 /// Starts a complete container. On failure it counts as ended.
 pub async fn start(engine: &Engine, container: &Arc<Container>) -> Result<()> {
     let keeper = container.pod.keeper()?;
-    let handler = engine.runtimes.handler(&container.pod.handler)?;
+    let handler = engine.runtimes.of(&container.pod)?;
     container.record(Event::Starting)?;
     match launch(engine, container, &keeper, &handler).await {
         Ok(pid) => {
-            container.record(Event::Started {
+            // It runs, written down or not.
+            container.record_if_possible(Event::Started {
                 at: clock::now(),
                 pid,
-            })?;
+            });
             engine.tell_container(container, ContainerEventType::ContainerStartedEvent);
             Ok(())
         }
@@ -181,7 +182,9 @@ pub async fn clean_up(engine: &Engine, container: &Arc<Container>) -> Result<()>
         return Ok(());
     }
     let id = container.id.as_str();
-    let handler = engine.runtimes.handler(&container.pod.handler)?;
+    let Ok(handler) = engine.runtimes.of(&container.pod) else {
+        return without_runtime(engine, container).await;
+    };
     let deleted = match container.pod.keeper() {
         Ok(keeper) => {
             keeper
@@ -198,6 +201,25 @@ pub async fn clean_up(engine: &Engine, container: &Arc<Container>) -> Result<()>
         doing: format!("cleaning up after container {id}"),
         source,
     })?;
+    engine.cgroups.remove(container).await;
+    container.set_clean();
+    Ok(())
+}
+
+/// Its runtime is no longer configured: what is left goes without it.
+async fn without_runtime(engine: &Engine, container: &Container) -> Result<()> {
+    let id = container.id.as_str();
+    tracing::warn!(
+        container = id,
+        "its runtime is not configured any more; ending it without"
+    );
+    engine.cgroups.kill_processes(container).await;
+    if let Ok(keeper) = container.pod.keeper() {
+        keeper.forget(id).await.map_err(|source| Error::Launch {
+            doing: format!("forgetting container {id}"),
+            source,
+        })?;
+    }
     engine.cgroups.remove(container).await;
     container.set_clean();
     Ok(())

@@ -12,19 +12,23 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use orlop_launch::Keeper;
+use orlop_launch::{ContainerInfo, Keeper, KeeperEvents};
 
 use crate::container::{self, Container, Exit};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::ids::{ContainerId, PodId};
 use crate::pod::{self, Pod};
 use crate::{blocking, clock, exits, teardown};
 
 /// The exit code of a container whose end nobody saw, as the peers report it.
 const UNKNOWN: i32 = 255;
+
+/// How often to try again to reach a keeper that may be alive.
+const KEEPER_TRIES: u32 = 20;
 
 /// Reads all records and brings the node in line with them.
 pub async fn run(engine: &Engine) -> Result<()> {
@@ -52,7 +56,15 @@ fn read_pods(pods: &Path, runs: &Path) -> Result<Vec<Found>> {
     for name in names_in(pods)? {
         let (dir, run) = (pods.join(&name), runs.join(&name));
         let pod = match PodId::parse(&name) {
-            Some(id) => Pod::restore(id, dir.clone(), run)?,
+            Some(id) => match Pod::restore(id, dir.clone(), run) {
+                Ok(pod) => pod,
+                Err(error) => {
+                    // One bad disk block must not keep the whole node down.
+                    tracing::error!(pod = name, error = chain(&*error), "leaving a pod alone");
+                    known.insert(name);
+                    continue;
+                }
+            },
             None => None,
         };
         let Some(pod) = pod else {
@@ -98,9 +110,9 @@ async fn restore_pod(engine: &Engine, pod: &Arc<Pod>) {
 }
 
 async fn try_restore_pod(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
-    let connected = Keeper::connect(&pod.run).await;
-    let alive = connected.is_ok();
-    if let Ok((keeper, events)) = connected {
+    let connected = find_keeper(pod).await;
+    let alive = connected.is_some();
+    if let Some((keeper, events)) = connected {
         pod.set_keeper(Some(keeper.clone()));
         adopt(engine, pod, &keeper).await;
         exits::watch(engine, pod, events);
@@ -125,6 +137,35 @@ async fn try_restore_pod(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     }
 }
 
+/// The pod's keeper, if it lives. A busy machine or keeper is given time: a keeper taken for
+/// dead costs its pod's life.
+async fn find_keeper(pod: &Pod) -> Option<(Keeper, KeeperEvents)> {
+    let mut tries = 0;
+    loop {
+        match Keeper::connect(&pod.run).await {
+            Ok(found) => return Some(found),
+            Err(error) if is_dead(&error) => return None,
+            Err(error) if tries == KEEPER_TRIES => {
+                tracing::error!(pod = %pod.id, %error, "giving up on the pod's keeper");
+                return None;
+            }
+            Err(error) => {
+                tracing::warn!(pod = %pod.id, %error, "the pod's keeper does not answer yet");
+                tries += 1;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+fn is_dead(error: &orlop_launch::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    let orlop_launch::Error::Connect { source, .. } = error else {
+        return false;
+    };
+    matches!(source.kind(), NotFound | ConnectionRefused)
+}
+
 /// Takes over what happened while no daemon was there.
 async fn adopt(engine: &Engine, pod: &Arc<Pod>, keeper: &Keeper) {
     let Ok(listing) = keeper.list().await else {
@@ -138,14 +179,12 @@ async fn adopt(engine: &Engine, pod: &Arc<Pod>, keeper: &Keeper) {
         match known {
             Some(info) => {
                 if let Some(status) = &info.exit {
+                    if info.started_ns > 0 && container.phase() == container::Phase::Created {
+                        note_start(&container, info);
+                    }
                     exits::ended(engine, container, status.clone());
                 } else if info.started_ns > 0 && container.phase() == container::Phase::Created {
-                    // Started, and the daemon was killed before it could write that down.
-                    let at = i64::try_from(info.started_ns).unwrap_or(i64::MAX);
-                    let started = container::Event::Started { at, pid: info.pid };
-                    if let Err(error) = container.record(started) {
-                        tracing::error!(container = %container.id, %error, "adopting a container");
-                    }
+                    note_start(&container, info);
                 } else if info.started_ns == 0 && info.pid > 0 {
                     // Half started: the start's caller got no answer and will not ask again.
                     give_up_start(engine, &container).await;
@@ -163,6 +202,12 @@ async fn adopt(engine: &Engine, pod: &Arc<Pod>, keeper: &Keeper) {
             None => {}
         }
     }
+}
+
+/// It was started, and the daemon was killed before it could write that down.
+fn note_start(container: &Container, info: &ContainerInfo) {
+    let at = i64::try_from(info.started_ns).unwrap_or(i64::MAX);
+    container.record_if_possible(container::Event::Started { at, pid: info.pid });
 }
 
 async fn give_up_start(engine: &Engine, container: &Arc<Container>) {

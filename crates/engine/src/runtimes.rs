@@ -11,6 +11,7 @@ use orlop_cgroup::Driver;
 
 use crate::config::{Config, RuntimeHandler};
 use crate::error::{Error, Result, chain};
+use crate::pod::Pod;
 
 /// A runtime that does not answer within this time is not used.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -33,17 +34,31 @@ pub struct Handler {
 pub struct Runtimes {
     default: String,
     handlers: BTreeMap<String, Arc<Handler>>,
+    /// Those that are not offered, but may have made containers in an earlier run.
+    retired: BTreeMap<String, Arc<Handler>>,
 }
 
 impl Runtimes {
     /// Takes the configured runtimes, or looks for those that everybody has.
     pub async fn find(config: &Config, driver: Driver) -> Result<Self> {
         let mut handlers = BTreeMap::new();
+        let mut retired = BTreeMap::new();
         let mut default = config.default_runtime.clone();
         if config.runtimes.is_empty() {
             let found = first_that_works(config, driver).await?;
             default.get_or_insert_with(|| found.name.clone());
             handlers.insert(found.name.clone(), Arc::new(found));
+        }
+        for name in KNOWN {
+            let settings = by_name(name);
+            let runtime = runtime(config, driver, name, &settings);
+            let handler = Handler {
+                name: name.to_owned(),
+                runtime,
+                features: oci::Features::default(),
+                settings,
+            };
+            retired.insert(name.to_owned(), Arc::new(handler));
         }
         for (name, settings) in &config.runtimes {
             let runtime = runtime(config, driver, name, settings);
@@ -57,7 +72,11 @@ impl Runtimes {
             let problem = format!("the default runtime {default:?} is not among those configured");
             return Err(Error::Internal(problem).into());
         }
-        Ok(Self { default, handlers })
+        Ok(Self {
+            default,
+            handlers,
+            retired,
+        })
     }
 
     /// The handler of this name; the empty name is the default one's.
@@ -73,6 +92,15 @@ impl Runtimes {
         })
     }
 
+    /// The handler by which a pod's containers were made, whatever the configuration says now.
+    pub fn of(&self, pod: &Pod) -> Result<Arc<Handler>> {
+        let offered = self.handlers.get(&pod.runtime);
+        match offered.or_else(|| self.retired.get(&pod.runtime)) {
+            Some(handler) => Ok(Arc::clone(handler)),
+            None => self.handler(&pod.handler),
+        }
+    }
+
     /// All handlers by name.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Handler>> {
         self.handlers.values()
@@ -84,17 +112,20 @@ impl Runtimes {
     }
 }
 
+/// The runtimes that everybody has, the fastest first.
+const KNOWN: [&str; 2] = ["crun", "runc"];
+
+fn by_name(name: &str) -> RuntimeHandler {
+    RuntimeHandler {
+        path: name.into(),
+        ..RuntimeHandler::default()
+    }
+}
+
 /// crun is tried first: it is the fastest. It is really tried, because an old crun refuses
 /// some hosts.
 async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
-    let names = ["crun", "runc"];
-    let candidates = names.map(|name| {
-        let settings = RuntimeHandler {
-            path: name.into(),
-            ..RuntimeHandler::default()
-        };
-        runtime(config, driver, name, &settings)
-    });
+    let candidates = KNOWN.map(|name| runtime(config, driver, name, &by_name(name)));
     let parent = match driver {
         Driver::Cgroupfs => "/orlop-trial",
         Driver::Systemd => "system.slice:orlop",

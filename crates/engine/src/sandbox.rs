@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use orlop_cri::v1::NamespaceMode;
 use orlop_launch::{IdMap, Keeper, KeeperSpec, PodNamespaces, ShmMount, Sysctl, oci, remove_pin};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
 use crate::cgroups::KEEPER_OOM_SCORE;
@@ -33,6 +34,7 @@ pub async fn build(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
         doing: format!("starting the keeper of pod {}", pod.id),
         source,
     })?;
+    link_user_namespace(pod, &keeper)?;
     pod.set_keeper(Some(keeper));
     exits::watch(engine, pod, events);
     if !pod.host_network() {
@@ -42,10 +44,29 @@ pub async fn build(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     blocking(move || PodFiles::of(&pod_too).write(&pod_too, &pod_too.ips())).await
 }
 
+/// Gives the pod's user namespace a path, if it has one.
+fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
+    if user_namespace(pod)?.is_none() {
+        return Ok(());
+    }
+    let path = pod.user_ns();
+    std::os::unix::fs::symlink(keeper.user_ns(), &path)
+        .map_err(Error::io(format!("making {}", path.display())))
+        .map_err(Into::into)
+}
+
 /// Undoes what [`build`] made, as far as it is there.
 pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     network::detach(engine, pod).await?;
-    if let Some(keeper) = pod.now().keeper {
+    let keeper = match pod.now().keeper {
+        Some(keeper) => Some(keeper),
+        // Given up, and yet it may live.
+        None => Keeper::connect(&pod.run)
+            .await
+            .ok()
+            .map(|(keeper, _)| keeper),
+    };
+    if let Some(keeper) = keeper {
         // Without this its end would be taken for an accident.
         pod.set_keeper(None);
         end(&keeper, pod).await?;
@@ -63,16 +84,20 @@ pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
 }
 
 async fn end(keeper: &Keeper, pod: &Pod) -> Result<()> {
-    let failed = |source| Error::Launch {
-        doing: format!("ending the keeper of pod {}", pod.id),
-        source,
+    let problem = match timeout(SHUTDOWN_LIMIT, keeper.shutdown()).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(source)) => source.to_string(),
+        Err(_) => format!("no answer within {SHUTDOWN_LIMIT:?}"),
     };
-    if let Ok(ended) = timeout(SHUTDOWN_LIMIT, keeper.shutdown()).await {
-        return Ok(ended.map_err(failed)?);
+    tracing::error!(pod = %pod.id, problem, "the pod's keeper does not end when asked; killing it");
+    let killed = i32::try_from(keeper.pid())
+        .ok()
+        .and_then(Pid::from_raw)
+        .is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok());
+    if !killed {
+        tracing::warn!(pod = %pod.id, "the pod's keeper was gone already");
     }
-    pod.set_keeper(Some(keeper.clone()));
-    let problem = format!("the keeper of pod {} does not end", pod.id);
-    Err(Error::Timeout(problem).into())
+    Ok(())
 }
 
 fn keeper_spec(engine: &Engine, pod: &Pod) -> Result<KeeperSpec> {

@@ -33,15 +33,28 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts a command with the container's user, environment and limits.
+    /// Starts a command with the container's user, environment and limits. A caller that leaves
+    /// meanwhile leaves no command behind: the start is finished, then undone.
     pub async fn start(
         engine: &Engine,
         container: &Arc<Container>,
         command: &[String],
         io: ExecIo,
     ) -> Result<Self> {
+        let (engine_too, container, command) =
+            (engine.clone(), Arc::clone(container), command.to_vec());
+        let start = async move { Self::begin(&engine_too, &container, &command, io).await };
+        engine.finish(start).await
+    }
+
+    async fn begin(
+        engine: &Engine,
+        container: &Arc<Container>,
+        command: &[String],
+        io: ExecIo,
+    ) -> Result<Self> {
         let keeper = container.pod.keeper()?;
-        let handler = engine.runtimes.handler(&container.pod.handler)?;
+        let handler = engine.runtimes.of(&container.pod)?;
         // As random as a container's; half of it is plenty.
         let id = ContainerId::random().as_str()[..32].to_owned();
         let dir = container.bundle.join(format!("exec-{id}"));

@@ -24,7 +24,7 @@ pub async fn stop_visible(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     }
     stop(engine, pod).await?;
     if pod.phase() == pod::Phase::Ready {
-        pod.record(pod::Event::NotReady)?;
+        pod.record_if_possible(pod::Event::NotReady);
         engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent);
     }
     Ok(())
@@ -41,9 +41,11 @@ pub async fn stop(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
         .into_iter()
         .collect::<Result<Vec<()>>>()?;
     // Their runtimes are called through the keeper, so that must come before it ends.
-    let cleanups = containers
-        .iter()
-        .map(|container| process::clean_up(engine, container));
+    let cleanups = containers.iter().map(|container| async move {
+        // Not beside the cleaning up that follows a container's end.
+        let _turn = container.turn.lock().await;
+        process::clean_up(engine, container).await
+    });
     join_all(cleanups)
         .await
         .into_iter()
@@ -60,7 +62,7 @@ pub async fn remove(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     }
     let told = pod.visible();
     if pod.phase() != pod::Phase::Removing {
-        pod.record(pod::Event::Removing)?;
+        pod.record_if_possible(pod::Event::Removing);
     }
     erase(engine, pod).await?;
     if told {
@@ -89,7 +91,7 @@ pub async fn remove_container(engine: &Engine, container: &Arc<Container>) -> Re
     process::clean_up(engine, container).await?;
     let told = container.visible();
     if container.phase() != container::Phase::Removing {
-        container.record(container::Event::Removing)?;
+        container.record_if_possible(container::Event::Removing);
     }
     erase_container(engine, container).await?;
     if told {
@@ -102,9 +104,14 @@ pub async fn remove_container(engine: &Engine, container: &Arc<Container>) -> Re
 pub async fn erase_container(engine: &Engine, container: &Arc<Container>) -> Result<()> {
     let (bundle, dir) = (container.bundle.clone(), container.dir.clone());
     let mounts = engine.mounts_dir(container);
+    // First what takes room: the lease is given up by writing.
+    let layer = [container.upper(), container.work(), container.volumes()];
     blocking(move || {
         remove_tree(&bundle)?;
-        remove_tree(&mounts)
+        remove_tree(&mounts)?;
+        layer
+            .iter()
+            .try_for_each(|directory| remove_tree(directory))
     })
     .await?;
     bundle::release(engine, container).await?;

@@ -24,7 +24,8 @@ pub fn make_private_dir(path: &Path) -> Result<()> {
     };
     DirBuilder::new()
         .recursive(true)
-        .mode(0o700)
+        // The root of a user namespace must be able to walk through it.
+        .mode(0o711)
         .create(path)
         .map_err(failure("creating directory"))?;
     let path = fs::canonicalize(path).map_err(failure("resolving directory"))?;

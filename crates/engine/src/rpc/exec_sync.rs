@@ -9,6 +9,10 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::session::{self, Session};
 
+/// Reads of [`BUFFER`] bytes that empty any pipe: an unprivileged one holds 1 MiB at most.
+const READS: usize = 16;
+const BUFFER: usize = 64 * 1024;
+
 /// Answers the call.
 pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncResponse> {
     let limit = match request.timeout {
@@ -77,7 +81,7 @@ impl Capture {
             pipe,
             bytes: Vec::new(),
             cap,
-            buffer: vec![0; 64 * 1024],
+            buffer: vec![0; BUFFER],
         }
     }
 
@@ -87,6 +91,8 @@ impl Capture {
             if self.read_available() == End::Closed {
                 break;
             }
+            // A command that prints without end must not keep others from their turn.
+            tokio::task::yield_now().await;
         }
         std::future::pending().await
     }
@@ -95,8 +101,9 @@ impl Capture {
         self.read_available();
     }
 
+    /// Reads what is there, and no more than a pipe can hold at a time.
     fn read_available(&mut self) -> End {
-        loop {
+        for _ in 0..READS {
             match self.pipe.try_read(&mut self.buffer) {
                 Ok(0) => return End::Closed,
                 Ok(count) => {
@@ -108,6 +115,7 @@ impl Capture {
                 Err(_) => return End::Closed,
             }
         }
+        End::Open
     }
 }
 

@@ -43,6 +43,11 @@ async fn find_or_make(
     let Some(pod) = engine.pod_named(name) else {
         return make(engine, config, handler).await;
     };
+    if pod.phase() == Phase::Removing {
+        // An earlier removal failed half-way.
+        teardown::remove(engine, &pod).await?;
+        return make(engine, config, handler).await;
+    }
     let hint = "remove it, or ask with another metadata.attempt";
     let id = &pod.id;
     if pod.phase() != Phase::Ready {
@@ -59,7 +64,8 @@ async fn find_or_make(
 
 async fn make(engine: &Engine, config: PodSandboxConfig, handler: String) -> Result<PodId> {
     let (pods, runs) = (engine.pods_dir(), engine.runs_dir());
-    let pod = blocking(move || Pod::create(&pods, &runs, config, handler)).await?;
+    let runtime = engine.runtimes.handler(&handler)?.name.clone();
+    let pod = blocking(move || Pod::create(&pods, &runs, config, handler, runtime)).await?;
     let pod = Arc::new(pod);
     engine.pods.insert(pod.id.as_str(), Arc::clone(&pod));
     let built = match sandbox::build(engine, &pod).await {

@@ -7,7 +7,7 @@ use orlop_cri::v1::{StartContainerRequest, StartContainerResponse};
 use crate::container::{Container, Phase};
 use crate::engine::{Engine, Work};
 use crate::error::{Error, Result};
-use crate::process;
+use crate::{pod, process};
 
 /// Answers the call.
 pub async fn call(
@@ -26,9 +26,15 @@ pub async fn call(
 
 /// A client that missed our answer asks again: a container that runs was started.
 async fn start(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    // The pod is not stopped meanwhile.
+    let _pod = container.pod.turn.read().await;
     let _turn = container.turn.lock().await;
     let id = &container.id;
     match container.phase() {
+        Phase::Created if container.pod.phase() != pod::Phase::Ready => {
+            let problem = format!("the pod of container {id} is not ready; it starts nothing");
+            Err(Error::Precondition(problem).into())
+        }
         Phase::Created => process::start(engine, container).await,
         Phase::Running => Ok(()),
         Phase::Exited => {

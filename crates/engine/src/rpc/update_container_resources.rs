@@ -82,7 +82,7 @@ fn limits(
 
 /// Has the runtime change the limits of a container that runs.
 async fn apply(engine: &Engine, container: &Container, update: &oci::Resources) -> Result<()> {
-    let handler = engine.runtimes.handler(&container.pod.handler)?;
+    let handler = engine.runtimes.of(&container.pod)?;
     let path = container.bundle.join("update.json");
     let text = serde_json::to_vec(update)
         .map_err(|error| Error::Internal(format!("writing resources as JSON: {error}")))?;

@@ -71,7 +71,7 @@ impl OciRuntime {
         let id = format!("orlop-trial-{}-{number}", std::process::id());
         let bundle = Bundle(scratch.join(&id));
         bundle
-            .write(&id, cgroup_parent)
+            .write(&self.trial_cgroup(cgroup_parent, &id))
             .map_err(|source| Error::File {
                 doing: "making trial bundle",
                 path: bundle.0.clone(),
@@ -92,11 +92,19 @@ impl OciRuntime {
     }
 }
 
+impl OciRuntime {
+    /// A directory, or systemd's `slice:prefix:name`.
+    fn trial_cgroup(&self, parent: &str, id: &str) -> String {
+        let separator = if self.systemd_cgroup { ':' } else { '/' };
+        format!("{parent}{separator}{id}")
+    }
+}
+
 /// A bundle, removed when dropped.
 struct Bundle(PathBuf);
 
 impl Bundle {
-    fn write(&self, id: &str, cgroup_parent: &str) -> io::Result<()> {
+    fn write(&self, cgroups_path: &str) -> io::Result<()> {
         let rootfs = self.0.join("rootfs");
         fs::create_dir_all(&rootfs)?;
         for dir in ["proc", "dev", "sys"] {
@@ -120,7 +128,7 @@ impl Bundle {
             "hostname": "trial",
             "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
             "linux": {
-                "cgroupsPath": format!("{cgroup_parent}/{id}"),
+                "cgroupsPath": cgroups_path,
                 "namespaces": namespaces.map(|kind| json!({"type": kind})),
                 "resources": {"devices": [{"allow": false, "access": "rwm"}], "pids": {"limit": 64}},
             },
