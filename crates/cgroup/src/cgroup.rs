@@ -78,7 +78,7 @@ impl Cgroup {
     /// ends: a process that was killed leaves its cgroup only a moment later.
     pub fn remove(&self, patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
-        for directory in self.directories() {
+        for directory in self.all_directories() {
             remove_tree(&directory, deadline)?;
         }
         Ok(())
@@ -94,6 +94,19 @@ impl Cgroup {
             fs::write(&file, pid.to_string()).map_err(Error::io("writing", file))?;
         }
         Ok(())
+    }
+
+    /// Its directories, also in the version 2 tree of a hybrid node, in which no limit is set but
+    /// runtimes make a cgroup all the same.
+    pub(crate) fn all_directories(&self) -> Vec<PathBuf> {
+        let mut all = self.directories();
+        if let Some(mount) = self.hierarchies.v2_mount() {
+            let unified = self.path.below(mount);
+            if !all.contains(&unified) {
+                all.push(unified);
+            }
+        }
+        all
     }
 
     fn create_v2(&self, mount: &Path) -> Result<(), Error> {

@@ -18,7 +18,7 @@ impl Cgroup {
     /// The processes in it and below it, in the order of their ids.
     pub fn processes(&self) -> Result<Vec<i32>, Error> {
         let mut found = BTreeSet::new();
-        for directory in self.directories() {
+        for directory in self.all_directories() {
             collect(&directory, &mut found)?;
         }
         Ok(found.into_iter().collect())
