@@ -354,6 +354,34 @@ impl Engine {
         self.containers.all().into_iter().find(is_named)
     }
 
+    /// A pod that a client may ask about.
+    pub fn visible_pod(&self, id: &str) -> Result<Arc<Pod>> {
+        let pod = self.pods.find(id)?;
+        if pod.visible() {
+            return Ok(pod);
+        }
+        let id = id.to_owned();
+        Err(Error::NotFound {
+            what: "pod sandbox",
+            id,
+        }
+        .into())
+    }
+
+    /// A container that a client may ask about.
+    pub fn visible_container(&self, id: &str) -> Result<Arc<Container>> {
+        let container = self.containers.find(id)?;
+        if container.visible() {
+            return Ok(container);
+        }
+        let id = id.to_owned();
+        Err(Error::NotFound {
+            what: "container",
+            id,
+        }
+        .into())
+    }
+
     /// A container that commands can be run in.
     pub fn running_container(&self, id: &str) -> Result<Arc<Container>> {
         let container = self.containers.find(id)?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::container::Container;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::messages::container_status;
 
 /// Answers the call.
@@ -15,14 +15,7 @@ pub async fn call(
     engine: &Engine,
     request: ContainerStatusRequest,
 ) -> Result<ContainerStatusResponse> {
-    let container = engine.containers.find(&request.container_id)?;
-    if !container.visible() {
-        return Err(Error::NotFound {
-            what: "container",
-            id: request.container_id,
-        }
-        .into());
-    }
+    let container = engine.visible_container(&request.container_id)?;
     let info = if request.verbose {
         info(&container).await
     } else {

@@ -3,7 +3,7 @@
 use orlop_cri::v1::{PodSandboxStatsRequest, PodSandboxStatsResponse};
 
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::{blocking, stats};
 
 /// Answers the call.
@@ -11,14 +11,7 @@ pub async fn call(
     engine: &Engine,
     request: PodSandboxStatsRequest,
 ) -> Result<PodSandboxStatsResponse> {
-    let pod = engine.pods.find(&request.pod_sandbox_id)?;
-    if !pod.visible() {
-        return Err(Error::NotFound {
-            what: "pod sandbox",
-            id: request.pod_sandbox_id,
-        }
-        .into());
-    }
+    let pod = engine.visible_pod(&request.pod_sandbox_id)?;
     let engine = engine.clone();
     let stats = blocking(move || Ok(stats::of_pod(&engine, &pod))).await?;
     Ok(PodSandboxStatsResponse { stats: Some(stats) })

@@ -6,7 +6,7 @@ use orlop_cri::v1::{PodSandboxStatusRequest, PodSandboxStatusResponse};
 use serde_json::json;
 
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::messages::{container_status, pod_status};
 use crate::pod::Pod;
 
@@ -15,14 +15,7 @@ pub async fn call(
     engine: &Engine,
     request: PodSandboxStatusRequest,
 ) -> Result<PodSandboxStatusResponse> {
-    let pod = engine.pods.find(&request.pod_sandbox_id)?;
-    if !pod.visible() {
-        return Err(Error::NotFound {
-            what: "pod sandbox",
-            id: request.pod_sandbox_id,
-        }
-        .into());
-    }
+    let pod = engine.visible_pod(&request.pod_sandbox_id)?;
     let containers = engine.containers_of(&pod);
     Ok(PodSandboxStatusResponse {
         status: Some(pod_status(&pod)),
