@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A keeper is the last that should be killed for want of memory: its pod dies with it.
 pub const KEEPER_OOM_SCORE: i32 = -998;
 
+/// Where runtimes are tried out, unless systemd makes the cgroups.
+pub const TRIALS: &str = "/orlop-trial";
+
 /// The pods' and containers' cgroups.
 #[derive(Debug)]
 pub struct Cgroups {
@@ -107,6 +110,16 @@ impl Cgroups {
             }
         }
         directories
+    }
+
+    /// Removes what trying runtimes out has left above the trials' own cgroups.
+    pub async fn remove_trials(&self) {
+        let Ok(path) = CgroupPath::parse(TRIALS) else {
+            return;
+        };
+        if self.driver == Driver::Cgroupfs {
+            remove(self.at(path)).await;
+        }
     }
 
     /// Kills all that is in a container's cgroup, and below.

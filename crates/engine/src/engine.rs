@@ -140,7 +140,9 @@ impl Engine {
             })
             .await?
         };
-        let runtimes = Runtimes::find(&config, cgroup_driver).await?;
+        let runtimes = Runtimes::find(&config, cgroup_driver).await;
+        cgroups.remove_trials().await;
+        let runtimes = runtimes?;
         let engine = Self(Arc::new(Inner {
             config,
             cgroup_driver,

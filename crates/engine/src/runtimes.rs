@@ -9,6 +9,7 @@ use orlop_launch::{OciRuntime, detect, oci};
 
 use orlop_cgroup::Driver;
 
+use crate::cgroups::TRIALS;
 use crate::config::{Config, RuntimeHandler};
 use crate::error::{Error, Result, chain};
 use crate::pod::Pod;
@@ -127,7 +128,7 @@ fn by_name(name: &str) -> RuntimeHandler {
 async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
     let candidates = KNOWN.map(|name| runtime(config, driver, name, &by_name(name)));
     let parent = match driver {
-        Driver::Cgroupfs => "/orlop-trial",
+        Driver::Cgroupfs => TRIALS,
         Driver::Systemd => "system.slice:orlop",
     };
     let detected = detect(candidates, &config.state, parent).await;
