@@ -97,25 +97,35 @@ impl Capture {
         std::future::pending().await
     }
 
+    /// Takes what is in the pipe now. The command's end may have been heard of before the
+    /// reactor has heard of its last words, so the kernel is asked.
     fn take_rest(&mut self) {
-        self.read_available();
+        for _ in 0..READS {
+            match rustix::io::read(&self.pipe, &mut self.buffer) {
+                Ok(count) if count > 0 => self.keep(count),
+                Err(rustix::io::Errno::INTR) => {}
+                _ => return,
+            }
+        }
     }
 
-    /// Reads what is there, and no more than a pipe can hold at a time.
+    /// Reads what the reactor knows of, and no more than a pipe can hold at a time.
     fn read_available(&mut self) -> End {
         for _ in 0..READS {
             match self.pipe.try_read(&mut self.buffer) {
                 Ok(0) => return End::Closed,
-                Ok(count) => {
-                    let room = self.cap - self.bytes.len();
-                    self.bytes
-                        .extend_from_slice(&self.buffer[..count.min(room)]);
-                }
+                Ok(count) => self.keep(count),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return End::Open,
                 Err(_) => return End::Closed,
             }
         }
         End::Open
+    }
+
+    fn keep(&mut self, count: usize) {
+        let room = self.cap - self.bytes.len();
+        self.bytes
+            .extend_from_slice(&self.buffer[..count.min(room)]);
     }
 }
 
