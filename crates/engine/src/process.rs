@@ -36,12 +36,9 @@ pub async fn start(engine: &Engine, container: &Arc<Container>) -> Result<()> {
     let handler = engine.runtimes.of(&container.pod)?;
     container.record(Event::Starting)?;
     match launch(engine, container, &keeper, &handler).await {
-        Ok(pid) => {
+        Ok(started) => {
             // It runs, written down or not.
-            container.record_if_possible(Event::Started {
-                at: clock::now(),
-                pid,
-            });
+            container.record_if_possible(started);
             engine.tell_container(container, ContainerEventType::ContainerStartedEvent);
             Ok(())
         }
@@ -66,7 +63,7 @@ async fn launch(
     container: &Arc<Container>,
     keeper: &Keeper,
     handler: &Handler,
-) -> Result<u32> {
+) -> Result<Event> {
     let id = container.id.as_str();
     let failed = |doing: &str| {
         let doing = format!("{doing} container {id}");
@@ -101,11 +98,16 @@ async fn launch(
         .create(&handler.runtime, &create, RUNTIME_LIMIT)
         .await
         .map_err(failed("creating"))?;
+    // Before the start: a short-lived process has ended when the runtime returns.
+    let at = clock::now();
     keeper
         .start(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT)
         .await
         .map_err(failed("starting"))?;
-    Ok(created.pid)
+    Ok(Event::Started {
+        at,
+        pid: created.pid,
+    })
 }
 
 fn reason_of_failure(error: &Error) -> &'static str {

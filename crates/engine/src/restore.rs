@@ -206,7 +206,8 @@ async fn adopt(engine: &Engine, pod: &Arc<Pod>, keeper: &Keeper) {
 
 /// It was started, and the daemon was killed before it could write that down.
 fn note_start(container: &Container, info: &ContainerInfo) {
-    let at = i64::try_from(info.started_ns).unwrap_or(i64::MAX);
+    let end = info.exit.as_ref().map_or(u64::MAX, |exit| exit.time_ns);
+    let at = i64::try_from(info.started_ns.min(end)).unwrap_or(i64::MAX);
     container.record_if_possible(container::Event::Started { at, pid: info.pid });
 }
 
