@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use orlop_cri::v1::PodSandboxState;
 use orlop_testkit::skip;
 
 use crate::world::{World, world};
@@ -43,6 +44,14 @@ async fn killed_at_random_moments_it_loses_and_leaks_nothing() {
 
     let status = world.cri.status(&bystander.id).await.expect("status");
     assert_eq!(status.started_at, started);
+    // What a kill has left stopped can be removed.
+    for id in world.cri.pods().await.expect("list the pods") {
+        let status = world.cri.pod_status(&id).await.expect("a pod's status");
+        let stopped = status.state() == PodSandboxState::SandboxNotready;
+        if stopped {
+            world.cri.remove_pod(&id).await.expect("remove a pod");
+        }
+    }
     // Every name is free or finished: the same pods can be asked for again.
     for lane in 0..3 {
         let pod = world.node.pod(&format!("cycle-{lane}"));
