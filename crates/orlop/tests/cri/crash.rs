@@ -60,7 +60,7 @@ async fn killed_at_random_moments_it_loses_and_leaks_nothing() {
             .run_pod(&pod)
             .await
             .expect("the name is not stuck");
-        let spec = world.container("main").shell("exit 7").attempt(99);
+        let spec = world.container("main").shell("exit 7").attempt(kills());
         let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
         assert_eq!(world.cri.wait_exited(&id).await.exit_code, 7);
     }
