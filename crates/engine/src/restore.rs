@@ -33,7 +33,7 @@ const KEEPER_TRIES: u32 = 20;
 /// Reads all records and brings the node in line with them.
 pub async fn run(engine: &Engine) -> Result<()> {
     let (pods, runs) = (engine.pods_dir(), engine.runs_dir());
-    let found = blocking(move || read_pods(&pods, &runs)).await?;
+    let Records { found, unread } = blocking(move || read_pods(&pods, &runs)).await?;
     for (pod, containers) in found {
         engine.levels.restore(&pod);
         engine.pods.insert(pod.id.clone().as_str(), pod);
@@ -45,14 +45,19 @@ pub async fn run(engine: &Engine) -> Result<()> {
     }
     let pods = engine.pods.all();
     join_all(pods.iter().map(|pod| restore_pod(engine, pod))).await;
-    release_leftovers(engine).await
+    release_leftovers(engine, unread).await
 }
 
-type Found = (Arc<Pod>, Vec<Arc<Container>>);
+/// What the records say.
+struct Records {
+    found: Vec<(Arc<Pod>, Vec<Arc<Container>>)>,
+    /// Pods whose record is there and could not be read: nothing of them is touched.
+    unread: HashSet<String>,
+}
 
-fn read_pods(pods: &Path, runs: &Path) -> Result<Vec<Found>> {
+fn read_pods(pods: &Path, runs: &Path) -> Result<Records> {
     let mut found = Vec::new();
-    let mut known = HashSet::new();
+    let mut unread = HashSet::new();
     for name in names_in(pods)? {
         let (dir, run) = (pods.join(&name), runs.join(&name));
         let pod = match PodId::parse(&name) {
@@ -61,7 +66,7 @@ fn read_pods(pods: &Path, runs: &Path) -> Result<Vec<Found>> {
                 Err(error) => {
                     // One bad disk block must not keep the whole node down.
                     tracing::error!(pod = name, error = chain(&*error), "leaving a pod alone");
-                    known.insert(name);
+                    unread.insert(name);
                     continue;
                 }
             },
@@ -74,16 +79,9 @@ fn read_pods(pods: &Path, runs: &Path) -> Result<Vec<Found>> {
         };
         let pod = Arc::new(pod);
         let containers = read_containers(&pod)?;
-        known.insert(name);
         found.push((pod, containers));
     }
-    for name in names_in(runs)? {
-        // A keeper without a record can be asked to end only by its own socket; see below.
-        if !known.contains(&name) {
-            tracing::warn!(pod = name, "found state of an unknown pod");
-        }
-    }
-    Ok(found)
+    Ok(Records { found, unread })
 }
 
 fn read_containers(pod: &Arc<Pod>) -> Result<Vec<Arc<Container>>> {
@@ -236,18 +234,28 @@ async fn tidy_containers(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
 }
 
 /// Releases what belongs to no pod or container.
-async fn release_leftovers(engine: &Engine) -> Result<()> {
-    end_unknown_keepers(engine).await?;
-    release_leases(engine).await?;
+async fn release_leftovers(engine: &Engine, unread: HashSet<String>) -> Result<()> {
+    end_unknown_keepers(engine, &unread).await?;
+    if unread.is_empty() {
+        release_leases(engine).await?;
+    } else {
+        // Nobody can tell which containers the unread pods have.
+        tracing::warn!(
+            pods = unread.len(),
+            "unread records: no image lease is released"
+        );
+    }
     let pods = engine.clone();
-    let is_valid = move |id: &orlop_network::ContainerId| pods.pods.find(id.as_str()).is_ok();
+    let is_valid = move |id: &orlop_network::ContainerId| {
+        unread.contains(id.as_str()) || pods.pods.find(id.as_str()).is_ok()
+    };
     if let Err(error) = engine.networks.gc(is_valid).await {
         tracing::warn!(%error, "releasing network attachments of pods that are gone");
     }
     Ok(())
 }
 
-async fn end_unknown_keepers(engine: &Engine) -> Result<()> {
+async fn end_unknown_keepers(engine: &Engine, unread: &HashSet<String>) -> Result<()> {
     let runs = engine.runs_dir();
     let names = {
         let runs = runs.clone();
@@ -255,7 +263,7 @@ async fn end_unknown_keepers(engine: &Engine) -> Result<()> {
     };
     for name in names
         .into_iter()
-        .filter(|name| engine.pods.find(name).is_err())
+        .filter(|name| !unread.contains(name) && engine.pods.find(name).is_err())
     {
         let run = runs.join(&name);
         if let Ok((keeper, _)) = Keeper::connect(&run).await
