@@ -1,7 +1,7 @@
-//! The kubelet's side of CRI: what to do with a pod, decided from plain data.
+//! The kubelet's side of CRI: what to do with a pod, decided from plain data, and done.
 //!
-//! Nothing in this crate talks to a runtime, a disk or a clock: each function takes what is known
-//! and says what follows, so that every rule stands in a table of its tests.
+//! Only [`manager`] talks to a runtime, a disk or a clock. All other modules take what is known
+//! and say what follows, so that every rule stands in a table of its tests.
 //!
 //! | module | what it decides |
 //! |---|---|
@@ -20,9 +20,7 @@
 //! | [`labels`] | by what the kubelet finds its own, and stops it without a manifest |
 //! | [`log_path`] | where a container's log is |
 //! | [`hash`] | whether a container's definition has changed |
-//!
-//! Not here yet: the driver that carries the decisions out (SyncPod), volumes, hooks and probes
-//! in action, pulling and credentials, log rotation, the event stream, and the node agent.
+//! | [`manager`] | nothing: it carries the decisions out |
 
 pub mod actions;
 pub mod backoff;
@@ -32,6 +30,7 @@ pub mod hash;
 pub mod image;
 pub mod labels;
 pub mod log_path;
+pub mod manager;
 pub mod phase;
 pub mod pod;
 pub mod probe;

@@ -1,0 +1,68 @@
+use std::io;
+use std::path::PathBuf;
+
+use orlop_cri::client::ClientError;
+use thiserror::Error;
+
+/// Why a manager does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The runtime does not answer, or not as it must.
+    #[error("asking the runtime for its version: {0}")]
+    Runtime(#[source] ClientError),
+    /// The image service does not answer.
+    #[error("asking the image service for its file system: {0}")]
+    Images(#[source] ClientError),
+    /// The runtime speaks another version of the interface.
+    #[error("the runtime speaks version {0:?} of the runtime API; this manager speaks 0.1.0")]
+    Version(String),
+    /// A directory cannot be made or read.
+    #[error("preparing {}: {source}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A setting cannot be.
+    #[error("{0}")]
+    Setting(String),
+}
+
+/// Why a question about a pod has no answer.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// Nobody knows the pod.
+    #[error("pod {0:?} is not on this node")]
+    NoPod(String),
+    /// The pod has no such container, or it has never been made.
+    #[error("container {container:?} is not in pod {pod:?}, or has not been made yet")]
+    NoContainer {
+        /// The pod.
+        pod: String,
+        /// The container.
+        container: String,
+    },
+    /// The container does not run.
+    #[error("container {container:?} of pod {pod:?} is not running")]
+    NotRunning {
+        /// The pod.
+        pod: String,
+        /// The container.
+        container: String,
+    },
+    /// The runtime said no.
+    #[error(transparent)]
+    Runtime(#[from] ClientError),
+    /// A log cannot be read.
+    #[error("reading the log {}: {source}", path.display())]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It cannot be done yet.
+    #[error("{0} is not implemented yet")]
+    Missing(&'static str),
+}

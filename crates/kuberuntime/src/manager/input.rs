@@ -1,0 +1,252 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::pod::{Pod, ResourceList};
+
+/// What a source wants to run: one pod and what its manifest refers to.
+#[derive(Debug, Clone)]
+pub struct PodInput {
+    /// The kind of source, as `kubernetes.io/config.source` has it: `file`, `http`, `api`.
+    pub source: String,
+    /// The manifest as JSON, in full, with `metadata.uid` filled in.
+    pub manifest: Arc<Value>,
+    /// The part of it that decides what the node does.
+    pub pod: Arc<Pod>,
+    /// The objects that the source gave beside it.
+    pub objects: Arc<Objects>,
+}
+
+impl PodInput {
+    /// Reads a manifest. Its `metadata.uid` and `metadata.name` must be there: whoever loads a
+    /// manifest knows what makes a pod of this source the same pod as before.
+    pub fn new(source: &str, manifest: Value, objects: Arc<Objects>) -> Result<Self, InputError> {
+        let pod = Pod::deserialize(&manifest).map_err(|source| InputError::NotA {
+            kind: "Pod",
+            source,
+        })?;
+        for (field, value) in [
+            ("metadata.name", &pod.metadata.name),
+            ("metadata.uid", &pod.metadata.uid),
+        ] {
+            if value.is_empty() || value.contains('/') || value == "." || value == ".." {
+                return Err(InputError::Identity { field });
+            }
+        }
+        Ok(Self {
+            source: source.to_owned(),
+            manifest: Arc::new(manifest),
+            pod: Arc::new(pod),
+            objects,
+        })
+    }
+
+    /// The pod's uid.
+    pub fn uid(&self) -> &str {
+        &self.pod.metadata.uid
+    }
+
+    /// `namespace/name`.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.pod.metadata.namespace, self.pod.metadata.name)
+    }
+}
+
+/// Why something cannot be taken in.
+#[derive(Debug, Error)]
+pub enum InputError {
+    /// A field is not what Kubernetes has there.
+    #[error("reading a {kind}: {source}")]
+    NotA {
+        /// The kind of object.
+        kind: &'static str,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// The pod cannot be told from others.
+    #[error("the pod's {field} is empty or no plain name; give it one")]
+    Identity {
+        /// The field.
+        field: &'static str,
+    },
+    /// A secret's value is no base64.
+    #[error(
+        "the value {key:?} of the Secret {name:?} is no base64; write plain text to stringData"
+    )]
+    NotBase64 {
+        /// The secret.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// An object has no name.
+    #[error("a {kind} has no metadata.name")]
+    Nameless {
+        /// The kind of object.
+        kind: String,
+    },
+}
+
+/// What manifests refer to beside pods, by namespace and name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Objects {
+    config_maps: BTreeMap<(String, String), BTreeMap<String, Vec<u8>>>,
+    secrets: BTreeMap<(String, String), Secret>,
+    runtime_classes: BTreeMap<String, RuntimeClass>,
+}
+
+/// A Secret's values.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret {
+    /// Its type, as `kubernetes.io/dockerconfigjson`.
+    pub kind: String,
+    /// Its values by key.
+    pub data: BTreeMap<String, Vec<u8>>,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secret")
+            .field("kind", &self.kind)
+            .field("keys", &self.data.keys().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+/// A RuntimeClass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuntimeClass {
+    /// The runtime's handler.
+    pub handler: String,
+    /// What a pod of this class costs on top of its containers.
+    pub overhead: ResourceList,
+}
+
+impl Objects {
+    /// Takes an object in; `false` if nothing is done with objects of its kind. An object of the
+    /// same name takes the place of the former.
+    pub fn add(&mut self, object: &Value) -> Result<bool, InputError> {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let written = |name: &'static str| {
+            Written::deserialize(object).map_err(|source| InputError::NotA { kind: name, source })
+        };
+        match kind {
+            "ConfigMap" => {
+                let written = written("ConfigMap")?;
+                let mut values = written.plain(written.data.as_ref());
+                for (key, text) in written.binary_data.iter().flatten() {
+                    values.insert(key.clone(), written.decoded(key, text)?);
+                }
+                self.config_maps.insert(written.key(kind)?, values);
+            }
+            "Secret" => {
+                let written = written("Secret")?;
+                let mut data = BTreeMap::new();
+                for (key, text) in written.data.iter().flatten() {
+                    data.insert(key.clone(), written.decoded(key, text)?);
+                }
+                data.extend(written.plain(written.string_data.as_ref()));
+                let kind = written.kind.clone().unwrap_or_else(|| "Opaque".to_owned());
+                self.secrets
+                    .insert(written.key("Secret")?, Secret { kind, data });
+            }
+            "RuntimeClass" => {
+                let written = written("RuntimeClass")?;
+                let (_, name) = written.key(kind)?;
+                let class = RuntimeClass {
+                    handler: written.handler.clone().unwrap_or_default(),
+                    overhead: written.overhead.map(|o| o.pod_fixed).unwrap_or_default(),
+                };
+                self.runtime_classes.insert(name, class);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The values of a ConfigMap.
+    pub fn config_map(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, Vec<u8>>> {
+        self.config_maps
+            .get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// A Secret.
+    pub fn secret(&self, namespace: &str, name: &str) -> Option<&Secret> {
+        self.secrets.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// A RuntimeClass.
+    pub fn runtime_class(&self, name: &str) -> Option<&RuntimeClass> {
+        self.runtime_classes.get(name)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    metadata: WrittenMeta,
+    #[serde(default)]
+    data: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    binary_data: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    string_data: Option<BTreeMap<String, String>>,
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    handler: Option<String>,
+    #[serde(default)]
+    overhead: Option<WrittenOverhead>,
+}
+
+#[derive(Deserialize, Default)]
+struct WrittenMeta {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenOverhead {
+    #[serde(default)]
+    pod_fixed: ResourceList,
+}
+
+impl Written {
+    fn key(&self, kind: &str) -> Result<(String, String), InputError> {
+        if self.metadata.name.is_empty() {
+            return Err(InputError::Nameless {
+                kind: kind.to_owned(),
+            });
+        }
+        let namespace = self.metadata.namespace.as_deref();
+        let namespace = namespace.filter(|n| !n.is_empty()).unwrap_or("default");
+        Ok((namespace.to_owned(), self.metadata.name.clone()))
+    }
+
+    #[allow(clippy::unused_self, reason = "reads beside `decoded`")]
+    fn plain(&self, values: Option<&BTreeMap<String, String>>) -> BTreeMap<String, Vec<u8>> {
+        let values = values.into_iter().flatten();
+        values
+            .map(|(key, text)| (key.clone(), text.clone().into_bytes()))
+            .collect()
+    }
+
+    fn decoded(&self, key: &str, text: &str) -> Result<Vec<u8>, InputError> {
+        // YAML folds long values over lines.
+        let dense: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        BASE64_STANDARD
+            .decode(dense)
+            .map_err(|_| InputError::NotBase64 {
+                name: self.metadata.name.clone(),
+                key: key.to_owned(),
+            })
+    }
+}
