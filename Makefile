@@ -55,14 +55,24 @@ deny: ## licences, bans, sources and (with a network) advisories by cargo-deny
 bench: deps $(if $(BENCH),build,release) ## the numbers of SPECIFICATION.md; BENCH=short for a quick look
 	@.ci/bench $(BENCH)
 
-install: release ## into PREFIX (/usr/local), with the systemd unit
+install: release ## into PREFIX (/usr/local), with the systemd unit, manual pages and completions
 	install -D -m 0755 $(RELEASE)/orlop $(DESTDIR)$(PREFIX)/bin/orlop
 	install -D -m 0755 $(RELEASE)/orlop-keeper $(DESTDIR)$(PREFIX)/bin/orlop-keeper
 	install -d $(DESTDIR)$(UNITDIR)
 	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
+	$(RELEASE)/orlop man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(RELEASE)/orlop completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop
+	$(RELEASE)/orlop completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_orlop
+	$(RELEASE)/orlop completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/orlop.fish
 	@echo "next: systemctl enable --now orlop"
 
 uninstall: ## what install put there; images and pods stay under /var/lib/orlop
 	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper
 	rm -f $(DESTDIR)$(UNITDIR)/orlop.service $(DESTDIR)$(UNITDIR)/orlop.socket
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/orlop.1 $(DESTDIR)$(PREFIX)/share/man/man1/orlop-*.1
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_orlop \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/orlop.fish

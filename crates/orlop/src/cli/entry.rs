@@ -6,8 +6,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use super::completion::{CompleteArgs, CompletionArgs};
 use super::config::ConfigCommand;
 use super::log_level::LogLevelArgs;
+use super::man::ManArgs;
 use crate::serve::ServeArgs;
 use crate::service_manager::Inherited;
 use crate::{commands, memory, serve};
@@ -32,6 +34,12 @@ enum Command {
     Config(ConfigCommand),
     /// Show or change what a running daemon logs
     LogLevel(LogLevelArgs),
+    /// Print what makes a shell complete commands, flags, names and ids
+    Completion(CompletionArgs),
+    /// Write the manual pages to a directory
+    Man(ManArgs),
+    #[command(name = "__complete", hide = true)]
+    Complete(CompleteArgs),
     #[command(flatten)]
     Client(commands::Command),
 }
@@ -63,6 +71,9 @@ fn run(cli: Cli, inherited: Inherited) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(args, inherited).map(|()| ExitCode::SUCCESS),
         Command::Config(command) => command.run(),
         Command::LogLevel(args) => args.run().map(|()| ExitCode::SUCCESS),
+        Command::Completion(args) => args.run("orlop"),
+        Command::Man(args) => args.run::<Cli>().map(|()| ExitCode::SUCCESS),
+        Command::Complete(args) => args.run::<Cli>(),
         Command::Client(command) => command.run(cli.client),
     }
 }

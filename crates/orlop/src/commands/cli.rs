@@ -12,8 +12,9 @@ use super::flags::Span;
 use super::session::Session;
 use super::{
     attach, checkpoint, create, events, exec, image, imagefsinfo, images, info, inspect, inspecti,
-    inspectp, logs, metricdescs, metricsp, pods, port_forward, ps, pull, rm, rmi, rmp, run, runp,
-    runtime_config, start, stats, statsp, stop, stopp, update, update_runtime_config, version,
+    inspectp, logs, metricdescs, metricsp, pods, port_forward, prune, ps, pull, rm, rmi, rmp, run,
+    runp, runtime_config, start, stats, statsp, stop, stopp, tree, update, update_runtime_config,
+    version, wait,
 };
 
 /// Flags of all client commands; they stand before the command.
@@ -79,7 +80,7 @@ pub(crate) enum Command {
     Inspecti(inspecti::Args),
     /// Show pods in full
     Inspectp(inspectp::Args),
-    /// Show the log of a container
+    /// Show the log of a container, or of all containers of a pod
     Logs(logs::Args),
     /// List what metricsp can report
     Metricdescs(metricdescs::Args),
@@ -89,6 +90,8 @@ pub(crate) enum Command {
     PortForward(port_forward::Args),
     /// List pods
     Pods(pods::Args),
+    /// Remove what has ended
+    Prune(prune::Args),
     /// List containers
     Ps(ps::Args),
     /// Fetch an image
@@ -115,12 +118,16 @@ pub(crate) enum Command {
     Stop(stop::Args),
     /// Stop pods
     Stopp(stopp::Args),
+    /// Show pods, their containers and the processes of these
+    Tree(tree::Args),
     /// Change the limits of containers
     Update(update::Args),
     /// Tell the runtime the addresses for pods
     UpdateRuntimeConfig(update_runtime_config::Args),
     /// Show who the runtime is
     Version(version::Args),
+    /// Wait until containers and pods are in a state
+    Wait(wait::Args),
 }
 
 impl Command {
@@ -153,6 +160,7 @@ impl Command {
             Self::Metricsp(args) => metricsp::run(args, session).await,
             Self::Pods(args) => pods::run(args, session).await,
             Self::PortForward(args) => port_forward::run(args, session).await,
+            Self::Prune(args) => prune::run(args, session).await,
             Self::Ps(args) => ps::run(args, session).await,
             Self::Pull(args) => pull::run(args, session).await,
             Self::Rm(args) => rm::run(args, session).await,
@@ -166,8 +174,10 @@ impl Command {
             Self::Statsp(args) => statsp::run(args, session).await,
             Self::Stop(args) => stop::run(args, session).await,
             Self::Stopp(args) => stopp::run(args, session).await,
+            Self::Tree(args) => tree::run(args, session).await,
             Self::Update(args) => update::run(args, session).await,
             Self::UpdateRuntimeConfig(args) => update_runtime_config::run(args, session).await,
+            Self::Wait(args) => return wait::run(args, session).await,
             Self::Version(args) => version::run(args, session).await,
         }?;
         Ok(ExitCode::SUCCESS)
@@ -175,7 +185,7 @@ impl Command {
 }
 
 /// A reader that has seen enough is no error.
-pub(super) fn forgive_deaf_reader(result: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+pub(crate) fn forgive_deaf_reader(result: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     match result {
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         result => result,

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use super::cli::{ClientFlags, Command, forgive_deaf_reader};
 use super::config;
+use crate::cli::{CompleteArgs, CompletionArgs};
 
 /// How often crictl tries again to connect.
 const RETRIES: i32 = 3;
@@ -27,6 +28,10 @@ enum CrictlCommand {
     Client(Command),
     /// Get, set and list the options in crictl.yaml
     Config(config::Args),
+    /// Print what makes a shell complete commands, flags, names and ids
+    Completion(CompletionArgs),
+    #[command(name = "__complete", hide = true)]
+    Complete(CompleteArgs),
 }
 
 impl Crictl {
@@ -44,6 +49,8 @@ impl Crictl {
                 let done = config::run(&args, self.flags.config.as_deref());
                 forgive_deaf_reader(done.map(|()| ExitCode::SUCCESS))
             }
+            CrictlCommand::Completion(args) => args.run("crictl"),
+            CrictlCommand::Complete(args) => args.run::<Self>(),
             CrictlCommand::Client(command) => {
                 self.flags.max_retries.get_or_insert(RETRIES);
                 command.run(self.flags)

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, bail};
 use orlop_cri::client::ImageClient;
-use orlop_cri::v1::{Image, ImageSpec};
+use orlop_cri::v1::{Container, Image, ImageSpec};
 
 use super::output::write_all;
 use super::session::Session;
@@ -40,7 +40,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         );
     }
     if args.prune {
-        for id in in_use(session, &client).await? {
+        for id in in_use(session, &client, |_| true).await? {
             names.remove(&id);
         }
     }
@@ -50,8 +50,12 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     several::each(names, |name| remove(client.clone(), name, args.prune)).await
 }
 
-/// The ids of images that containers use.
-async fn in_use(session: &Session, client: &ImageClient) -> anyhow::Result<BTreeSet<String>> {
+/// The ids of images that containers use, as far as `counts` lets them.
+pub(super) async fn in_use(
+    session: &Session,
+    client: &ImageClient,
+    counts: impl Fn(&Container) -> bool,
+) -> anyhow::Result<BTreeSet<String>> {
     let containers = session
         .patient_runtime(None)
         .await?
@@ -59,6 +63,7 @@ async fn in_use(session: &Session, client: &ImageClient) -> anyhow::Result<BTree
         .await?;
     let names: BTreeSet<String> = containers
         .into_iter()
+        .filter(counts)
         .flat_map(|container| {
             [
                 container.image.unwrap_or_default().image,
@@ -103,7 +108,8 @@ async fn remove(client: ImageClient, name: String, pruning: bool) -> anyhow::Res
     Ok(write_all(&deleted(&image))?)
 }
 
-fn deleted(image: &Image) -> String {
+/// What is said when an image is gone.
+pub(super) fn deleted(image: &Image) -> String {
     let names = if image.repo_tags.is_empty() {
         &image.repo_digests
     } else {

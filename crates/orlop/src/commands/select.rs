@@ -62,6 +62,43 @@ pub(super) async fn pod(client: &RuntimeClient, word: &str) -> anyhow::Result<St
     ids.pop().context("no pod is named")
 }
 
+/// A container or a pod, by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Thing {
+    Container(String),
+    Pod(String),
+}
+
+/// The container or pod that a word means; where both would do it is the container.
+pub(super) async fn thing(client: &RuntimeClient, word: &str) -> anyhow::Result<Thing> {
+    let (containers, pods) =
+        tokio::try_join!(client.list_containers(None), client.list_pod_sandbox(None))?;
+    let containers: Vec<_> = containers.iter().map(Candidate::container).collect();
+    let id = choose("container", word, &containers)?;
+    if containers.iter().any(|container| container.id == id) {
+        return Ok(Thing::Container(id));
+    }
+    let pods: Vec<_> = pods.iter().map(Candidate::pod).collect();
+    let id = choose("pod", word, &pods)?;
+    if pods.iter().any(|pod| pod.id == id) {
+        return Ok(Thing::Pod(id));
+    }
+    bail!("there is no container and no pod `{word}`: `orlop ps -a` and `orlop pods` list them")
+}
+
+/// The first process of a container, where the runtime tells it: orlop, containerd and CRI-O do,
+/// beside the status.
+pub(super) async fn pid(client: &RuntimeClient, id: &str) -> anyhow::Result<Option<u32>> {
+    let answer = match client.container_status(id, true).await {
+        Err(error) if error.is_not_found() => return Ok(None),
+        answer => answer?,
+    };
+    let info = answer.info.get("info").map_or("", String::as_str);
+    let info: serde_json::Value = serde_json::from_str(info).unwrap_or_default();
+    let pid = info["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+    Ok(pid.filter(|pid| *pid > 0))
+}
+
 struct Candidate {
     id: String,
     name: String,

@@ -36,6 +36,8 @@ pub(super) struct Session {
     timeout: Option<Duration>,
     debug: bool,
     retries: i32,
+    /// Say nothing on the standard error.
+    quiet: bool,
     /// Pull the image before a container is created.
     pub(super) pull_on_create: bool,
     /// Don't pull the image before a container is run.
@@ -56,9 +58,20 @@ impl Session {
                 .filter(|timeout| !timeout.is_zero())
                 .or(settings.timeout),
             debug: flags.debug || settings.debug,
+            quiet: false,
             retries: flags.max_retries.or(settings.max_retries).unwrap_or(0),
             pull_on_create: settings.pull_image_on_create,
             no_pull_on_run: settings.disable_pull_on_run,
+        })
+    }
+
+    /// The same for a shell that must not get any messages.
+    pub(super) fn open_quietly(flags: ClientFlags) -> anyhow::Result<Self> {
+        Ok(Self {
+            quiet: true,
+            debug: false,
+            retries: 0,
+            ..Self::open(flags)?
         })
     }
 
@@ -110,7 +123,7 @@ impl Session {
     async fn connection(&self, timeout: Duration) -> anyhow::Result<Connection> {
         match &self.endpoint {
             Some(endpoint) => self.connect(endpoint, timeout).await,
-            None => Ok(self.to(found()?, timeout)),
+            None => Ok(self.to(found(self.quiet)?, timeout)),
         }
     }
 
@@ -151,10 +164,10 @@ impl Session {
 }
 
 /// The first known socket that somebody answers on.
-fn found() -> anyhow::Result<Endpoint> {
+fn found(quiet: bool) -> anyhow::Result<Endpoint> {
     for (place, path) in KNOWN.iter().enumerate() {
         if answers(Path::new(path)) {
-            if place > 0 {
+            if place > 0 && !quiet {
                 eprintln!("found {path}; choose with --runtime-endpoint");
             }
             return path.parse().context("cannot use a known endpoint");

@@ -24,7 +24,8 @@ where
     errors(results)
 }
 
-fn errors(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
+/// Several results as one, with all that failed.
+pub(super) fn errors(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
     let mut failed: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     match failed.len() {
         0 => Ok(()),

@@ -8,6 +8,11 @@ pub(in crate::commands) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
+/// Writes text at once, for commands that are no client's.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    Ok(write_all(text)?)
+}
+
 /// Writes text at once.
 pub(in crate::commands) fn write_all(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();

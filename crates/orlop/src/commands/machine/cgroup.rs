@@ -1,0 +1,135 @@
+//! The cgroup of a process.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Deeper cgroups are not looked into.
+const MAX_DEPTH: usize = 32;
+
+/// A mounted hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::commands) struct Hierarchy {
+    mountpoint: PathBuf,
+    /// Of version 1; none for version 2.
+    controllers: Vec<String>,
+}
+
+/// Where a process is, in the hierarchy that tells most about its container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::commands) struct Cgroup {
+    /// As the kernel names it.
+    pub(in crate::commands) path: String,
+    directory: PathBuf,
+}
+
+/// The hierarchies mounted on this machine.
+pub(in crate::commands) fn hierarchies() -> Vec<Hierarchy> {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    text.lines().filter_map(hierarchy).collect()
+}
+
+/// A line of proc(5)'s mountinfo, if it is a cgroup mount of the whole hierarchy.
+fn hierarchy(line: &str) -> Option<Hierarchy> {
+    let (mount, kind) = line.split_once(" - ")?;
+    let mut mount = mount.split(' ').skip(3);
+    let (root, mountpoint) = (mount.next()?, mount.next()?);
+    let mut kind = kind.split(' ');
+    let (name, _source, options) = (kind.next()?, kind.next()?, kind.next()?);
+    let controllers = match name {
+        "cgroup2" => Vec::new(),
+        "cgroup" => options.split(',').map(str::to_owned).collect(),
+        _ => return None,
+    };
+    (root == "/").then(|| Hierarchy {
+        mountpoint: mountpoint.into(),
+        controllers,
+    })
+}
+
+impl Cgroup {
+    /// The cgroup of a process. Of version 1 the memory controller's: runtimes always set one.
+    pub(in crate::commands) fn of(pid: u32, mounted: &[Hierarchy]) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        Self::parse(&text, mounted)
+    }
+
+    fn parse(text: &str, mounted: &[Hierarchy]) -> Option<Self> {
+        let line = |wanted: &str| {
+            text.lines().find_map(|line| {
+                let mut parts = line.splitn(3, ':');
+                let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+                let fits = controllers.split(',').any(|one| one == wanted);
+                fits.then(|| path.to_owned())
+            })
+        };
+        for wanted in ["memory", "pids", "cpu", ""] {
+            let Some(path) = line(wanted) else { continue };
+            let hierarchy = mounted.iter().find(|hierarchy| {
+                if wanted.is_empty() {
+                    hierarchy.controllers.is_empty()
+                } else {
+                    hierarchy.controllers.iter().any(|one| one == wanted)
+                }
+            });
+            if let Some(hierarchy) = hierarchy
+                && (path != "/" || wanted.is_empty())
+            {
+                let directory = hierarchy.mountpoint.join(path.trim_start_matches('/'));
+                return Some(Self { path, directory });
+            }
+        }
+        None
+    }
+
+    /// The processes in it and below it.
+    pub(in crate::commands) fn pids(&self) -> Vec<u32> {
+        let mut pids = Vec::new();
+        collect(&self.directory, 0, &mut pids);
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+}
+
+fn collect(directory: &Path, depth: usize, pids: &mut Vec<u32>) {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if depth < MAX_DEPTH && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(&entry.path(), depth + 1, pids);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cgroup_is_found_on_both_versions() {
+        let v1 =
+            hierarchy("33 25 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory").unwrap();
+        let v2 = hierarchy("30 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 c rw").unwrap();
+        let part = hierarchy("30 25 0:27 /docker /x rw - cgroup2 c rw");
+        assert_eq!(part, None, "a part of a hierarchy says nothing");
+        let mounted = [v1, v2.clone()];
+        let found = |text: &str| {
+            let cgroup = Cgroup::parse(text, &mounted).unwrap();
+            (cgroup.path, cgroup.directory)
+        };
+        assert_eq!(
+            found("5:cpu,cpuacct:/c\n4:memory:/kubepods/a\n0::/\n"),
+            (
+                "/kubepods/a".to_owned(),
+                "/sys/fs/cgroup/memory/kubepods/a".into()
+            )
+        );
+        assert_eq!(
+            found("0::/kubepods.slice/a.scope\n").1,
+            Path::new("/sys/fs/cgroup/unified/kubepods.slice/a.scope")
+        );
+    }
+}
