@@ -1,5 +1,6 @@
 //! A container's OCI bundle: its mounts, its specification, and the process of a command.
 
+use std::collections::BTreeMap;
 use std::fs::{OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -7,8 +8,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_image::Image;
+use orlop_cri::v1::{ImageSpec, Mount};
 use orlop_image::rootfs::OverlayMount;
+use orlop_image::{Digest, Image};
 use orlop_launch::{Keeper, oci};
 use serde::Serialize;
 
@@ -44,7 +46,12 @@ pub async fn build(
     let volumes = volume_images(engine, container)?;
     lease(engine, container.id.as_str(), image).await?;
     for volume in &volumes {
-        lease(engine, &volume.owner(container), &volume.image).await?;
+        lease(
+            engine,
+            &volume_owner(container, volume.index),
+            &volume.image,
+        )
+        .await?;
     }
     let volumes = mount_volumes(engine, container, &volumes).await?;
     let (engine, container, image) = (engine.clone(), Arc::clone(container), image.clone());
@@ -61,7 +68,7 @@ fn build_blocking(
         make_private_dir(&directory)?;
     }
     make_upper(engine, container, image)?;
-    let rootfs = root_mount(engine, container, image)?;
+    let rootfs = root_mount(engine, container, &image.id)?;
     let (spec, effective) = specification(engine, container, image, &rootfs, &volumes)?;
     write_spec(&container.bundle, &spec)?;
     let volumes = volumes.into_iter().map(|volume| volume.pending);
@@ -140,21 +147,50 @@ pub fn read_spec(bundle: &Path) -> Result<oci::Spec> {
 
 /// The daemon was restarted between creation and start: its mounts are gone with it.
 async fn mounts_anew(engine: &Engine, container: &Arc<Container>) -> Result<Vec<PendingMount>> {
-    let image =
-        crate::images::find(engine, &container.image.id)?.ok_or_else(|| Error::NotFound {
-            what: "image",
-            id: container.image.id.clone(),
-        })?;
-    let volumes = volume_images(engine, container)?;
-    let volumes = mount_volumes(engine, container, &volumes).await?;
+    let leases = Leases::of(engine, container);
+    let image = leases.image(container.id.as_str())?;
+    let mut pending = Vec::new();
+    for index in indices_of_volumes(container) {
+        let image = leases.image(&volume_owner(container, index))?;
+        pending.push(mount_volume(engine, container, index, &image).await?);
+    }
     let (engine, container) = (engine.clone(), Arc::clone(container));
     let root = blocking(move || root_mount(&engine, &container, &image)).await?;
-    Ok(std::iter::once(root)
-        .chain(volumes.into_iter().map(|volume| volume.pending))
-        .collect())
+    pending.insert(0, root);
+    Ok(pending)
 }
 
-fn root_mount(engine: &Engine, container: &Container, image: &Image) -> Result<PendingMount> {
+/// The images that a container holds, which may have lost their names since.
+struct Leases<'c> {
+    container: &'c Container,
+    held: BTreeMap<String, Digest>,
+}
+
+impl<'c> Leases<'c> {
+    fn of(engine: &Engine, container: &'c Container) -> Self {
+        let leases = engine.images.leases().into_iter();
+        let held = leases
+            .filter(|lease| is_owner(container, &lease.owner))
+            .map(|lease| (lease.owner, lease.image))
+            .collect();
+        Self { container, held }
+    }
+
+    fn image(&self, owner: &str) -> Result<Digest> {
+        self.held.get(owner).copied().ok_or_else(|| {
+            let id = &self.container.id;
+            let problem = format!("container {id} holds no image as {owner}; remove it");
+            Error::Internal(problem).into()
+        })
+    }
+}
+
+/// Whether a lease is the container's own.
+fn is_owner(container: &Container, owner: &str) -> bool {
+    owner.split('/').next() == Some(container.id.as_str())
+}
+
+fn root_mount(engine: &Engine, container: &Container, image: &Digest) -> Result<PendingMount> {
     let lower = layers(engine, image)?;
     let mut overlay = OverlayMount::new(lower, container.upper(), container.work());
     if id_of_root(&container.pod)?.is_some() {
@@ -184,21 +220,28 @@ struct VolumeImage {
     image: Image,
 }
 
-impl VolumeImage {
-    /// Who holds the lease: an owner has one only.
-    fn owner(&self, container: &Container) -> String {
-        format!("{}/{}", container.id, self.index)
-    }
+/// Who holds the lease of a volume: an owner has one only.
+fn volume_owner(container: &Container, index: usize) -> String {
+    format!("{}/{index}", container.id)
+}
+
+/// The mounts of the request that ask for an image.
+fn indices_of_volumes(container: &Container) -> Vec<usize> {
+    let mounts = container.config.mounts.iter().enumerate();
+    mounts
+        .filter(|(_, mount)| asked_image(mount).is_some())
+        .map(|(index, _)| index)
+        .collect()
+}
+
+fn asked_image(mount: &Mount) -> Option<&ImageSpec> {
+    mount.image.as_ref().filter(|image| !image.image.is_empty())
 }
 
 fn volume_images(engine: &Engine, container: &Container) -> Result<Vec<VolumeImage>> {
     let mut volumes = Vec::new();
     for (index, request) in container.config.mounts.iter().enumerate() {
-        let Some(asked) = request
-            .image
-            .as_ref()
-            .filter(|image| !image.image.is_empty())
-        else {
+        let Some(asked) = asked_image(request) else {
             continue;
         };
         let image = engine.image_for(&format!("config.mounts[{index}].image"), Some(asked))?;
@@ -224,19 +267,28 @@ async fn mount_volumes(
         image,
     } in images
     {
-        let mount = engine.images.mount_read_only(&image.id).await;
-        let mount = mount.map_err(|source| Error::Image {
-            doing: format!("ErrImageVolumeMountFailed: mounting image {}", image.id),
-            source,
-        })?;
-        let path = engine.mounts_dir(container).join(format!("image-{index}"));
         volumes.push(ImageVolume {
             container_path: container_path.clone(),
-            pending: PendingMount { mount, path },
+            pending: mount_volume(engine, container, *index, &image.id).await?,
             digest: image.id.to_string(),
         });
     }
     Ok(volumes)
+}
+
+async fn mount_volume(
+    engine: &Engine,
+    container: &Container,
+    index: usize,
+    image: &Digest,
+) -> Result<PendingMount> {
+    let mount = engine.images.mount_read_only(image).await;
+    let mount = mount.map_err(|source| Error::Image {
+        doing: format!("ErrImageVolumeMountFailed: mounting image {image}"),
+        source,
+    })?;
+    let path = engine.mounts_dir(container).join(format!("image-{index}"));
+    Ok(PendingMount { mount, path })
 }
 
 /// Makes the writable layer. A container's root directory looks like its image's, and belongs to
@@ -246,7 +298,7 @@ fn make_upper(engine: &Engine, container: &Container, image: &Image) -> Result<(
     let failed = || Error::io(format!("making {}", upper.display()));
     make_private_dir(&upper)?;
     let (mut mode, mut owner) = (0o755, (0, 0));
-    if let Some(top) = layers(engine, image)?.first() {
+    if let Some(top) = layers(engine, &image.id)?.first() {
         let look = std::fs::metadata(top).map_err(failed())?;
         mode = look.mode() & 0o7777;
         owner = (look.uid(), look.gid());
@@ -262,15 +314,15 @@ fn make_upper(engine: &Engine, container: &Container, image: &Image) -> Result<(
 
 /// The host's ids of the root of the pod's user namespace.
 fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
-    let ranges = spec::IdRanges::parse(Some(&pod.namespaces())).map_err(Error::Spec)?;
+    let ranges = spec::IdRanges::parse(Some(pod.namespaces())).map_err(Error::Spec)?;
     let first = |maps: &[oci::IdMapping]| maps.first().map_or(0, |map| map.host_id);
     Ok(ranges.map(|ranges| (first(&ranges.uids), first(&ranges.gids))))
 }
 
-fn layers(engine: &Engine, image: &Image) -> Result<Vec<PathBuf>> {
-    engine.images.layers(&image.id).map_err(|source| {
+fn layers(engine: &Engine, image: &Digest) -> Result<Vec<PathBuf>> {
+    engine.images.layers(image).map_err(|source| {
         Error::Image {
-            doing: format!("finding the layers of image {}", image.id),
+            doing: format!("finding the layers of image {image}"),
             source,
         }
         .into()
@@ -290,12 +342,11 @@ async fn lease(engine: &Engine, owner: &str, image: &Image) -> Result<()> {
 
 /// Gives the container's images up.
 pub async fn release(engine: &Engine, container: &Container) -> Result<()> {
-    let own = |owner: &str| owner.split('/').next() == Some(container.id.as_str());
     for lease in engine
         .images
         .leases()
         .into_iter()
-        .filter(|lease| own(&lease.owner))
+        .filter(|lease| is_owner(container, &lease.owner))
     {
         engine
             .images

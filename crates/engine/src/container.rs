@@ -10,7 +10,7 @@
 //! the next start of the daemon undoes the one and finishes the other.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use orlop_cri::v1::{
     ContainerConfig, ContainerMetadata, ContainerResources, ContainerState, ContainerUser, Mount,
@@ -22,9 +22,11 @@ use tokio::sync::watch;
 use crate::bundle::{self, PendingMount};
 use crate::error::{Error, Result};
 use crate::ids::ContainerId;
-use crate::journal::Journal;
+use crate::names::ContainerName;
 use crate::pod::{Pod, make_private_dir};
+use crate::recorded::{Recorded, State};
 use crate::stats::Meter;
+use crate::store::Item;
 
 /// A container.
 #[derive(Debug)]
@@ -47,8 +49,7 @@ pub struct Container {
     pub turn: tokio::sync::Mutex<()>,
     /// Reads what it uses.
     pub meter: Mutex<Meter>,
-    now: RwLock<Now>,
-    journal: Mutex<Journal<Event>>,
+    state: Recorded<Now>,
     ended: watch::Sender<bool>,
     pending_mounts: Mutex<Option<Vec<PendingMount>>>,
     process: OnceLock<oci::Process>,
@@ -187,45 +188,19 @@ impl Container {
             image: image.clone(),
             at,
         };
-        let journal = Journal::create(&dir.join("journal"), &created)
-            .map_err(Error::io(format!("writing the record of container {id}")))?;
-        Ok(Self::new(
-            id,
-            Arc::clone(pod),
-            config,
-            image,
-            at,
-            Now::default(),
-            journal,
-        ))
+        let state = Recorded::create(format!("container {id}"), &dir.join("journal"), &created)?;
+        Ok(Self::new(id, Arc::clone(pod), config, image, at, state))
     }
 
     /// Reads a container back from its directory; `None` if its record says nothing.
     pub fn restore(id: ContainerId, pod: &Arc<Pod>) -> Result<Option<Self>> {
         let path = pod.containers_dir().join(id.as_str()).join("journal");
-        let (journal, events) = match Journal::open(&path) {
-            Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                let doing = format!("reading the record of container {id}");
-                return Err(Error::io(doing)(error).into());
-            }
-        };
-        let mut events = events.into_iter();
-        let Some(Event::Created { config, image, at }) = events.next() else {
+        let found = Recorded::open(format!("container {id}"), &path)?;
+        let Some((Event::Created { config, image, at }, state)) = found else {
             return Ok(None);
         };
-        let mut now = Now::default();
-        events.for_each(|event| now.apply(event));
-        Ok(Some(Self::new(
-            id,
-            Arc::clone(pod),
-            *config,
-            image,
-            at,
-            now,
-            journal,
-        )))
+        let pod = Arc::clone(pod);
+        Ok(Some(Self::new(id, pod, *config, image, at, state)))
     }
 
     fn new(
@@ -234,12 +209,11 @@ impl Container {
         config: ContainerConfig,
         image: ImageFacts,
         created_at: i64,
-        now: Now,
-        journal: Journal<Event>,
+        state: Recorded<Now>,
     ) -> Self {
         let dir = pod.containers_dir().join(id.as_str());
         let bundle = pod.run.join(id.as_str());
-        let (ended, _) = watch::channel(now.exit.is_some());
+        let (ended, _) = watch::channel(state.look(|now| now.exit.is_some()));
         Self {
             id,
             pod,
@@ -250,8 +224,7 @@ impl Container {
             bundle,
             turn: tokio::sync::Mutex::default(),
             meter: Mutex::default(),
-            now: RwLock::new(now),
-            journal: Mutex::new(journal),
+            state,
             ended,
             pending_mounts: Mutex::default(),
             process: OnceLock::new(),
@@ -259,73 +232,48 @@ impl Container {
     }
 
     /// Writes an event down, then lets it be true.
-    pub fn record(&self, event: Event) -> Result<()> {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        journal.append(&event).map_err(Error::io(format!(
-            "writing the record of container {}",
-            self.id
-        )))?;
-        self.apply(event);
-        Ok(())
+    pub async fn record(&self, event: Event) -> Result<()> {
+        self.state.record(event).await
     }
 
     /// Lets an event be true even if it can't be written down, for steps that free what a full
     /// disk lacks, or that have happened already.
-    pub fn record_if_possible(&self, event: Event) {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = journal.append(&event) {
-            let container = &self.id;
-            tracing::warn!(%container, %error, "writing the record; going on without");
-        }
-        self.apply(event);
+    pub async fn record_if_possible(&self, event: Event) {
+        self.state.record_if_possible(event).await;
     }
 
     /// Notes the end of the container; the first to do so wins. A full disk must not keep a
     /// dead container running in our books: the keeper's exit record has it too.
-    pub fn exited(&self, exit: Exit) -> bool {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.now().exit.is_some() {
-            return false;
-        }
+    pub async fn exited(&self, exit: Exit) -> bool {
         let event = Event::Exited { exit };
-        if let Err(error) = journal.append(&event) {
-            tracing::error!(container = %self.id, %error, "could not write the exit down");
+        let first = self
+            .state
+            .record_unless(|now| now.exit.is_some(), event)
+            .await;
+        if first {
+            self.ended.send_replace(true);
+            // Its cgroup goes away; open files of it would only keep it in the kernel.
+            let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
+            meter.close();
         }
-        self.apply(event);
-        drop(journal);
-        self.ended.send_replace(true);
-        true
-    }
-
-    fn apply(&self, event: Event) {
-        self.now
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .apply(event);
+        first
     }
 
     /// True for the first caller: the stop signal is sent once.
     pub fn claim_stop_signal(&self) -> bool {
-        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        !std::mem::replace(&mut now.stop_sent, true)
+        self.state
+            .change(|now| !std::mem::replace(&mut now.stop_sent, true))
     }
 
     /// Whether there is nothing for the runtime and the keeper to clean up.
     pub fn is_clean(&self) -> bool {
-        !self
-            .now
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .dirty
+        self.state.look(|now| !now.dirty)
     }
 
     /// The runtime and the keeper have cleaned up. Not a matter of record: to do it again
     /// after a restart does no harm.
     pub fn set_clean(&self) {
-        self.now
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .dirty = false;
+        self.state.change(|now| now.dirty = false);
     }
 
     /// Keeps mounts until the container is started.
@@ -361,18 +309,17 @@ impl Container {
 
     /// What is true at the moment.
     pub fn now(&self) -> Now {
-        self.now
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.state.look(Now::clone)
+    }
+
+    /// Its first process, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.state.look(|now| now.pid)
     }
 
     /// Where it is in its life.
     pub fn phase(&self) -> Phase {
-        self.now
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .phase
+        self.state.look(|now| now.phase)
     }
 
     /// Where it is in its life, in CRI's words.
@@ -424,7 +371,25 @@ impl Container {
     }
 }
 
-impl Now {
+impl Item for Container {
+    type Name = ContainerName;
+
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn name(&self) -> Option<ContainerName> {
+        ContainerName::of(&self.pod.id, &self.config).ok()
+    }
+
+    fn owner(&self) -> Option<&str> {
+        Some(self.pod.id.as_str())
+    }
+}
+
+impl State for Now {
+    type Event = Event;
+
     fn apply(&mut self, event: Event) {
         match event {
             Event::Created { .. } => {}

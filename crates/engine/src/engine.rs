@@ -33,7 +33,7 @@ use crate::runtimes::Runtimes;
 use crate::spec::{self, AppArmor, HostFacts};
 use crate::store::Store;
 use crate::streaming::Sessions;
-use crate::{blocking, clock, images, restore};
+use crate::{blocking, clock, images, restore, tidy};
 
 /// The native runtime service. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -163,8 +163,12 @@ impl Engine {
             tasks: TaskTracker::new(),
             streams: OnceLock::new(),
         }));
-        restore::run(&engine).await?;
+        let left = restore::run(&engine).await?;
         engine.serve_streams().await?;
+        let engine_too = engine.clone();
+        engine
+            .tasks
+            .spawn(async move { tidy::run(&engine_too, left).await });
         Ok(engine)
     }
 
@@ -281,11 +285,10 @@ impl Engine {
         let security = container
             .config
             .linux
-            .clone()
-            .unwrap_or_default()
-            .security_context;
+            .as_ref()
+            .and_then(|linux| linux.security_context.as_ref());
         let asked = security
-            .and_then(|context| context.namespace_options)
+            .and_then(|context| context.namespace_options.clone())
             .unwrap_or_default();
         let target_pid = match asked.pid() {
             NamespaceMode::Target => Some(self.pid_namespace_of(pod, &asked.target_id)?),
@@ -297,7 +300,7 @@ impl Engine {
             uts: own_net.then(|| text(keeper.uts_ns())),
             pid: keeper.pid_ns().map(text),
             target_pid,
-            user: spec::IdRanges::parse(Some(&modes))
+            user: spec::IdRanges::parse(Some(modes))
                 .map_err(Error::Spec)?
                 .map(|_| text(pod.user_ns())),
         })
@@ -310,7 +313,7 @@ impl Engine {
             let problem = format!("container {} belongs to another pod", container.id);
             return Err(Error::invalid(FIELD, problem).into());
         }
-        let pid = container.now().pid.ok_or_else(|| {
+        let pid = container.pid().ok_or_else(|| {
             Error::Precondition(format!(
                 "{FIELD}: container {} is not running",
                 container.id
@@ -337,23 +340,17 @@ impl Engine {
 
     /// A pod's containers, also those that no client sees.
     pub fn containers_of(&self, pod: &Pod) -> Vec<Arc<Container>> {
-        let mut containers = self.containers.all();
-        containers.retain(|container| container.pod.id == pod.id);
-        containers
+        self.containers.owned_by(pod.id.as_str())
     }
 
     /// The pod of this identity.
     pub fn pod_named(&self, name: &PodName) -> Option<Arc<Pod>> {
-        let is_named = |pod: &Arc<Pod>| PodName::of(&pod.config).is_ok_and(|of| of == *name);
-        self.pods.all().into_iter().find(is_named)
+        self.pods.named(name)
     }
 
     /// The container of this identity.
     pub fn container_named(&self, name: &ContainerName) -> Option<Arc<Container>> {
-        let is_named = |container: &Arc<Container>| {
-            ContainerName::of(&container.pod.id, &container.config).is_ok_and(|of| of == *name)
-        };
-        self.containers.all().into_iter().find(is_named)
+        self.containers.named(name)
     }
 
     /// A pod that a client may ask about.

@@ -59,7 +59,7 @@ pub fn ended(engine: &Engine, container: Arc<Container>, status: ExitStatus) {
     engine.tasks.spawn(async move {
         // A start that is still being written down comes first.
         let _turn = container.turn.lock().await;
-        if !container.exited(exit_of(&status)) {
+        if !container.exited(exit_of(&status)).await {
             return;
         }
         engine_too.tell_container(&container, ContainerEventType::ContainerStoppedEvent);
@@ -115,25 +115,53 @@ async fn catch_up(engine: &Engine, keeper: &Keeper) -> orlop_launch::Result<()> 
 
 /// The keeper died: the pod's namespaces die with its last container, so nothing of it can go on.
 pub async fn lost(engine: &Engine, pod: &Arc<Pod>) {
+    note_loss(engine, pod).await;
+    clean_up_loss(engine, pod).await;
+}
+
+/// The keeper died: ends what is left of the pod, and says so.
+pub async fn note_loss(engine: &Engine, pod: &Arc<Pod>) {
     tracing::error!(pod = %pod.id, "the pod's keeper is gone; ending what is left of the pod");
     pod.set_keeper(None);
     engine.execs.abandon(pod);
     for container in engine.containers_of(pod) {
-        if let Err(error) = without_keeper(engine, &container).await {
+        let _turn = container.turn.lock().await;
+        if let Err(error) = end_without_keeper(engine, &container).await {
             tracing::error!(container = %container.id, %error, "ending a container without keeper");
         }
     }
     if pod.phase() == pod::Phase::Ready {
-        match pod.record(pod::Event::NotReady) {
+        match pod.record(pod::Event::NotReady).await {
             Ok(()) => engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent),
             Err(error) => tracing::error!(pod = %pod.id, %error, "noting that the pod is down"),
         }
     }
 }
 
-/// Ends a container whose keeper is gone: its exit may be on record, else it is killed.
+/// Cleans up after the containers of a pod whose keeper died.
+pub async fn clean_up_loss(engine: &Engine, pod: &Arc<Pod>) {
+    for container in engine.containers_of(pod) {
+        let _turn = container.turn.lock().await;
+        if container.phase() == Phase::Exited
+            && let Err(error) = process::clean_up(engine, &container).await
+        {
+            tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
+        }
+    }
+}
+
+/// Ends a container whose keeper is gone, and cleans up after it.
 pub async fn without_keeper(engine: &Engine, container: &Arc<Container>) -> Result<()> {
     let _turn = container.turn.lock().await;
+    if container.phase() != Phase::Running {
+        return Ok(());
+    }
+    end_without_keeper(engine, container).await?;
+    process::clean_up(engine, container).await
+}
+
+/// Its exit may be on record, else it is killed.
+async fn end_without_keeper(engine: &Engine, container: &Arc<Container>) -> Result<()> {
     if container.phase() != Phase::Running {
         return Ok(());
     }
@@ -149,8 +177,8 @@ pub async fn without_keeper(engine: &Engine, container: &Arc<Container>) -> Resu
         },
         exit_of,
     );
-    if container.exited(exit) {
+    if container.exited(exit).await {
         engine.tell_container(container, ContainerEventType::ContainerStoppedEvent);
     }
-    process::clean_up(engine, container).await
+    Ok(())
 }

@@ -13,11 +13,12 @@ pub struct AllottedLevels(Mutex<Levels>);
 
 impl AllottedLevels {
     /// Allots a level to a pod, where the node has SELinux, and writes it down.
-    pub fn allot(&self, engine: &Engine, pod: &Pod) -> Result<()> {
+    pub async fn allot(&self, engine: &Engine, pod: &Pod) -> Result<()> {
         if engine.host.selinux.is_none() {
             return Ok(());
         }
-        let asked = pod.security().selinux_options.unwrap_or_default().level;
+        let asked = pod.security().selinux_options.as_ref();
+        let asked = asked.map_or_else(String::new, |options| options.level.clone());
         let level = if asked.is_empty() {
             self.lock().allot().ok_or_else(|| {
                 Error::Exhausted("no SELinux level is left for another pod".into())
@@ -26,7 +27,7 @@ impl AllottedLevels {
             self.lock().reserve(&asked);
             asked
         };
-        pod.record(Event::Labelled { level })
+        pod.record(Event::Labelled { level }).await
     }
 
     /// Notes the level of a pod of an earlier run.
@@ -53,7 +54,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> Result<Option<Labels>> {
     let (Some(defaults), Some(level)) = (&engine.host.selinux, pod.now().selinux_level) else {
         return Ok(None);
     };
-    let options = pod.security().selinux_options;
-    let labels = Labels::new(options.as_ref(), defaults, &level).map_err(Error::Spec)?;
+    let options = pod.security().selinux_options.as_ref();
+    let labels = Labels::new(options, defaults, &level).map_err(Error::Spec)?;
     Ok(Some(labels))
 }

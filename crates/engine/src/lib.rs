@@ -3,12 +3,12 @@
 //! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`, or in
 //! `rpc_images/` if it is one of `orlop.v1.Images`; what they share is beside them:
 //!
-//! * `pod`, `container`: what exists, with its journal (`journal`, `encoded`)
+//! * `pod`, `container`: what exists, with its journal (`recorded`, `journal`, `encoded`)
 //! * `sandbox`, `network`, `files`: what a pod is made of
 //! * `bundle`, `spec`: what a container is made of
 //! * `process`, `session`: starting and stopping processes, commands in containers
 //! * `exits`, `execs`, `events`: what happens by itself, and who is told
-//! * `teardown`, `restore`: undoing, and taking up what an earlier run left
+//! * `teardown`, `restore`, `tidy`: undoing, and taking up what an earlier run left
 
 mod bundle;
 mod cgroups;
@@ -35,6 +35,7 @@ mod off_reactor;
 mod pod;
 mod process;
 mod pulls;
+mod recorded;
 mod restore;
 mod rpc;
 mod rpc_images;
@@ -48,6 +49,7 @@ mod stats;
 mod store;
 mod streaming;
 mod teardown;
+mod tidy;
 
 pub use config::Config;
 pub use engine::Engine;

@@ -42,7 +42,7 @@ pub fn pod_status(pod: &Pod) -> PodSandboxStatus {
         network: Some(pod_network(pod)),
         linux: Some(LinuxPodSandboxStatus {
             namespaces: Some(Namespace {
-                options: Some(pod.namespaces()),
+                options: Some(pod.namespaces().clone()),
             }),
         }),
         labels: pod.config.labels.clone(),

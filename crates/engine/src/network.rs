@@ -14,7 +14,8 @@ pub async fn attach(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     let attachment = attachment(engine, pod)?;
     pod.record(Event::Attaching {
         attachment: Box::new(attachment.clone()),
-    })?;
+    })
+    .await?;
     let network = engine
         .networks
         .attach(attachment)
@@ -26,6 +27,7 @@ pub async fn attach(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     pod.record(Event::Attached {
         network: Box::new(network),
     })
+    .await
 }
 
 /// Detaches a pod, if it was ever attached or an attachment was begun. May be repeated.
@@ -42,7 +44,7 @@ pub async fn detach(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
             doing: format!("detaching pod {} from the network", pod.id),
             source,
         })?;
-    pod.record_if_possible(Event::Detached);
+    pod.record_if_possible(Event::Detached).await;
     Ok(())
 }
 

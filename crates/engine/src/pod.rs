@@ -13,7 +13,7 @@
 //! next start of the daemon undoes the one and finishes the other.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{LazyLock, Mutex};
 
 use orlop_cri::v1::{
     LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption,
@@ -25,8 +25,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::ids::PodId;
-use crate::journal::Journal;
+use crate::names::PodName;
+use crate::recorded::{Recorded, State};
 use crate::stats::Meter;
+use crate::store::Item;
 
 /// A pod sandbox.
 #[derive(Debug)]
@@ -50,8 +52,7 @@ pub struct Pod {
     pub turn: tokio::sync::RwLock<()>,
     /// Reads what it uses.
     pub meter: Mutex<Meter>,
-    now: RwLock<Now>,
-    journal: Mutex<Journal<Event>>,
+    state: Recorded<Now>,
 }
 
 /// What is true of a pod at the moment.
@@ -146,66 +147,49 @@ impl Pod {
             runtime: runtime.clone(),
             at,
         };
-        let journal = Journal::create(&dir.join("journal"), &created)
-            .map_err(Error::io(format!("writing the record of pod {id}")))?;
+        let state = Recorded::create(format!("pod {id}"), &dir.join("journal"), &created)?;
         Ok(Self::new(
             id,
             config,
             (handler, runtime),
             at,
-            dir,
-            run,
-            Now::default(),
-            journal,
+            (dir, run),
+            state,
         ))
     }
 
     /// Reads a pod back from its directory; `None` if its record says nothing.
     pub fn restore(id: PodId, dir: PathBuf, run: PathBuf) -> Result<Option<Self>> {
-        let (journal, events) = match Journal::open(&dir.join("journal")) {
-            Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(Error::io(format!("reading the record of pod {id}"))(error).into());
-            }
-        };
-        let mut events = events.into_iter();
-        let Some(Event::Created {
-            config,
-            handler,
-            runtime,
-            at,
-        }) = events.next()
+        let found = Recorded::open(format!("pod {id}"), &dir.join("journal"))?;
+        let Some((
+            Event::Created {
+                config,
+                handler,
+                runtime,
+                at,
+            },
+            state,
+        )) = found
         else {
             return Ok(None);
         };
-        let mut now = Now::default();
-        events.for_each(|event| now.apply(event));
         Ok(Some(Self::new(
             id,
             *config,
             (handler, runtime),
             at,
-            dir,
-            run,
-            now,
-            journal,
+            (dir, run),
+            state,
         )))
     }
 
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the two constructors above are its only callers"
-    )]
     fn new(
         id: PodId,
         config: PodSandboxConfig,
         (handler, runtime): (String, String),
         created_at: i64,
-        dir: PathBuf,
-        run: PathBuf,
-        now: Now,
-        journal: Journal<Event>,
+        (dir, run): (PathBuf, PathBuf),
+        state: Recorded<Now>,
     ) -> Self {
         Self {
             id,
@@ -217,64 +201,39 @@ impl Pod {
             run,
             turn: tokio::sync::RwLock::default(),
             meter: Mutex::default(),
-            now: RwLock::new(now),
-            journal: Mutex::new(journal),
+            state,
         }
     }
 
     /// Writes an event down, then lets it be true.
-    pub fn record(&self, event: Event) -> Result<()> {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        journal
-            .append(&event)
-            .map_err(Error::io(format!("writing the record of pod {}", self.id)))?;
-        self.now
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .apply(event);
-        Ok(())
+    pub async fn record(&self, event: Event) -> Result<()> {
+        self.state.record(event).await
     }
 
     /// Lets an event be true even if it can't be written down, for steps that free what a full
     /// disk lacks and that may be repeated.
-    pub fn record_if_possible(&self, event: Event) {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = journal.append(&event) {
-            tracing::warn!(pod = %self.id, %error, "writing the pod's record; going on without");
-        }
-        self.now
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .apply(event);
+    pub async fn record_if_possible(&self, event: Event) {
+        self.state.record_if_possible(event).await;
     }
 
     /// Sets or clears the keeper, which is not a matter of record: it is found by its socket.
     pub fn set_keeper(&self, keeper: Option<Keeper>) {
-        self.now
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .keeper = keeper;
+        self.state.change(|now| now.keeper = keeper);
     }
 
     /// What is true at the moment.
     pub fn now(&self) -> Now {
-        self.now
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.state.look(Now::clone)
     }
 
     /// Where it is in its life.
     pub fn phase(&self) -> Phase {
-        self.now
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .phase
+        self.state.look(|now| now.phase)
     }
 
     /// The keeper of a pod that is ready.
     pub fn keeper(&self) -> Result<Keeper> {
-        self.now().keeper.ok_or_else(|| {
+        self.state.look(|now| now.keeper.clone()).ok_or_else(|| {
             Error::Precondition(format!("pod sandbox {} is not running", self.id)).into()
         })
     }
@@ -297,18 +256,21 @@ impl Pod {
     }
 
     /// The Linux part of its configuration.
-    pub fn linux(&self) -> LinuxPodSandboxConfig {
-        self.config.linux.clone().unwrap_or_default()
+    pub fn linux(&self) -> &LinuxPodSandboxConfig {
+        static NONE: LazyLock<LinuxPodSandboxConfig> = LazyLock::new(Default::default);
+        self.config.linux.as_ref().unwrap_or(&NONE)
     }
 
     /// Its security context.
-    pub fn security(&self) -> LinuxSandboxSecurityContext {
-        self.linux().security_context.unwrap_or_default()
+    pub fn security(&self) -> &LinuxSandboxSecurityContext {
+        static NONE: LazyLock<LinuxSandboxSecurityContext> = LazyLock::new(Default::default);
+        self.linux().security_context.as_ref().unwrap_or(&NONE)
     }
 
     /// Which namespaces it has of its own.
-    pub fn namespaces(&self) -> NamespaceOption {
-        self.security().namespace_options.unwrap_or_default()
+    pub fn namespaces(&self) -> &NamespaceOption {
+        static NONE: LazyLock<NamespaceOption> = LazyLock::new(Default::default);
+        self.security().namespace_options.as_ref().unwrap_or(&NONE)
     }
 
     /// Whether it shares the host's network.
@@ -318,9 +280,10 @@ impl Pod {
 
     /// Its addresses, the primary one first. None on the host's network.
     pub fn ips(&self) -> Vec<String> {
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        let ips = now.network.iter().flat_map(|network| &network.ips);
-        ips.map(ToString::to_string).collect()
+        self.state.look(|now| {
+            let ips = now.network.iter().flat_map(|network| &network.ips);
+            ips.map(ToString::to_string).collect()
+        })
     }
 
     /// Where its containers' records are.
@@ -329,7 +292,25 @@ impl Pod {
     }
 }
 
-impl Now {
+impl Item for Pod {
+    type Name = PodName;
+
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn name(&self) -> Option<PodName> {
+        PodName::of(&self.config).ok()
+    }
+
+    fn owner(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl State for Now {
+    type Event = Event;
+
     fn apply(&mut self, event: Event) {
         match event {
             Event::Created { .. } => {}

@@ -34,21 +34,22 @@ const START_ERROR: i32 = 128;
 pub async fn start(engine: &Engine, container: &Arc<Container>) -> Result<()> {
     let keeper = container.pod.keeper()?;
     let handler = engine.runtimes.of(&container.pod)?;
-    container.record(Event::Starting)?;
+    container.record(Event::Starting).await?;
     match launch(engine, container, &keeper, &handler).await {
         Ok(started) => {
             // It runs, written down or not.
-            container.record_if_possible(started);
+            container.record_if_possible(started).await;
             engine.tell_container(container, ContainerEventType::ContainerStartedEvent);
             Ok(())
         }
         Err(error) => {
-            container.exited(Exit {
+            let exit = Exit {
                 at: clock::now(),
                 code: START_ERROR,
                 reason: reason_of_failure(&error).into(),
                 message: chain(&*error),
-            });
+            };
+            container.exited(exit).await;
             if let Err(error) = clean_up(engine, container).await {
                 tracing::warn!(container = %container.id, %error, "cleaning up after a failed start");
             }

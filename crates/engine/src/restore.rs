@@ -1,143 +1,178 @@
-//! Taking up what an earlier run of the daemon left.
+//! Taking up what an earlier run of the daemon left, as far as clients must see it before they
+//! are served. The rest is [tidied](crate::tidy) up while they are.
 //!
 //! | what is found | what becomes of it |
 //! |---|---|
 //! | a pod that was ready, its keeper lives | it goes on; exits that nobody saw are taken over |
 //! | a pod that was ready, no keeper (reboot, crash) | it is not ready, its containers have ended |
-//! | a pod or container half made | undone |
-//! | a pod or container half removed | removed |
-//! | a directory without a readable record | removed |
-//! | a lease or network attachment without owner | released |
+//! | a record that can't be read, of another version or on a bad disk | all of the pod is left alone |
+//! | a pod or container half made | undone later |
+//! | a pod or container half removed | removed later |
+//! | a directory without a record | removed later |
+//! | a lease or network attachment without owner | released later |
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt as _;
+use futures_util::stream;
 use orlop_launch::{ContainerInfo, Keeper, KeeperEvents};
+use tokio::time::timeout;
 
 use crate::container::{self, Container, Exit};
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::ids::{ContainerId, PodId};
 use crate::pod::{self, Pod};
-use crate::{blocking, clock, exits, teardown};
+use crate::{blocking, clock, exits};
 
 /// The exit code of a container whose end nobody saw, as the peers report it.
 const UNKNOWN: i32 = 255;
 
+/// A keeper that does not answer within this time is not waited for before clients are served.
+const HURRY: Duration = Duration::from_millis(500);
+
 /// How often to try again to reach a keeper that may be alive.
 const KEEPER_TRIES: u32 = 20;
 
-/// Reads all records and brings the node in line with them.
-pub async fn run(engine: &Engine) -> Result<()> {
+/// Pods looked at side by side.
+const SIDE_BY_SIDE: usize = 32;
+
+/// What is left to do.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    /// Pods whose record is there and could not be read: nothing of them is touched.
+    pub unread: HashSet<String>,
+    /// Directories without a record.
+    pub debris: Vec<PathBuf>,
+    /// Names in the directory of what lives as long as pods do, as they were before clients were
+    /// served: any later one is a new pod's.
+    pub runs: Vec<String>,
+    /// The pods and containers of the earlier run: any other is a client's of this one.
+    pub pods: Vec<PodRecords>,
+    /// Pods whose keeper may live and has not answered yet.
+    pub silent: Vec<Arc<Pod>>,
+    /// Pods that were found without their keeper.
+    pub lost: Vec<Arc<Pod>>,
+    /// Containers that were being started.
+    pub half_started: Vec<Arc<Container>>,
+}
+
+/// Reads all records and adopts the keepers that live.
+pub async fn run(engine: &Engine) -> Result<Leftovers> {
     let (pods, runs) = (engine.pods_dir(), engine.runs_dir());
-    let Records { found, unread } = blocking(move || read_pods(&pods, &runs)).await?;
-    for (pod, containers) in found {
-        engine.levels.restore(&pod);
-        engine.pods.insert(pod.id.clone().as_str(), pod);
+    let mut left = blocking(move || read_pods(&pods, &runs)).await?;
+    for (pod, containers) in &left.pods {
+        engine.levels.restore(pod);
+        engine.pods.insert(Arc::clone(pod));
         for container in containers {
-            engine
-                .containers
-                .insert(container.id.clone().as_str(), container);
+            engine.containers.insert(Arc::clone(container));
         }
     }
-    let pods = engine.pods.all();
-    join_all(pods.iter().map(|pod| restore_pod(engine, pod))).await;
-    release_leftovers(engine, unread).await
+    let pods: Vec<_> = left.pods.iter().map(|(pod, _)| Arc::clone(pod)).collect();
+    let mut restored = stream::iter(pods)
+        .map(|pod| async move {
+            let fate = restore_pod(engine, &pod).await;
+            (pod, fate)
+        })
+        .buffer_unordered(SIDE_BY_SIDE);
+    while let Some((pod, fate)) = restored.next().await {
+        match fate {
+            Fate::Known(half_started) => left.half_started.extend(half_started),
+            Fate::Lost => left.lost.push(pod),
+            Fate::Silent => left.silent.push(pod),
+        }
+    }
+    Ok(left)
 }
 
-/// What the records say.
-struct Records {
-    found: Vec<(Arc<Pod>, Vec<Arc<Container>>)>,
-    /// Pods whose record is there and could not be read: nothing of them is touched.
-    unread: HashSet<String>,
-}
-
-fn read_pods(pods: &Path, runs: &Path) -> Result<Records> {
-    let mut found = Vec::new();
-    let mut unread = HashSet::new();
+fn read_pods(pods: &Path, runs: &Path) -> Result<Leftovers> {
+    let mut left = Leftovers {
+        runs: names_in(runs)?,
+        ..Leftovers::default()
+    };
     for name in names_in(pods)? {
         let (dir, run) = (pods.join(&name), runs.join(&name));
-        let pod = match PodId::parse(&name) {
-            Some(id) => match Pod::restore(id, dir.clone(), run) {
-                Ok(pod) => pod,
-                Err(error) => {
-                    // One bad disk block must not keep the whole node down.
-                    tracing::error!(pod = name, error = chain(&*error), "leaving a pod alone");
-                    unread.insert(name);
-                    continue;
-                }
-            },
-            None => None,
+        let read = match PodId::parse(&name) {
+            Some(id) => read_pod(id, dir.clone(), run, &mut left.debris),
+            None => Ok(None),
         };
-        let Some(pod) = pod else {
-            tracing::warn!(path = %dir.display(), "no readable record; removing what is left");
-            teardown::remove_tree(&dir)?;
-            continue;
-        };
-        let pod = Arc::new(pod);
-        let containers = read_containers(&pod)?;
-        found.push((pod, containers));
+        match read {
+            Ok(Some(pod)) => left.pods.push(pod),
+            Ok(None) => left.debris.push(dir),
+            Err(error) => {
+                // One bad disk block must not keep the whole node down.
+                tracing::error!(pod = name, error = chain(&*error), "leaving a pod alone");
+                left.unread.insert(name);
+            }
+        }
     }
-    Ok(Records { found, unread })
+    Ok(left)
 }
 
-fn read_containers(pod: &Arc<Pod>) -> Result<Vec<Arc<Container>>> {
+/// A pod and its containers.
+pub type PodRecords = (Arc<Pod>, Vec<Arc<Container>>);
+
+fn read_pod(
+    id: PodId,
+    dir: PathBuf,
+    run: PathBuf,
+    debris: &mut Vec<PathBuf>,
+) -> Result<Option<PodRecords>> {
+    let Some(pod) = Pod::restore(id, dir, run)? else {
+        return Ok(None);
+    };
+    let pod = Arc::new(pod);
     let directory = pod.containers_dir();
     let mut containers = Vec::new();
+    let mut without_record = Vec::new();
     for name in names_in(&directory)? {
         let container = match ContainerId::parse(&name) {
-            Some(id) => Container::restore(id, pod)?,
+            Some(id) => Container::restore(id, &pod)?,
             None => None,
         };
         match container {
             Some(container) => containers.push(Arc::new(container)),
-            None => teardown::remove_tree(&directory.join(&name))?,
+            None => without_record.push(directory.join(&name)),
         }
     }
-    Ok(containers)
+    debris.append(&mut without_record);
+    Ok(Some((pod, containers)))
 }
 
-async fn restore_pod(engine: &Engine, pod: &Arc<Pod>) {
-    if let Err(error) = try_restore_pod(engine, pod).await {
-        // It stays visible as it was recorded; stop and remove will try again.
-        tracing::error!(pod = %pod.id, %error, "restoring a pod");
-    }
+/// What is known of a pod.
+enum Fate {
+    /// All, but that these containers were being started.
+    Known(Vec<Arc<Container>>),
+    /// Its keeper is dead.
+    Lost,
+    /// Its keeper has not answered in time.
+    Silent,
 }
 
-async fn try_restore_pod(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
-    let connected = find_keeper(pod).await;
-    let alive = connected.is_some();
-    if let Some((keeper, events)) = connected {
-        pod.set_keeper(Some(keeper.clone()));
-        adopt(engine, pod, &keeper).await;
-        exits::watch(engine, pod, events);
-    }
-    match pod.phase() {
-        pod::Phase::Creating => {
-            teardown::stop(engine, pod).await?;
-            teardown::erase(engine, pod).await
-        }
-        pod::Phase::Removing => teardown::remove(engine, pod).await,
-        pod::Phase::Ready if alive => tidy_containers(engine, pod).await,
-        pod::Phase::Ready => {
-            exits::lost(engine, pod).await;
-            tidy_containers(engine, pod).await
-        }
-        pod::Phase::NotReady => {
-            if alive {
-                teardown::stop(engine, pod).await?;
+async fn restore_pod(engine: &Engine, pod: &Arc<Pod>) -> Fate {
+    match timeout(HURRY, Keeper::connect(&pod.run)).await {
+        Ok(Ok((keeper, events))) => Fate::Known(adopt(engine, pod, keeper, events).await),
+        Ok(Err(error)) if is_dead(&error) => {
+            if pod.phase() != pod::Phase::Ready {
+                return Fate::Known(Vec::new());
             }
-            tidy_containers(engine, pod).await
+            exits::note_loss(engine, pod).await;
+            Fate::Lost
         }
+        Ok(Err(error)) => {
+            tracing::warn!(pod = %pod.id, %error, "the pod's keeper does not answer yet");
+            Fate::Silent
+        }
+        Err(_) => Fate::Silent,
     }
 }
 
 /// The pod's keeper, if it lives. A busy machine or keeper is given time: a keeper taken for
 /// dead costs its pod's life.
-async fn find_keeper(pod: &Pod) -> Option<(Keeper, KeeperEvents)> {
+pub async fn find_keeper(pod: &Pod) -> Option<(Keeper, KeeperEvents)> {
     let mut tries = 0;
     loop {
         match Keeper::connect(&pod.run).await {
@@ -164,142 +199,75 @@ fn is_dead(error: &orlop_launch::Error) -> bool {
     matches!(source.kind(), NotFound | ConnectionRefused)
 }
 
-/// Takes over what happened while no daemon was there.
-async fn adopt(engine: &Engine, pod: &Arc<Pod>, keeper: &Keeper) {
-    let Ok(listing) = keeper.list().await else {
-        return;
+/// Takes a pod's keeper up, and over what happened while no daemon was there. Gives back the
+/// containers that were being started.
+pub async fn adopt(
+    engine: &Engine,
+    pod: &Arc<Pod>,
+    keeper: Keeper,
+    events: KeeperEvents,
+) -> Vec<Arc<Container>> {
+    pod.set_keeper(Some(keeper.clone()));
+    let half_started = match keeper.list().await {
+        Ok(listing) => take_over(engine, pod, &listing.containers).await,
+        Err(error) => {
+            tracing::error!(pod = %pod.id, %error, "asking a keeper for its containers");
+            Vec::new()
+        }
     };
+    exits::watch(engine, pod, events);
+    half_started
+}
+
+async fn take_over(
+    engine: &Engine,
+    pod: &Arc<Pod>,
+    listing: &[ContainerInfo],
+) -> Vec<Arc<Container>> {
+    let mut half_started = Vec::new();
     for container in engine.containers_of(pod) {
-        let known = listing
-            .containers
-            .iter()
-            .find(|info| info.id == container.id.as_str());
+        let known = listing.iter().find(|info| info.id == container.id.as_str());
         match known {
             Some(info) => {
                 if let Some(status) = &info.exit {
                     if info.started_ns > 0 && container.phase() == container::Phase::Created {
-                        note_start(&container, info);
+                        note_start(&container, info).await;
                     }
                     exits::ended(engine, container, status.clone());
                 } else if info.started_ns > 0 && container.phase() == container::Phase::Created {
-                    note_start(&container, info);
+                    note_start(&container, info).await;
                 } else if info.started_ns == 0 && info.pid > 0 {
                     // Half started: the start's caller got no answer and will not ask again.
-                    give_up_start(engine, &container).await;
+                    let message = "the daemon was restarted while the container was being started";
+                    container.exited(exit(128, "StartError", message)).await;
+                    half_started.push(container);
                 }
             }
             None if container.phase() == container::Phase::Running => {
-                let exit = Exit {
-                    at: clock::now(),
-                    code: UNKNOWN,
-                    reason: "Unknown".into(),
-                    message: "the pod's keeper does not know this container any more".into(),
-                };
-                container.exited(exit);
+                let message = "the pod's keeper does not know this container any more";
+                container.exited(exit(UNKNOWN, "Unknown", message)).await;
             }
             None => {}
         }
     }
+    half_started
+}
+
+fn exit(code: i32, reason: &str, message: &str) -> Exit {
+    Exit {
+        at: clock::now(),
+        code,
+        reason: reason.into(),
+        message: message.into(),
+    }
 }
 
 /// It was started, and the daemon was killed before it could write that down.
-fn note_start(container: &Container, info: &ContainerInfo) {
+async fn note_start(container: &Container, info: &ContainerInfo) {
     let end = info.exit.as_ref().map_or(u64::MAX, |exit| exit.time_ns);
     let at = i64::try_from(info.started_ns.min(end)).unwrap_or(i64::MAX);
-    container.record_if_possible(container::Event::Started { at, pid: info.pid });
-}
-
-async fn give_up_start(engine: &Engine, container: &Arc<Container>) {
-    container.exited(Exit {
-        at: clock::now(),
-        code: 128,
-        reason: "StartError".into(),
-        message: "the daemon was restarted while the container was being started".into(),
-    });
-    if let Err(error) = crate::process::clean_up(engine, container).await {
-        tracing::warn!(container = %container.id, %error, "cleaning up after half a start");
-    }
-}
-
-/// Undoes containers that were half made, and finishes removals.
-async fn tidy_containers(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
-    for container in engine.containers_of(pod) {
-        match container.phase() {
-            container::Phase::Creating => teardown::erase_container(engine, &container).await?,
-            container::Phase::Removing => teardown::remove_container(engine, &container).await?,
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Releases what belongs to no pod or container.
-async fn release_leftovers(engine: &Engine, unread: HashSet<String>) -> Result<()> {
-    end_unknown_keepers(engine, &unread).await?;
-    if unread.is_empty() {
-        release_leases(engine).await?;
-    } else {
-        // Nobody can tell which containers the unread pods have.
-        tracing::warn!(
-            pods = unread.len(),
-            "unread records: no image lease is released"
-        );
-    }
-    let pods = engine.clone();
-    let is_valid = move |id: &orlop_network::ContainerId| {
-        unread.contains(id.as_str()) || pods.pods.find(id.as_str()).is_ok()
-    };
-    if let Err(error) = engine.networks.gc(is_valid).await {
-        tracing::warn!(%error, "releasing network attachments of pods that are gone");
-    }
-    Ok(())
-}
-
-async fn end_unknown_keepers(engine: &Engine, unread: &HashSet<String>) -> Result<()> {
-    let runs = engine.runs_dir();
-    let names = {
-        let runs = runs.clone();
-        blocking(move || names_in(&runs)).await?
-    };
-    for name in names
-        .into_iter()
-        .filter(|name| !unread.contains(name) && engine.pods.find(name).is_err())
-    {
-        let run = runs.join(&name);
-        if let Ok((keeper, _)) = Keeper::connect(&run).await
-            && let Err(error) = keeper.shutdown().await
-        {
-            tracing::error!(pod = name, %error, "ending the keeper of an unknown pod");
-            continue;
-        }
-        let pin = engine.config.state.join("netns").join(&name);
-        blocking(move || {
-            orlop_launch::remove_pin(&pin).map_err(|source| Error::Launch {
-                doing: "removing the network namespace of an unknown pod".into(),
-                source,
-            })?;
-            teardown::remove_tree(&run)
-        })
-        .await?;
-    }
-    Ok(())
-}
-
-async fn release_leases(engine: &Engine) -> Result<()> {
-    for lease in engine.images.leases() {
-        let container = lease.owner.split('/').next().unwrap_or_default();
-        if engine.containers.find(container).is_err() {
-            engine
-                .images
-                .release(&lease.owner)
-                .await
-                .map_err(|source| Error::Image {
-                    doing: "releasing the images of containers that are gone".into(),
-                    source,
-                })?;
-        }
-    }
-    Ok(())
+    let started = container::Event::Started { at, pid: info.pid };
+    container.record_if_possible(started).await;
 }
 
 fn names_in(dir: &Path) -> Result<Vec<String>> {

@@ -1,6 +1,6 @@
 //! What a pod sandbox is made of: a keeper in namespaces, files, a network.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use orlop_cri::v1::NamespaceMode;
@@ -25,16 +25,21 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 /// Makes the namespaces, the network, and the files, in this order, because the hosts file
 /// has the pod's addresses in it.
 pub async fn build(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
-    engine.levels.allot(engine, pod)?;
-    let spec = keeper_spec(engine, pod)?;
-    if let Some(shm) = &spec.shm {
-        crate::pod::make_private_dir(&shm.path)?;
-    }
+    engine.levels.allot(engine, pod).await?;
+    let (engine_too, pod_too) = (engine.clone(), Arc::clone(pod));
+    let spec = blocking(move || {
+        let spec = keeper_spec(&engine_too, &pod_too)?;
+        if let Some(shm) = &spec.shm {
+            crate::pod::make_private_dir(&shm.path)?;
+        }
+        Ok(spec)
+    })
+    .await?;
     let (keeper, events) = Keeper::spawn(spec).await.map_err(|source| Error::Launch {
         doing: format!("starting the keeper of pod {}", pod.id),
         source,
     })?;
-    link_user_namespace(pod, &keeper)?;
+    link_user_namespace(pod, &keeper).await?;
     pod.set_keeper(Some(keeper));
     exits::watch(engine, pod, events);
     if !pod.host_network() {
@@ -45,14 +50,17 @@ pub async fn build(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
 }
 
 /// Gives the pod's user namespace a path, if it has one.
-fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
+async fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
     if user_namespace(pod)?.is_none() {
         return Ok(());
     }
-    let path = pod.user_ns();
-    std::os::unix::fs::symlink(keeper.user_ns(), &path)
-        .map_err(Error::io(format!("making {}", path.display())))
-        .map_err(Into::into)
+    let (target, path) = (keeper.user_ns(), pod.user_ns());
+    blocking(move || {
+        std::os::unix::fs::symlink(target, &path)
+            .map_err(Error::io(format!("making {}", path.display())))
+            .map_err(Into::into)
+    })
+    .await
 }
 
 /// Undoes what [`build`] made, as far as it is there.
@@ -71,6 +79,10 @@ pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
         pod.set_keeper(None);
         end(&keeper, pod).await?;
     }
+    pod.meter
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .close();
     engine.cgroups.remove_pod(pod).await;
     let (pin, shm) = (engine.net_pin(pod), engine.shm_dir(pod));
     blocking(move || {
@@ -135,7 +147,7 @@ fn keeper_spec(engine: &Engine, pod: &Pod) -> Result<KeeperSpec> {
 
 /// The mappings of the pod's user namespace, if it asks for one.
 fn user_namespace(pod: &Pod) -> Result<Option<(Vec<IdMap>, Vec<IdMap>)>> {
-    let ranges = IdRanges::parse(Some(&pod.namespaces())).map_err(Error::Spec)?;
+    let ranges = IdRanges::parse(Some(pod.namespaces())).map_err(Error::Spec)?;
     let maps = |ranges: Vec<oci::IdMapping>| {
         let map = |range: oci::IdMapping| IdMap {
             inside: range.container_id,

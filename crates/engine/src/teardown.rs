@@ -24,7 +24,7 @@ pub async fn stop_visible(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     }
     stop(engine, pod).await?;
     if pod.phase() == pod::Phase::Ready {
-        pod.record_if_possible(pod::Event::NotReady);
+        pod.record_if_possible(pod::Event::NotReady).await;
         engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent);
     }
     Ok(())
@@ -62,7 +62,7 @@ pub async fn remove(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     }
     let told = pod.visible();
     if pod.phase() != pod::Phase::Removing {
-        pod.record_if_possible(pod::Event::Removing);
+        pod.record_if_possible(pod::Event::Removing).await;
     }
     erase(engine, pod).await?;
     if told {
@@ -84,6 +84,28 @@ pub async fn erase(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     Ok(())
 }
 
+/// Undoes a pod that is half made: what an earlier run left, or an undoing that failed.
+pub async fn undo(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    let _turn = pod.turn.write().await;
+    if !engine.pods.contains(pod.id.as_str()) {
+        return Ok(());
+    }
+    stop(engine, pod).await?;
+    for container in engine.containers_of(pod) {
+        erase_container(engine, &container).await?;
+    }
+    erase(engine, pod).await
+}
+
+/// Undoes a container that is half made, likewise.
+pub async fn undo_container(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    let _turn = container.turn.lock().await;
+    if engine.containers.contains(container.id.as_str()) {
+        erase_container(engine, container).await?;
+    }
+    Ok(())
+}
+
 /// Removes a container; one that runs is killed first.
 pub async fn remove_container(engine: &Engine, container: &Arc<Container>) -> Result<()> {
     process::stop(engine, container, Duration::ZERO).await?;
@@ -91,7 +113,9 @@ pub async fn remove_container(engine: &Engine, container: &Arc<Container>) -> Re
     process::clean_up(engine, container).await?;
     let told = container.visible();
     if container.phase() != container::Phase::Removing {
-        container.record_if_possible(container::Event::Removing);
+        container
+            .record_if_possible(container::Event::Removing)
+            .await;
     }
     erase_container(engine, container).await?;
     if told {

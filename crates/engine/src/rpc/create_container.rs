@@ -7,7 +7,7 @@ use orlop_cri::v1::{
     ContainerConfig, ContainerEventType, CreateContainerRequest, CreateContainerResponse,
 };
 
-use crate::container::{Container, Event, ImageFacts};
+use crate::container::{self, Container, Event, ImageFacts};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::ids::ContainerId;
@@ -58,8 +58,16 @@ async fn find_or_make(
     let Some(container) = engine.container_named(name) else {
         return make(engine, pod, config).await;
     };
-    if container.config == config && container.phase() == crate::container::Phase::Created {
-        return Ok(container.id.clone());
+    match container.phase() {
+        container::Phase::Created if container.config == config => {
+            return Ok(container.id.clone());
+        }
+        // Half made by an earlier run of the daemon, and not undone yet.
+        container::Phase::Creating => {
+            teardown::undo_container(engine, &container).await?;
+            return make(engine, pod, config).await;
+        }
+        _ => {}
     }
     let id = &container.id;
     Err(Error::Exists(format!(
@@ -83,12 +91,10 @@ async fn make(engine: &Engine, pod: &Arc<Pod>, config: ContainerConfig) -> Resul
     let pod_too = Arc::clone(pod);
     let container = blocking(move || Container::create(&pod_too, config, facts)).await?;
     let container = Arc::new(container);
-    engine
-        .containers
-        .insert(container.id.as_str(), Arc::clone(&container));
+    engine.containers.insert(Arc::clone(&container));
     match bundle::build(engine, &container, &image).await {
         Ok(effective) => {
-            container.record(Event::Ready { effective })?;
+            container.record(Event::Ready { effective }).await?;
             engine.tell_container(&container, ContainerEventType::ContainerCreatedEvent);
             Ok(container.id.clone())
         }

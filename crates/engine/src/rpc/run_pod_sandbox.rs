@@ -43,10 +43,18 @@ async fn find_or_make(
     let Some(pod) = engine.pod_named(name) else {
         return make(engine, config, handler).await;
     };
-    if pod.phase() == Phase::Removing {
+    match pod.phase() {
         // An earlier removal failed half-way.
-        teardown::remove(engine, &pod).await?;
-        return make(engine, config, handler).await;
+        Phase::Removing => {
+            teardown::remove(engine, &pod).await?;
+            return make(engine, config, handler).await;
+        }
+        // Half made by an earlier run of the daemon, and not undone yet.
+        Phase::Creating => {
+            teardown::undo(engine, &pod).await?;
+            return make(engine, config, handler).await;
+        }
+        Phase::Ready | Phase::NotReady => {}
     }
     let hint = "remove it, or ask with another metadata.attempt";
     let id = &pod.id;
@@ -67,9 +75,9 @@ async fn make(engine: &Engine, config: PodSandboxConfig, handler: String) -> Res
     let runtime = engine.runtimes.handler(&handler)?.name.clone();
     let pod = blocking(move || Pod::create(&pods, &runs, config, handler, runtime)).await?;
     let pod = Arc::new(pod);
-    engine.pods.insert(pod.id.as_str(), Arc::clone(&pod));
+    engine.pods.insert(Arc::clone(&pod));
     let built = match sandbox::build(engine, &pod).await {
-        Ok(()) => pod.record(Event::Ready),
+        Ok(()) => pod.record(Event::Ready).await,
         Err(error) => Err(error),
     };
     if let Err(error) = built {
@@ -90,7 +98,7 @@ async fn undo(engine: &Engine, pod: &Arc<Pod>) {
     };
     if let Err(error) = undone {
         tracing::error!(pod = %pod.id, %error, "could not undo a failed pod; it stays as stopped");
-        if let Err(error) = pod.record(Event::NotReady) {
+        if let Err(error) = pod.record(Event::NotReady).await {
             tracing::error!(pod = %pod.id, %error, "could not write that down");
         }
     }

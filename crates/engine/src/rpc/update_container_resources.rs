@@ -63,7 +63,7 @@ async fn update(
     whole.linux.get_or_insert_default().resources = Some(next);
     let bundle = container.bundle.clone();
     blocking(move || bundle::write_spec(&bundle, &whole)).await?;
-    container.record(Event::Updated { resources: report })
+    container.record(Event::Updated { resources: report }).await
 }
 
 fn limits(

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use orlop_cri::v1::{ContainerAttributes, ContainerStats};
 
-use crate::container::Container;
+use crate::container::{Container, Phase};
 use crate::engine::Engine;
 
 /// Reads a container's figures; those of its processes are absent when it has none. Blocks.
@@ -13,10 +13,11 @@ pub fn of_container(engine: &Engine, container: &Container) -> ContainerStats {
         .meter
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    let reading = engine
-        .cgroups
-        .of_container(container)
-        .and_then(|cgroup| meter.read(&cgroup));
+    // The cgroup of one that has ended is gone, or about to be.
+    let cgroup = (container.phase() == Phase::Running)
+        .then(|| engine.cgroups.of_container(container))
+        .flatten();
+    let reading = cgroup.and_then(|cgroup| meter.read(&cgroup));
     let layer = meter.layer.usage(&container.upper(), &engine.config.root);
     let reading = reading.as_ref();
     ContainerStats {

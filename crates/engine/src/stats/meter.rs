@@ -1,5 +1,7 @@
 //! The figures of one cgroup, read from files that stay open, with what the last reading said.
 
+use std::time::{Duration, Instant};
+
 use orlop_cgroup::{Cgroup, Stall, Stats, StatsReader};
 use orlop_cri::v1::{CpuUsage, IoUsage, MemoryUsage, PsiData, PsiStats, SwapUsage, UInt64Value};
 
@@ -7,7 +9,7 @@ use super::writable_layer::WritableLayer;
 use crate::clock;
 
 /// Two readings closer together say nothing about speed.
-const MIN_INTERVAL_NS: i64 = 100_000_000;
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reads a cgroup again and again.
 #[derive(Debug, Default)]
@@ -21,7 +23,7 @@ pub struct Meter {
 
 #[derive(Debug, Clone, Copy)]
 struct Sample {
-    at: i64,
+    at: Instant,
     usage_ns: u64,
 }
 
@@ -42,15 +44,14 @@ impl Meter {
         };
         let stats = reader.read().ok()?;
         self.reader = Some(reader);
-        let at = clock::now();
         if let Some(cpu) = &stats.cpu {
             self.note(Sample {
-                at,
+                at: Instant::now(),
                 usage_ns: cpu.usage_ns,
             });
         }
         Some(Reading {
-            at,
+            at: clock::now(),
             stats,
             nano_cores: self.nano_cores,
         })
@@ -69,14 +70,19 @@ impl Meter {
         counts.map_or(0, |counts| counts.kills)
     }
 
+    /// Lets go of the files: what was read is over.
+    pub fn close(&mut self) {
+        self.reader = None;
+    }
+
     fn note(&mut self, sample: Sample) {
         if let Some(last) = self.last {
-            let elapsed = sample.at - last.at;
-            if elapsed < MIN_INTERVAL_NS {
+            let elapsed = sample.at.saturating_duration_since(last.at);
+            if elapsed < MIN_INTERVAL {
                 return;
             }
             let used = u128::from(sample.usage_ns.saturating_sub(last.usage_ns));
-            let speed = used * 1_000_000_000 / u128::from(elapsed.unsigned_abs());
+            let speed = used * 1_000_000_000 / elapsed.as_nanos();
             self.nano_cores = u64::try_from(speed).ok();
         }
         self.last = Some(sample);
@@ -161,19 +167,21 @@ mod tests {
     #[test]
     fn speed_is_what_was_used_in_the_time_between() {
         let mut meter = Meter::default();
+        let start = Instant::now();
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
         meter.note(Sample {
-            at: 0,
+            at: start,
             usage_ns: 1_000,
         });
         assert_eq!(meter.nano_cores, None);
         // A millisecond later is too soon to tell.
         meter.note(Sample {
-            at: 1_000_000,
+            at: after(1),
             usage_ns: 900_000,
         });
         assert_eq!(meter.nano_cores, None);
         meter.note(Sample {
-            at: 2_000_000_000,
+            at: after(2000),
             usage_ns: 500_001_000,
         });
         assert_eq!(meter.nano_cores, Some(250_000_000));

@@ -1,6 +1,7 @@
 //! How much a container has written to its own layer.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{FilesystemIdentifier, FilesystemUsage};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, open, openat, statat};
@@ -9,7 +10,10 @@ use super::meter::value;
 use crate::clock;
 
 /// A layer is counted anew no more often than this: with many files that is work.
-const MAX_AGE_NS: i64 = 10_000_000_000;
+const MAX_AGE: Duration = Duration::from_secs(10);
+
+/// Counting takes no more than this part of the time, however many files there are.
+const PART: u32 = 100;
 
 /// Directories nested deeper are not counted: somebody is playing games.
 const MAX_DEPTH: usize = 512;
@@ -17,7 +21,10 @@ const MAX_DEPTH: usize = 512;
 /// The last count.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct WritableLayer {
+    /// Nanoseconds since 1970.
     at: i64,
+    /// When it is to be counted again.
+    due: Option<Instant>,
     count: Count,
 }
 
@@ -30,10 +37,12 @@ struct Count {
 impl WritableLayer {
     /// The usage below `upper`, at most a little old.
     pub(super) fn usage(&mut self, upper: &Path, mountpoint: &Path) -> FilesystemUsage {
-        let now = clock::now();
-        if now - self.at > MAX_AGE_NS {
-            self.at = now;
+        let begin = Instant::now();
+        if self.due.is_none_or(|due| begin >= due) {
+            self.at = clock::now();
             self.count = count(upper);
+            let end = Instant::now();
+            self.due = Some(end + MAX_AGE.max((end - begin) * PART));
         }
         FilesystemUsage {
             timestamp: self.at,

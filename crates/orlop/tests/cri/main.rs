@@ -21,5 +21,7 @@ mod logs;
 mod pods;
 mod pulls;
 mod recovery;
+mod restart;
+mod trouble;
 mod versions;
 mod world;

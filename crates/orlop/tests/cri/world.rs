@@ -1,13 +1,16 @@
 //! A node, a registry and a busybox image: what nearly every test begins with.
 
 use orlop_cri::v1::StatusRequest;
-use orlop_testkit::{BuiltImage, ContainerSpec, Cri, ImageBuilder, Node, PodSpec, Registry};
+use orlop_testkit::{
+    BuiltImage, ContainerSpec, Cri, ImageBuilder, Node, NodeBuilder, PodSpec, Registry,
+};
 
 /// Begins a test: skips it where no pod can run, else gives a [`World`].
 macro_rules! world {
-    () => {{
+    () => {{ $crate::world::world!(orlop_testkit::Node::any()) }};
+    ($node:expr) => {{
         orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-        match $crate::world::World::start().await {
+        match $crate::world::World::on($node).await {
             Ok(world) => world,
             Err(reason) => orlop_testkit::skip!("{reason}"),
         }
@@ -34,8 +37,8 @@ pub(crate) struct Running {
 
 impl World {
     /// Starts it all; says so where this build of the daemon has no pod runtime at all.
-    pub(crate) async fn start() -> Result<Self, String> {
-        let node = Node::start().await;
+    pub(crate) async fn on(node: NodeBuilder) -> Result<Self, String> {
+        let node = node.start().await;
         let cri = node.cri().await;
         let status = cri.runtime.clone().status(StatusRequest::default()).await;
         let conditions = status.expect("ask for the status").into_inner().status;

@@ -1,0 +1,200 @@
+//! Finishing what an earlier run of the daemon began, while clients are served already.
+//!
+//! Whoever asks meanwhile for a pod or container that is being undone here waits for that: the
+//! undoing holds its turn.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream;
+use orlop_launch::Keeper;
+
+use crate::container::{Container, Phase};
+use crate::engine::Engine;
+use crate::error::{Error, Result, chain};
+use crate::pod::{self, Pod};
+use crate::restore::{self, Leftovers};
+use crate::{blocking, exits, process, teardown};
+
+/// Pods worked on side by side: clients share the machine.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Does all that is left to do.
+pub async fn run(engine: &Engine, left: Leftovers) {
+    let Leftovers {
+        unread,
+        debris,
+        runs,
+        pods,
+        silent,
+        lost,
+        half_started,
+    } = left;
+    for directory in debris {
+        tracing::warn!(path = %directory.display(), "no readable record; removing what is left");
+        report(
+            remove(directory).await,
+            "removing a directory without a record",
+        );
+    }
+    for container in half_started {
+        let _turn = container.turn.lock().await;
+        report(
+            process::clean_up(engine, &container).await,
+            "cleaning up after half a start",
+        );
+    }
+    let silent = silent.into_iter().map(|pod| {
+        let engine = engine.clone();
+        async move { find_again(&engine, &pod).await }
+    });
+    let silent = join_all(silent);
+    let lost = stream::iter(lost).for_each_concurrent(SIDE_BY_SIDE, |pod| {
+        let engine = engine.clone();
+        async move { exits::clean_up_loss(&engine, &pod).await }
+    });
+    tokio::join!(silent, lost);
+    stream::iter(pods)
+        .for_each_concurrent(SIDE_BY_SIDE, |(pod, containers)| {
+            let engine = engine.clone();
+            async move { tidy_pod(&engine, &pod, &containers).await }
+        })
+        .await;
+    report(
+        release_leftovers(engine, unread, runs).await,
+        "releasing what belongs to nobody",
+    );
+}
+
+/// It stays as it was recorded; stop and remove will try again.
+fn report(result: Result<()>, doing: &str) {
+    if let Err(error) = result {
+        tracing::error!(error = chain(&*error), "{doing}");
+    }
+}
+
+async fn remove(directory: PathBuf) -> Result<()> {
+    blocking(move || teardown::remove_tree(&directory)).await
+}
+
+/// A keeper that was busy when the daemon started.
+async fn find_again(engine: &Engine, pod: &Arc<Pod>) {
+    match restore::find_keeper(pod).await {
+        Some((keeper, events)) => {
+            for container in restore::adopt(engine, pod, keeper, events).await {
+                let _turn = container.turn.lock().await;
+                report(
+                    process::clean_up(engine, &container).await,
+                    "cleaning up after half a start",
+                );
+            }
+        }
+        None if pod.phase() == pod::Phase::Ready => exits::lost(engine, pod).await,
+        None => {}
+    }
+}
+
+async fn tidy_pod(engine: &Engine, pod: &Arc<Pod>, containers: &[Arc<Container>]) {
+    let tidied = match pod.phase() {
+        pod::Phase::Creating => teardown::undo(engine, pod).await,
+        pod::Phase::Removing => teardown::remove(engine, pod).await,
+        pod::Phase::Ready => tidy_containers(engine, containers).await,
+        pod::Phase::NotReady => match stop_again(engine, pod).await {
+            Ok(()) => tidy_containers(engine, containers).await,
+            failed => failed,
+        },
+    };
+    if let Err(error) = tidied {
+        tracing::error!(pod = %pod.id, error = chain(&*error), "finishing what was begun");
+    }
+}
+
+/// It was being stopped, or its keeper was thought dead.
+async fn stop_again(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    let _turn = pod.turn.write().await;
+    if pod.now().keeper.is_some() {
+        teardown::stop(engine, pod).await?;
+    }
+    Ok(())
+}
+
+/// Undoes containers that were half made, and finishes removals.
+async fn tidy_containers(engine: &Engine, containers: &[Arc<Container>]) -> Result<()> {
+    for container in containers {
+        match container.phase() {
+            Phase::Creating => teardown::undo_container(engine, container).await?,
+            Phase::Removing => teardown::remove_container(engine, container).await?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Releases what belongs to no pod or container.
+async fn release_leftovers(
+    engine: &Engine,
+    unread: HashSet<String>,
+    runs: Vec<String>,
+) -> Result<()> {
+    for name in runs {
+        if !unread.contains(&name) && !engine.pods.contains(&name) {
+            end_unknown_keeper(engine, &name).await?;
+        }
+    }
+    if unread.is_empty() {
+        release_leases(engine).await?;
+    } else {
+        // Nobody can tell which containers the unread pods have.
+        tracing::warn!(
+            pods = unread.len(),
+            "unread records: no image lease is released"
+        );
+    }
+    let pods = engine.clone();
+    let is_valid = move |id: &orlop_network::ContainerId| {
+        unread.contains(id.as_str()) || pods.pods.contains(id.as_str())
+    };
+    if let Err(error) = engine.networks.gc(is_valid).await {
+        tracing::warn!(%error, "releasing network attachments of pods that are gone");
+    }
+    Ok(())
+}
+
+async fn end_unknown_keeper(engine: &Engine, name: &str) -> Result<()> {
+    let run = engine.runs_dir().join(name);
+    if let Ok((keeper, _)) = Keeper::connect(&run).await
+        && let Err(error) = keeper.shutdown().await
+    {
+        tracing::error!(pod = name, %error, "ending the keeper of an unknown pod");
+        return Ok(());
+    }
+    let pin = engine.config.state.join("netns").join(name);
+    blocking(move || {
+        orlop_launch::remove_pin(&pin).map_err(|source| Error::Launch {
+            doing: "removing the network namespace of an unknown pod".into(),
+            source,
+        })?;
+        teardown::remove_tree(&run)
+    })
+    .await
+}
+
+async fn release_leases(engine: &Engine) -> Result<()> {
+    for lease in engine.images.leases() {
+        let container = lease.owner.split('/').next().unwrap_or_default();
+        if !engine.containers.contains(container) {
+            engine
+                .images
+                .release(&lease.owner)
+                .await
+                .map_err(|source| Error::Image {
+                    doing: "releasing the images of containers that are gone".into(),
+                    source,
+                })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! A daemon that comes back is there at once, and leaves alone what it does not understand.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt as _, stream};
+use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_testkit::{Node, skip};
+
+use crate::world::{World, world};
+
+/// How many containers run when the daemon is restarted; `ORLOP_RESTART_CONTAINERS=200` for the
+/// long form.
+fn containers() -> usize {
+    std::env::var("ORLOP_RESTART_CONTAINERS").map_or(20, |text| text.parse().expect("a number"))
+}
+
+#[tokio::test]
+async fn a_crowd_is_taken_up_within_a_second() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("the promise is ours");
+    }
+    let count = containers();
+    let spec = world.container("main").command(&["sleep", "600"]);
+    let pods = (0..count).map(|n| world.node.pod(&format!("crowd-{n}")));
+    let ids: Vec<String> = stream::iter(pods.collect::<Vec<_>>())
+        .map(|pod| {
+            let (cri, spec) = (world.cri.clone(), spec.clone());
+            async move {
+                let pod_id = cri.run_pod(&pod).await.expect("run a pod");
+                cri.run(&pod_id, &pod, &spec).await.expect("run")
+            }
+        })
+        .buffer_unordered(8)
+        .collect()
+        .await;
+    world.node.kill9();
+    let start = Instant::now();
+    world.node.start_again().await;
+    let took = start.elapsed();
+    println!("{count} running containers were taken up in {took:?}");
+    world.cri = world.node.cri().await;
+    for id in &ids {
+        let status = world.cri.status(id).await.expect("status");
+        assert_eq!(status.state(), ContainerState::ContainerRunning);
+    }
+    assert!(took < Duration::from_secs(1), "it took {took:?}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_removal_to_be_finished_does_not_keep_clients_waiting() {
+    let tools = tempfile::tempdir().expect("a directory");
+    // A runtime that takes its time to delete.
+    let slow = script(
+        tools.path(),
+        "slow",
+        "case \" $* \" in *' delete '*) sleep 3;; esac; exec runc \"$@\"",
+    );
+    let mut world = world!(Node::any().runtime(&slow));
+    if world.node.is_peer() {
+        skip!("containerd calls its own shim");
+    }
+    let going = world.run_script("going", "sleep 600").await;
+    let pod = world.node.pod("going");
+    world.node.kill9();
+    let record = pod_record(&world, &going.pod_id);
+    append(&record, "{\"event\":\"removing\"}\n");
+    let start = Instant::now();
+    world.node.start_again().await;
+    let took = start.elapsed();
+    assert!(took < Duration::from_millis(2500), "it took {took:?}");
+    world.cri = world.node.cri().await;
+    // Another pod needs not wait for it, and its own name is free once it is gone.
+    let start = Instant::now();
+    world.run_pod(&world.node.pod("other")).await;
+    assert!(start.elapsed() < Duration::from_millis(2500));
+    let again = world.run_pod(&pod).await;
+    assert_ne!(again, going.pod_id);
+    let pods = world.cri.pods().await.expect("list");
+    assert!(!pods.contains(&going.pod_id), "it is removed");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_pod_with_a_record_of_the_future_is_left_alone() {
+    let world = world!();
+    let record = |world: &World, pod: &str, _: &str| pod_record(world, pod);
+    leaves_alone(world, record).await;
+}
+
+#[tokio::test]
+async fn a_pod_with_a_container_s_record_of_the_future_is_left_alone() {
+    let world = world!();
+    let record = |world: &World, pod: &str, container: &str| {
+        let directory = pod_record(world, pod);
+        directory
+            .with_file_name("containers")
+            .join(container)
+            .join("journal")
+    };
+    leaves_alone(world, record).await;
+}
+
+async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> PathBuf) {
+    if world.node.is_peer() {
+        skip!("the records are ours");
+    }
+    let script = "while :; do echo tick; sleep 0.05; done";
+    let strange = world.run_script("strange", script).await;
+    let plain = world.run_script("plain", "sleep 600").await;
+    let path = record(&world, &strange.pod_id, &strange.id);
+    world.node.kill9();
+    let before = std::fs::metadata(&path).expect("the record").len();
+    append(&path, "{\"event\":\"of_the_future\"}\n");
+    come_back(&mut world).await;
+
+    let pods = world.cri.pods().await.expect("list");
+    assert_eq!(pods, [plain.pod_id.as_str()], "the other pod is served");
+    // Garbage collection and tidying have had their time, and the container goes on.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let lines = strange.stdout().lines().count();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(strange.stdout().lines().count() > lines, "it was ended");
+
+    // The newer daemon comes back, to which the entry means something.
+    world.node.kill9();
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("open");
+    file.set_len(before).expect("cut off");
+    come_back(&mut world).await;
+    let pod = world.cri.pod_status(&strange.pod_id).await.expect("status");
+    assert_eq!(pod.state(), PodSandboxState::SandboxReady);
+    let status = world.cri.status(&strange.id).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerRunning);
+    world.finish().await;
+}
+
+async fn come_back(world: &mut World) {
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+}
+
+fn pod_record(world: &World, pod: &str) -> PathBuf {
+    world.node.root().join("pods").join(pod).join("journal")
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(path)
+        .expect("open");
+    file.write_all(text.as_bytes()).expect("write");
+}
+
+/// A shell script that stands for a runtime.
+pub(crate) fn script(directory: &Path, name: &str, text: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = directory.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("write a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    path.to_string_lossy().into_owned()
+}
