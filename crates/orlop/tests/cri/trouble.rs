@@ -116,12 +116,10 @@ async fn a_full_log_disk_stops_no_container_and_no_daemon() {
         start.elapsed() < Duration::from_secs(25),
         "the disk held it up"
     );
-    let kept = orlop_testkit::cri::read_log(&logs.join("main.log"));
-    assert!(
-        !kept.is_empty() && kept.len() < 20_000,
-        "{} lines",
-        kept.len()
-    );
+    // The last line may be torn where the disk ended.
+    let kept = std::fs::read_to_string(logs.join("main.log")).expect("read the log");
+    let whole = kept.lines().filter(|kept| kept.ends_with(&line)).count();
+    assert!(whole > 100 && whole < 20_000, "{whole} lines");
 
     // With room again, all is as ever.
     std::fs::remove_file(logs.join("main.log")).expect("remove the log");
