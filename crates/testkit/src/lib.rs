@@ -6,6 +6,8 @@
 //! | [`cri`] | clients on its socket, pod and container configurations, whole-life shortcuts |
 //! | [`registry`] | Debian's docker-registry on a free loopback port |
 //! | [`proxy`] | a registry's bad days: faults, login walls, request counts |
+//! | [`tls`], [`web_proxy`] | TLS before a server, and the proxy between a node and the world |
+//! | [`mutation`] | bounded fuzzing with the stable compiler |
 //! | [`image`] | layers and images made from busybox, pushed or written as archives |
 //! | [`leaks`] | what on this machine still carries a test's name |
 //! | [`machine`] | what this machine can do, and the skip that says why |
@@ -21,15 +23,22 @@ pub mod http;
 pub mod image;
 pub mod leaks;
 pub mod machine;
+pub mod mutation;
 pub mod node;
 pub mod process;
 pub mod proxy;
 pub mod registry;
 pub mod scratch;
+mod serve;
+pub mod tls;
+pub mod web_proxy;
 
 pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use image::{BuiltImage, Compression, Format, ImageBuilder, Layer};
+pub use mutation::{Chance, Fuzz};
 pub use node::{Node, NodeBuilder};
 pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
 pub use scratch::Scratch;
+pub use tls::{Authority, TlsFront};
+pub use web_proxy::WebProxy;

@@ -1,13 +1,15 @@
 //! Bodies that arrive slowly, in part or not at all.
 
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::Frame;
+use hyper::body::{Frame, SizeHint};
 
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -24,6 +26,36 @@ pub(super) fn whole(bytes: Bytes) -> Body {
     Full::new(bytes)
         .map_err(|never| match never {})
         .boxed_unsync()
+}
+
+/// A body that keeps something until it is gone.
+pub(super) fn kept(body: Body, kept: impl Send + Unpin + 'static) -> Body {
+    Kept { body, _kept: kept }.boxed_unsync()
+}
+
+struct Kept<T> {
+    body: Body,
+    _kept: T,
+}
+
+impl<T: Unpin> hyper::body::Body for Kept<T> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 pub(super) fn truncated(bytes: Bytes, after: usize) -> Body {

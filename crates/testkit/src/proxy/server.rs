@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -47,6 +48,31 @@ struct Shared {
     rules: Mutex<Vec<Rule>>,
     guard: Mutex<Guard>,
     seen: Mutex<Vec<Seen>>,
+    crowd: Arc<Crowd>,
+}
+
+/// Requests that are being answered.
+#[derive(Debug, Default)]
+struct Crowd {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// One request, until the last byte of its answer has gone or its connection has.
+pub(super) struct Present(Arc<Crowd>);
+
+impl Present {
+    fn enter(crowd: &Arc<Crowd>) -> Self {
+        let now = crowd.now.fetch_add(1, Ordering::SeqCst) + 1;
+        crowd.most.fetch_max(now, Ordering::SeqCst);
+        Self(Arc::clone(crowd))
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl FaultProxy {
@@ -73,6 +99,7 @@ impl FaultProxy {
             rules: Mutex::default(),
             guard: Mutex::default(),
             seen: Mutex::default(),
+            crowd: Arc::default(),
         });
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn({
@@ -132,6 +159,11 @@ impl FaultProxy {
         lock(&self.shared.seen).clone()
     }
 
+    /// The most requests that were being answered at the same time.
+    pub fn most_at_once(&self) -> usize {
+        self.shared.crowd.most.load(Ordering::SeqCst)
+    }
+
     /// How many requests of `method` had `path` in their path.
     pub fn count(&self, method: Method, path: &str) -> usize {
         let seen = lock(&self.shared.seen);
@@ -170,6 +202,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 /// Answers one request; an error cuts the connection.
 async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Response<Body>> {
+    let present = Present::enter(&shared.crowd);
     let method = request.method().clone();
     let path = request
         .uri()
@@ -187,7 +220,7 @@ async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Re
         headers,
         status,
     });
-    result
+    result.map(|response| response.map(|body| body::kept(body, present)))
 }
 
 impl Shared {
