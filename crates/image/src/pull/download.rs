@@ -136,7 +136,11 @@ impl Work<'_> {
             match fetched.await {
                 Ok(()) => return Ok(()),
                 Err(Attempt::Abort(error)) => return Err(error),
-                Err(Attempt::Final(error) | Attempt::Transient(error, _)) => last = Some(error),
+                Err(
+                    Attempt::Final(error)
+                    | Attempt::Transient(error, _)
+                    | Attempt::Unreachable(error),
+                ) => last = Some(error),
             }
         }
         Err(last.unwrap_or_else(|| Error::invalid(self.what, "it is nowhere to be found")))

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,10 +14,12 @@ use tokio::sync::Mutex;
 use super::body::read_bounded;
 use super::challenge::{self, Challenge};
 use super::credentials::{Credentials, Login};
+use super::failure::Failure;
 use super::hosts::Host;
 use super::node_credentials;
+use super::remote::{retry_after, unavailable};
+use super::retry::Attempt;
 use super::transport::{Transport, is_loopback};
-use crate::error::chain;
 use crate::{Error, Repository, Result};
 
 /// A token server's answer is small.
@@ -53,12 +56,14 @@ impl Authorizer {
         host: &Host,
         demands: &[String],
         rejected: Option<&HeaderValue>,
-    ) -> Result<HeaderValue> {
+    ) -> Result<HeaderValue, Attempt> {
         let name = host.name();
-        let refuse = |reason: String| Error::Unauthenticated {
-            what: repository.to_string(),
-            host: name.clone(),
-            reason,
+        let refuse = |reason: String| {
+            Attempt::Final(Error::Unauthenticated {
+                what: repository.to_string(),
+                host: name.clone(),
+                reason,
+            })
         };
         let mut headers = self.headers.lock().await;
         if let Some(known) = headers.get(&name)
@@ -106,12 +111,14 @@ impl Authorizer {
                     .await
                     .map_err(|error| match error {
                         TokenError::Refused(reason) => refuse(reason),
-                        TokenError::Failed(reason) => Error::RegistryUnavailable {
-                            what: repository.to_string(),
-                            host: name.clone(),
-                            reason,
-                        },
-                        TokenError::Other(error) => error,
+                        TokenError::Failed(reason, wait) => Attempt::Transient(
+                            unavailable(&repository.to_string(), &name, reason),
+                            wait,
+                        ),
+                        TokenError::Unanswered(failure, server) => failure
+                            .of_token_server(&server)
+                            .attempt(&repository.to_string(), &name),
+                        TokenError::Other(error) => Attempt::Abort(error),
                     })?;
                 format!("Bearer {token}")
             }
@@ -146,7 +153,8 @@ struct Question {
 
 enum TokenError {
     Refused(String),
-    Failed(String),
+    Failed(String, Option<Duration>),
+    Unanswered(Failure, String),
     Other(Error),
 }
 
@@ -189,6 +197,8 @@ impl Question {
         } else {
             super::transport::Tls::default()
         };
+        let failed = |reason| TokenError::Failed(reason, None);
+        let server = super::hosts::authority(&url);
         let client = transport
             .client(&url, &tls, host.connect_timeout)
             .await
@@ -223,34 +233,34 @@ impl Question {
             let response = request
                 .send()
                 .await
-                .map_err(|error| TokenError::Failed(chain(&error)))?;
-            let status = response.status();
+                .map_err(|error| TokenError::Unanswered(Failure::of(error), server.clone()))?;
+            let (status, wait) = (response.status(), retry_after(&response));
             let body = read_bounded(response, MAX_ANSWER)
                 .await
-                .map_err(|error| TokenError::Failed(error.to_string()))?;
-            Ok((status, body))
+                .map_err(|error| failed(error.to_string()))?;
+            Ok((status, wait, body))
         });
-        let (status, body) = answer
+        let (status, wait, body) = answer
             .await
-            .map_err(|_| TokenError::Failed("its token server does not answer".to_owned()))??;
+            .map_err(|_| failed("its token server does not answer".to_owned()))??;
         if status.is_client_error() && status != http::StatusCode::TOO_MANY_REQUESTS {
             return Err(TokenError::Refused(format!(
                 "its token server answers {status}"
             )));
         }
         if !status.is_success() {
-            return Err(TokenError::Failed(format!(
-                "its token server answers {status}"
-            )));
+            return Err(TokenError::Failed(
+                format!("its token server answers {status}"),
+                wait,
+            ));
         }
-        let answer: TokenAnswer = serde_json::from_slice(&body).map_err(|_| {
-            TokenError::Failed("its token server's answer can't be read".to_owned())
-        })?;
+        let answer: TokenAnswer = serde_json::from_slice(&body)
+            .map_err(|_| failed("its token server's answer can't be read".to_owned()))?;
         answer
             .token
             .filter(|token| !token.is_empty())
             .or(answer.access_token)
-            .ok_or_else(|| TokenError::Failed("its token server gives no token".to_owned()))
+            .ok_or_else(|| failed("its token server gives no token".to_owned()))
     }
 }
 

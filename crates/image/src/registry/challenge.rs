@@ -2,7 +2,7 @@
 
 /// A registry's demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Challenge {
+pub(crate) enum Challenge {
     Basic,
     Bearer {
         realm: String,
@@ -13,7 +13,7 @@ pub(super) enum Challenge {
 }
 
 /// Parses one header value, which may hold several challenges; Bearer is preferred.
-pub(super) fn parse(header: &str) -> Option<Challenge> {
+pub(crate) fn parse(header: &str) -> Option<Challenge> {
     let mut rest = header.trim();
     let mut basic = None;
     while !rest.is_empty() {

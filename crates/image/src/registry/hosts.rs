@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -30,6 +32,34 @@ pub(crate) struct Host {
     pub(super) connect_timeout: Option<Duration>,
     /// Serves under the registry's own name, or was put in its place as `server`.
     pub(super) is_own: bool,
+    pub(super) standing: Arc<Standing>,
+}
+
+/// How a host has done in this pull.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    answered: AtomicBool,
+    unreachable: AtomicBool,
+}
+
+impl Standing {
+    pub(super) fn note_answer(&self) {
+        self.answered.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_unreachable(&self) {
+        self.unreachable.store(true, Ordering::Relaxed);
+    }
+
+    /// It is there: a refused connection means that it restarts, not that it doesn't exist.
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// It was asked in vain and has never answered.
+    pub(super) fn is_down(&self) -> bool {
+        self.unreachable.load(Ordering::Relaxed) && !self.has_answered()
+    }
 }
 
 impl Host {
@@ -136,7 +166,7 @@ impl OneOrMany {
 }
 
 /// Parses a `hosts.toml` in `dir` for `domain`.
-pub(super) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, String> {
+pub(crate) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, String> {
     let file: File = toml::from_str(text).map_err(|error| error.message().to_owned())?;
     // The order of the file is the order of the hosts; tables come sorted by name.
     let mut entries: Vec<_> = file.host.into_iter().collect();
@@ -211,6 +241,7 @@ fn host(address: &str, settings: &Settings, dir: &Path) -> Result<Host, String> 
         headers,
         connect_timeout,
         is_own: false,
+        standing: Arc::default(),
     })
 }
 

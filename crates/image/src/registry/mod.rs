@@ -5,6 +5,7 @@ mod body;
 mod challenge;
 mod credentials;
 mod documents;
+mod failure;
 mod hosts;
 mod node_credentials;
 mod remote;
@@ -12,8 +13,9 @@ mod retry;
 mod transport;
 
 pub(crate) use body::Body;
+pub(crate) use challenge::parse as parse_challenge;
 pub use credentials::Credentials;
-pub(crate) use hosts::Host;
+pub(crate) use hosts::{Host, parse as parse_hosts};
 pub(crate) use remote::Remote;
 pub(crate) use retry::{Attempt, Capability, Try};
 pub(crate) use transport::Transport;

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::header::{AUTHORIZATION, CONTENT_RANGE, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    AUTHORIZATION, CONTENT_RANGE, DATE, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Response, Url};
 use tokio::sync::OwnedSemaphorePermit;
@@ -12,6 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::auth::Authorizer;
 use super::body::{Body, ReadError, read_bounded};
 use super::credentials::Credentials;
+use super::failure::Failure;
 use super::hosts::{Host, authority, hosts_for};
 use super::retry::Attempt;
 use super::transport::{Tls, Transport};
@@ -19,6 +22,8 @@ use crate::error::chain;
 use crate::{Config, Digest, Error, Repository, Result};
 
 const MAX_REDIRECTS: usize = 10;
+/// Times nothing may come before a pull is given up, each as long as one request waits.
+const PATIENCE: u32 = 5;
 /// How much of an error's body is worth reading.
 const MAX_ERROR_BODY: u64 = 8 << 10;
 
@@ -27,6 +32,8 @@ const MAX_ERROR_BODY: u64 = 8 << 10;
 pub(super) struct Settings {
     pub(super) retries: u32,
     pub(super) retry_pause: Duration,
+    /// Without any progress for so long, a request isn't tried again, whatever else.
+    pub(super) patience: Duration,
     manifest_bytes: u64,
 }
 
@@ -58,6 +65,7 @@ impl Remote {
             settings: Settings {
                 retries: config.retries,
                 retry_pause: config.retry_pause,
+                patience: config.progress_timeout.saturating_mul(PATIENCE),
                 manifest_bytes: config.limits.manifest_bytes,
             },
             repository,
@@ -152,7 +160,8 @@ impl Remote {
                 .await?;
             if response.status().is_redirection() {
                 place = redirect_target(&place, &response)
-                    .ok_or_else(|| refuse("redirects nowhere"))?;
+                    .filter(|target| target.scheme() == "https")
+                    .ok_or_else(|| refuse("redirects to no https address"))?;
                 continue;
             }
             if !response.status().is_success() {
@@ -242,13 +251,7 @@ impl Remote {
                     .await
                 {
                     Ok(_) => continue,
-                    Err(error @ Error::RegistryUnavailable { .. }) => {
-                        return Err(Attempt::Transient(error, None));
-                    }
-                    Err(error @ Error::Unauthenticated { .. }) => {
-                        return Err(Attempt::Final(error));
-                    }
-                    Err(error) => return Err(Attempt::Abort(error)),
+                    Err(failed) => return Err(failed),
                 }
             }
             let moved = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
@@ -299,7 +302,11 @@ impl Remote {
                 request = request.header(AUTHORIZATION, value.clone());
             }
         }
-        self.timed(what, &authority(url), request.send()).await
+        let answer = self.timed(what, &authority(url), request.send()).await;
+        if at_home && answer.is_ok() {
+            host.standing.note_answer();
+        }
+        answer
     }
 
     async fn timed(
@@ -310,7 +317,7 @@ impl Remote {
     ) -> Result<Response, Attempt> {
         let reason = match tokio::time::timeout(self.transport.progress_timeout, sending).await {
             Ok(Ok(response)) => return Ok(response),
-            Ok(Err(error)) => chain(&error.without_url()),
+            Ok(Err(error)) => return Err(Failure::of(error).attempt(what, host)),
             Err(_) => format!("no answer within {:?}", self.transport.progress_timeout),
         };
         Err(Attempt::Transient(unavailable(what, host, reason), None))
@@ -327,7 +334,7 @@ impl Remote {
         if matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
             return Ok(response);
         }
-        let wait = header(&response, &RETRY_AFTER).and_then(|text| retry_after(&text));
+        let wait = retry_after(&response);
         let name = host.name();
         let said = tokio::time::timeout(
             self.transport.progress_timeout,
@@ -432,9 +439,23 @@ fn range_start(response: &Response) -> Option<u64> {
         .ok()
 }
 
-/// Seconds; dates are rare and not worth a parser.
-fn retry_after(text: &str) -> Option<Duration> {
-    text.trim().parse().ok().map(Duration::from_secs)
+/// How long a host wants to be left alone (RFC 9110, "Retry-After").
+pub(super) fn retry_after(response: &Response) -> Option<Duration> {
+    let now = header(response, &DATE).and_then(|date| httpdate::parse_http_date(&date).ok());
+    pause_until(
+        header(response, &RETRY_AFTER)?.trim(),
+        // By the host's own clock, where it tells it: ours may be another.
+        now.unwrap_or_else(SystemTime::now),
+    )
+}
+
+/// Seconds, or a date.
+fn pause_until(text: &str, now: SystemTime) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let then = httpdate::parse_http_date(text).ok()?;
+    Some(then.duration_since(now).unwrap_or_default())
 }
 
 /// What a registry's error body says, in one line.
@@ -490,4 +511,25 @@ fn protocol(what: &str, host: &Host, reason: &str) -> Error {
 
 fn unreachable_range(what: &str) -> Attempt {
     Attempt::Abort(Error::invalid(what, "its size is absurd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_read_as_seconds_and_as_dates() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        for (text, seconds) in [
+            ("7", Some(7)),
+            ("Sun, 06 Nov 1994 08:50:07 GMT", Some(30)),
+            ("Sunday, 06-Nov-94 08:50:07 GMT", Some(30)),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("soon", None),
+            ("-1", None),
+        ] {
+            let pause = pause_until(text, now);
+            assert_eq!(pause, seconds.map(Duration::from_secs), "{text}");
+        }
+    }
 }

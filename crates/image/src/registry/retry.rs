@@ -1,7 +1,7 @@
 //! Trying again: over the hosts of a registry, and after pauses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::hosts::Host;
 use super::remote::Remote;
@@ -16,12 +16,23 @@ pub(crate) enum Capability {
     Resolve,
 }
 
+impl Capability {
+    fn is_met_by(self, host: &Host) -> bool {
+        match self {
+            Self::Pull => host.pull,
+            Self::Resolve => host.resolve,
+        }
+    }
+}
+
 /// How one try at one host failed.
 pub(crate) enum Attempt {
     /// For good, as far as this host goes.
     Final(Error),
     /// Perhaps not for long; the host may have said how long.
     Transient(Error, Option<Duration>),
+    /// Nobody is there. A host that has answered before is worth waiting for.
+    Unreachable(Error),
     /// The fault isn't the host's.
     Abort(Error),
 }
@@ -49,6 +60,9 @@ impl From<Error> for Attempt {
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// With progress in each try the count starts anew, but not for ever.
 const MOST_ROUNDS: u32 = 1000;
+/// A host that has never answered is tried so often; whoever wants the image asks again later,
+/// and should learn soon that the registry is down.
+const MOST_UNREACHED: u32 = 2;
 
 impl Remote {
     /// Tries `task` at each host that has the capability, in order, then again after a pause,
@@ -61,17 +75,22 @@ impl Remote {
         task: &T,
     ) -> Result<T::Done> {
         let mut given_up = vec![None; self.hosts.len()];
+        let mut unreached = vec![0; self.hosts.len()];
         let mut failures = 0;
+        let mut quiet_since = Instant::now();
         for _ in 0..MOST_ROUNDS {
             let before = progress.load(Ordering::Relaxed);
             let mut pause = None;
             let mut last = None;
-            for (host, given_up) in self.hosts.iter().zip(&mut given_up) {
-                let able = match need {
-                    Capability::Pull => host.pull,
-                    Capability::Resolve => host.resolve,
-                };
-                if !able || given_up.is_some() {
+            // A mirror that is down must not cost its timeout again with each request.
+            let spare_down = self
+                .hosts
+                .iter()
+                .any(|host| need.is_met_by(host) && host.standing.has_answered());
+            let state = given_up.iter_mut().zip(&mut unreached);
+            for (host, (given_up, unreached)) in self.hosts.iter().zip(state) {
+                let spared = spare_down && host.standing.is_down();
+                if !need.is_met_by(host) || spared || given_up.is_some() {
                     continue;
                 }
                 match task.once(self, host).await {
@@ -85,6 +104,16 @@ impl Remote {
                         tracing::debug!(host = host.name(), %error, "a registry host failed for now");
                         pause = pause.max(wanted);
                         last = Some(error);
+                    }
+                    Err(Attempt::Unreachable(error)) => {
+                        tracing::debug!(host = host.name(), %error, "a registry host can't be reached");
+                        host.standing.note_unreachable();
+                        *unreached += 1;
+                        if host.standing.is_down() && *unreached >= MOST_UNREACHED {
+                            *given_up = Some(error);
+                        } else {
+                            last = Some(error);
+                        }
                     }
                 }
             }
@@ -102,15 +131,18 @@ impl Remote {
                     ),
                 }));
             };
-            failures = if progress.load(Ordering::Relaxed) > before {
-                1
+            if progress.load(Ordering::Relaxed) > before {
+                failures = 1;
+                quiet_since = Instant::now();
             } else {
-                failures + 1
-            };
-            if failures > self.settings.retries {
+                failures += 1;
+            }
+            let pause = self.pause(failures, pause);
+            let too_long = quiet_since.elapsed() + pause > self.settings.patience;
+            if failures > self.settings.retries || too_long {
                 return Err(last);
             }
-            tokio::time::sleep(self.pause(failures, pause)).await;
+            tokio::time::sleep(pause).await;
         }
         Err(Error::Cancelled(format!(
             "fetching from {} after {MOST_ROUNDS} tries",

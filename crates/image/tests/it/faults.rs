@@ -170,6 +170,160 @@ async fn the_registry_says_when_to_come_back() {
 }
 
 #[tokio::test]
+async fn the_registry_says_when_to_come_back_with_a_date() {
+    let scene = Scene::new().await;
+    // Whole seconds, so that two of them are at least one; the proxy's own answers bear no date.
+    let then = std::time::SystemTime::now() + Duration::from_secs(2);
+    let headers = vec![("retry-after".to_owned(), httpdate::fmt_http_date(then))];
+    let fault = Fault::Reply {
+        status: 503,
+        headers,
+        body: Vec::new(),
+    };
+    scene.proxy.rule(Rule::on("manifests/1", fault).times(1));
+    let start = Instant::now();
+    scene.pull().await.unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(800));
+}
+
+#[tokio::test]
+async fn a_registry_that_is_down_is_given_up_soon() {
+    let scene = Scene::with(|config| config.retry_pause = Duration::from_millis(500)).await;
+    let gone = FaultProxy::alone();
+    let reference = gone.reference("app:1");
+    drop(gone);
+    let start = Instant::now();
+    let error = pull(&scene.place.images, &reference).await.unwrap_err();
+    assert!(
+        matches!(error, Error::RegistryUnavailable { .. }),
+        "{error}"
+    );
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_registry_that_never_gets_better_is_given_up_in_time() {
+    // Many tries are allowed, but not for longer than five times what one request may wait.
+    let scene = Scene::with(|config| {
+        config.retries = 1000;
+        config.progress_timeout = Duration::from_millis(400);
+    })
+    .await;
+    scene
+        .proxy
+        .rule(Rule::on("manifests/", Fault::retry_after(429, 1)));
+    let start = Instant::now();
+    let error = scene.pull().await.unwrap_err();
+    assert!(
+        matches!(error, Error::RegistryUnavailable { .. }),
+        "{error}"
+    );
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn mirrors_do_what_they_may() {
+    let scene = Scene::new().await;
+    let resolves = FaultProxy::before(scene.proxy.address());
+    let serves = FaultProxy::before(scene.proxy.address());
+    let certs = scene.place.scratch.subdir("certs.d");
+    let dir = certs.join("registry.example");
+    std::fs::create_dir(&dir).unwrap();
+    let hosts = format!(
+        "server = \"http://127.0.0.1:1\"\n\
+         [host.\"http://{}\"]\ncapabilities = [\"resolve\"]\n\
+         [host.\"http://{}/v2/\"]\ncapabilities = [\"pull\"]\noverride_path = true\n\
+         [host.\"http://{}/v2/\".header]\nx-key = [\"one\", \"two\"]\n",
+        resolves.host(),
+        serves.host(),
+        serves.host(),
+    );
+    std::fs::write(dir.join("hosts.toml"), hosts).unwrap();
+    let place = Place::with(|config| config.registry_dirs = vec![certs]).await;
+    pull(&place.images, "registry.example/app:1").await.unwrap();
+    let paths = |proxy: &FaultProxy| -> Vec<String> {
+        proxy.seen().into_iter().map(|seen| seen.path).collect()
+    };
+    let asked = paths(&resolves);
+    assert!(
+        !asked.is_empty() && asked.iter().all(|path| path.contains("/manifests/1")),
+        "{asked:?}"
+    );
+    let asked = paths(&serves);
+    assert!(
+        !asked.is_empty() && asked.iter().all(|path| path.starts_with("/v2/app/blobs/")),
+        "{asked:?}"
+    );
+    for seen in serves.seen() {
+        let keys: Vec<_> = seen.headers.get_all("x-key").iter().collect();
+        assert_eq!(keys, ["one", "two"]);
+    }
+    assert!(
+        resolves
+            .seen()
+            .iter()
+            .all(|seen| !seen.headers.contains_key("x-key"))
+    );
+}
+
+#[tokio::test]
+async fn downloads_share_one_limit() {
+    for limit in [1, 3] {
+        let scene = Scene::with(|config| config.max_connections = limit).await;
+        scene.proxy.rule(Rule::on(
+            "blobs/",
+            Fault::Slow {
+                bytes_per_second: 100 << 20,
+            },
+        ));
+        let more = ImageBuilder::new()
+            .layer(Layer::new().noise("other", 9 << 20))
+            .build();
+        scene.registry.push(&more, "more:1").await;
+        let name = scene.proxy.reference("more:1");
+        let other = pull(&scene.place.images, &name);
+        let (one, two) = tokio::join!(scene.pull(), other);
+        one.unwrap();
+        two.unwrap();
+        assert_eq!(scene.proxy.most_at_once(), limit);
+    }
+}
+
+#[tokio::test]
+async fn compressed_layers_are_kept_where_that_is_wished() {
+    for keep in [false, true] {
+        let scene = Scene::with(|config| config.keep_blobs = keep).await;
+        let image = scene.pull().await.unwrap();
+        let mut kept: Vec<_> = scene
+            .place
+            .entries("blobs")
+            .iter()
+            .map(|path| orlop_image::Digest::of(&std::fs::read(path).unwrap()).to_string())
+            .collect();
+        kept.sort();
+        let mut layers: Vec<_> = scene
+            .built
+            .layers
+            .iter()
+            .map(|l| l.digest.clone())
+            .collect();
+        layers.sort();
+        assert_eq!(kept, if keep { layers } else { Vec::new() });
+        let id = image.id.to_string();
+        scene.place.images.remove(&id).await.unwrap();
+        assert_eq!(scene.place.entries("blobs").len(), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_broken_off_download_goes_on_after_a_restart() {
     let mut scene = Scene::with(|config| {
         config.retries = 0;

@@ -239,6 +239,20 @@ async fn a_login_is_needed_and_taken_from_the_request_or_the_node() {
 }
 
 #[tokio::test]
+async fn images_are_pinned_by_pattern() {
+    let registry = Registry::start();
+    let place = Place::with(|config| config.pinned = vec!["*/keep:*".to_owned()]).await;
+    for name in ["a/keep:1", "a/other:1"] {
+        let built = ImageBuilder::new().marked(name).build();
+        registry.push(&built, name).await;
+        let image = pull(&place.images, &registry.reference(name))
+            .await
+            .unwrap();
+        assert_eq!(image.pinned, name.contains("keep"), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn what_the_registry_lacks_is_not_found() {
     let registry = Registry::start();
     let place = Place::open().await;

@@ -1,0 +1,118 @@
+//! What a failed request says about its host: whether trying again may help, and soon.
+
+use std::error::Error as StdError;
+use std::io;
+
+use super::retry::Attempt;
+use crate::Error;
+use crate::error::chain;
+
+/// Why a request got no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nobody is there: the name or the port is wrong, or the host is down. Trying for long
+    /// would only delay the news.
+    Unreachable(String),
+    /// Somebody is there whom we must not trust, or who doesn't trust us. Trying again changes
+    /// nothing.
+    Untrusted(String),
+    /// Anything else that a network does to a request; it may work the next time.
+    Broken(String),
+}
+
+impl Failure {
+    pub(super) fn of(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let reason = chain(&error);
+        if let Some(tls) = find_tls(&error) {
+            return Self::Untrusted(match tls {
+                rustls::Error::InvalidCertificate(_) => format!(
+                    "its certificate is not accepted: {tls}; if it has an authority of its own, \
+                     name that as \"ca\" in the registry's hosts.toml"
+                ),
+                rustls::Error::AlertReceived(_) => format!(
+                    "it ends the TLS handshake: {tls}; if it asks for a client's certificate, \
+                     name one as \"client\" in the registry's hosts.toml"
+                ),
+                rustls::Error::InvalidMessage(_) => format!(
+                    "it does not speak TLS: {tls}; if it is meant to be asked without, name it \
+                     as \"http://…\" in the registry's hosts.toml"
+                ),
+                _ => format!("no TLS connection comes about: {tls}"),
+            });
+        }
+        // A handshake that is cut in the middle is a bad connection, not a missing host.
+        let cut = find_io(&error).is_some_and(|error| {
+            use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+            matches!(
+                error.kind(),
+                BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
+            )
+        });
+        if error.is_connect() && !cut {
+            Self::Unreachable(reason)
+        } else {
+            Self::Broken(reason)
+        }
+    }
+
+    /// The same of the server that gives out a registry's tokens.
+    pub(super) fn of_token_server(self, server: &str) -> Self {
+        let name = |reason| format!("asking its token server {server}: {reason}");
+        match self {
+            Self::Unreachable(reason) => Self::Unreachable(name(reason)),
+            Self::Untrusted(reason) => Self::Untrusted(name(reason)),
+            Self::Broken(reason) => Self::Broken(name(reason)),
+        }
+    }
+
+    /// What it means for a pull of `what` from `host`.
+    pub(super) fn attempt(self, what: &str, host: &str) -> Attempt {
+        let unavailable = |reason| Error::RegistryUnavailable {
+            what: what.to_owned(),
+            host: host.to_owned(),
+            reason,
+        };
+        match self {
+            Self::Unreachable(reason) => Attempt::Unreachable(unavailable(reason)),
+            Self::Untrusted(reason) => Attempt::Final(unavailable(reason)),
+            Self::Broken(reason) => Attempt::Transient(unavailable(reason), None),
+        }
+    }
+}
+
+fn find_tls<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e rustls::Error> {
+    links(error).find_map(|link| link.downcast_ref::<rustls::Error>())
+}
+
+fn find_io<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e io::Error> {
+    links(error).find_map(|link| link.downcast_ref::<io::Error>())
+}
+
+/// The error and its sources. An [`io::Error`] made from another error passes that over as a
+/// source; here it is a link like the others.
+fn links<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |link| {
+        let wrapped = link
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+            .map(|inner| inner as &(dyn StdError + 'static));
+        let link = *link;
+        wrapped.or_else(|| link.source())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_inside_io_errors_are_found() {
+        let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let nested = io::Error::other(io::Error::other(tls.clone()));
+        assert_eq!(find_tls(&nested), Some(&tls));
+        assert_eq!(find_tls(&io::Error::other("x")), None);
+    }
+}
