@@ -55,6 +55,9 @@ pub struct Limits {
     pub layer_entries: u64,
     /// Bytes of one tar entry's extended header or long name.
     pub header_bytes: u64,
+    /// Bytes of one layer's archive that are not content of files: headers, padding and what
+    /// stands behind its end.
+    pub overhead_bytes: u64,
     /// Bytes of memory for what must be remembered until a layer's end: its directories.
     pub bookkeeping_bytes: u64,
 }
@@ -91,6 +94,7 @@ impl Default for Limits {
             layer_bytes: 512 << 30,
             layer_entries: 8_000_000,
             header_bytes: 1 << 20,
+            overhead_bytes: 16 << 30,
             bookkeeping_bytes: 32 << 20,
         }
     }

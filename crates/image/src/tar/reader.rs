@@ -26,6 +26,8 @@ impl Record for () {
 pub(crate) struct Bounds {
     /// Bytes of one extended header, long name or sparse map.
     pub(crate) header_bytes: u64,
+    /// Bytes of everything that isn't content of files.
+    pub(crate) overhead_bytes: u64,
 }
 
 /// Reads the entries of an archive. After each [`Reader::next`], the entry's content must be
@@ -39,6 +41,8 @@ pub(crate) struct Reader<'a, R, J> {
     remaining: u64,
     /// Padding after it.
     padding: u64,
+    /// Bytes so far that weren't content of files.
+    overhead: u64,
 }
 
 impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
@@ -50,6 +54,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
             bounds,
             remaining: 0,
             padding: 0,
+            overhead: 0,
         }
     }
 
@@ -125,8 +130,9 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
             if piece.is_empty() {
                 return Ok(self.record);
             }
-            self.record.literal(piece).map_err(unrecorded)?;
             let taken = piece.len();
+            spend(&mut self.overhead, taken, self.bounds, self.what)?;
+            self.record.literal(piece).map_err(unrecorded)?;
             self.input.consume(taken);
         }
     }
@@ -346,6 +352,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
                     return Err(self.malformed("it ends in the middle of a file"));
                 }
                 let take = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                spend(&mut self.overhead, take, self.bounds, self.what)?;
                 self.record.literal(&piece[..take]).map_err(unrecorded)?;
                 self.input.consume(take);
                 left -= take as u64;
@@ -384,6 +391,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
             self.input.consume(take);
             filled += take;
         }
+        spend(&mut self.overhead, BLOCK, self.bounds, self.what)?;
         self.record.literal(&block).map_err(unrecorded)?;
         Ok(Some(block))
     }
@@ -399,6 +407,18 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
     }
 }
 
+/// Counts bytes that take no place on disk: a bomb may consist of nothing else.
+fn spend(overhead: &mut u64, bytes: usize, bounds: Bounds, what: &str) -> Result<()> {
+    *overhead = overhead.saturating_add(bytes as u64);
+    if *overhead <= bounds.overhead_bytes {
+        return Ok(());
+    }
+    Err(Error::too_large(
+        format!("what {what} has beside the content of files"),
+        format!("{} bytes", bounds.overhead_bytes),
+    ))
+}
+
 fn broken(what: &str, error: io::Error) -> Error {
     Error::invalid(what, error)
 }
@@ -411,7 +431,10 @@ fn unrecorded(error: io::Error) -> Error {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { header_bytes: 4096 };
+    const BOUNDS: Bounds = Bounds {
+        header_bytes: 4096,
+        overhead_bytes: 1 << 20,
+    };
 
     fn read(bytes: &[u8]) -> Result<Vec<(Entry, Vec<u8>)>> {
         let mut reader = Reader::new("archive", bytes, (), BOUNDS);

@@ -68,6 +68,7 @@ pub(super) fn extract<R: BufRead, J: RecordFiles>(
     let root = LayerRoot::open(target).map_err(|error| Error::at("opening", target, error))?;
     let bounds = Bounds {
         header_bytes: limits.header_bytes,
+        overhead_bytes: limits.overhead_bytes,
     };
     let mut reader = Reader::new(what, input, record, bounds);
     let mut extractor = Extractor {

@@ -254,6 +254,7 @@ async fn hostile_archives_are_refused_by_name_and_leave_nothing() {
         config.limits.layer_bytes = 1 << 20;
         config.limits.layer_entries = 1000;
         config.limits.bookkeeping_bytes = 4096;
+        config.limits.overhead_bytes = 3 << 20;
     })
     .await;
     let raw = |kind, name: &[u8], target: &[u8]| Layer::new().raw(kind, name, target, b"").tar();
@@ -264,6 +265,8 @@ async fn hostile_archives_are_refused_by_name_and_leave_nothing() {
     let whole = Layer::new().noise("f", 100_000).tar();
     let mut flipped = whole.clone();
     flipped[5] ^= 1;
+    let bomb = [&whole[..], &vec![0; 4 << 20]].concat();
+    let long_name = "x".repeat(4096);
     let deep = format!("{}f", "d/".repeat(3000));
     let table: Vec<(&str, Vec<u8>, &str)> = vec![
         ("parent", raw(Regular, b"../escape", b""), "leads out"),
@@ -337,12 +340,18 @@ async fn hostile_archives_are_refused_by_name_and_leave_nothing() {
             Layer::new().file("zeros", vec![0; 2 << 20], 0o644).tar(),
             "exceeds the limit",
         ),
+        ("a bomb behind the end", bomb, "beside the content"),
+        (
+            "a name of 4096 bytes",
+            Layer::new().file(&long_name, "", 0o644).tar(),
+            "too long",
+        ),
         ("cut off", whole[..50_000].to_vec(), "in the middle"),
         ("damaged header", flipped, "checksum"),
         ("not an archive", vec![7; 4096], "malformed"),
     ];
     for (name, tar, reason) in table {
-        for how in [Compression::Gzip, Compression::Plain] {
+        for how in [Compression::Gzip, Compression::Zstd, Compression::Plain] {
             let built = ImageBuilder::new()
                 .archive(tar.clone(), how)
                 .marked(name)
