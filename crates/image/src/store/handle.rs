@@ -52,8 +52,12 @@ impl Store {
     /// Opens the store at `root` and mends what an unclean stop left. Blocks.
     pub(crate) fn open(root: &Path) -> Result<Self> {
         let layout = Layout::create(root)?;
+        // Opening it is a use of its own.
+        let used = std::fs::metadata(layout.index())
+            .and_then(|look| look.modified())
+            .unwrap_or(std::time::UNIX_EPOCH);
         let index = Arc::new(Index::open(&layout.index())?);
-        startup::mend(&layout, &index)?;
+        startup::mend(&layout, &index, used)?;
         let moves = Arc::new(Mutex::new(()));
         let publisher = Publisher::start(layout.clone(), Arc::clone(&index), Arc::clone(&moves))?;
         Ok(Self {

@@ -61,11 +61,10 @@ impl Index {
                 DatabaseError::DatabaseAlreadyOpen => {
                     Error::Busy(path.parent().unwrap_or(path).display().to_string())
                 }
-                error => Error::store(format!("opening the image index {}", path.display()), error),
+                error => Error::store(format!("opening {}", unreadable(path)), error),
             })?;
-        let state = load(&database).map_err(|error| {
-            Error::store(format!("reading the image index {}", path.display()), error)
-        })?;
+        let state = load(&database)
+            .map_err(|error| Error::store(format!("reading {}", unreadable(path)), error))?;
         Ok(Self {
             database: Mutex::new(database),
             state: RwLock::new(state),
@@ -119,6 +118,16 @@ impl Index {
         };
         read().map_err(|error| Error::store(format!("reading document {digest}"), error))
     }
+}
+
+/// Layers without the index that knows them may be in use by containers, so that only somebody
+/// who knows the node can decide this.
+fn unreadable(path: &Path) -> String {
+    format!(
+        "the image index {}; if it is damaged, move it away: layers are found again, images must \
+         be pulled again",
+        path.display()
+    )
 }
 
 fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {

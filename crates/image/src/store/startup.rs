@@ -1,17 +1,24 @@
 //! Mends the store at start: what an unclean stop left is adopted or removed.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use super::LayerRecord;
 use super::index::Index;
 use super::layout::{FS, Layout, RECORD, remove_path};
+use crate::tape::check_lengths;
 use crate::{Digest, Error, Result};
 
+/// Layers made so shortly before the store was last written are looked at after an unclean stop.
+const RECENT: Duration = Duration::from_hours(1);
+
 /// Empties the scratch directory, then makes index and layer directories agree. Images that
-/// lost a layer are forgotten, so that whoever needs them pulls them again.
-pub(super) fn mend(layout: &Layout, index: &Index) -> Result<()> {
+/// lost a layer are forgotten, so that whoever needs them pulls them again. `used` is when the
+/// store was last written.
+pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<()> {
     let unclean = layout.running().exists();
     fs::write(layout.running(), b"")
         .map_err(|error| Error::at("writing", &layout.running(), error))?;
@@ -23,6 +30,9 @@ pub(super) fn mend(layout: &Layout, index: &Index) -> Result<()> {
     }
     let found = layer_dirs(layout, index)?;
     remove_unknown_blobs(layout, index, &found)?;
+    if unclean {
+        remove_torn(layout, index, used)?;
+    }
     index.update(|state, change| {
         for (key, record) in &found {
             if !state.layers.contains_key(key) {
@@ -51,6 +61,40 @@ pub(super) fn mend(layout: &Layout, index: &Index) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Layers are on disk before they are in the index, so that a power cut can't tear one. Where
+/// the disk has not kept its word, the newest show it: files cut short or missing. What
+/// containers use stays, for `verify` to repair.
+fn remove_torn(layout: &Layout, index: &Index, used: SystemTime) -> Result<()> {
+    let since = used
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .saturating_sub(RECENT)
+        .as_secs();
+    let state = index.state();
+    let leased: HashSet<&Digest> = state
+        .leases
+        .values()
+        .flat_map(|lease| &lease.layers)
+        .collect();
+    for (key, record) in &state.layers {
+        if record.created < since || !record.replayable {
+            continue;
+        }
+        let (tape, root) = (layout.layer_tape(key), layout.layer_fs(key));
+        let Err(error) = check_lengths(&tape, &root) else {
+            continue;
+        };
+        if leased.contains(key) {
+            tracing::warn!(layer = %key, %error, "a layer is damaged and in use; `orlop image verify --repair` mends it");
+            continue;
+        }
+        tracing::warn!(layer = %key, %error, "removing a damaged layer");
+        let path = layout.layer(key);
+        remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
+    }
+    Ok(())
 }
 
 /// Layer directories that the index doesn't know: adopted if their record is whole, else

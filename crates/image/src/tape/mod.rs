@@ -15,7 +15,7 @@
 mod player;
 mod recorder;
 
-pub(crate) use player::play;
+pub(crate) use player::{check_lengths, play};
 pub(crate) use recorder::Recorder;
 
 const LITERAL: u8 = b'L';

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, fstat};
 
 use super::{END, FILE, LITERAL, LITERAL_RUN};
 use crate::unpack::{LayerRoot, open_beneath};
@@ -40,6 +40,36 @@ pub(crate) fn play(tape: &Path, root: &Path, out: &mut impl Write) -> Result<()>
                     Failure::Sink(error) => undelivered(error),
                 })?;
             }
+        }
+    }
+}
+
+/// Whether all files that the tape speaks of are there and long enough: a look that reads none
+/// of them. Blocks.
+pub(crate) fn check_lengths(tape: &Path, root: &Path) -> Result<()> {
+    let root_dir = LayerRoot::open(root).map_err(|error| Error::at("opening", root, error))?;
+    let file = File::open(tape).map_err(|error| Error::at("opening", tape, error))?;
+    let mut tape_in = zstd::stream::read::Decoder::new(file)
+        .map(BufReader::new)
+        .map_err(|error| Error::at("reading", tape, error))?;
+    loop {
+        let run = run(&mut tape_in).map_err(|error| Error::at("reading", tape, error))?;
+        let (path, end) = match run {
+            Run::End => return Ok(()),
+            Run::Literal(_) => continue,
+            Run::File {
+                path,
+                offset,
+                length,
+            } => (path, offset.saturating_add(length)),
+        };
+        let name = || format!("{}/{}", root.display(), String::from_utf8_lossy(&path));
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let look = open_beneath(root_dir.fd(), &path, flags)
+            .and_then(fstat)
+            .map_err(|error| Error::io(format!("looking at {}", name()), error.into()))?;
+        if u64::try_from(look.st_size).is_ok_and(|size| size < end) {
+            return Err(Error::invalid(name(), "it is cut short"));
         }
     }
 }
