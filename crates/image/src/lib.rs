@@ -9,6 +9,8 @@ mod config;
 mod digest;
 mod error;
 mod find;
+#[doc(hidden)]
+pub mod fuzzing;
 mod image;
 mod image_config;
 mod images;

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "a test that can't be set up has failed")]
 
 use orlop_stream::fuzzing;
+use orlop_testkit::{Chance, Fuzz};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -69,6 +70,74 @@ fn run(test: impl Future<Output = ()>) {
         .build()
         .expect("a runtime can be built");
     runtime.block_on(test);
+}
+
+/// Whole conversations, changed again and again (`ORLOP_FUZZ_SECONDS` for more).
+#[test]
+fn no_changed_spdy_conversation_can_break_a_connection() {
+    let mut opening = vec![0x80, 3, 0, 1, 0, 0, 0, 10 + HEADERS.len() as u8];
+    opening.extend([0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    opening.extend(HEADERS);
+    let data = [0, 0, 0, 1, 0, 0, 0, 2, b'h', b'i'];
+    let end = [0, 0, 0, 1, 1, 0, 0, 0];
+    let ping = [0x80, 3, 0, 6, 0, 0, 0, 4, 0, 0, 0, 1];
+    let settings = [
+        0x80, 3, 0, 4, 0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 1, 0,
+    ];
+    let window = [
+        0x80, 3, 0, 9, 0, 0, 0, 8, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff,
+    ];
+    let reset = [0x80, 3, 0, 3, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 5];
+    let goaway = [0x80, 3, 0, 7, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0];
+    Fuzz::new()
+        .example([&opening[..], &data, &data, &end].concat())
+        .example([&settings[..], &opening, &window, &ping, &data, &reset].concat())
+        .example([&opening[..], &opening, &data, &goaway].concat())
+        .words([&opening[..], &data, &end, &ping, &window, &reset, &goaway])
+        .repair(mend_spdy)
+        .run(|input| run(fuzzing::spdy(input)));
+}
+
+/// Makes the lengths of the frames right as far as they go.
+fn mend_spdy(input: &mut Vec<u8>, chance: &mut Chance) {
+    let mut at = 0;
+    while input.len() >= at + 8 {
+        let left = input.len() - at - 8;
+        let length = u32::from_be_bytes([0, input[at + 5], input[at + 6], input[at + 7]]) as usize;
+        let length = if length > left {
+            chance.below(left + 1)
+        } else {
+            length
+        };
+        input[at + 5..at + 8].copy_from_slice(&(length as u32).to_be_bytes()[1..]);
+        at += 8 + length;
+    }
+    input.truncate(at);
+}
+
+#[test]
+fn no_changed_websocket_conversation_can_break_a_connection() {
+    let frame = |opcode: u8, payload: &[u8]| {
+        let head = [0x80 | opcode, 0x80 | payload.len() as u8, 0, 0, 0, 0];
+        [&head[..], payload].concat()
+    };
+    let plain =
+        |opcode: u8, payload: &[u8]| [&[0x80 | opcode, payload.len() as u8][..], payload].concat();
+    let input = frame(2, b"\0input");
+    let resize = frame(2, b"\x04{\"Width\":80,\"Height\":24}");
+    let close = frame(8, &[0x03, 0xe8]);
+    let half_close = frame(2, &[255, 0]);
+    let part = [0x02, 0x83, 0, 0, 0, 0, 0, b'a', b'b'];
+    Fuzz::new()
+        .example([&input[..], &resize, &half_close, &close].concat())
+        .example([&part[..], &frame(0, b"rest"), &frame(9, b"ping"), &input].concat())
+        .example([plain(2, b"\0input"), plain(1, b"0aGk="), plain(8, b"")].concat())
+        .words([&input[..], &resize, &close, &half_close, &part])
+        .words([
+            &[0x82, 0xfe, 0xff, 0xff][..],
+            &[0x82, 0xff, 0x7f, 0xff, 0xff, 0xff],
+        ])
+        .run(|input| run(fuzzing::websocket(input)));
 }
 
 proptest! {

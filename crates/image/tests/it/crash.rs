@@ -1,27 +1,21 @@
 //! Killed in the middle: no image is corrupt afterwards, nothing leaks, and a pull goes on.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use orlop_image::{Config, Images};
 use orlop_testkit::{Fault, FaultProxy, ImageBuilder, Layer, Registry, Rule, Scratch};
 
+use crate::child::pulling;
 use crate::support::{content, pull};
 
-const ROOT: &str = "ORLOP_CRASH_ROOT";
-const REFERENCE: &str = "ORLOP_CRASH_REFERENCE";
-
-#[tokio::test]
-#[ignore = "the process that the test below kills"]
-async fn victim() {
-    let root = std::env::var(ROOT).expect("run by the test below");
-    let reference = std::env::var(REFERENCE).expect("run by the test below");
-    let images = Images::open(Config::new(root)).await.unwrap();
-    pull(&images, &reference).await.unwrap();
-}
+/// How many kills, unless the variable says otherwise; few enough for every run of the tests.
+const KILLS: u64 = 12;
+const KILLS_VARIABLE: &str = "ORLOP_CRASH_KILLS";
 
 #[tokio::test]
 async fn a_kill_at_any_moment_leaves_a_store_that_goes_on() {
+    let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |text| text.parse().unwrap());
     let registry = Registry::start();
     let mut builder = ImageBuilder::new();
     for n in 0..4 {
@@ -40,19 +34,26 @@ async fn a_kill_at_any_moment_leaves_a_store_that_goes_on() {
     ));
     let scratch = Scratch::new();
     let root = scratch.path("images");
-    for round in 0..12_u64 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "crash::victim", "--ignored"])
-            .env(ROOT, &root)
-            .env(REFERENCE, proxy.reference("app:1"))
-            .stdout(Stdio::null())
+    let (mut resumed, mut finished) = (0, 0);
+    for round in 0..kills {
+        let asked = proxy.seen().len();
+        let mut child = pulling(&root, &proxy.reference("app:1"))
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Moments spread over the whole pull, never twice the same.
-        tokio::time::sleep(Duration::from_millis(20 + round * 37 % 400)).await;
+        // Any moment, from before the first request to after the last; never the same twice.
+        let most = if round % 2 == 0 { 500 } else { 1200 };
+        tokio::time::sleep(Duration::from_micros(rand::random_range(
+            5_000..most * 1000,
+        )))
+        .await;
         child.kill().unwrap();
         child.wait().unwrap();
+        resumed += proxy.seen()[asked..]
+            .iter()
+            .filter_map(|seen| seen.headers.get("range")?.to_str().ok())
+            .filter(|range| !range.starts_with("bytes=0-"))
+            .count();
         let images = Images::open(Config::new(&root)).await.unwrap();
         assert_eq!(std::fs::read_dir(root.join("tmp")).unwrap().count(), 0);
         let verified = images.verify(false).await.unwrap();
@@ -64,13 +65,17 @@ async fn a_kill_at_any_moment_leaves_a_store_that_goes_on() {
         );
         for image in images.list() {
             assert_eq!(images.layers(&image.id).unwrap().len(), 5, "round {round}");
+            finished += 1;
         }
-        if round % 5 == 4 {
+        if round % 5 == 4 || !images.list().is_empty() {
             // From nothing again, so that all moments are met.
             images.remove(built.id()).await.unwrap();
         }
         images.close().await;
     }
+    eprintln!(
+        "{kills} kills: {finished} after the end, {resumed} requests for the rest of a layer"
+    );
     let images = Images::open(Config::new(&root)).await.unwrap();
     let image = pull(&images, &proxy.reference("app:1")).await.unwrap();
     let mount = images.mount_read_only(&image.id).await.unwrap();

@@ -7,9 +7,14 @@
 )]
 
 mod archives;
+mod child;
 mod crash;
 mod faults;
+mod fuzzed;
 mod layers;
 mod manifests;
+mod node;
 mod pull;
+mod restart;
 mod support;
+mod tls;

@@ -1,0 +1,80 @@
+//! What strangers' bytes meet first, for fuzzing. Not part of the interface.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use crate::config::Limits;
+use crate::manifest::{Document, choose};
+use crate::registry::{parse_challenge, parse_hosts};
+use crate::tape::{Recorder, play};
+use crate::unpack::{Layer, unpack};
+use crate::{Digest, ImageConfig, Platform, Reference};
+
+/// A reference's normal form must mean what the reference does.
+pub fn reference(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    if let Ok(reference) = text.parse::<Reference>() {
+        let again = reference.to_string().parse::<Reference>();
+        assert_eq!(again.ok(), Some(reference), "{text:?}");
+    }
+}
+
+/// Manifests, indexes and configurations must be read or refused.
+pub fn manifest(data: &[u8]) {
+    let index_type = "application/vnd.oci.image.index.v1+json";
+    for content_type in [None, Some(index_type), Some("application/json")] {
+        if let Ok(Document::Index(entries)) = Document::parse("fuzzed", data, content_type) {
+            let _ = choose("fuzzed", &entries, &Platform::host());
+        }
+    }
+    if let Ok(config) = ImageConfig::parse("fuzzed", data) {
+        let _ = (config.uid(), config.username());
+    }
+}
+
+/// A `hosts.toml` must be read or refused, and so must a demand for credentials.
+pub fn hosts(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = parse_hosts(&text, Path::new("/etc/certs.d/x"), "registry.example:5000");
+    let _ = parse_challenge(&text);
+}
+
+/// A layer, compressed or not, must end up beneath its directory or nowhere, and what was
+/// recorded of it must give the same archive. `dir` is an empty directory.
+pub fn layer(data: &[u8], dir: &Path) -> std::io::Result<()> {
+    let (root, tape) = (dir.join("fs"), dir.join("tape"));
+    std::fs::create_dir(&root)?;
+    let limits = Limits {
+        layer_bytes: 1 << 20,
+        layer_entries: 2000,
+        header_bytes: 64 << 10,
+        overhead_bytes: 4 << 20,
+        bookkeeping_bytes: 256 << 10,
+        ..Limits::default()
+    };
+    let layer = Layer {
+        what: "fuzzed",
+        blob: None,
+        diff_id: None,
+        abandon: &|| {},
+    };
+    let recorder = Recorder::create(&tape).map_err(std::io::Error::other)?;
+    if let Ok((unpacked, recorder)) = unpack(&layer, Cursor::new(data), recorder, &root, &limits)
+        && recorder.finish().is_ok_and(|replayable| replayable)
+    {
+        let mut again = Vec::new();
+        play(&tape, &root, &mut again).map_err(std::io::Error::other)?;
+        assert_eq!(again.len() as u64, unpacked.archive_bytes);
+        if data.first() == again.first() && data.len() == again.len() {
+            assert_eq!(Digest::of(&again), Digest::of(data), "another archive");
+        }
+    }
+    let mut there: Vec<_> = std::fs::read_dir(dir)?
+        .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
+        .collect();
+    there.sort();
+    assert_eq!(there, ["fs", "tape"], "something was made beside the layer");
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! A bounded run of what the fuzz targets do without end (`ORLOP_FUZZ_SECONDS` for more): no
+//! input panics, hangs, gets out of its directory or means two things.
+
+use orlop_image::fuzzing;
+use orlop_testkit::{Fuzz, Layer, Scratch};
+use serde_json::json;
+
+#[test]
+fn no_reference_breaks_the_parser() {
+    Fuzz::new()
+        .example("busybox")
+        .example("docker.io/library/busybox:1.36@sha256:0000000000000000000000000000000000000000000000000000000000000000")
+        .example("[::1]:5000/a/b_c__d/e-f.g:tag")
+        .example("localhost:5000/x@sha512:00")
+        .words(["docker.io/", "index.docker.io", "library/", "@sha256:", ":latest", "//", "..", "é"])
+        .run(fuzzing::reference);
+}
+
+#[test]
+fn no_manifest_breaks_the_parser() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let oci = |kind: &str| format!("application/vnd.oci.image.{kind}");
+    let descriptor = |kind: &str| json!({ "mediaType": kind, "digest": digest, "size": 7 });
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": oci("manifest.v1+json"),
+        "config": descriptor(&oci("config.v1+json")),
+        "layers": [
+            descriptor(&oci("layer.v1.tar+gzip")),
+            { "mediaType": oci("layer.nondistributable.v1.tar"), "digest": digest, "size": 1,
+              "urls": ["https://a.example/x"] },
+        ],
+    });
+    let index = json!({
+        "schemaVersion": 2,
+        "mediaType": oci("index.v1+json"),
+        "manifests": [{
+            "mediaType": oci("manifest.v1+json"), "digest": digest, "size": 7,
+            "platform": { "os": "linux", "architecture": "arm", "variant": "v7" },
+        }],
+    });
+    let config = json!({
+        "os": "linux", "architecture": "amd64", "created": "2020-01-01T00:00:00Z",
+        "config": { "User": "1:2", "Env": ["A=b"], "Volumes": { "/v": {} }, "Labels": { "a": "b" } },
+        "rootfs": { "type": "layers", "diff_ids": [digest] },
+    });
+    Fuzz::new()
+        .example(manifest.to_string())
+        .example(index.to_string())
+        .example(config.to_string())
+        .example(r#"{"schemaVersion":1,"fsLayers":[],"history":[]}"#)
+        .words([
+            "null",
+            "{}",
+            "[]",
+            "-1",
+            "18446744073709551616",
+            "1e999",
+            "\"\"",
+            "[[[[[[",
+        ])
+        .words([
+            "\"manifests\":",
+            "\"layers\":",
+            "\"config\":",
+            "\"platform\":",
+            "\\ud800",
+        ])
+        .run(fuzzing::manifest);
+}
+
+#[test]
+fn no_hosts_file_breaks_the_parser() {
+    Fuzz::new()
+        .example(
+            r#"
+            server = "https://upstream.example"
+            ca = "ca.pem"
+            [host."https://mirror.example:5000/v2"]
+              capabilities = ["pull", "resolve"]
+              override_path = true
+              skip_verify = true
+              ca = ["one.pem", "/abs/two.pem"]
+              client = [["c.pem", "k.pem"], "both.pem"]
+              dial_timeout = "3s"
+              [host."https://mirror.example:5000/v2".header]
+                x-one = ["1", "2"]
+            "#,
+        )
+        .example(
+            r#"Bearer realm="https://a/token",service="s",scope="repository:a:pull",error="x""#,
+        )
+        .example(r#"Basic realm="a \" b", Digest a=b"#)
+        .words([
+            "http://",
+            "[::1]",
+            "\"\"\"",
+            "[[host]]",
+            "host.",
+            "999999999999999999999m",
+            "\\u0000",
+        ])
+        .run(fuzzing::hosts);
+}
+
+#[test]
+fn no_layer_gets_out_of_its_directory() {
+    use tar::EntryType::{Link, Regular, Symlink};
+    let scratch = Scratch::new();
+    let honest = || {
+        Layer::new()
+            .dir("d", 0o755)
+            .file("d/f", "content", 0o644)
+            .symlink("up", "../../..")
+            .symlink("d/abs", "/d")
+            .hardlink("again", "d/f", 0o644)
+            .file("d/abs/g", "through a link", 0o600)
+            .opaque("d")
+            .whiteout("gone")
+            .fifo("pipe", 0o600)
+            .device("null", 1, 3, 0o666)
+            .xattr("user.name", b"value")
+            .dir(&"long/".repeat(60), 0o755)
+            .tar()
+    };
+    let hostile = Layer::new()
+        .raw(Regular, b"../escape", b"", b"x")
+        .raw(Link, b"hard", b"../../../etc/passwd", b"")
+        .raw(Symlink, b"s", b"s", b"")
+        .raw(Regular, b"s/x", b"", b"y");
+    let zipped = |bytes: &[u8]| {
+        use std::io::Write;
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    };
+    let fuzz = Fuzz::new()
+        .example(honest())
+        .example(hostile.tar())
+        .example(zipped(&honest()))
+        .example(zstd::encode_all(&honest()[..], 1).unwrap())
+        .words(["../", "/etc", ".wh.", ".wh..wh..opq", "\0", "7777777"])
+        .words([
+            "28 GNU.sparse.size=99999999\n",
+            "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n",
+            "13 path=../x\n",
+        ])
+        .repair(sign);
+    fuzz.run(|input| {
+        let dir = scratch.subdir("one");
+        fuzzing::layer(input, &dir).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+    });
+}
+
+/// Gives every block that could be a header the checksum that it needs.
+fn sign(archive: &mut Vec<u8>, chance: &mut orlop_testkit::Chance) {
+    if archive.starts_with(&[0x1f, 0x8b]) || archive.starts_with(&[0x28, 0xb5]) {
+        return;
+    }
+    if chance.below(2) == 0 {
+        archive.resize(archive.len().next_multiple_of(512), 0);
+    }
+    for block in archive.chunks_exact_mut(512) {
+        if &block[257..262] == b"ustar" {
+            block[148..156].fill(b' ');
+            let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+            block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        }
+    }
+}
