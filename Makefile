@@ -17,7 +17,7 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release deps test test-peer lint deny bench install uninstall
+.PHONY: help run build release deps test test-peer test-vm lint deny bench install uninstall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: deps build ## all tests; those this machine can't run are listed with the 
 
 test-peer: deps build ## the behaviour tests on Debian's containerd, the reference
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop --test cri
+
+test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short for a quick look
+	@.ci/vm/tests $(VM)
 
 lint: ## formatting, clippy, import rules, licences and bans
 	$(CARGO) fmt --all --check

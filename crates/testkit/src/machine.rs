@@ -35,6 +35,48 @@ pub fn can_run_pods() -> Result<(), String> {
     has_program("runc").or_else(|_| has_program("crun"))
 }
 
+/// Who makes the cgroups of a test's pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupDriver {
+    /// Directories, made directly.
+    Cgroupfs,
+    /// Slices and scopes, made by systemd.
+    Systemd,
+}
+
+impl CgroupDriver {
+    /// What `$ORLOP_TEST_CGROUP_DRIVER` says, else what the daemon takes by itself.
+    pub fn of_tests() -> Self {
+        match std::env::var("ORLOP_TEST_CGROUP_DRIVER").as_deref() {
+            Ok("cgroupfs") => Self::Cgroupfs,
+            Ok("systemd") => Self::Systemd,
+            Err(_) | Ok("") if is_systemd() && is_cgroup_v2() => Self::Systemd,
+            Err(_) | Ok("") => Self::Cgroupfs,
+            Ok(other) => {
+                panic!("ORLOP_TEST_CGROUP_DRIVER is {other:?}; there are cgroupfs and systemd")
+            }
+        }
+    }
+
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cgroupfs => "cgroupfs",
+            Self::Systemd => "systemd",
+        }
+    }
+}
+
+/// Whether systemd is the init of this machine.
+pub fn is_systemd() -> bool {
+    std::path::Path::new("/run/systemd/system").is_dir()
+}
+
+/// Whether the resources of this machine are governed by cgroup v2.
+pub fn is_cgroup_v2() -> bool {
+    std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
 /// Notes that a test is skipped; fails it instead where skips are forbidden.
 ///
 /// `$ORLOP_TEST_SKIPS` names a file that collects the reasons for the end of the run;

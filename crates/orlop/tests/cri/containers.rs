@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orlop_cri::v1::{ContainerState, MountPropagation};
-use orlop_testkit::{ContainerSpec, ImageBuilder, skip};
+use orlop_testkit::{ContainerSpec, ImageBuilder};
 use serde_json::json;
 
 use crate::world::world;
@@ -277,13 +277,14 @@ async fn too_much_memory_is_an_oom_kill() {
 #[tokio::test]
 async fn resources_are_updated_while_it_runs() {
     let world = world!();
-    if !std::path::Path::new("/sys/fs/cgroup/memory").exists() {
-        skip!("reads the limit where cgroup v1 has it");
-    }
     let spec = world.container("main").shell("sleep 600").memory(64 << 20);
     let running = world.run_container("update", &spec).await;
+    let file = if orlop_testkit::machine::is_cgroup_v2() {
+        "/sys/fs/cgroup/memory.max"
+    } else {
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+    };
     let limit = || async {
-        let file = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
         let output = world
             .cri
             .exec(&running.id, &["cat", file])

@@ -15,7 +15,8 @@ pub struct PodSpec {
 
 impl PodSpec {
     /// A pod in the host's network, each container with its own PID namespace.
-    pub(crate) fn new(name: &str, namespace: &str, cgroup_parent: String, logs: PathBuf) -> Self {
+    /// A pod in the host's network, each container with its own PID namespace.
+    pub fn new(name: &str, namespace: &str, cgroup_parent: String, logs: PathBuf) -> Self {
         let security = LinuxSandboxSecurityContext {
             namespace_options: Some(NamespaceOption {
                 network: NamespaceMode::Node.into(),

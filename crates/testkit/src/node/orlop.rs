@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::machine;
+use crate::machine::{self, CgroupDriver};
 use crate::node::builder::NodeBuilder;
 use crate::node::network;
 use crate::node::running::{directories, socket};
@@ -14,6 +14,7 @@ pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     let runtime = machine::program(&builder.runtime).unwrap_or_else(|e| panic!("{e}"));
     let config = format!(
         r#"default_runtime = "test"
+cgroup_driver = "{driver}"
 [images]
 hosts_dirs = ["{certs}"]
 [network]
@@ -27,6 +28,7 @@ cgroup = "/{keepers}"
 kind = "oci"
 path = "{runtime}"
 "#,
+        driver = CgroupDriver::of_tests().name(),
         certs = scratch.subdir("certs.d").display(),
         conf = network::conf_dir(scratch).display(),
         bin = network::BIN_DIR,

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use crate::cri::{Cri, PodSpec};
 use crate::leaks::{self, Leak};
+use crate::machine::CgroupDriver;
 use crate::node::builder::{NodeBuilder, Which};
 use crate::node::{containerd, network, orlop, teardown};
 use crate::process::Process;
@@ -118,7 +119,15 @@ impl Node {
     /// A pod of this node: below its cgroup, with a log directory of its own.
     pub fn pod(&self, name: &str) -> PodSpec {
         let logs = self.scratch.subdir(&format!("logs/{name}"));
-        PodSpec::new(name, self.id(), format!("/{}", self.id()), logs)
+        PodSpec::new(name, self.id(), self.cgroup_parent(), logs)
+    }
+
+    /// The cgroup above all pods of this node, as a kubelet would name it.
+    fn cgroup_parent(&self) -> String {
+        match CgroupDriver::of_tests() {
+            CgroupDriver::Systemd if !self.is_peer() => format!("{}.slice", self.id()),
+            _ => format!("/{}", self.id()),
+        }
     }
 
     /// Kills the daemon without warning; its pods go on.
@@ -186,7 +195,8 @@ impl Node {
         match leak {
             Leak::Interface(name) => name == self.id(),
             Leak::Cgroup(path) => {
-                path.ends_with(self.id()) || path.ends_with(orlop::keepers_cgroup(&self.scratch))
+                path.ends_with(self.cgroup_parent().trim_start_matches('/'))
+                    || path.ends_with(orlop::keepers_cgroup(&self.scratch))
             }
             Leak::Mount(path) => *path == self.state().join("private"),
             Leak::Process(..) | Leak::Netns(_) => false,
