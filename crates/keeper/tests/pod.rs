@@ -167,11 +167,37 @@ async fn containers_share_a_pid_namespace_if_asked_to() {
         },
     )
     .await;
+    // What the containers see as their init has nothing that they have not.
+    support::eventually("the init to have let go of its rights", || {
+        let status = fs::read_to_string(format!("/proc/{init}/status")).unwrap();
+        [
+            "Uid:\t65534\t65534",
+            "CapPrm:\t0000000000000000",
+            "NoNewPrivs:\t1",
+        ]
+        .iter()
+        .all(|line| status.contains(line))
+    })
+    .await;
+    assert_eq!(
+        fs::read_dir(format!("/proc/{init}/root")).unwrap().count(),
+        0
+    );
+    assert_eq!(
+        fs::read_to_string(format!("/proc/{init}/mountinfo"))
+            .unwrap()
+            .lines()
+            .count(),
+        1
+    );
     let mut pids = Vec::new();
     // The second one leaves orphans to the init.
     for (id, script) in [
         ("c1", "sleep 1000"),
-        ("c2", "(true &); (true &); echo ok; sleep 1000"),
+        (
+            "c2",
+            "(true &); (true &); for s in 1 2 3 9 15; do kill -$s 1; done; echo ok; sleep 1000",
+        ),
     ] {
         let mut wish = pod.script(id, script);
         wish.config["linux"]["namespaces"][0] = json!({"type": "pid", "path": pid_ns});
@@ -217,8 +243,13 @@ async fn namespaces_may_belong_to_a_user_namespace() {
         map.split_whitespace().collect::<Vec<_>>(),
         ["0", "200000", "65536"]
     );
-    let status = fs::read_to_string(init.join("status")).unwrap();
-    assert!(status.contains("Uid:\t200000\t200000"), "{status}");
+    // The namespace's nobody, as soon as it has let go of its rights.
+    support::eventually("the init to be nobody", || {
+        fs::read_to_string(init.join("status"))
+            .unwrap()
+            .contains("Uid:\t265534\t265534")
+    })
+    .await;
     assert_eq!(
         ns_of(pod.keeper_pid, "user"),
         ns_of(std::process::id(), "user")
