@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_cgroup::Limits;
 use orlop_cri::v1::{
     LinuxContainerResources, UpdateContainerResourcesRequest, UpdateContainerResourcesResponse,
 };
@@ -53,7 +54,7 @@ async fn update(
         .and_then(|linux| linux.resources.clone());
     let next = spec::updated_resources(&before.unwrap_or_default(), &update);
     if phase == Phase::Running {
-        apply(engine, container, &update).await?;
+        apply(engine, container, &next).await?;
     }
     let score = whole
         .process
@@ -81,10 +82,17 @@ fn limits(
 }
 
 /// Has the runtime change the limits of a container that runs.
-async fn apply(engine: &Engine, container: &Container, update: &oci::Resources) -> Result<()> {
+///
+/// It is told all of them: runtimes take what is not named for what they remember, which with
+/// systemd they write anew. Device rules stay out of it; those never change.
+async fn apply(engine: &Engine, container: &Container, next: &oci::Resources) -> Result<()> {
     let handler = engine.runtimes.of(&container.pod)?;
     let path = container.bundle.join("update.json");
-    let text = serde_json::to_vec(update)
+    let limits = oci::Resources {
+        devices: Vec::new(),
+        ..next.clone()
+    };
+    let text = serde_json::to_vec(&limits)
         .map_err(|error| Error::Internal(format!("writing resources as JSON: {error}")))?;
     write(&path, text).await?;
     let updated = handler
@@ -94,8 +102,34 @@ async fn apply(engine: &Engine, container: &Container, update: &oci::Resources) 
     let _ = tokio::fs::remove_file(&path).await;
     updated.map_err(|source| {
         let doing = format!("updating the resources of container {}", container.id);
-        Error::Launch { doing, source }.into()
+        Arc::new(Error::Launch { doing, source })
+    })?;
+    apply_hugepages(engine, container, next).await
+}
+
+/// Not all runtimes look at these in an update.
+async fn apply_hugepages(
+    engine: &Engine,
+    container: &Container,
+    next: &oci::Resources,
+) -> Result<()> {
+    let Some(cgroup) = engine.cgroups.of_container(container) else {
+        return Ok(());
+    };
+    let pages = next.hugepage_limits.iter();
+    let limits = Limits {
+        hugepages: pages
+            .map(|limit| (limit.page_size.clone(), limit.limit))
+            .collect(),
+        ..Limits::default()
+    };
+    let id = container.id.clone();
+    blocking(move || {
+        cgroup.set(&limits).map_err(|error| {
+            Error::Internal(format!("limiting huge pages of container {id}: {error}")).into()
+        })
     })
+    .await
 }
 
 async fn write(path: &Path, text: Vec<u8>) -> Result<()> {

@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use orlop_cgroup::cpu_weight;
 use orlop_cri::v1;
 use orlop_launch::oci::{Cpu, HugepageLimit, Memory, Pids, Resources};
 
 use super::Error;
 use super::input::HostFacts;
+
+/// The file of shares in version 2.
+const CPU_WEIGHT: &str = "cpu.weight";
 
 /// The limits a request sets, without device rules.
 pub fn limits(
@@ -25,8 +29,39 @@ pub fn limits(
         resources.memory = Some(memory(request, host, field)?);
         resources.hugepage_limits = hugepages(&request.hugepage_limits, host, field, warnings)?;
         resources.unified = unified(&request.unified, host, field)?;
+        weigh(&mut resources, host);
     }
     Ok(resources)
+}
+
+/// Shares as a weight of version 2.
+///
+/// Runtimes of many years turn shares into weights by a straight line, on which the usual 1024
+/// come out as 39 of 100: those beside them that systemd made would get more than twice as much.
+/// So that the curve of today is in force whatever the runtime, it is told the weight.
+fn weigh(resources: &mut Resources, host: &HostFacts) {
+    let shares = resources.cpu.as_ref().and_then(|cpu| cpu.shares);
+    if let Some(shares) = shares.filter(|_| host.cgroup_v2) {
+        resources
+            .unified
+            .entry(CPU_WEIGHT.to_owned())
+            .or_insert_with(|| cpu_weight(shares).to_string());
+    }
+}
+
+/// What of version 2's files was asked for, rather than being made from shares.
+fn asked_unified(resources: &Resources) -> HashMap<String, String> {
+    let shares = resources.cpu.as_ref().and_then(|cpu| cpu.shares);
+    let made = shares.map(|shares| cpu_weight(shares).to_string());
+    let asked = |(file, value): &(&String, &String)| {
+        file.as_str() != CPU_WEIGHT || Some(*value) != made.as_ref()
+    };
+    resources
+        .unified
+        .iter()
+        .filter(asked)
+        .map(|(file, value)| (file.clone(), value.clone()))
+        .collect()
 }
 
 /// A container's limits after an update: what the update names replaces what was there.
@@ -83,7 +118,7 @@ pub fn report(resources: &Resources, oom_score_adj: Option<i32>) -> v1::Containe
             cpuset_cpus: cpu.cpus,
             cpuset_mems: cpu.mems,
             hugepage_limits: resources.hugepage_limits.iter().map(hugepage).collect(),
-            unified: resources.unified.clone().into_iter().collect(),
+            unified: asked_unified(resources),
             memory_swap_limit_in_bytes: memory.swap.unwrap_or(0),
         }),
         windows: None,
@@ -379,6 +414,40 @@ mod tests {
             let error = made(&bad, &facts()).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{FIELD}.{name}: ")), "{error}");
         }
+    }
+
+    #[test]
+    fn shares_become_the_weight_of_today_on_version_2() {
+        let v2 = HostFacts {
+            cgroup_v2: true,
+            ..facts()
+        };
+        let shares = |cpu_shares, unified: &[(&str, &str)]| v1::LinuxContainerResources {
+            cpu_shares,
+            unified: unified
+                .iter()
+                .map(|(file, value)| ((*file).to_owned(), (*value).to_owned()))
+                .collect(),
+            ..Default::default()
+        };
+        let of = |resources: &Resources| resources.unified.get(CPU_WEIGHT).cloned();
+        let told = |resources: &Resources| report(resources, None).linux.unwrap();
+
+        let plain = made(&shares(1024, &[]), &v2).unwrap();
+        assert_eq!(of(&plain).as_deref(), Some("100"));
+        assert_eq!(told(&plain).cpu_shares, 1024);
+        assert!(told(&plain).unified.is_empty(), "nobody asked for it");
+        let own = made(&shares(1024, &[("cpu.weight", "7")]), &v2).unwrap();
+        assert_eq!(
+            of(&own).as_deref(),
+            Some("7"),
+            "what is asked for goes first"
+        );
+        assert_eq!(told(&own).unified["cpu.weight"], "7");
+        let next = updated(&plain, &made(&shares(2, &[]), &v2).unwrap());
+        assert_eq!(of(&next).as_deref(), Some("1"));
+        // Version 1 takes shares as they are.
+        assert_eq!(of(&made(&shares(1024, &[]), &facts()).unwrap()), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! SELinux levels: a pair of categories for each pod, so that pods cannot touch each other.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Categories of the kernel's policies, `c0` to `c1023`.
 const CATEGORIES: u16 = 1024;
@@ -8,10 +8,10 @@ const CATEGORIES: u16 = 1024;
 /// How often a random level is tried before all are looked through.
 const TRIES: usize = 64;
 
-/// The levels in use.
+/// The levels in use, each with the number of its pods: several may ask for the same one.
 #[derive(Debug, Default)]
 pub struct Levels {
-    used: BTreeSet<(u16, u16)>,
+    used: BTreeMap<(u16, u16), u32>,
 }
 
 impl Levels {
@@ -25,20 +25,24 @@ impl Levels {
         let all = (0..CATEGORIES).flat_map(|a| (a + 1..CATEGORIES).map(move |b| (a, b)));
         let (a, b) = random
             .chain(all)
-            .find(|pair| pair.0 != pair.1 && !self.used.contains(pair))?;
-        self.used.insert((a, b));
+            .find(|pair| pair.0 != pair.1 && !self.used.contains_key(pair))?;
+        self.used.insert((a, b), 1);
         Some(format!("s0:c{a},c{b}"))
     }
 
     /// Notes a level a pod of an earlier run has, or one that was asked for.
     pub fn reserve(&mut self, level: &str) {
-        self.used.extend(pair(level));
+        if let Some(pair) = pair(level) {
+            *self.used.entry(pair).or_default() += 1;
+        }
     }
 
-    /// Gives a level back.
+    /// Gives a level back; it is free once its last pod has.
     pub fn release(&mut self, level: &str) {
-        if let Some(pair) = pair(level) {
-            self.used.remove(&pair);
+        let Some(pair) = pair(level) else { return };
+        match self.used.get_mut(&pair) {
+            Some(pods) if *pods > 1 => *pods -= 1,
+            _ => drop(self.used.remove(&pair)),
         }
     }
 }
@@ -53,7 +57,31 @@ fn pair(level: &str) -> Option<(u16, u16)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn a_level_that_several_pods_asked_for_is_free_after_the_last_of_them() {
+        let mut levels = Levels::default();
+        let all = (0..CATEGORIES).flat_map(|a| (a + 1..CATEGORIES).map(move |b| (a, b)));
+        levels.used = all
+            .filter(|pair| *pair != (3, 7))
+            .map(|pair| (pair, 1))
+            .collect();
+        levels.reserve("s0:c3,c7");
+        levels.reserve("s0:c7,c3");
+        levels.release("s0:c3,c7");
+        assert_eq!(levels.allot(), None, "another pod still has it");
+        levels.release("s0:c3,c7");
+        assert_eq!(levels.allot().as_deref(), Some("s0:c3,c7"));
+        // One that is released too often is not owed to anybody.
+        levels.release("s0:c3,c7");
+        levels.release("s0:c3,c7");
+        levels.reserve("s0:c3,c7");
+        levels.release("s0:c3,c7");
+        assert!(levels.allot().is_some());
+    }
 
     #[test]
     fn no_two_pods_have_the_same_level() {
@@ -72,7 +100,10 @@ mod tests {
         let mut levels = Levels::default();
         // All but one.
         let all = (0..CATEGORIES).flat_map(|a| (a + 1..CATEGORIES).map(move |b| (a, b)));
-        levels.used = all.filter(|pair| *pair != (3, 7)).collect();
+        levels.used = all
+            .filter(|pair| *pair != (3, 7))
+            .map(|pair| (pair, 1))
+            .collect();
         levels.reserve("s0:c7,c3");
         assert_eq!(levels.allot(), None);
         levels.release("s0:c7,c3");
