@@ -1,6 +1,6 @@
 //! The kubelet's side of CRI: what to do with a pod, decided from plain data, and done.
 //!
-//! Only [`manager`] talks to a runtime, a disk or a clock. All other modules take what is known
+//! Only [`manager`] and [`agent`] talk to a runtime, a disk or a clock. All other modules take what is known
 //! and say what follows, so that every rule stands in a table of its tests.
 //!
 //! | module | what it decides |
@@ -21,8 +21,10 @@
 //! | [`log_path`] | where a container's log is |
 //! | [`hash`] | whether a container's definition has changed |
 //! | [`manager`] | nothing: it carries the decisions out |
+//! | [`agent`] | which pods there are: manifests, admission, eviction; and the kubelet's HTTP API |
 
 pub mod actions;
+pub mod agent;
 pub mod backoff;
 pub mod config;
 pub mod gc;

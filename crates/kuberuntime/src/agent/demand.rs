@@ -1,0 +1,117 @@
+//! What a pod asks of its node.
+
+use crate::pod::{Container, Pod, Quantity, ResourceList, Resources};
+
+/// The resources a pod is promised: the most that its containers need at one time, and what its
+/// RuntimeClass costs. Sidecars run beside all that come after them; other init containers run one
+/// by one.
+pub(crate) fn requests(pod: &Pod) -> ResourceList {
+    let of = |container: &Container| asked(&container.resources);
+    let mut sidecars = ResourceList::new();
+    let mut most = ResourceList::new();
+    for container in &pod.spec.init_containers {
+        if container.is_sidecar() {
+            add(&mut sidecars, &of(container));
+            raise(&mut most, &sidecars);
+        } else {
+            let mut now = sidecars.clone();
+            add(&mut now, &of(container));
+            raise(&mut most, &now);
+        }
+    }
+    let mut regular = sidecars;
+    for container in &pod.spec.containers {
+        add(&mut regular, &of(container));
+    }
+    raise(&mut most, &regular);
+    if let Some(whole) = &pod.spec.resources {
+        // What is said of the pod as a whole counts in place of its containers' sum.
+        most.extend(asked(whole));
+    }
+    add(&mut most, &pod.spec.overhead);
+    most
+}
+
+fn asked(resources: &Resources) -> ResourceList {
+    let mut asked = resources.limits.clone();
+    asked.extend(
+        resources
+            .requests
+            .iter()
+            .map(|(name, amount)| (name.clone(), *amount)),
+    );
+    asked
+}
+
+fn add(to: &mut ResourceList, more: &ResourceList) {
+    for (name, amount) in more {
+        let sum = to.get(name).copied().unwrap_or_default().plus(*amount);
+        to.insert(name.clone(), sum);
+    }
+}
+
+fn raise(to: &mut ResourceList, other: &ResourceList) {
+    for (name, amount) in other {
+        let most = to.get(name).copied().unwrap_or_default().max(*amount);
+        to.insert(name.clone(), most);
+    }
+}
+
+/// One resource of a list.
+pub(crate) fn amount(list: &ResourceList, name: &str) -> Quantity {
+    list.get(name).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_most_that_is_needed_at_one_time() {
+        let container = |name: &str, cpu: &str| json!({"name": name, "image": "i", "resources": {"requests": {"cpu": cpu}}});
+        let sidecar = |cpu: &str| {
+            let mut container = container("s", cpu);
+            container["restartPolicy"] = json!("Always");
+            container
+        };
+        for (init, regular, overhead, expected) in [
+            (
+                vec![],
+                vec![container("a", "1"), container("b", "500m")],
+                "0",
+                1500,
+            ),
+            (
+                vec![container("i", "3")],
+                vec![container("a", "1")],
+                "0",
+                3000,
+            ),
+            (
+                vec![container("i", "1"), container("j", "2")],
+                vec![container("a", "1")],
+                "0",
+                2000,
+            ),
+            (
+                vec![sidecar("1"), container("i", "1")],
+                vec![container("a", "500m")],
+                "0",
+                2000,
+            ),
+            (
+                vec![container("i", "2"), sidecar("1")],
+                vec![container("a", "2")],
+                "250m",
+                3250,
+            ),
+        ] {
+            let pod: Pod = serde_json::from_value(json!({"spec": {
+                "initContainers": init, "containers": regular, "overhead": {"cpu": overhead}}}))
+            .unwrap();
+            assert_eq!(amount(&requests(&pod), "cpu").milli(), expected);
+        }
+    }
+}

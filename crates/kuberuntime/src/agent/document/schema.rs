@@ -1,0 +1,123 @@
+//! What is known of a kind: its fields and what each holds, written as a table in text.
+//!
+//! A line `Name: field type, field type` describes an object; further lines that begin with a
+//! blank go on with it. A type is one of the words below, the name of an object, `[type]` for a
+//! list or `{type}` for a map with any keys.
+
+use std::collections::BTreeMap;
+
+/// The type of a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Type {
+    /// `str`
+    Text,
+    /// `bool`
+    Bool,
+    /// `int`
+    Integer,
+    /// `num`
+    Number,
+    /// `qty`: an amount such as `500m`, or a number.
+    Quantity,
+    /// `intstr`: a number or a text.
+    IntOrText,
+    /// `time`: a moment in RFC 3339.
+    Time,
+    /// `dur`: a length of time such as `1m30s`.
+    Duration,
+    /// `bytes`: base64.
+    Bytes,
+    /// `any`: not looked into.
+    Any,
+    /// `[type]`
+    List(Box<Type>),
+    /// `{type}`
+    Map(Box<Type>),
+    /// The name of an object.
+    Object(&'static str),
+}
+
+/// Objects by name.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    objects: BTreeMap<&'static str, BTreeMap<&'static str, Type>>,
+}
+
+impl Schema {
+    /// Reads a table. It is part of the program: what it says is taken as it is, and a word that
+    /// is no type names an object.
+    pub(crate) fn read(tables: &[&'static str]) -> Self {
+        let mut objects: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        let mut current = "";
+        for line in tables.iter().flat_map(|table| table.lines()) {
+            let fields = match line.split_once(':') {
+                Some((name, fields)) if !line.starts_with(' ') => {
+                    current = name.trim();
+                    fields
+                }
+                _ => line,
+            };
+            let object: &mut BTreeMap<_, _> = objects.entry(current).or_default();
+            for field in fields.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+                if let Some((name, kind)) = field.split_once(' ') {
+                    object.insert(name, Type::read(kind.trim()));
+                }
+            }
+        }
+        objects.remove("");
+        Self { objects }
+    }
+
+    /// The fields of an object.
+    pub(crate) fn object(&self, name: &str) -> Option<&BTreeMap<&'static str, Type>> {
+        self.objects.get(name)
+    }
+}
+
+impl Type {
+    fn read(text: &'static str) -> Self {
+        match text {
+            "str" => Self::Text,
+            "bool" => Self::Bool,
+            "int" => Self::Integer,
+            "num" => Self::Number,
+            "qty" => Self::Quantity,
+            "intstr" => Self::IntOrText,
+            "time" => Self::Time,
+            "dur" => Self::Duration,
+            "bytes" => Self::Bytes,
+            "any" => Self::Any,
+            _ => {
+                let within = |open, close| {
+                    text.strip_prefix(open)
+                        .and_then(|rest: &'static str| rest.strip_suffix(close))
+                };
+                if let Some(inner) = within('[', ']') {
+                    Self::List(Box::new(Self::read(inner)))
+                } else if let Some(inner) = within('{', '}') {
+                    Self::Map(Box::new(Self::read(inner)))
+                } else {
+                    Self::Object(text)
+                }
+            }
+        }
+    }
+
+    /// For people.
+    pub(crate) fn what(&self) -> &'static str {
+        match self {
+            Self::Text => "a text",
+            Self::Bool => "true or false",
+            Self::Integer => "a whole number",
+            Self::Number => "a number",
+            Self::Quantity => "an amount, as 500m or 1Gi",
+            Self::IntOrText => "a number or a text",
+            Self::Time => "a moment, as 2030-01-02T03:04:05Z",
+            Self::Duration => "a length of time, as 1m30s",
+            Self::Bytes => "base64",
+            Self::Any => "anything",
+            Self::List(_) => "a list",
+            Self::Map(_) | Self::Object(_) => "a map",
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The kubelet's HTTP API, and the socket through which root gives orders.
+
+mod answer;
+mod cadvisor;
+mod certificate;
+mod control;
+mod logs;
+mod metrics;
+mod query;
+mod router;
+mod server;
+mod stats;
+mod stream;
+mod tls;
+
+pub(super) use server::Servers;

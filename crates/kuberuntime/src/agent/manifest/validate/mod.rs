@@ -1,0 +1,34 @@
+//! Whether a pod can be run at all, by the rules of the API server.
+
+mod container;
+mod meta;
+mod pod;
+mod probe;
+mod security;
+mod values;
+mod volume;
+
+use std::cell::RefCell;
+
+use serde_json::Value;
+
+use super::place::{Place, Verdict};
+
+/// What is wrong with a pod whose defaults are filled in.
+pub(super) fn pod(pod: &Value) -> Verdict {
+    let verdict = RefCell::default();
+    let root = Place::root(pod, &verdict);
+    meta::check(&root.at("metadata"));
+    pod::check(&root.at("spec"));
+    verdict.into_inner()
+}
+
+/// What is wrong with a ConfigMap, Secret or RuntimeClass.
+pub(super) fn values(kind: &str, object: &Value) -> Vec<(String, String)> {
+    let verdict = RefCell::default();
+    values::check(kind, &Place::root(object, &verdict));
+    verdict.into_inner().errors
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::super::names;
+use super::super::place::Place;
+use super::{container, security, volume};
+
+/// A pod's specification.
+pub(super) fn check(spec: &Place<'_>) {
+    let volumes = volume::check(&spec.at("volumes"));
+    container::check_all(spec, &volumes);
+    spec.at("restartPolicy")
+        .one_of(&["Always", "OnFailure", "Never"]);
+    spec.at("terminationGracePeriodSeconds").within(0, i64::MAX);
+    spec.at("activeDeadlineSeconds")
+        .within(1, i64::from(i32::MAX));
+    dns(spec);
+    for host in spec.at("hostAliases").items() {
+        address(&host.at("ip"), true);
+        for name in host.at("hostnames").items() {
+            name.must(names::subdomain);
+        }
+    }
+    spec.at("hostname").may(names::label);
+    spec.at("subdomain").may(names::label);
+    spec.at("runtimeClassName").may(names::subdomain);
+    for (i, secret) in spec.at("imagePullSecrets").items().iter().enumerate() {
+        if secret.at("name").text().is_empty() {
+            secret.doubt(format!("secret {i} has no name and is skipped"));
+        }
+    }
+    security::pod(spec);
+    container::resources(&spec.at("resources"));
+    for (name, amount) in spec.at("overhead").entries() {
+        container::amount(name, &amount);
+    }
+    without_cluster(spec);
+}
+
+fn dns(spec: &Place<'_>) {
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    spec.at("dnsPolicy").one_of(&policies);
+    let config = spec.at("dnsConfig");
+    let servers = config.at("nameservers").items();
+    if spec.at("dnsPolicy").text() == "None" && servers.is_empty() {
+        config
+            .at("nameservers")
+            .wrong("must name a server when dnsPolicy is None");
+    }
+    // The limits of resolv.conf(5), as Kubernetes has them.
+    if servers.len() > 3 {
+        config
+            .at("nameservers")
+            .wrong("must not have more than 3 servers");
+    }
+    for server in &servers {
+        address(server, true);
+    }
+    let searches = config.at("searches").items();
+    let length: usize = searches.iter().map(|it| it.text().len() + 1).sum();
+    if searches.len() > 32 || length > 2048 {
+        let text = "must not have more than 32 domains or 2048 characters";
+        config.at("searches").wrong(text);
+    }
+    for search in &searches {
+        let bare = search.text().trim_end_matches('.');
+        if bare != search.text() || !bare.is_empty() {
+            let plain = bare.replace('_', "-");
+            if search.text() != "." && names::subdomain(&plain).is_err() {
+                search.wrong(format!("{:?} is no domain", search.text()));
+            }
+        }
+    }
+    for option in config.at("options").items() {
+        if option.at("name").text().is_empty() {
+            option.at("name").wrong("is missing");
+        }
+    }
+}
+
+/// An IP address.
+pub(super) fn address(place: &Place<'_>, required: bool) {
+    if place.text().is_empty() {
+        if required {
+            place.wrong("is missing");
+        }
+    } else if place.text().parse::<IpAddr>().is_err() {
+        place.wrong(format!("{:?} is no IP address", place.text()));
+    }
+}
+
+/// What only a cluster gives a meaning to.
+fn without_cluster(spec: &Place<'_>) {
+    let os = spec.at("os").at("name");
+    os.one_of(&["linux", "windows"]);
+    if os.text() == "windows" {
+        os.wrong("this node runs Linux");
+    }
+    for field in ["serviceAccountName", "serviceAccount"] {
+        let account = spec.at(field);
+        if !matches!(account.text(), "" | "default") {
+            account.doubt("has no effect: there are no service accounts without a cluster");
+        }
+    }
+    for field in ["resourceClaims", "schedulingGates", "readinessGates"] {
+        let list = spec.at(field);
+        if !list.items().is_empty() {
+            list.wrong("needs a cluster: nobody on a node alone could fulfil it");
+        }
+    }
+    let affinity = spec.at("affinity").at("nodeAffinity");
+    let required = affinity.at("requiredDuringSchedulingIgnoredDuringExecution");
+    if required.is_there() {
+        required.doubt("has no effect: the pod runs on the node whose manifest it is");
+    }
+    let mut seen = BTreeSet::new();
+    for (key, value) in spec.at("nodeSelector").entries() {
+        if let Err(why) = names::qualified(key) {
+            value.wrong(format!("the key {key:?} {why}"));
+        }
+        seen.insert(key);
+    }
+}

@@ -1,0 +1,90 @@
+//! The last good version of each text, on disk.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::agent::text::hex;
+
+/// A directory with one file for each text. Manifests may hold secrets: nobody else may read it.
+#[derive(Debug, Clone)]
+pub(crate) struct LastGood {
+    directory: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    origin: String,
+    text: String,
+}
+
+impl LastGood {
+    pub(crate) fn open(directory: PathBuf) -> io::Result<Self> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)?;
+        Ok(Self { directory })
+    }
+
+    /// The last good text of an origin.
+    pub(super) fn get(&self, origin: &str) -> Option<String> {
+        let bytes = fs::read(self.path(origin)).ok()?;
+        let record: Record = serde_json::from_slice(&bytes).ok()?;
+        (record.origin == origin).then_some(record.text)
+    }
+
+    /// Keeps a text. That it cannot is told and hurts only when the text goes bad later.
+    pub(super) fn put(&self, origin: &str, text: &str) {
+        if self.get(origin).as_deref() == Some(text) {
+            return;
+        }
+        let record = Record {
+            origin: origin.to_owned(),
+            text: text.to_owned(),
+        };
+        if let Err(error) = self.write(&record) {
+            tracing::warn!(origin, %error, "cannot keep a copy of a manifest");
+        }
+    }
+
+    /// Forgets an origin.
+    pub(super) fn remove(&self, origin: &str) {
+        let _ = fs::remove_file(self.path(origin));
+    }
+
+    /// The origins of all that is kept and begins so.
+    pub(super) fn origins(&self, prefix: &str) -> Vec<String> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten();
+        entries
+            .filter_map(|entry| fs::read(entry.ok()?.path()).ok())
+            .filter_map(|bytes| serde_json::from_slice::<Record>(&bytes).ok())
+            .map(|record| record.origin)
+            .filter(|origin| origin.starts_with(prefix))
+            .collect()
+    }
+
+    fn write(&self, record: &Record) -> io::Result<()> {
+        let path = self.path(&record.origin);
+        let new = path.with_extension("new");
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        drop(file);
+        fs::rename(new, path)
+    }
+
+    fn path(&self, origin: &str) -> PathBuf {
+        let sum = Sha256::digest(origin);
+        let name = hex(&sum[..16]);
+        self.directory.join(name + ".json")
+    }
+}
