@@ -29,6 +29,14 @@ struct Cli {
 enum Command {
     /// Run the daemon that serves the CRI
     Serve(ServeArgs),
+    /// Run pods from manifests on any CRI endpoint, without a cluster
+    Node(commands::NodeArgs),
+    /// Run the daemon and the pods of a directory of manifests, all in one
+    Up(Box<commands::UpArgs>),
+    /// Have a running node agent take manifests in, and keep them
+    Apply(commands::ApplyArgs),
+    /// Have a running node agent end what was applied, and forget it
+    Delete(commands::DeleteArgs),
     /// Look at, check or reload the daemon's configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -69,6 +77,10 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: Cli, inherited: Inherited) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve::run(args, inherited).map(|()| ExitCode::SUCCESS),
+        Command::Node(args) => args.run(inherited),
+        Command::Up(args) => args.run(inherited),
+        Command::Apply(args) => args.run(),
+        Command::Delete(args) => args.run(),
         Command::Config(command) => command.run(),
         Command::LogLevel(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Completion(args) => args.run("orlop"),

@@ -7,4 +7,4 @@ mod panics;
 mod setup;
 
 pub(crate) use panics::log_panics;
-pub(crate) use setup::{Levels, start};
+pub(crate) use setup::{Levels, start, start_in_file};

@@ -1,10 +1,12 @@
 //! Sets the log up and lets its level be changed while it runs.
 
+use std::fs::File;
 use std::io;
 use std::sync::Mutex;
 
 use anyhow::{Context, anyhow};
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt, reload};
@@ -17,10 +19,20 @@ use crate::config::values::LevelFilter;
 
 /// Starts logging to standard error, which may be the journal's.
 pub(crate) fn start(log: &Log, journal: Option<(u64, u64)>) -> anyhow::Result<Levels> {
+    let format = choose(log.format, journal);
+    start_to(log, format, BoxMakeWriter::new(io::stderr))
+}
+
+/// Starts logging to a file, for a command that has the terminal for itself.
+pub(crate) fn start_in_file(log: &Log, file: File) -> anyhow::Result<Levels> {
+    start_to(log, Format::Text, BoxMakeWriter::new(Mutex::new(file)))
+}
+
+fn start_to(log: &Log, format: Format, writer: BoxMakeWriter) -> anyhow::Result<Levels> {
     let (filter, handle) = reload::Layer::new(log.level.targets());
     let registry = tracing_subscriber::registry().with(filter);
-    let lines = fmt::layer().with_writer(io::stderr);
-    let started = match choose(log.format, journal) {
+    let lines = fmt::layer().with_writer(writer);
+    let started = match format {
         Format::Terminal => {
             let line = OneLine(fmt::format().with_ansi(true));
             registry

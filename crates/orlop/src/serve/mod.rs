@@ -3,6 +3,7 @@
 mod admin;
 mod args;
 mod control;
+mod embedded;
 mod endpoints;
 mod format;
 mod life;
@@ -14,4 +15,5 @@ mod watchdog;
 
 pub(crate) use admin::client as admin_client;
 pub(crate) use args::ServeArgs;
+pub(crate) use embedded::{Embedded, Plan};
 pub(crate) use start::run;

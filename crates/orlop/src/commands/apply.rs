@@ -1,0 +1,103 @@
+//! `apply`: have a running agent take manifests in, and keep them.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use orlop_kuberuntime::agent::Weight;
+
+use super::node::socket::{AgentArgs, Outcome, encoded};
+use super::output::stdout;
+
+/// Manifests are small; whatever is larger is something else.
+const LARGEST: u64 = 10 << 20;
+
+/// What to take in.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApplyArgs {
+    /// A manifest, or a directory of them; - is the standard input
+    #[arg(short, long, value_name = "PATH", required = true)]
+    filename: Vec<PathBuf>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+impl ApplyArgs {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut good = true;
+        for path in manifests(&self.filename)? {
+            let (origin, text) = read(&path)?;
+            let order = format!("/orlop/v1/apply?origin={}", encoded(&origin));
+            good &= show(&self.agent.order(&order, text)?)?;
+        }
+        Ok(if good {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
+
+/// The files that are meant: in a directory, those that manifests are written in.
+pub(super) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut within = Vec::new();
+        let entries =
+            fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))?;
+        for entry in entries {
+            let file = entry?.path();
+            let extension = file.extension().and_then(|it| it.to_str());
+            if matches!(extension, Some("yaml" | "yml" | "json")) && file.is_file() {
+                within.push(file);
+            }
+        }
+        if within.is_empty() {
+            bail!("there is no *.yaml, *.yml or *.json in {}", path.display());
+        }
+        within.sort();
+        files.extend(within);
+    }
+    Ok(files)
+}
+
+/// A manifest and what it is called in messages.
+pub(super) fn read(path: &Path) -> anyhow::Result<(String, String)> {
+    let mut text = String::new();
+    let (name, read) = if path == Path::new("-") {
+        let read = std::io::stdin().take(LARGEST + 1).read_to_string(&mut text);
+        ("stdin".to_owned(), read)
+    } else {
+        let file = fs::File::open(path);
+        let read = file.and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+        (path.display().to_string(), read)
+    };
+    let length = read.with_context(|| format!("cannot read {name}"))?;
+    if length as u64 > LARGEST {
+        bail!("{name} is too large for a manifest");
+    }
+    Ok((name, text))
+}
+
+/// Prints what was done; `false` if something could not be.
+pub(super) fn show(outcome: &Outcome) -> anyhow::Result<bool> {
+    let mut out = stdout();
+    for applied in &outcome.applied {
+        writeln!(out, "{} {}", applied.object, applied.verb)?;
+    }
+    out.flush()?;
+    for remark in &outcome.remarks {
+        eprintln!("{remark}");
+    }
+    Ok(outcome
+        .remarks
+        .iter()
+        .all(|remark| remark.weight != Weight::Error))
+}

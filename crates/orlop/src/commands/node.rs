@@ -1,0 +1,49 @@
+//! `node`: the node agent, which runs pods from manifests on any CRI endpoint; and what it says of
+//! itself.
+
+mod flags;
+mod machine;
+mod maps;
+mod own;
+pub(super) mod socket;
+mod start;
+mod status;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::service_manager::Inherited;
+
+pub(super) use machine::{address, name};
+pub(super) use own::{open_files, spare_from_oom};
+pub(super) use status::summary_line;
+
+/// The agent, or a question to it.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct NodeArgs {
+    #[command(subcommand)]
+    question: Option<Question>,
+
+    #[command(flatten)]
+    flags: Box<flags::NodeFlags>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Question {
+    /// Show the pods of a running agent, how the node is, and what is wrong with the manifests
+    Status(status::Args),
+    /// Show what happened to the pods of a running agent
+    Events(status::EventsArgs),
+}
+
+impl NodeArgs {
+    pub(crate) fn run(self, inherited: Inherited) -> anyhow::Result<ExitCode> {
+        match self.question {
+            None => start::run(*self.flags, inherited),
+            Some(Question::Status(args)) => status::run(args),
+            Some(Question::Events(args)) => status::events(args),
+        }
+    }
+}

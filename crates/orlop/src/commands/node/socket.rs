@@ -1,0 +1,116 @@
+//! The agent's own socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::threads;
+
+/// Where it is unless a flag says otherwise.
+pub(in crate::commands) const DEFAULT: &str = "/run/orlop/node.sock";
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which agent is meant.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands) struct AgentArgs {
+    /// The socket of the agent (`orlop node`, `orlop up`)
+    #[arg(long, value_name = "PATH", default_value = DEFAULT)]
+    socket: PathBuf,
+}
+
+/// What an order came to.
+#[derive(Debug, Deserialize)]
+pub(in crate::commands) struct Outcome {
+    pub(in crate::commands) applied: Vec<Applied>,
+    pub(in crate::commands) remarks: Vec<orlop_kuberuntime::agent::Remark>,
+}
+
+/// One object and what was done with it.
+#[derive(Debug, Deserialize)]
+pub(in crate::commands) struct Applied {
+    pub(in crate::commands) object: String,
+    pub(in crate::commands) verb: String,
+}
+
+impl AgentArgs {
+    /// Asks something.
+    pub(in crate::commands) fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let answer = self.call(Method::GET, path, Bytes::new())?;
+        serde_json::from_slice(&answer).context("the agent's answer cannot be understood")
+    }
+
+    /// Gives an order.
+    pub(in crate::commands) fn order(&self, path: &str, text: String) -> anyhow::Result<Outcome> {
+        let answer = self.call(Method::POST, path, text.into())?;
+        serde_json::from_slice(&answer).context("the agent's answer cannot be understood")
+    }
+
+    fn call(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
+        let asking = async {
+            let all = ask(&self.socket, method, path, body);
+            timeout(PATIENCE, all)
+                .await
+                .with_context(|| format!("the agent has not answered for {PATIENCE:?}"))?
+        };
+        let (status, answer) = threads::client()?.block_on(asking)?;
+        if !status.is_success() {
+            bail!("{}", String::from_utf8_lossy(&answer).trim());
+        }
+        Ok(answer)
+    }
+}
+
+async fn ask(
+    socket: &Path,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> anyhow::Result<(StatusCode, Bytes)> {
+    let stream = UnixStream::connect(socket).await.map_err(|error| {
+        let shown = socket.display();
+        let hint = match error.kind() {
+            io::ErrorKind::PermissionDenied => "run this as root",
+            _ => "start one with `orlop node` or `orlop up`, or name its socket with --socket",
+        };
+        anyhow::anyhow!("no agent answers on {shown} ({error}): {hint}")
+    })?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let driving = tokio::spawn(connection);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "agent")
+        .body(Full::new(body))?;
+    let response = sender.send_request(request).await?;
+    let status = response.status();
+    let answer = response.into_body().collect().await?.to_bytes();
+    drop(sender);
+    driving.abort();
+    Ok((status, answer))
+}
+
+/// Text as part of a query.
+pub(in crate::commands) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,104 @@
+//! From the command line to an agent that works.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use orlop_kuberuntime::agent::{Agent, AgentOptions};
+use rustix::fs::{Mode, statfs};
+use rustix::process::umask;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::flags::NodeFlags;
+use super::own;
+use crate::config::Config;
+use crate::service_manager::{Inherited, Notifier, State};
+use crate::{log, threads};
+
+/// Work that blocks may end by itself for so long after the agent is done.
+const LAST_WORK: Duration = Duration::from_secs(1);
+/// An agent waits far more than it computes.
+const WORKERS: u16 = 2;
+
+/// Runs the agent until it is told to end.
+pub(super) fn run(mut flags: NodeFlags, inherited: Inherited) -> anyhow::Result<ExitCode> {
+    let level = flags.log_level.take();
+    let (options, idle) = flags.read()?;
+    let mut logging = Config::default().log;
+    if let Some(level) = level {
+        logging.level = level;
+    }
+    let _levels = log::start(&logging, inherited.journal)?;
+    log::log_panics();
+    for remark in idle {
+        tracing::warn!("{remark}");
+    }
+    fits(&options)?;
+    // Modes are given where files are made; an inherited mask must not narrow them.
+    umask(Mode::from_raw_mode(0o022));
+    own::spare_from_oom(options.configuration.oom_score_adj);
+    own::open_files(options.configuration.max_open_files);
+
+    let runtime = threads::serving(WORKERS)?;
+    let outcome = runtime.block_on(live(options, inherited.notifier));
+    runtime.shutdown_timeout(LAST_WORK);
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+async fn live(options: AgentOptions, notifier: Notifier) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        node = options.node_name,
+        runtime = options.configuration.container_runtime_endpoint,
+        "the node agent starts",
+    );
+    let agent = tokio::select! {
+        started = Agent::start(options) => started?,
+        _ = terminate.recv() => return Ok(()),
+        _ = interrupt.recv() => return Ok(()),
+    };
+    notifier.tell(State::Ready);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(agent.run(stop.clone()));
+    tokio::pin!(running);
+    tokio::select! {
+        ended = &mut running => {
+            ended.context("the agent broke")?;
+            bail!("the agent ended by itself");
+        }
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    notifier.tell(State::Stopping);
+    tracing::info!("the agent ends");
+    stop.cancel();
+    tokio::select! {
+        ended = &mut running => ended.context("the agent broke")?,
+        _ = terminate.recv() => tracing::warn!("told to end again: not waiting for the pods"),
+        _ = interrupt.recv() => tracing::warn!("told to end again: not waiting for the pods"),
+    }
+    Ok(())
+}
+
+/// Whether the machine is one that the configuration allows.
+fn fits(options: &AgentOptions) -> anyhow::Result<()> {
+    let written = &options.configuration;
+    if written.fail_swap_on {
+        let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+        if swaps.lines().count() > 1 {
+            bail!(
+                "the node swaps, and failSwapOn is true: turn swap off (swapoff -a), or set \
+                 failSwapOn to false"
+            );
+        }
+    }
+    // CGROUP2_SUPER_MAGIC of statfs(2).
+    let is_v2 = statfs("/sys/fs/cgroup").is_ok_and(|found| found.f_type == 0x6367_7270);
+    if written.fail_cgroup_v1 && !is_v2 {
+        bail!("the node is on cgroup v1, and failCgroupV1 is true: set it to false");
+    }
+    Ok(())
+}

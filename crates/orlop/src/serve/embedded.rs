@@ -1,0 +1,90 @@
+//! The daemon as a part of another command.
+
+use std::path::PathBuf;
+
+use super::args::ServeArgs;
+use super::format;
+use super::lock::Lock;
+use super::serving::{Beginning, Serving};
+use crate::config::{Config, Location, Overrides, load};
+use crate::log::Levels;
+
+/// What a daemon within another command is started with.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    location: Location,
+    overrides: Overrides,
+    config: Config,
+}
+
+impl Plan {
+    /// Reads the configuration.
+    pub(crate) fn read(args: ServeArgs) -> anyhow::Result<Self> {
+        let (location, overrides) = args.split();
+        let config = load(&location, &overrides)?.config;
+        Ok(Self {
+            location,
+            overrides,
+            config,
+        })
+    }
+
+    /// The configuration.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+/// A daemon within another command.
+pub(crate) struct Embedded {
+    serving: Serving,
+    socket: PathBuf,
+    _locks: (Lock, Lock),
+}
+
+impl Embedded {
+    /// Takes the directories, opens the sockets, starts the runtime, serves.
+    pub(crate) async fn start(plan: Plan, levels: Levels) -> anyhow::Result<Self> {
+        let Plan {
+            location,
+            overrides,
+            config,
+        } = plan;
+        let root = Lock::take(&config.daemon.root, "root")?;
+        format::check(&config.daemon.root)?;
+        let state = Lock::take(&config.daemon.state, "state")?;
+        let socket = config
+            .grpc
+            .listen
+            .first()
+            .map(|socket| socket.to_path_buf())
+            .unwrap_or_default();
+        let beginning = Beginning {
+            location,
+            overrides,
+            config,
+            levels,
+            sockets: Vec::new(),
+        };
+        Ok(Self {
+            serving: Serving::start(beginning).await?,
+            socket,
+            _locks: (root, state),
+        })
+    }
+
+    /// Where it serves the CRI.
+    pub(crate) fn socket(&self) -> &std::path::Path {
+        &self.socket
+    }
+
+    /// Ends only if the server fails, and says why.
+    pub(crate) async fn failure(&mut self) -> anyhow::Error {
+        self.serving.failure().await
+    }
+
+    /// Finishes the calls in work and lets go; pods go on.
+    pub(crate) async fn finish(self) -> anyhow::Result<()> {
+        self.serving.finish(std::future::pending()).await
+    }
+}
