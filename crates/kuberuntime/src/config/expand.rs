@@ -69,6 +69,7 @@ mod tests {
         let env = [("B", "$(A)$(C)"), ("C", "$(B)!"), ("A", "new")].map(|(name, value)| EnvVar {
             name: name.to_owned(),
             value: value.to_owned(),
+            value_from: None,
         });
         let given = BTreeMap::from([("A".to_owned(), "a".to_owned())]);
         let built = expand_env(&env, &given);

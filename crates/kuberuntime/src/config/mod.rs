@@ -1,19 +1,27 @@
 //! What the runtime is told about a sandbox and a container.
 //!
-//! Not here yet: the sandbox's sums of resources and overhead, full host names, user namespaces,
-//! exclusive processors, memory quality of service and `memory.oom.group`, swap, device plugins
-//! and CDI, and values that come from elsewhere (`valueFrom`, volumes): the caller passes
-//! mounts and variables that are resolved already.
+//! Not here yet: user namespaces, exclusive processors, memory quality of service, swap, device
+//! plugins and CDI.
 
 mod container;
+mod dns;
+mod environment;
 mod expand;
+mod fields;
+mod hosts;
+mod pod_resources;
 mod qos;
 mod resources;
 mod sandbox;
 mod security;
 
 pub use container::{ContainerInput, container_config};
+pub use dns::{HostResolver, PodResolver, pod_dns};
+pub use environment::{Values, environment};
 pub use expand::{expand, expand_env};
+pub use fields::{NodeFacts, field, resource_field};
+pub use hosts::{full_name, host_name, hosts_file, node_hosts_file};
+pub use pod_resources::{overhead, pod_limit, pod_request, pod_resources};
 pub use qos::{QosClass, oom_score_adj, qos_class};
 pub use resources::{container_resources, cpu_quota, cpu_shares};
 pub use sandbox::{SandboxInput, sandbox_config};

@@ -1,5 +1,7 @@
 use orlop_cri::v1;
 
+use super::hosts::{full_name, host_name};
+use super::pod_resources::{overhead, pod_resources};
 use super::security::{group_policy, groups, int64, namespaces, security_profile, selinux};
 use crate::labels;
 use crate::log_path::pod_directory;
@@ -14,6 +16,8 @@ pub struct SandboxInput {
     pub pod_logs_dir: String,
     /// The pod's cgroup, beneath which the runtime puts the sandbox's.
     pub cgroup_parent: String,
+    /// The cluster's domain, for pods that use their full name as host name.
+    pub domain: String,
     /// The pod's name resolution.
     pub dns: v1::DnsConfig,
 }
@@ -21,10 +25,12 @@ pub struct SandboxInput {
 /// What the runtime is told about a pod's sandbox.
 pub fn sandbox_config(pod: &Pod, input: &SandboxInput) -> v1::PodSandboxConfig {
     let meta = &pod.metadata;
-    let hostname = match (pod.spec.host_network, pod.spec.hostname.as_str()) {
-        (true, _) => String::new(),
-        (false, "") => truncated(&meta.name),
-        (false, hostname) => truncated(hostname),
+    let hostname = if pod.spec.host_network {
+        String::new()
+    } else {
+        full_name(pod, &input.domain)
+            .filter(|_| pod.spec.set_hostname_as_fqdn)
+            .unwrap_or_else(|| host_name(pod))
     };
     v1::PodSandboxConfig {
         metadata: Some(v1::PodSandboxMetadata {
@@ -69,7 +75,8 @@ fn linux(pod: &Pod, input: &SandboxInput) -> v1::LinuxPodSandboxConfig {
             seccomp: Some(security_profile(ProfileKind::RuntimeDefault, None)),
             ..v1::LinuxSandboxSecurityContext::default()
         }),
-        ..v1::LinuxPodSandboxConfig::default()
+        overhead: Some(overhead(pod)),
+        resources: Some(pod_resources(pod)),
     }
 }
 
@@ -88,17 +95,6 @@ fn port_mappings(pod: &Pod) -> Vec<v1::PortMapping> {
             host_ip: port.host_ip.clone(),
         })
         .collect()
-}
-
-/// A host name as long as Linux takes one, without a separator at its end.
-fn truncated(name: &str) -> String {
-    const MAX: usize = 63;
-    let cut: String = name.chars().take(MAX).collect();
-    if cut.len() == name.len() {
-        cut
-    } else {
-        cut.trim_end_matches(['-', '.']).to_owned()
-    }
 }
 
 #[cfg(test)]
@@ -152,6 +148,6 @@ mod tests {
     #[test]
     fn long_names_are_cut_at_63() {
         let name = format!("{}-{}", "a".repeat(62), "b".repeat(9));
-        assert_eq!(truncated(&name), "a".repeat(62));
+        assert_eq!(crate::config::hosts::truncated(&name), "a".repeat(62));
     }
 }

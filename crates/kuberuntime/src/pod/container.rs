@@ -6,7 +6,7 @@ use super::nullable::nullable;
 use super::policy::{
     ContainerRestartPolicy, PullPolicy, ResizePolicy, RestartRule, TerminationMessagePolicy,
 };
-use super::{ContainerSecurityContext, Lifecycle, Probe, Resources};
+use super::{ContainerSecurityContext, EnvFrom, EnvSource, Lifecycle, Probe, Resources};
 
 /// One container as it is wanted.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -33,6 +33,9 @@ pub struct Container {
     /// Environment variables, later ones built from earlier ones.
     #[serde(default, deserialize_with = "nullable")]
     pub env: Vec<EnvVar>,
+    /// Variables from whole objects; those of `env` win.
+    #[serde(default, deserialize_with = "nullable")]
+    pub env_from: Vec<EnvFrom>,
     /// What the container needs and may use.
     #[serde(default, deserialize_with = "nullable")]
     pub resources: Resources,
@@ -139,14 +142,18 @@ pub struct ContainerPort {
     pub host_ip: String,
 }
 
-/// One environment variable with a value of its own (`valueFrom` is resolved before).
+/// One environment variable.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct EnvVar {
     /// Its name.
     pub name: String,
     /// Its value, in which `$(NAME)` stands for an earlier variable.
     #[serde(default, deserialize_with = "nullable")]
     pub value: String,
+    /// Where else its value comes from.
+    #[serde(default)]
+    pub value_from: Option<EnvSource>,
 }
 
 /// Where a volume appears in a container.
@@ -163,6 +170,9 @@ pub struct VolumeMount {
     /// The part of the volume to mount.
     #[serde(default, deserialize_with = "nullable")]
     pub sub_path: String,
+    /// The same, with `$(NAME)` for the container's variables.
+    #[serde(default, deserialize_with = "nullable")]
+    pub sub_path_expr: String,
     /// `None`, `HostToContainer` or `Bidirectional`.
     #[serde(default)]
     pub mount_propagation: Option<String>,

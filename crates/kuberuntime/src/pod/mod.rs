@@ -5,12 +5,14 @@
 mod container;
 mod lifecycle;
 mod metadata;
+mod network;
 mod nullable;
 mod policy;
 mod quantity;
 mod resources;
 mod security;
 mod spec;
+mod volume;
 
 pub use container::{Container, ContainerPort, EnvVar, EphemeralContainer, VolumeMount};
 pub use lifecycle::{
@@ -18,6 +20,7 @@ pub use lifecycle::{
     SleepAction, TcpSocketAction,
 };
 pub use metadata::ObjectMeta;
+pub use network::{DnsOption, DnsPolicy, HostAlias, PodDns, PullSecret};
 pub use policy::{
     ContainerRestartPolicy, ExitCodeOperator, ExitCodes, PullPolicy, ResizePolicy,
     ResizeRestartPolicy, RestartPolicy, RestartRule, RestartRuleAction, TerminationMessagePolicy,
@@ -29,3 +32,8 @@ pub use security::{
     ProfileKind, SeLinuxOptions, SeccompProfile, Sysctl,
 };
 pub use spec::{Pod, PodSpec};
+pub use volume::{
+    ConfigMapVolume, DownwardFile, DownwardVolume, EmptyDir, EnvFrom, EnvSource, FieldRef,
+    HostPath, ImageVolume, KeyRef, KeyToPath, ObjectRef, ProjectedVolume, Projection,
+    ResourceFieldRef, SecretVolume, Volume,
+};

@@ -59,6 +59,16 @@ impl Quantity {
         }
     }
 
+    /// How many times `part` goes into it, rounded up.
+    pub fn divided_up(self, part: Self) -> i64 {
+        self.in_parts_of(part.nano.max(1))
+    }
+
+    /// The larger of the two.
+    pub fn or_more(self, other: Self) -> Self {
+        self.max(other)
+    }
+
     fn in_parts_of(self, part: i128) -> i64 {
         let up = self.nano.div_euclid(part) + i128::from(self.nano.rem_euclid(part) != 0);
         i64::try_from(up).unwrap_or(if up < 0 { i64::MIN } else { i64::MAX })

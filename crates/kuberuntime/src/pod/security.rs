@@ -24,6 +24,9 @@ pub struct PodSecurityContext {
     /// The group that owns the volumes.
     #[serde(default)]
     pub fs_group: Option<i64>,
+    /// `Always`, or `OnRootMismatch` to leave volumes alone whose root is right already.
+    #[serde(default)]
+    pub fs_group_change_policy: Option<String>,
     /// Kernel settings of the pod's namespaces.
     #[serde(default, deserialize_with = "nullable")]
     pub sysctls: Vec<Sysctl>,

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::nullable::nullable;
 use super::{
-    Container, EphemeralContainer, ObjectMeta, PodSecurityContext, ResourceList, Resources,
-    RestartPolicy,
+    Container, DnsPolicy, EphemeralContainer, HostAlias, ObjectMeta, PodDns, PodSecurityContext,
+    PullSecret, ResourceList, Resources, RestartPolicy, Volume,
 };
 
 /// A pod as it is wanted.
@@ -63,6 +63,33 @@ pub struct PodSpec {
     /// The host name to use in place of the pod's name.
     #[serde(default, deserialize_with = "nullable")]
     pub hostname: String,
+    /// The domain beneath the cluster's that the pod's full host name is in.
+    #[serde(default, deserialize_with = "nullable")]
+    pub subdomain: String,
+    /// Use the full name as host name.
+    #[serde(default, rename = "setHostnameAsFQDN", deserialize_with = "nullable")]
+    pub set_hostname_as_fqdn: bool,
+    /// How names are resolved.
+    #[serde(default, deserialize_with = "nullable")]
+    pub dns_policy: DnsPolicy,
+    /// What the pod says itself of name resolution.
+    #[serde(default)]
+    pub dns_config: Option<PodDns>,
+    /// Further lines of the hosts file.
+    #[serde(default, deserialize_with = "nullable")]
+    pub host_aliases: Vec<HostAlias>,
+    /// Files that containers share.
+    #[serde(default, deserialize_with = "nullable")]
+    pub volumes: Vec<Volume>,
+    /// Secrets with credentials for registries.
+    #[serde(default, deserialize_with = "nullable")]
+    pub image_pull_secrets: Vec<PullSecret>,
+    /// How long the pod may be at work, in seconds.
+    #[serde(default)]
+    pub active_deadline_seconds: Option<u64>,
+    /// The pod's account in the cluster.
+    #[serde(default, deserialize_with = "nullable")]
+    pub service_account_name: String,
     /// The name of the RuntimeClass.
     #[serde(default)]
     pub runtime_class_name: Option<String>,
