@@ -1,8 +1,14 @@
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A moment as CRI writes it: nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
+
+/// The moment that it is.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp(i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX))
+}
 
 impl Timestamp {
     /// So many seconds after 1970.
@@ -19,5 +25,19 @@ impl Timestamp {
     /// How long after `earlier` this is; nothing if it is before.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// As Kubernetes writes it: `2026-01-02T03:04:05Z`.
+    pub fn rfc3339(self) -> String {
+        jiff::Timestamp::from_second(self.0.div_euclid(1_000_000_000))
+            .map(|t| t.to_string())
+            .unwrap_or_default()
+    }
+
+    /// The same to the nanosecond.
+    pub fn rfc3339_nano(self) -> String {
+        jiff::Timestamp::from_nanosecond(i128::from(self.0))
+            .map(|t| t.to_string())
+            .unwrap_or_default()
     }
 }

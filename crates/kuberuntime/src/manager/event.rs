@@ -8,7 +8,7 @@ use crate::Timestamp;
 pub(super) const BACKLOG: usize = 1024;
 
 /// Something that watchers are told.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A pod's view is another one: ask [`super::Manager::pod`].
     Pod {

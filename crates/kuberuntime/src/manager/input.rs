@@ -46,6 +46,20 @@ impl PodInput {
         })
     }
 
+    /// The pod with its RuntimeClass' overhead, unless it says itself what it costs.
+    pub(crate) fn with_overhead(&self) -> Arc<Pod> {
+        let class = self.pod.spec.runtime_class_name.as_deref();
+        let class = class.and_then(|name| self.objects.runtime_class(name));
+        match class {
+            Some(class) if self.pod.spec.overhead.is_empty() && !class.overhead.is_empty() => {
+                let mut pod = (*self.pod).clone();
+                pod.spec.overhead.clone_from(&class.overhead);
+                Arc::new(pod)
+            }
+            _ => self.pod.clone(),
+        }
+    }
+
     /// The pod's uid.
     pub fn uid(&self) -> &str {
         &self.pod.metadata.uid

@@ -25,13 +25,17 @@
 //! its end it knows from checkpoints beneath its root directory and goes on with at once; pods
 //! that have not been named again by [`Manager::sources_ready`] are ended.
 
+mod context;
 mod error;
 mod event;
 mod input;
+#[allow(clippy::module_inception, reason = "the type it is about")]
 mod manager;
+mod node_facts;
 mod options;
 mod view;
 
+pub(crate) use context::Context;
 pub use error::{RequestError, StartError};
 pub use event::{Change, Event, Severity, Watch};
 pub use input::{InputError, Objects, PodInput, RuntimeClass, Secret};

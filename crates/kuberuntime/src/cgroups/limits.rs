@@ -1,0 +1,59 @@
+use crate::config::{QosClass, cpu_quota, cpu_shares, pod_limit, pod_request, qos_class};
+use crate::pod::{Pod, Quantity};
+
+/// The stretch of time that a quota is for, in microseconds.
+pub(super) const PERIOD: i64 = 100_000;
+
+/// What a cgroup may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) cpu_shares: i64,
+    /// Microseconds in each period; `None` for no limit.
+    pub(super) cpu_quota: Option<i64>,
+    /// Bytes; `None` for no limit.
+    pub(super) memory: Option<i64>,
+    pub(super) pids: Option<u64>,
+}
+
+impl Limits {
+    /// Nothing but shares of the processors.
+    pub(super) fn of_shares(milli: i64) -> Self {
+        Self {
+            cpu_shares: cpu_shares(milli),
+            cpu_quota: None,
+            memory: None,
+            pids: None,
+        }
+    }
+
+    /// A pod's: the sums of its containers with its overhead. There is a limit only where each of
+    /// its containers has one.
+    pub(super) fn of_pod(pod: &Pod, pids: Option<u64>, with_quota: bool) -> Self {
+        let with_overhead = |name: &str, amount: Quantity| {
+            let overhead = pod.spec.overhead.get(name).copied();
+            amount.plus(overhead.unwrap_or_default())
+        };
+        let class = qos_class(pod);
+        let request = with_overhead("cpu", pod_request(pod, "cpu")).milli();
+        let limit = |name: &str| {
+            pod_limit(pod, name)
+                .filter(|_| class != QosClass::BestEffort)
+                .map(|amount| with_overhead(name, amount))
+        };
+        Self {
+            cpu_shares: cpu_shares(request),
+            cpu_quota: limit("cpu")
+                .filter(|_| with_quota)
+                .map(|amount| cpu_quota(amount.milli())),
+            memory: limit("memory").map(Quantity::units),
+            pids,
+        }
+    }
+
+    /// Shares as the unified hierarchy's weight, on the curve of today's runtimes: 1024 is 100.
+    pub(super) fn weight(&self) -> i64 {
+        let log = (self.cpu_shares.max(2) as f64).log2();
+        let exponent = (log * log + 125.0 * log) / 612.0 - 7.0 / 34.0;
+        (10_f64.powf(exponent).ceil() as i64).clamp(1, 10_000)
+    }
+}

@@ -1,0 +1,67 @@
+//! What containers do after their start and before their stop.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::checks::{HttpError, HttpTarget, get, http_target};
+use crate::manager::Context;
+use crate::pod::{Container, LifecycleHandler};
+
+/// The container that a hook is of.
+pub(crate) struct HookSite<'a> {
+    pub(crate) container_id: &'a str,
+    pub(crate) container: &'a Container,
+    pub(crate) pod_ip: Option<IpAddr>,
+}
+
+/// Runs a hook. A command has no limit of its own; `limit` is for the runtime, which kills the
+/// command then.
+pub(crate) async fn run_hook(
+    ctx: &Context,
+    hook: &LifecycleHandler,
+    site: &HookSite<'_>,
+    limit: Duration,
+) -> Result<(), String> {
+    if let Some(exec) = &hook.exec {
+        let run = ctx
+            .runtime
+            .exec_sync(site.container_id, exec.command.clone(), limit);
+        let answer = run.await.map_err(|error| error.to_string())?;
+        if answer.exit_code == 0 {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&answer.stderr);
+        let said: String = said.trim().chars().take(1000).collect();
+        return Err(format!(
+            "command {:?} exited with {}: {said}",
+            exec.command.join(" "),
+            answer.exit_code
+        ));
+    }
+    if let Some(action) = &hook.http_get {
+        let target = http_target(action, site.container, site.pod_ip, "kube-lifecycle/1.0")?;
+        return ask(ctx, target).await;
+    }
+    if let Some(sleep) = &hook.sleep {
+        tokio::time::sleep(Duration::from_secs(sleep.seconds)).await;
+        return Ok(());
+    }
+    Err("the hook has neither exec nor httpGet nor sleep".to_owned())
+}
+
+/// Old manifests say HTTPS where HTTP is spoken.
+async fn ask(ctx: &Context, mut target: HttpTarget) -> Result<(), String> {
+    const LIMIT: Duration = Duration::from_mins(1);
+    let answer = match get(target.clone(), LIMIT).await {
+        Err(HttpError::NotTls { .. }) => {
+            ctx.metrics.hook_fell_back_to_http();
+            target.secure = false;
+            let secret = |name: &str| name.eq_ignore_ascii_case("authorization");
+            target.headers.retain(|(name, _)| !secret(name));
+            get(target, LIMIT).await
+        }
+        done => done,
+    };
+    // Any answer will do: the kubelet has never looked at a hook's status.
+    answer.map(drop).map_err(|error| error.to_string())
+}

@@ -1,0 +1,137 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use orlop_cri::client::{ClientError, ImageClient, RuntimeClient};
+use orlop_cri::v1;
+
+use crate::Timestamp;
+use crate::gc::{DiskUsage, ImagePolicy, ImageRecord, bytes_to_free, images_to_remove};
+use crate::metrics::Metrics;
+use crate::time::now;
+
+/// Remembers which images were used when, and removes the unused when the disk fills.
+#[derive(Debug, Default)]
+pub(crate) struct ImageCollector {
+    seen: BTreeMap<String, Seen>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    first_detected: Timestamp,
+    last_used: Option<Timestamp>,
+}
+
+impl ImageCollector {
+    /// One round; frees at least `at_least` bytes if that many can be. Answers what went.
+    pub(crate) async fn collect(
+        &mut self,
+        runtime: &RuntimeClient,
+        images: &ImageClient,
+        policy: &ImagePolicy,
+        at_least: Option<u64>,
+        metrics: &Metrics,
+    ) -> Result<u64, ClientError> {
+        let records = self.detect(runtime, images).await?;
+        let disk = disk_usage(images).await?;
+        let to_free = at_least.or_else(|| bytes_to_free(policy, disk));
+        let policy = match at_least {
+            // Under pressure the young go as well.
+            Some(_) => ImagePolicy {
+                min_age: std::time::Duration::ZERO,
+                ..*policy
+            },
+            None => *policy,
+        };
+        let mut freed = 0;
+        for image in images_to_remove(&records, &policy, to_free, now()) {
+            let spec = v1::ImageSpec {
+                image: image.id.clone(),
+                ..v1::ImageSpec::default()
+            };
+            match images.remove_image(spec).await {
+                Ok(()) => {
+                    tracing::info!(
+                        image = image.id,
+                        size = image.size,
+                        "removed an unused image"
+                    );
+                    let by_age = policy.max_age.is_some() && to_free.is_none();
+                    metrics.collected_image(if by_age { "age" } else { "space" });
+                    freed += image.size;
+                    self.seen.remove(&image.id);
+                }
+                Err(error) => tracing::warn!(image = image.id, %error, "cannot remove an image"),
+            }
+        }
+        if let Some(wanted) = to_free.filter(|wanted| *wanted > freed) {
+            tracing::warn!(
+                wanted,
+                freed,
+                "not enough unused images to free what the thresholds ask for"
+            );
+        }
+        Ok(freed)
+    }
+
+    /// Notes which images are there and which of them are used.
+    async fn detect(
+        &mut self,
+        runtime: &RuntimeClient,
+        images: &ImageClient,
+    ) -> Result<Vec<ImageRecord>, ClientError> {
+        let list = images.list_images(None).await?;
+        let mut used = BTreeSet::new();
+        for container in runtime.list_containers(None).await? {
+            used.insert(container.image_id);
+            used.insert(container.image_ref);
+            used.extend(container.image.map(|spec| spec.image));
+        }
+        let now = now();
+        let mut records = Vec::new();
+        let there: BTreeSet<&str> = list.iter().map(|image| image.id.as_str()).collect();
+        self.seen.retain(|id, _| there.contains(id.as_str()));
+        for image in &list {
+            let names = image.repo_tags.iter().chain(&image.repo_digests);
+            let in_use = names.chain([&image.id]).any(|name| used.contains(name));
+            let seen = self.seen.entry(image.id.clone()).or_insert(Seen {
+                first_detected: now,
+                last_used: None,
+            });
+            if in_use {
+                seen.last_used = Some(now);
+            }
+            records.push(ImageRecord {
+                id: image.id.clone(),
+                size: image.size,
+                first_detected: seen.first_detected,
+                last_used: seen.last_used,
+                in_use,
+                pinned: image.pinned,
+            });
+        }
+        Ok(records)
+    }
+}
+
+/// How full the file system with the images is.
+async fn disk_usage(images: &ImageClient) -> Result<DiskUsage, ClientError> {
+    let info = images.image_fs_info().await?;
+    let point = info
+        .image_filesystems
+        .into_iter()
+        .filter_map(|fs| fs.fs_id)
+        .map(|id| id.mountpoint)
+        .next()
+        .unwrap_or_default();
+    let stat = tokio::task::spawn_blocking(move || rustix::fs::statvfs(point.as_str())).await;
+    Ok(match stat {
+        Ok(Ok(stat)) => DiskUsage {
+            capacity: stat.f_blocks * stat.f_frsize,
+            available: stat.f_bavail * stat.f_frsize,
+        },
+        // On a runtime that is somewhere else nothing can be said, and nothing is done.
+        _ => DiskUsage {
+            capacity: 0,
+            available: 0,
+        },
+    })
+}

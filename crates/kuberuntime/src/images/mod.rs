@@ -1,0 +1,13 @@
+//! Images in action: pulling within the node's limits, with whose credentials, and making room.
+
+mod collect;
+mod duration;
+mod keyring;
+mod limit;
+mod provider;
+mod puller;
+
+pub(crate) use collect::ImageCollector;
+pub(crate) use keyring::Keyring;
+pub(crate) use provider::Providers;
+pub(crate) use puller::{ImageRef, Images, Wanted};

@@ -1,0 +1,70 @@
+use std::path::{Path, PathBuf};
+
+use crate::log_path::symlink_name;
+use crate::pod::Pod;
+
+/// Links to containers' logs under the names that log collectors look for.
+#[derive(Debug, Clone)]
+pub(crate) struct LogLinks {
+    dir: Option<PathBuf>,
+}
+
+impl LogLinks {
+    /// Makes the directory. Blocks. Where that cannot be, pods do without links.
+    pub(crate) fn new(dir: Option<&Path>) -> Self {
+        let dir = dir.filter(|dir| match std::fs::create_dir_all(dir) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(dir = %dir.display(), %error, "no links to containers' logs");
+                false
+            }
+        });
+        Self {
+            dir: dir.map(Path::to_owned),
+        }
+    }
+
+    /// Adds a link for a container whose log is there.
+    pub(crate) async fn add(&self, pod: &Pod, container: &str, id: &str, log: &str) {
+        let Some(dir) = &self.dir else { return };
+        let link = dir.join(symlink_name(pod, container, id));
+        let log = PathBuf::from(log);
+        let add = move || {
+            if log.exists() {
+                let _ = std::fs::remove_file(&link);
+                let made = std::os::unix::fs::symlink(&log, &link);
+                if let Err(error) = made {
+                    tracing::warn!(link = %link.display(), %error, "cannot link a log");
+                }
+            }
+        };
+        let _ = tokio::task::spawn_blocking(add).await;
+    }
+
+    /// Removes a pod's links.
+    pub(crate) async fn remove_pod(&self, pod: &Pod) {
+        let Some(dir) = self.dir.clone() else { return };
+        let prefix = format!("{}_{}_", pod.metadata.name, pod.metadata.namespace);
+        self.sweep(dir, move |name| name.starts_with(&prefix)).await;
+    }
+
+    /// Removes links whose logs are gone.
+    pub(crate) async fn remove_dead(&self) {
+        let Some(dir) = self.dir.clone() else { return };
+        self.sweep(dir, |_| true).await;
+    }
+
+    /// A link goes only when nothing is behind it.
+    async fn sweep(&self, dir: PathBuf, which: impl Fn(&str) -> bool + Send + 'static) {
+        let sweep = move || {
+            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let named = entry.file_name().to_str().is_some_and(&which);
+                if named && path.is_symlink() && !path.exists() {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+        };
+        let _ = tokio::task::spawn_blocking(sweep).await;
+    }
+}

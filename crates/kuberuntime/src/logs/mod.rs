@@ -1,0 +1,10 @@
+//! Containers' logs: reading them over rotations, rotating them, and the names that log
+//! collectors know them by.
+
+mod links;
+mod read;
+mod rotate;
+
+pub(crate) use links::LogLinks;
+pub(crate) use read::{Source, read};
+pub(crate) use rotate::{RotateTarget, rotate};

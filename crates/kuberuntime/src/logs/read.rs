@@ -1,0 +1,476 @@
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use orlop_cri::log::{Entry, Stream};
+use serde::Deserialize;
+use tokio::sync::mpsc::Sender;
+
+use crate::Timestamp;
+use crate::manager::{LogQuery, RequestError};
+
+/// How often a log that is followed is looked at.
+const POLL: Duration = Duration::from_millis(200);
+/// How much is read at once, and how long a line may be before it is passed on in parts.
+const PART: usize = 64 * 1024;
+
+/// A log, and whether its container still writes to it.
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) is_running: Box<dyn Fn() -> bool + Send>,
+}
+
+/// Reads a log to `out`. Blocks; ends early when nobody reads any more.
+pub(crate) fn read(source: &Source, query: &LogQuery, out: &Sender<Result<Bytes, RequestError>>) {
+    let fail = |source_error: io::Error| RequestError::Log {
+        path: source.path.clone(),
+        source: source_error,
+    };
+    let mut reader = LogFile {
+        query,
+        out,
+        left: query.limit_bytes.unwrap_or(u64::MAX),
+        line: Vec::new(),
+    };
+    if let Err(error) = reader.run(source)
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = out.blocking_send(Err(fail(error)));
+    }
+}
+
+struct LogFile<'a> {
+    query: &'a LogQuery,
+    out: &'a Sender<Result<Bytes, RequestError>>,
+    left: u64,
+    /// The beginning of a line that is not whole yet.
+    line: Vec<u8>,
+}
+
+impl LogFile<'_> {
+    fn run(&mut self, source: &Source) -> io::Result<()> {
+        let mut file = match File::open(&source.path) {
+            Ok(file) => file,
+            // Between two steps of a rotation; the runtime is about to open it anew.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && (source.is_running)() => {
+                std::thread::sleep(POLL);
+                File::open(&source.path)?
+            }
+            Err(error) => return Err(error),
+        };
+        match self.query.tail_lines {
+            Some(lines) => {
+                let from = tail_start(&mut file, lines, self.query.stream)?;
+                let missing = from.missing;
+                if missing > 0 {
+                    self.older(&source.path, Some(missing))?;
+                }
+                file.seek(SeekFrom::Start(from.offset))?;
+            }
+            None => self.older(&source.path, None)?,
+        }
+        self.drain(&mut file)?;
+        if !self.query.follow {
+            return self.finish();
+        }
+        loop {
+            let running = (source.is_running)();
+            let read = self.drain(&mut file)?;
+            if let Some(next) = replaced(&file, &source.path) {
+                // All of the old one has been read: what comes goes to the new one.
+                self.drain(&mut file)?;
+                file = next;
+                continue;
+            }
+            if file.metadata()?.len() < file.stream_position()? {
+                file.seek(SeekFrom::Start(0))?;
+            }
+            if !running && !read {
+                return self.finish();
+            }
+            if self.out.is_closed() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            if !read {
+                std::thread::sleep(POLL);
+            }
+        }
+    }
+
+    /// Reads the parts that were rotated away; all, or the last lines of the newest of them.
+    fn older(&mut self, path: &Path, last: Option<u64>) -> io::Result<()> {
+        let mut parts = rotated(path);
+        let Some(lines) = last else {
+            for part in parts {
+                let mut reader = open_part(&part)?;
+                self.drain(&mut reader)?;
+                self.finish()?;
+            }
+            return Ok(());
+        };
+        // From the newest back, until there are enough; they are bounded in size by rotation.
+        let mut kept: VecDeque<Vec<u8>> = VecDeque::new();
+        while let Some(part) = parts.pop() {
+            let mut text = Vec::new();
+            open_part(&part)?.take(256 << 20).read_to_end(&mut text)?;
+            for line in text.split_inclusive(|byte| *byte == b'\n').rev() {
+                kept.push_front(line.to_vec());
+                let whole = kept.iter().filter(|l| self.is_counted(l)).count() as u64;
+                if whole >= lines {
+                    break;
+                }
+            }
+            if kept.iter().filter(|l| self.is_counted(l)).count() as u64 >= lines {
+                break;
+            }
+        }
+        for line in kept {
+            self.entry(&line)?;
+        }
+        Ok(())
+    }
+
+    fn is_counted(&self, line: &[u8]) -> bool {
+        Entry::parse(line).is_ok_and(|entry| {
+            !entry.partial
+                && self
+                    .query
+                    .stream
+                    .is_none_or(|stream| stream == entry.stream)
+        })
+    }
+
+    /// Reads to the end; says whether there was anything.
+    fn drain(&mut self, from: &mut dyn Read) -> io::Result<bool> {
+        let mut any = false;
+        let mut buffer = vec![0; PART];
+        loop {
+            let n = from.read(&mut buffer)?;
+            if n == 0 {
+                return Ok(any);
+            }
+            any = true;
+            let mut rest = &buffer[..n];
+            while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
+                self.line.extend_from_slice(&rest[..=at]);
+                rest = &rest[at + 1..];
+                let line = std::mem::take(&mut self.line);
+                self.entry(&line)?;
+            }
+            self.line.extend_from_slice(rest);
+            if self.line.len() > 4 << 20 {
+                // No runtime writes such lines.
+                self.line.clear();
+            }
+        }
+    }
+
+    /// Passes on what stands at the end without a line's end.
+    fn finish(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            Ok(())
+        } else {
+            self.entry(&line)
+        }
+    }
+
+    fn entry(&mut self, line: &[u8]) -> io::Result<()> {
+        let docker;
+        let entry = match Entry::parse(line) {
+            Ok(entry) => entry,
+            Err(_) => match serde_json::from_slice::<DockerEntry>(line) {
+                Ok(found) => {
+                    docker = found;
+                    docker.entry()
+                }
+                Err(_) => return Ok(()),
+            },
+        };
+        if self
+            .query
+            .stream
+            .is_some_and(|stream| stream != entry.stream)
+        {
+            return Ok(());
+        }
+        if let Some(since) = self.query.since
+            && parse_time(entry.time).is_some_and(|time| time < since)
+        {
+            return Ok(());
+        }
+        let mut text = Vec::with_capacity(line.len());
+        if self.query.timestamps {
+            text.extend_from_slice(entry.time.as_bytes());
+            text.push(b' ');
+        }
+        text.extend_from_slice(entry.content);
+        if !entry.partial && !text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+        let length = text
+            .len()
+            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        text.truncate(length);
+        self.left -= length as u64;
+        let sent = self.out.blocking_send(Ok(text.into()));
+        if sent.is_err() || self.left == 0 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(())
+    }
+}
+
+/// A line of Docker's `json-file` driver.
+#[derive(Deserialize)]
+struct DockerEntry {
+    log: String,
+    stream: String,
+    time: String,
+}
+
+impl DockerEntry {
+    fn entry(&self) -> Entry<'_> {
+        Entry {
+            time: &self.time,
+            stream: if self.stream == "stderr" {
+                Stream::Stderr
+            } else {
+                Stream::Stdout
+            },
+            partial: !self.log.ends_with('\n'),
+            content: self.log.as_bytes(),
+        }
+    }
+}
+
+fn parse_time(text: &str) -> Option<Timestamp> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    i64::try_from(time.as_nanosecond()).ok().map(Timestamp)
+}
+
+struct TailStart {
+    offset: u64,
+    /// Lines that are not in this file.
+    missing: u64,
+}
+
+/// Where the last lines begin. Read in blocks from the end.
+fn tail_start(file: &mut File, lines: u64, stream: Option<Stream>) -> io::Result<TailStart> {
+    let end = file.metadata()?.len();
+    if lines == 0 {
+        return Ok(TailStart {
+            offset: end,
+            missing: 0,
+        });
+    }
+    let mut found = 0;
+    let mut position = end;
+    let mut tail: Vec<u8> = Vec::new();
+    while position > 0 {
+        let step = (PART as u64).min(position);
+        position -= step;
+        let mut block = vec![0; step as usize];
+        file.seek(SeekFrom::Start(position))?;
+        file.read_exact(&mut block)?;
+        block.append(&mut tail);
+        tail = block;
+        // Lines whose beginning is in sight, from the last to the first.
+        let mut until = tail.len();
+        while let Some(at) = tail[..until.saturating_sub(1)]
+            .iter()
+            .rposition(|b| *b == b'\n')
+        {
+            let counted = Entry::parse(&tail[at + 1..until]).is_ok_and(|entry| {
+                !entry.partial && stream.is_none_or(|stream| stream == entry.stream)
+            });
+            found += u64::from(counted);
+            if found > lines {
+                return Ok(TailStart {
+                    offset: position + until as u64,
+                    missing: 0,
+                });
+            }
+            until = at + 1;
+        }
+        tail.truncate(until);
+    }
+    let first = Entry::parse(&tail)
+        .is_ok_and(|entry| !entry.partial && stream.is_none_or(|stream| stream == entry.stream));
+    found += u64::from(first);
+    if found > lines {
+        return Ok(TailStart {
+            offset: tail.len() as u64,
+            missing: 0,
+        });
+    }
+    Ok(TailStart {
+        offset: 0,
+        missing: lines - found,
+    })
+}
+
+/// The parts that were rotated away, the oldest first.
+fn rotated(path: &Path) -> Vec<PathBuf> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Vec::new();
+    };
+    let prefix = format!("{}.", name.to_string_lossy());
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut parts: Vec<_> = entries
+        .filter(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let unfinished = entry.path().extension().is_some_and(|e| e == "tmp");
+            name.starts_with(&prefix) && !unfinished
+        })
+        .map(|entry| entry.path())
+        .collect();
+    parts.sort();
+    parts
+}
+
+fn open_part(path: &Path) -> io::Result<Box<dyn Read>> {
+    let file = File::open(path)?;
+    Ok(if path.extension().is_some_and(|e| e == "gz") {
+        Box::new(GzDecoder::new(file))
+    } else {
+        Box::new(file)
+    })
+}
+
+/// The file that has taken the place of the one at hand, if one has.
+fn replaced(file: &File, path: &Path) -> Option<File> {
+    let own = file.metadata().ok()?;
+    let there = std::fs::metadata(path).ok()?;
+    if (own.dev(), own.ino()) == (there.dev(), there.ino()) {
+        return None;
+    }
+    File::open(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn write(path: &Path, lines: &[&str]) {
+        let mut file = File::options()
+            .create(true)
+            .append(true)
+            .open(path)
+            .unwrap();
+        for line in lines {
+            writeln!(file, "2026-01-02T03:04:05.000000006Z {line}").unwrap();
+        }
+    }
+
+    fn all(path: &Path, query: &LogQuery) -> String {
+        let (out, mut parts) = mpsc::channel(1000);
+        let source = Source {
+            path: path.to_owned(),
+            is_running: Box::new(|| false),
+        };
+        read(&source, query, &out);
+        drop(out);
+        let mut text = String::new();
+        while let Ok(part) = parts.try_recv() {
+            text.push_str(std::str::from_utf8(&part.unwrap()).unwrap());
+        }
+        text
+    }
+
+    #[test]
+    fn what_is_asked_for_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        write(
+            &dir.path().join("0.log.20260101-000000"),
+            &["stdout F old1", "stdout F old2"],
+        );
+        write(
+            &log,
+            &[
+                "stdout F a",
+                "stderr F b",
+                "stdout P c",
+                "stdout F d",
+                "garbage",
+            ],
+        );
+        let query = LogQuery::default();
+        assert_eq!(all(&log, &query), "old1\nold2\na\nb\ncd\n");
+        let tail = |n| LogQuery {
+            tail_lines: Some(n),
+            ..LogQuery::default()
+        };
+        assert_eq!(all(&log, &tail(0)), "");
+        assert_eq!(all(&log, &tail(1)), "cd\n");
+        assert_eq!(all(&log, &tail(2)), "b\ncd\n");
+        assert_eq!(all(&log, &tail(4)), "old2\na\nb\ncd\n");
+        assert_eq!(all(&log, &tail(99)), "old1\nold2\na\nb\ncd\n");
+        let errors = LogQuery {
+            stream: Some(Stream::Stderr),
+            timestamps: true,
+            ..LogQuery::default()
+        };
+        assert_eq!(all(&log, &errors), "2026-01-02T03:04:05.000000006Z b\n");
+        let limited = LogQuery {
+            limit_bytes: Some(7),
+            ..LogQuery::default()
+        };
+        assert_eq!(all(&log, &limited), "old1\nol");
+        let late = LogQuery {
+            since: Some(Timestamp::from_secs(4_000_000_000)),
+            ..LogQuery::default()
+        };
+        assert_eq!(all(&log, &late), "");
+        let docker = dir.path().join("docker.log");
+        std::fs::write(
+            &docker,
+            "{\"log\":\"x\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-02T03:04:05Z\"}\n",
+        )
+        .unwrap();
+        assert_eq!(all(&docker, &query), "x\n");
+    }
+
+    #[test]
+    fn following_goes_on_over_a_rotation() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        write(&log, &["stdout F one"]);
+        let running = Arc::new(AtomicBool::new(true));
+        let (out, mut parts) = mpsc::channel(10);
+        let source = Source {
+            path: log.clone(),
+            is_running: Box::new({
+                let running = running.clone();
+                move || running.load(Ordering::Relaxed)
+            }),
+        };
+        let query = LogQuery {
+            follow: true,
+            ..LogQuery::default()
+        };
+        let reader = std::thread::spawn(move || read(&source, &query, &out));
+        let mut next = || parts.blocking_recv().unwrap().unwrap();
+        assert_eq!(next(), "one\n");
+        write(&log, &["stdout F two"]);
+        assert_eq!(next(), "two\n");
+        std::fs::rename(&log, dir.path().join("0.log.20260101-000000")).unwrap();
+        write(&log, &["stdout F three"]);
+        assert_eq!(next(), "three\n");
+        running.store(false, Ordering::Relaxed);
+        reader.join().unwrap();
+        assert!(parts.blocking_recv().is_none());
+    }
+}

@@ -1,0 +1,285 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use orlop_cri::client::{ClientError, ImageClient, RuntimeClient};
+use tokio::sync::{Notify, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Change, Event, Options, RuntimeState, Severity};
+use crate::backoff::Backoff;
+use crate::cgroups::Cgroups;
+use crate::config::NodeFacts;
+use crate::images::{ImageCollector, Images};
+use crate::log_path::pod_directory;
+use crate::logs::LogLinks;
+use crate::metrics::Metrics;
+use crate::pod::Pod;
+use crate::worker::Mailbox;
+
+/// For how long a runtime may be silent before the node is unwell (`maxWaitForContainerRuntime`).
+const RUNTIME_SILENCE: Duration = Duration::from_secs(30);
+/// For how long nobody may have listed all pods; longer than between two lists with events.
+const RELIST_SILENCE: Duration = Duration::from_mins(10);
+
+pub(crate) type Workers = BTreeMap<String, Arc<Mailbox>>;
+
+/// What all parts of a manager share.
+pub(crate) struct Context {
+    pub(crate) options: Options,
+    pub(crate) runtime: RuntimeClient,
+    pub(crate) image_client: ImageClient,
+    pub(crate) images: Images,
+    pub(crate) image_collector: tokio::sync::Mutex<ImageCollector>,
+    pub(crate) runtime_name: String,
+    pub(crate) metrics: Metrics,
+    pub(crate) cgroups: Cgroups,
+    pub(crate) log_links: LogLinks,
+    pub(crate) facts: NodeFacts,
+    /// The node's memory in bytes.
+    pub(crate) memory: u64,
+    /// The node's sizes of huge pages, as the kernel writes them.
+    pub(crate) hugepage_sizes: Vec<String>,
+    /// Told whenever a pod is gone: another of its name may be waiting for that.
+    pub(crate) pod_gone: Notify,
+    /// Told when the runtime's state is worth asking for.
+    pub(crate) runtime_asked: Notify,
+    /// Told when something runs that no worker knows.
+    pub(crate) strangers: watch::Sender<u64>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+    pub(super) changes: broadcast::Sender<Change>,
+    backoff: Mutex<Backoff>,
+    workers: Mutex<Workers>,
+    state: Mutex<State>,
+    sources_ready: AtomicBool,
+}
+
+struct State {
+    runtime: RuntimeState,
+    recursive_read_only: bool,
+    answered: Instant,
+    relisted: Instant,
+    strangers: BTreeSet<String>,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("root_dir", &self.options.root_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a context is made from.
+pub(super) struct Parts {
+    pub(super) options: Options,
+    pub(super) runtime: RuntimeClient,
+    pub(super) image_client: ImageClient,
+    pub(super) images: Images,
+    pub(super) state: RuntimeState,
+    pub(super) metrics: Metrics,
+    pub(super) cgroups: Cgroups,
+    pub(super) log_links: LogLinks,
+    pub(super) facts: NodeFacts,
+    pub(super) memory: u64,
+    pub(super) hugepage_sizes: Vec<String>,
+}
+
+impl Context {
+    pub(super) fn new(parts: Parts) -> Self {
+        let now = Instant::now();
+        Self {
+            runtime_name: parts.state.name.clone(),
+            backoff: Mutex::new(Backoff::new(
+                crate::backoff::INITIAL,
+                parts.options.max_restart_backoff,
+            )),
+            options: parts.options,
+            runtime: parts.runtime,
+            image_client: parts.image_client,
+            images: parts.images,
+            image_collector: tokio::sync::Mutex::default(),
+            metrics: parts.metrics,
+            cgroups: parts.cgroups,
+            log_links: parts.log_links,
+            facts: parts.facts,
+            memory: parts.memory,
+            hugepage_sizes: parts.hugepage_sizes,
+            pod_gone: Notify::new(),
+            runtime_asked: Notify::new(),
+            strangers: watch::Sender::new(0),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            changes: broadcast::channel(super::event::BACKLOG).0,
+            workers: Mutex::default(),
+            state: Mutex::new(State {
+                runtime: parts.state,
+                recursive_read_only: false,
+                answered: now,
+                relisted: now,
+                strangers: BTreeSet::new(),
+            }),
+            sources_ready: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn with_workers<T>(&self, work: impl FnOnce(&mut Workers) -> T) -> T {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut workers)
+    }
+
+    pub(crate) fn mailbox(&self, uid: &str) -> Option<Arc<Mailbox>> {
+        self.with_workers(|workers| workers.get(uid).cloned())
+    }
+
+    pub(crate) fn backoff(&self) -> MutexGuard<'_, Backoff> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tell(&self, change: Change) {
+        // Nobody may be watching.
+        let _ = self.changes.send(change);
+    }
+
+    pub(crate) fn event(&self, event: Event) {
+        let Event {
+            namespace,
+            name,
+            reason,
+            message,
+            ..
+        } = &event;
+        match event.severity {
+            Severity::Normal => {
+                tracing::info!(pod = %format_args!("{namespace}/{name}"), reason, "{message}");
+            }
+            Severity::Warning => {
+                tracing::warn!(pod = %format_args!("{namespace}/{name}"), reason, "{message}");
+            }
+        }
+        self.tell(Change::Event(Arc::new(event)));
+    }
+
+    /// The directory with a pod's logs.
+    pub(crate) fn pod_logs(&self, pod: &Pod) -> PathBuf {
+        self.options.pod_logs_dir.join(pod_directory(pod))
+    }
+
+    /// Whether another pod has this one's name, and is on its way out.
+    pub(crate) fn has_leaving_namesake(&self, own: &Arc<Mailbox>) -> bool {
+        let name = own.full_name();
+        self.with_workers(|workers| {
+            workers.values().any(|other| {
+                !Arc::ptr_eq(other, own)
+                    && other.ending().borrow().is_some()
+                    && other.full_name() == name
+            })
+        })
+    }
+
+    pub(crate) fn sources_are_ready(&self) -> bool {
+        self.sources_ready.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_sources_ready(&self) {
+        self.sources_ready.store(true, Ordering::Release);
+        self.strangers.send_modify(|n| *n += 1);
+    }
+
+    /// Something of a pod was seen that no worker knows.
+    pub(crate) fn stranger(&self, uid: &str) {
+        let mut state = self.state();
+        if state.strangers.len() > 4096 {
+            state.strangers.clear();
+        }
+        if state.strangers.insert(uid.to_owned()) {
+            drop(state);
+            self.strangers.send_modify(|n| *n += 1);
+        }
+    }
+
+    pub(crate) fn runtime_state(&self) -> RuntimeState {
+        self.state().runtime.clone()
+    }
+
+    pub(crate) fn network_error(&self) -> Option<String> {
+        self.state().runtime.network_error.clone()
+    }
+
+    pub(crate) fn has_handler(&self, name: &str) -> bool {
+        self.state()
+            .runtime
+            .handlers
+            .iter()
+            .any(|handler| handler == name)
+    }
+
+    pub(crate) fn can_recursive_read_only(&self) -> bool {
+        self.state().recursive_read_only
+    }
+
+    /// The runtime has said how it is.
+    pub(crate) fn note_runtime(&self, fresh: RuntimeState, recursive_read_only: bool) {
+        let mut state = self.state();
+        if state.runtime.runtime_error != fresh.runtime_error
+            || state.runtime.network_error != fresh.network_error
+        {
+            let why = fresh
+                .runtime_error
+                .as_ref()
+                .or(fresh.network_error.as_ref());
+            if let Some(why) = why {
+                tracing::warn!(why, "the runtime is not ready");
+            } else {
+                tracing::info!("the runtime is ready");
+            }
+        }
+        let network_came = state.runtime.network_error.is_some() && fresh.network_error.is_none();
+        state.runtime = fresh;
+        state.recursive_read_only = recursive_read_only;
+        state.answered = Instant::now();
+        drop(state);
+        if network_came {
+            self.with_workers(|workers| workers.values().for_each(|worker| worker.ring()));
+        }
+    }
+
+    /// The runtime did not answer, or badly.
+    pub(crate) fn runtime_trouble(&self, error: &ClientError) {
+        tracing::debug!(%error, "the runtime does not answer as it should");
+        let mut state = self.state();
+        if state.answered.elapsed() >= RUNTIME_SILENCE {
+            state.runtime.runtime_error = Some(format!("container runtime is down: {error}"));
+        }
+        drop(state);
+        self.runtime_asked.notify_one();
+    }
+
+    pub(crate) fn relisted(&self) {
+        let mut state = self.state();
+        state.relisted = Instant::now();
+        state.answered = Instant::now();
+    }
+
+    pub(super) fn health(&self) -> Result<(), String> {
+        let state = self.state();
+        if let Some(why) = &state.runtime.runtime_error {
+            return Err(why.clone());
+        }
+        if state.relisted.elapsed() > RELIST_SILENCE {
+            return Err(format!(
+                "PLEG is not healthy: pleg was last seen active {:?} ago; threshold is {RELIST_SILENCE:?}",
+                state.relisted.elapsed()
+            ));
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

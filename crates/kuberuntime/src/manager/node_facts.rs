@@ -1,0 +1,73 @@
+use std::net::IpAddr;
+
+use super::NodeOptions;
+use crate::config::NodeFacts;
+
+/// What the kernel says of the node where the options say nothing. Blocks.
+pub(super) struct Machine {
+    pub(super) memory: u64,
+    pub(super) cpu_milli: u64,
+    pub(super) hugepage_sizes: Vec<String>,
+}
+
+impl Machine {
+    pub(super) fn look(options: &NodeOptions) -> Self {
+        let memory = match options.memory {
+            0 => memory_of_kernel(),
+            memory => memory,
+        };
+        let cpu_milli = match options.cpu_milli {
+            0 => {
+                std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64 * 1000
+            }
+            cpu => cpu,
+        };
+        Self {
+            memory,
+            cpu_milli,
+            hugepage_sizes: hugepage_sizes(),
+        }
+    }
+
+    pub(super) fn facts(&self, options: &NodeOptions) -> NodeFacts {
+        let or = |own: u64, other: u64| if own == 0 { other } else { own };
+        NodeFacts {
+            node_name: options.name.clone(),
+            host_ips: options.addresses.clone(),
+            pod_ips: Vec::<IpAddr>::new(),
+            memory: or(options.allocatable_memory, self.memory),
+            cpu_milli: or(options.allocatable_cpu_milli, self.cpu_milli),
+        }
+    }
+}
+
+fn memory_of_kernel() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// The sizes of huge pages that the kernel has, as the contract writes them: `2MB`, `1GB`.
+fn hugepage_sizes() -> Vec<String> {
+    let entries = std::fs::read_dir("/sys/kernel/mm/hugepages")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut sizes: Vec<u64> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_prefix("hugepages-")?
+                .strip_suffix("kB")?
+                .parse()
+                .ok()
+        })
+        .collect();
+    sizes.sort_unstable();
+    let text = |kilobytes: u64| match kilobytes {
+        n if n % (1 << 20) == 0 => format!("{}GB", n >> 20),
+        n if n % (1 << 10) == 0 => format!("{}MB", n >> 10),
+        n => format!("{n}KB"),
+    };
+    sizes.into_iter().map(text).collect()
+}

@@ -1,0 +1,17 @@
+//! The pods' files: what is made beneath a pod's directory, and what the runtime is told of it.
+
+mod atomic;
+mod dirs;
+mod empty_dir;
+mod error;
+mod host_path;
+mod mounts;
+mod owner;
+mod payload;
+mod prepare;
+mod sub_path;
+
+pub(crate) use dirs::PodDirs;
+pub(crate) use error::VolumeError;
+pub(crate) use mounts::{MountInput, container_mounts, termination_log};
+pub(crate) use prepare::{Place, Places, prepare};

@@ -1,0 +1,131 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Timestamp;
+use crate::actions::ActuatedResources;
+use crate::manager::{Objects, PodInput};
+use crate::pod::Resources;
+
+/// What of a pod must be known after the manager's restart. What runs is the runtime's to say.
+/// Secrets are never written: they come again with the sources.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Checkpoint {
+    version: u32,
+    pub(crate) source: String,
+    pub(crate) manifest: Value,
+    pub(crate) start_time: i64,
+    /// The resources that running containers were last given, as their manifests had them.
+    #[serde(default)]
+    pub(crate) actuated: BTreeMap<String, Value>,
+    /// The status that the pod ended with, if it has.
+    #[serde(default)]
+    pub(crate) ended: Option<Ended>,
+}
+
+/// How a pod ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(crate) failed: bool,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    pub(crate) status: Value,
+}
+
+const VERSION: u32 = 1;
+/// A checkpoint that is larger is none.
+const MAX_SIZE: u64 = 4 << 20;
+
+impl Checkpoint {
+    pub(crate) fn new(input: &PodInput, start_time: Timestamp) -> Self {
+        Self {
+            version: VERSION,
+            source: input.source.clone(),
+            manifest: (*input.manifest).clone(),
+            start_time: start_time.0,
+            actuated: BTreeMap::new(),
+            ended: None,
+        }
+    }
+
+    /// Writes it so that a crash leaves the former or the new one. Blocks.
+    pub(crate) fn write(&self, root: &Path, uid: &str) -> io::Result<()> {
+        let path = path(root, uid);
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        let next = path.with_extension("next");
+        let _ = fs::remove_file(&next);
+        let mut open = fs::OpenOptions::new();
+        let mut file = open.write(true).create_new(true).mode(0o600).open(&next)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        file.sync_data()?;
+        fs::rename(&next, &path)
+    }
+
+    /// Forgets a pod. Blocks.
+    pub(crate) fn remove(root: &Path, uid: &str) -> io::Result<()> {
+        match fs::remove_file(path(root, uid)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn read(root: &Path, uid: &str) -> Option<Self> {
+        read(&path(root, uid))
+    }
+
+    /// The pod as it was wanted.
+    pub(crate) fn input(&self) -> Option<PodInput> {
+        PodInput::new(
+            &self.source,
+            self.manifest.clone(),
+            Arc::new(Objects::default()),
+        )
+        .ok()
+    }
+
+    pub(crate) fn actuated(&self) -> ActuatedResources {
+        self.actuated
+            .iter()
+            .filter_map(|(name, value)| Some((name.clone(), Resources::deserialize(value).ok()?)))
+            .collect()
+    }
+}
+
+/// The pods that were known at the manager's end. Blocks. What cannot be read is passed over: its
+/// pod is found again by the labels of its containers, or not at all.
+pub(crate) fn load_all(root: &Path) -> Vec<PodInput> {
+    let entries = fs::read_dir(root.join("checkpoints"));
+    let mut inputs = Vec::new();
+    for entry in entries.into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|e| e != "json") {
+            continue;
+        }
+        match read(&path).and_then(|checkpoint| checkpoint.input()) {
+            Some(input) => inputs.push(input),
+            None => {
+                tracing::warn!(path = %path.display(), "passing over a checkpoint that cannot be read");
+            }
+        }
+    }
+    inputs
+}
+
+fn read(path: &Path) -> Option<Checkpoint> {
+    let small = fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_SIZE);
+    let text = small.then(|| fs::read(path).ok()).flatten()?;
+    let checkpoint: Checkpoint = serde_json::from_slice(&text).ok()?;
+    (checkpoint.version == VERSION).then_some(checkpoint)
+}
+
+fn path(root: &Path, uid: &str) -> PathBuf {
+    root.join("checkpoints").join(format!("{uid}.json"))
+}

@@ -1,0 +1,147 @@
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use orlop_cri::log::Entry;
+use orlop_cri::v1;
+
+use crate::labels;
+
+/// The end of the file that counts, and of the log.
+const MAX_FILE: u64 = 4096;
+const MAX_LOG: usize = 2048;
+const MAX_LOG_LINES: usize = 80;
+
+/// What a container that ended has left to say: the end of its file, or of its log if it failed,
+/// left the file empty and asks for that. Blocks.
+pub(super) fn read(status: &v1::ContainerStatus) -> String {
+    let annotation = |key: &str| status.annotations.get(key).map(String::as_str);
+    let path = annotation(labels::TERMINATION_MESSAGE_PATH).unwrap_or_default();
+    let file = status
+        .mounts
+        .iter()
+        .find(|mount| !path.is_empty() && mount.container_path == path)
+        .and_then(|mount| tail(Path::new(&mount.host_path), MAX_FILE))
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
+    if !file.is_empty() {
+        return file;
+    }
+    let falls_back =
+        annotation(labels::TERMINATION_MESSAGE_POLICY) == Some("FallbackToLogsOnError");
+    if falls_back && status.exit_code != 0 && status.reason != "ContainerCannotRun" {
+        return end_of_log(Path::new(&status.log_path));
+    }
+    String::new()
+}
+
+fn end_of_log(path: &Path) -> String {
+    // Times and tags come on top of what was written.
+    let Some(bytes) = tail(path, (MAX_LOG * 4 + MAX_LOG_LINES * 64) as u64) else {
+        return String::new();
+    };
+    let mut entries: Vec<_> = bytes
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| Entry::parse(line).ok())
+        .collect();
+    let lines = entries.iter().rev().filter(|entry| !entry.partial);
+    let whole = lines.take(MAX_LOG_LINES + 1).count();
+    if whole > MAX_LOG_LINES {
+        // Cut behind the whole line before the ones that count.
+        let mut seen = 0;
+        let from = entries.iter().rposition(|entry| {
+            seen += usize::from(!entry.partial);
+            seen > MAX_LOG_LINES
+        });
+        entries.drain(..=from.unwrap_or(0));
+    }
+    let mut text = Vec::new();
+    for entry in entries {
+        text.extend_from_slice(entry.content);
+        if !entry.partial {
+            text.push(b'\n');
+        }
+    }
+    let from = text.len().saturating_sub(MAX_LOG);
+    String::from_utf8_lossy(&text[from..]).into_owned()
+}
+
+/// The last bytes of a regular file. It lies where a container can write: it may be a pipe or a
+/// link by now, and is neither followed nor waited for.
+fn tail(path: &Path, length: u64) -> Option<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut file = File::options()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+        .ok()?;
+    let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let from = meta.len().saturating_sub(length);
+    file.seek(SeekFrom::Start(from)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn words_come_from_the_file_and_else_from_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, log) = (dir.path().join("file"), dir.path().join("log"));
+        let mut lines = String::new();
+        for n in 0..100 {
+            let _ = writeln!(lines, "2026-01-02T03:04:05Z stdout F line {n}");
+        }
+        std::fs::write(&log, &lines).unwrap();
+        let status = |policy: &str, exit_code: i32, written: &str| {
+            std::fs::write(&file, written).unwrap();
+            v1::ContainerStatus {
+                exit_code,
+                log_path: log.display().to_string(),
+                mounts: vec![v1::Mount {
+                    container_path: "/dev/termination-log".to_owned(),
+                    host_path: file.display().to_string(),
+                    ..v1::Mount::default()
+                }],
+                annotations: [
+                    (
+                        labels::TERMINATION_MESSAGE_PATH.to_owned(),
+                        "/dev/termination-log".to_owned(),
+                    ),
+                    (
+                        labels::TERMINATION_MESSAGE_POLICY.to_owned(),
+                        policy.to_owned(),
+                    ),
+                ]
+                .into(),
+                ..v1::ContainerStatus::default()
+            }
+        };
+        assert_eq!(read(&status("File", 1, "why")), "why");
+        assert_eq!(read(&status("FallbackToLogsOnError", 1, "why")), "why");
+        assert_eq!(read(&status("File", 1, "")), "");
+        assert_eq!(read(&status("FallbackToLogsOnError", 0, "")), "");
+        let fallen = read(&status("FallbackToLogsOnError", 1, ""));
+        assert_eq!(fallen.lines().count(), 80);
+        assert!(
+            fallen.starts_with("line 20\n") && fallen.ends_with("line 99\n"),
+            "{fallen}"
+        );
+        let long = "x".repeat(5000) + "end";
+        let cut = read(&status("File", 0, &long));
+        assert!(cut.len() == 4096 && cut.ends_with("end"));
+
+        let mut linked = status("File", 1, "");
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(&log, &file).unwrap();
+        assert_eq!(read(&linked), "", "a link is not followed");
+        linked.mounts.clear();
+        assert_eq!(read(&linked), "");
+    }
+}

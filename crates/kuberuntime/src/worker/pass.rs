@@ -1,0 +1,368 @@
+use std::time::Duration;
+
+use orlop_cri::client::ClientError;
+
+use super::life::Life;
+use super::report::Waiting;
+use super::start::{Kind, StartFailure};
+use super::{kill_all, stop_sandboxes};
+use crate::Timestamp;
+use crate::actions::{Kill, KillReason, Observed, PodActions, Reset, compute_pod_actions};
+use crate::manager::Severity;
+use crate::pod::Container;
+use crate::status::ContainerState;
+use crate::time::now;
+use crate::volumes::prepare;
+
+/// When to look again.
+pub(super) enum Next {
+    /// At once: something was done.
+    Now,
+    /// When something happens.
+    Idle,
+    /// At this moment, or when something happens.
+    At(Timestamp),
+    /// Never: all containers have ended for good.
+    Over,
+    /// Never: the pod is decided to be over.
+    Fail { reason: String, message: String },
+}
+
+/// What kept a pass from going on.
+pub(super) struct Problem {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) retry: Option<Duration>,
+}
+
+impl Problem {
+    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            retry: None,
+        }
+    }
+}
+
+impl From<ClientError> for Problem {
+    fn from(error: ClientError) -> Self {
+        Self::new("FailedSync", format!("error determining status: {error}"))
+    }
+}
+
+impl Life {
+    /// One step towards what the manifest says: looks, decides, and does it in the kubelet's
+    /// order.
+    pub(super) async fn pass(&mut self) -> Result<Next, Problem> {
+        if self.mailbox.take_dirty() {
+            self.observe().await?;
+            self.read_last_words().await;
+        }
+        self.probes
+            .update(&self.ctx, &self.mailbox, &self.pod, &self.seen);
+        self.publish();
+        if self.is_over() {
+            return Ok(Next::Over);
+        }
+        if self.deadline().is_some_and(|deadline| deadline <= now()) {
+            return Ok(Next::Fail {
+                reason: "DeadlineExceeded".to_owned(),
+                message: "Pod was active on the node longer than the specified deadline".to_owned(),
+            });
+        }
+        if self.cgroup != self.generation {
+            let ensured = self.ctx.cgroups.ensure(&self.pod).await;
+            ensured.map_err(|error| {
+                let message = format!("unable to ensure pod cgroup exists: {error}");
+                Problem::new("FailedCreatePodContainer", message)
+            })?;
+            self.cgroup = self.generation;
+        }
+        let volumes_changed = self
+            .places
+            .as_ref()
+            .is_some_and(|(generation, _)| *generation != self.generation);
+        if volumes_changed {
+            self.prepare_volumes().await?;
+        }
+        let actions = compute_pod_actions(
+            &self.pod,
+            &Observed {
+                status: self.seen.status.clone(),
+                probes: self.mailbox.probe_results(),
+                actuated: self.actuated.clone(),
+            },
+        );
+        self.act(actions).await
+    }
+
+    async fn act(&mut self, actions: PodActions) -> Result<Next, Problem> {
+        let mut acted = false;
+        if actions.kill_pod {
+            if actions.create_sandbox && actions.sandbox_id.is_some() {
+                let message = "Pod sandbox changed, it will be killed and re-created.";
+                self.say(None, Severity::Normal, "SandboxChanged", message.to_owned());
+            }
+            acted |= self.kill_pod().await?;
+            if actions.create_sandbox {
+                self.remove_init_containers(|_| true).await?;
+            }
+        } else {
+            for kill in &actions.containers_to_kill {
+                self.kill_one(kill).await?;
+                acted = true;
+            }
+            for reset in &actions.containers_to_reset {
+                self.reset_one(reset).await?;
+                acted = true;
+            }
+        }
+        if !actions.containers_to_reset.is_empty() {
+            return Ok(self.again());
+        }
+        let starts = actions.create_sandbox
+            || !actions.init_containers_to_start.is_empty()
+            || !actions.containers_to_start.is_empty()
+            || !actions.ephemeral_containers_to_start.is_empty();
+        if !starts && actions.containers_to_resize.is_empty() {
+            return Ok(if acted { self.again() } else { Next::Idle });
+        }
+        if starts {
+            if let Some(why) = self.ctx.network_error()
+                && !self.pod.spec.host_network
+            {
+                let mut problem =
+                    Problem::new("NetworkNotReady", format!("network is not ready: {why}"));
+                problem.retry = Some(Duration::from_secs(1));
+                return Err(problem);
+            }
+            self.prepare_volumes().await?;
+        }
+        if !actions.init_containers_to_start.is_empty() {
+            self.prune_init_containers().await?;
+        }
+        let sandbox = if actions.create_sandbox {
+            acted = true;
+            let made = self.create_sandbox(actions.attempt).await?;
+            self.publish();
+            made
+        } else {
+            match &actions.sandbox_id {
+                Some(id) => id.clone(),
+                None => return Ok(self.again()),
+            }
+        };
+        let config = self.sandbox_config(actions.attempt)?;
+        self.write_hosts().await?;
+
+        let mut retry: Option<Timestamp> = None;
+        let mut failed = |at: Option<Timestamp>| {
+            let at = at.unwrap_or_else(|| now().after(Duration::from_secs(10)));
+            retry = Some(retry.map_or(at, |r| r.min(at)));
+        };
+        for index in actions.ephemeral_containers_to_start {
+            let ephemeral = self.pod.spec.ephemeral_containers[index].clone();
+            let target = ephemeral.target_container_name.as_str();
+            let target = self.seen.status.newest(target).map(|s| s.id.clone());
+            let kind = Kind::Ephemeral { target };
+            match self
+                .start(&sandbox, &config, &ephemeral.container, kind)
+                .await
+            {
+                Ok(()) => acted = true,
+                Err(failure) => failed(self.note_failure(&ephemeral.container, failure)),
+            }
+        }
+        for index in actions.init_containers_to_start {
+            let container = self.pod.spec.init_containers[index].clone();
+            match self.start(&sandbox, &config, &container, Kind::Init).await {
+                Ok(()) => acted = true,
+                Err(failure) => {
+                    failed(self.note_failure(&container, failure));
+                    if !container.is_sidecar() {
+                        return Ok(self.next(acted, retry));
+                    }
+                }
+            }
+        }
+        for resize in &actions.containers_to_resize {
+            match self.resize(resize, &sandbox).await {
+                Ok(()) => acted = true,
+                Err(message) => {
+                    self.say(
+                        Some(&resize.name),
+                        Severity::Warning,
+                        "FailedResize",
+                        message,
+                    );
+                    failed(None);
+                }
+            }
+        }
+        for index in actions.containers_to_start {
+            let container = self.pod.spec.containers[index].clone();
+            match self
+                .start(&sandbox, &config, &container, Kind::Regular)
+                .await
+            {
+                Ok(()) => {
+                    acted = true;
+                    if index + 1 < self.pod.spec.containers.len() {
+                        self.publish();
+                    }
+                }
+                Err(failure) => failed(self.note_failure(&container, failure)),
+            }
+        }
+        Ok(self.next(acted, retry))
+    }
+
+    fn again(&self) -> Next {
+        self.mailbox.touch();
+        Next::Now
+    }
+
+    fn next(&mut self, acted: bool, retry: Option<Timestamp>) -> Next {
+        if acted {
+            return self.again();
+        }
+        self.publish();
+        retry.map_or(Next::Idle, Next::At)
+    }
+
+    /// Shows why a container does not run; answers when it is worth another try.
+    fn note_failure(&mut self, container: &Container, failure: StartFailure) -> Option<Timestamp> {
+        let waiting = Waiting {
+            reason: failure.reason.to_owned(),
+            message: failure.message,
+        };
+        self.waiting.insert(container.name.clone(), waiting);
+        failure.retry
+    }
+
+    /// Makes the pod's volumes, or brings them up to date.
+    async fn prepare_volumes(&mut self) -> Result<(), Problem> {
+        if self
+            .places
+            .as_ref()
+            .is_some_and(|(made, _)| *made == self.generation)
+        {
+            return Ok(());
+        }
+        let (dirs, pod) = (self.dirs.clone(), self.pod.clone());
+        let facts = self.facts();
+        let values = self.values();
+        let work = move || prepare(&dirs, &pod, &facts, &values);
+        let places = match tokio::task::spawn_blocking(work).await {
+            Ok(Ok(places)) => places,
+            Ok(Err(error)) => {
+                let message = format!("MountVolume.SetUp failed: {error}");
+                return Err(Problem::new("FailedMount", message));
+            }
+            Err(error) => return Err(Problem::new("FailedMount", error.to_string())),
+        };
+        self.places = Some((self.generation, places.into()));
+        Ok(())
+    }
+
+    /// Stops all containers and sandboxes; says whether there was anything to stop.
+    async fn kill_pod(&mut self) -> Result<bool, Problem> {
+        if !self.seen.is_alive() {
+            return Ok(false);
+        }
+        let fail = |error: ClientError| {
+            Problem::new("FailedKillPod", format!("error killing pod: {error}"))
+        };
+        self.kill_running(None, true).await.map_err(fail)?;
+        let ids = self.sandbox_ids();
+        let stopped = stop_sandboxes(&self.ctx, ids.iter().map(String::as_str)).await;
+        stopped.map_err(fail)?;
+        Ok(true)
+    }
+
+    async fn kill_one(&mut self, kill: &Kill) -> Result<(), Problem> {
+        let name = &kill.name;
+        let then = if kill.restarts {
+            ", will be restarted"
+        } else {
+            ""
+        };
+        let message = match kill.reason {
+            KillReason::DefinitionChanged => format!("Container {name} definition changed{then}"),
+            KillReason::LivenessProbe => format!("Container {name} failed liveness probe{then}"),
+            KillReason::StartupProbe => format!("Container {name} failed startup probe{then}"),
+            KillReason::Resized => format!("Container {name} resize requires restart{then}"),
+            KillReason::Unknown => {
+                format!("Container {name} is in unknown state, try killing it before restart")
+            }
+        };
+        let victim = self.victim(&kill.id, name, Some(kill.reason), None, message);
+        let tell = self.teller();
+        let killed = kill_all(&self.ctx, vec![victim], &[], self.pod_ip(), &tell).await;
+        killed.map_err(|error| {
+            Problem::new(
+                "FailedKillPod",
+                format!("error killing container {name}: {error}"),
+            )
+        })
+    }
+
+    async fn reset_one(&mut self, reset: &Reset) -> Result<(), Problem> {
+        let fail = |error: ClientError| {
+            let message = format!("error resetting container {}: {error}", reset.name);
+            Problem::new("FailedKillPod", message)
+        };
+        match self
+            .ctx
+            .runtime
+            .stop_container(&reset.id, Duration::ZERO)
+            .await
+        {
+            Err(error) if !error.is_not_found() => return Err(fail(error)),
+            _ => {}
+        }
+        match self.ctx.runtime.remove_container(&reset.id).await {
+            Err(error) if !error.is_not_found() => Err(fail(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps only the newest instance that has ended of each init container.
+    async fn prune_init_containers(&mut self) -> Result<(), Problem> {
+        let mut kept = std::collections::BTreeSet::new();
+        let status = self.seen.status.clone();
+        let spare: Vec<String> = status
+            .containers()
+            .iter()
+            .filter(|c| matches!(c.state, ContainerState::Exited | ContainerState::Unknown))
+            .filter(|c| !kept.insert(c.name.clone()))
+            .map(|c| c.id.clone())
+            .collect();
+        self.remove_init_containers(|id| spare.iter().any(|s| s == id))
+            .await
+    }
+
+    async fn remove_init_containers(
+        &mut self,
+        which: impl Fn(&str) -> bool,
+    ) -> Result<(), Problem> {
+        let spec = &self.pod.spec;
+        let ids: Vec<_> = self
+            .seen
+            .status
+            .containers()
+            .iter()
+            .filter(|c| spec.init_containers.iter().any(|i| i.name == c.name))
+            .filter(|c| which(&c.id))
+            .map(|c| c.id.clone())
+            .collect();
+        for id in ids {
+            match self.ctx.runtime.remove_container(&id).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use orlop_cri::v1;
+
+use super::life::Life;
+use super::pass::Problem;
+use crate::config::{
+    HostResolver, NodeFacts, SandboxInput, Values, hosts_file, node_hosts_file, pod_dns,
+    sandbox_config,
+};
+use crate::manager::{Objects, Severity};
+use crate::status::SandboxStatus;
+
+/// The objects of a pod's namespace.
+pub(super) struct OfNamespace {
+    objects: Arc<Objects>,
+    namespace: String,
+}
+
+impl Values for OfNamespace {
+    fn config_map(&self, name: &str) -> Option<&BTreeMap<String, Vec<u8>>> {
+        self.objects.config_map(&self.namespace, name)
+    }
+
+    fn secret(&self, name: &str) -> Option<&BTreeMap<String, Vec<u8>>> {
+        self.objects.secret(&self.namespace, name).map(|s| &s.data)
+    }
+}
+
+impl Life {
+    pub(super) fn values(&self) -> OfNamespace {
+        OfNamespace {
+            objects: self.input.objects.clone(),
+            namespace: self.pod.metadata.namespace.clone(),
+        }
+    }
+
+    /// What the pod may be told of its node and itself.
+    pub(super) fn facts(&self) -> NodeFacts {
+        let mut facts = self.ctx.facts.clone();
+        facts.pod_ips = if self.pod.spec.host_network {
+            facts.host_ips.clone()
+        } else {
+            self.seen.status.pod_ips()
+        };
+        facts
+    }
+
+    /// What the runtime is told about the pod's sandbox.
+    pub(super) fn sandbox_config(&mut self, attempt: u32) -> Result<v1::PodSandboxConfig, Problem> {
+        let dns = &self.ctx.options.dns;
+        let host = if dns.resolv_conf.as_os_str().is_empty() {
+            HostResolver::default()
+        } else {
+            // A small file of the node's; read anew, as it changes when networks do.
+            let text = std::fs::read_to_string(&dns.resolv_conf).unwrap_or_default();
+            HostResolver::parse(&text)
+        };
+        let resolver = pod_dns(&self.pod, &dns.servers, &dns.domain, &host);
+        let input = SandboxInput {
+            attempt,
+            pod_logs_dir: self.ctx.options.pod_logs_dir.display().to_string(),
+            cgroup_parent: self.ctx.cgroups.parent(&self.pod),
+            domain: dns.domain.clone(),
+            dns: resolver.config,
+        };
+        let asked_for_cluster = resolver.without_cluster && !dns.domain.is_empty();
+        if asked_for_cluster {
+            let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod \
+                           using \"ClusterFirst\" policy. Falling back to \"Default\" policy.";
+            self.say(
+                None,
+                Severity::Warning,
+                "MissingClusterDNS",
+                message.to_owned(),
+            );
+        }
+        if resolver.truncated {
+            let message = "Nameserver or search limits were exceeded, some have been omitted";
+            self.say(
+                None,
+                Severity::Warning,
+                "DNSConfigForming",
+                message.to_owned(),
+            );
+        }
+        if self.pod.spec.host_users == Some(false) {
+            let message = "hostUsers: false (a user namespace of the pod's own) is not \
+                           implemented yet; leave it out";
+            return Err(Problem::new("FailedCreatePodSandBox", message));
+        }
+        Ok(sandbox_config(&self.pod, &input))
+    }
+
+    /// The RuntimeClass' handler. Without an object of that name, a handler of that name will do.
+    pub(super) fn runtime_handler(&self) -> Result<String, Problem> {
+        let Some(name) = self
+            .pod
+            .spec
+            .runtime_class_name
+            .as_deref()
+            .filter(|n| !n.is_empty())
+        else {
+            return Ok(String::new());
+        };
+        if let Some(class) = self.input.objects.runtime_class(name) {
+            return Ok(class.handler.clone());
+        }
+        if self.ctx.has_handler(name) {
+            return Ok(name.to_owned());
+        }
+        let message = format!(
+            "RuntimeClass {name:?} not found: put it beside the pod's manifest, or name a handler \
+             of the runtime"
+        );
+        Err(Problem::new("FailedCreatePodSandBox", message))
+    }
+
+    pub(super) async fn create_sandbox(&mut self, attempt: u32) -> Result<String, Problem> {
+        let config = self.sandbox_config(attempt)?;
+        let handler = self.runtime_handler()?;
+        let logs = config.log_directory.clone();
+        let made = tokio::task::spawn_blocking(move || {
+            std::fs::create_dir_all(&logs).map_err(|e| format!("making {logs}: {e}"))
+        });
+        let fail = |why: String| {
+            let message = format!("Failed to create pod sandbox: {why}");
+            Problem::new("FailedCreatePodSandBox", message)
+        };
+        made.await.map_err(|e| fail(e.to_string()))?.map_err(fail)?;
+        let begun = Instant::now();
+        let ran = self.ctx.runtime.run_pod_sandbox(config, &handler).await;
+        let code = ran
+            .as_ref()
+            .err()
+            .map(|error| format!("{:?}", error.code()));
+        self.ctx
+            .metrics
+            .ran_sandbox(&handler, begun.elapsed(), code.as_deref());
+        let id = ran.map_err(|error| fail(error.to_string()))?;
+        // Its addresses are needed for the containers' files and variables.
+        let answer = self.ctx.runtime.pod_sandbox_status(&id, false).await?;
+        if let Some(status) = &answer.status {
+            let mut sandboxes = self.seen.status.sandboxes().to_vec();
+            sandboxes.push(SandboxStatus::from(status));
+            let mut seen = (*self.seen).clone();
+            let containers = seen.status.containers().to_vec();
+            seen.status = crate::status::PodStatus::new(sandboxes, containers);
+            self.seen = seen.into();
+            self.show();
+        }
+        Ok(id)
+    }
+
+    /// Writes the pod's hosts file if it is not what it should be.
+    pub(super) async fn write_hosts(&mut self) -> Result<(), Problem> {
+        let pod = self.pod.clone();
+        let path = self.dirs.hosts();
+        let ips = self.seen.status.pod_ips();
+        let domain = self.ctx.options.dns.domain.clone();
+        let work = move || {
+            let text = if pod.spec.host_network {
+                let of_node = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+                node_hosts_file(&pod, &of_node)
+            } else {
+                hosts_file(&pod, &ips, &domain)
+            };
+            if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+                return Ok(());
+            }
+            // Written in place: containers have the file mounted, not its name.
+            std::fs::write(&path, text).map_err(|e| format!("writing {}: {e}", path.display()))
+        };
+        let written = tokio::task::spawn_blocking(work).await;
+        let fail = |why: String| Problem::new("FailedMount", why);
+        written.map_err(|e| fail(e.to_string()))?.map_err(fail)
+    }
+}

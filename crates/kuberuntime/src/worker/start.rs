@@ -1,0 +1,421 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use orlop_cri::v1;
+
+use super::kill_all;
+use super::life::Life;
+use crate::Timestamp;
+use crate::backoff::container_start;
+use crate::config::{ContainerInput, check_non_root, container_config, environment};
+use crate::hooks::{HookSite, run_hook};
+use crate::images::{ImageRef, Wanted};
+use crate::log_path::next_restart_count;
+use crate::manager::Severity;
+use crate::pod::{Container, ProfileKind};
+use crate::time::now;
+use crate::volumes::{MountInput, Place, container_mounts, termination_log};
+
+/// What kind of container is started.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    Init,
+    Regular,
+    Ephemeral {
+        /// The container whose processes it is to see.
+        target: Option<String>,
+    },
+}
+
+impl Kind {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Init => "init_container",
+            Self::Regular => "container",
+            Self::Ephemeral { .. } => "ephemeral_container",
+        }
+    }
+}
+
+/// Why a container was not started.
+pub(super) struct StartFailure {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    /// When it is worth another try; in a while if not said.
+    pub(super) retry: Option<Timestamp>,
+}
+
+impl StartFailure {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            retry: None,
+        }
+    }
+}
+
+impl Life {
+    /// Starts a container: waits its turn, gets its image, makes it, starts it, and runs its hook.
+    pub(super) async fn start(
+        &mut self,
+        sandbox: &str,
+        sandbox_config: &v1::PodSandboxConfig,
+        container: &Container,
+        kind: Kind,
+    ) -> Result<(), StartFailure> {
+        self.wait_for_backoff(container)?;
+        let started = self
+            .start_now(sandbox, sandbox_config, container, &kind)
+            .await;
+        let code = started.as_ref().err().map(|failure| failure.reason);
+        self.ctx.metrics.started_container(kind.word(), code);
+        if started.is_ok() {
+            self.waiting.remove(&container.name);
+        }
+        started
+    }
+
+    fn wait_for_backoff(&mut self, container: &Container) -> Result<(), StartFailure> {
+        let blocked = {
+            let mut backoff = self.ctx.backoff();
+            container_start(&mut backoff, &self.pod, container, &self.seen.status, now())
+        };
+        let Err(until) = blocked else {
+            return Ok(());
+        };
+        let meta = self.pod.metadata.clone();
+        let wait = self
+            .seen
+            .status
+            .newest_exited(&container.name)
+            .and_then(|c| c.finished_at)
+            .map_or(Duration::ZERO, |finished| until.since(finished));
+        let (name, namespace, uid) = (&meta.name, &meta.namespace, &meta.uid);
+        let of = &container.name;
+        let event =
+            format!("Back-off restarting failed container {of} in pod {name}_{namespace}({uid})");
+        self.say(Some(of), Severity::Warning, "BackOff", event);
+        Err(StartFailure {
+            reason: "CrashLoopBackOff",
+            message: format!(
+                "back-off {wait:?} restarting failed container={of} pod={name}_{namespace}({uid})"
+            ),
+            retry: Some(until),
+        })
+    }
+
+    async fn start_now(
+        &mut self,
+        sandbox: &str,
+        sandbox_config: &v1::PodSandboxConfig,
+        container: &Container,
+        kind: &Kind,
+    ) -> Result<(), StartFailure> {
+        let name = container.name.as_str();
+        let image = self.ensure_image(sandbox_config, container).await?;
+        let config = self
+            .container_config(sandbox_config, container, kind, image)
+            .await;
+        let config = config.map_err(|message| {
+            let failure = StartFailure::new("CreateContainerConfigError", message);
+            let message = format!("Error: {}", failure.message);
+            self.say(Some(name), Severity::Warning, "Failed", message);
+            failure
+        })?;
+        let runtime = self.ctx.runtime.clone();
+        let made = runtime
+            .create_container(sandbox, config, sandbox_config.clone())
+            .await;
+        let id = made.map_err(|error| {
+            let message = error
+                .runtime_message()
+                .map_or_else(|| error.to_string(), str::to_owned);
+            self.say(
+                Some(name),
+                Severity::Warning,
+                "Failed",
+                format!("Error: {message}"),
+            );
+            StartFailure::new("CreateContainerError", message)
+        })?;
+        self.say(
+            Some(name),
+            Severity::Normal,
+            "Created",
+            format!("Created container: {name}"),
+        );
+        self.note_actuated(name).await;
+        if let Err(error) = runtime.start_container(&id).await {
+            let message = error
+                .runtime_message()
+                .map_or_else(|| error.to_string(), str::to_owned);
+            self.say(
+                Some(name),
+                Severity::Warning,
+                "Failed",
+                format!("Error: {message}"),
+            );
+            // It is seen as made and not started by the next pass, and removed with its kind.
+            self.mailbox.touch();
+            return Err(StartFailure::new("RunContainerError", message));
+        }
+        self.say(
+            Some(name),
+            Severity::Normal,
+            "Started",
+            format!("Started container {name}"),
+        );
+        self.link_log(container, &id).await;
+        self.after_start(container, &id).await
+    }
+
+    /// Runs the postStart hook; a container whose hook fails goes.
+    async fn after_start(&mut self, container: &Container, id: &str) -> Result<(), StartFailure> {
+        let Some(hook) = container.lifecycle.post_start.clone() else {
+            return Ok(());
+        };
+        let site = HookSite {
+            container_id: id,
+            container,
+            pod_ip: self.pod_ip(),
+        };
+        // A command of this hook has no limit of its own; a pod that is to go breaks it off.
+        let ran = run_hook(&self.ctx, &hook, &site, Duration::ZERO).await;
+        let Err(why) = ran else {
+            return Ok(());
+        };
+        let name = &container.name;
+        tracing::warn!(container = name, why, "a postStart hook failed");
+        self.say(
+            Some(name),
+            Severity::Warning,
+            "FailedPostStartHook",
+            "PostStartHook failed".to_owned(),
+        );
+        let message = format!("FailedPostStartHook: container {name} will be killed");
+        let victim = self.victim(id, name, None, None, message);
+        let tell = self.teller();
+        let killed = kill_all(&self.ctx, vec![victim], &[], self.pod_ip(), &tell).await;
+        if let Err(error) = killed {
+            tracing::warn!(container = name, %error, "cannot kill a container whose postStart hook failed");
+        }
+        self.mailbox.touch();
+        Err(StartFailure::new(
+            "PostStartHookError",
+            "PostStartHook failed",
+        ))
+    }
+
+    async fn ensure_image(
+        &mut self,
+        sandbox_config: &v1::PodSandboxConfig,
+        container: &Container,
+    ) -> Result<ImageRef, StartFailure> {
+        let handler = self.runtime_handler().unwrap_or_default();
+        let wanted = Wanted {
+            pod: &self.pod,
+            container,
+            objects: &self.input.objects,
+            sandbox: sandbox_config,
+            runtime_handler: &handler,
+        };
+        let teller = self.teller();
+        let name = container.name.clone();
+        let tell = move |severity, reason, message| teller(Some(&name), severity, reason, message);
+        let ensured = self
+            .ctx
+            .images
+            .ensure(&wanted, &self.ctx.metrics, &tell)
+            .await;
+        ensured.map_err(|refusal| {
+            if refusal.reason != "ImagePullBackOff" {
+                let error = format!("Error: {}", refusal.reason);
+                self.say(Some(&container.name), Severity::Warning, "Failed", error);
+            }
+            StartFailure {
+                reason: refusal.reason,
+                message: refusal.message,
+                retry: refusal.retry,
+            }
+        })
+    }
+
+    async fn container_config(
+        &mut self,
+        sandbox_config: &v1::PodSandboxConfig,
+        container: &Container,
+        kind: &Kind,
+        image: ImageRef,
+    ) -> Result<v1::ContainerConfig, String> {
+        check_non_root(&self.pod, container, &image.user).map_err(|e| e.to_string())?;
+        let variables = environment(&self.pod, container, &self.facts(), &self.values())?;
+        let images = self.volume_images(sandbox_config, container).await;
+        let restart_count = self.restart_count(sandbox_config, container).await;
+        let mounts = {
+            let (dirs, container) = (self.dirs.clone(), container.clone());
+            let places = self
+                .places
+                .clone()
+                .map(|(_, places)| places)
+                .unwrap_or_default();
+            let variables = variables.clone();
+            let hosts = Some(self.dirs.hosts()).filter(|path| path.exists());
+            let recursive_read_only = self.ctx.can_recursive_read_only();
+            let work = move || {
+                let log = if container.termination_message_path.is_empty() {
+                    None
+                } else {
+                    Some(termination_log(&dirs, &container.name)?)
+                };
+                let input = MountInput {
+                    dirs: &dirs,
+                    places: &places,
+                    variables: &variables,
+                    images: &images,
+                    hosts,
+                    termination_log: log,
+                    recursive_read_only,
+                };
+                container_mounts(&container, &input)
+            };
+            let done = tokio::task::spawn_blocking(work).await;
+            done.map_err(|e| e.to_string())?
+                .map_err(|e| e.to_string())?
+        };
+        let target_id = match kind {
+            Kind::Ephemeral { target } => target.clone(),
+            Kind::Init | Kind::Regular => None,
+        };
+        let input = ContainerInput {
+            restart_count,
+            image_ref: image.id,
+            image_user: image.user,
+            given_env: variables,
+            mounts,
+            target_id,
+            memory_capacity: self.ctx.memory,
+            hugepage_sizes: self.ctx.hugepage_sizes.clone(),
+            runtime_handler: self.runtime_handler().unwrap_or_default(),
+        };
+        // Its variables are resolved by now.
+        let mut resolved = container.clone();
+        resolved.env.clear();
+        let mut config = container_config(&self.pod, &resolved, &input);
+        self.adapt_to_node(&mut config, container);
+        Ok(config)
+    }
+
+    /// What depends on the node more than on the manifest.
+    fn adapt_to_node(&self, config: &mut v1::ContainerConfig, container: &Container) {
+        let own = container.security_context.seccomp_profile.as_ref();
+        let profile = own.or(self.pod.spec.security_context.seccomp_profile.as_ref());
+        let Some(linux) = &mut config.linux else {
+            return;
+        };
+        if let Some(seccomp) = linux
+            .security_context
+            .as_mut()
+            .and_then(|s| s.seccomp.as_mut())
+        {
+            match profile.map(|p| p.kind) {
+                None if self.ctx.options.seccomp_default => {
+                    seccomp.set_profile_type(v1::security_profile::ProfileType::RuntimeDefault);
+                }
+                Some(ProfileKind::Localhost) => {
+                    let profiles = self.ctx.options.root_dir.join("seccomp");
+                    let path = profiles.join(&seccomp.localhost_ref);
+                    seccomp.localhost_ref = path.display().to_string();
+                }
+                _ => {}
+            }
+        }
+        if let Some(resources) = &mut linux.resources {
+            if !self.ctx.options.cgroups.cpu_quota {
+                resources.cpu_quota = 0;
+            }
+            if self.ctx.cgroups.unified() {
+                // Without its main process a container is of no use to anybody.
+                resources
+                    .unified
+                    .insert("memory.oom.group".to_owned(), "1".to_owned());
+            }
+        }
+    }
+
+    /// Which instance this is: one more than the last that is known, or that has left a log.
+    async fn restart_count(
+        &self,
+        sandbox_config: &v1::PodSandboxConfig,
+        container: &Container,
+    ) -> u32 {
+        let last = self
+            .seen
+            .status
+            .newest(&container.name)
+            .map(|c| c.restart_count);
+        let dir = std::path::Path::new(&sandbox_config.log_directory).join(&container.name);
+        let list = move || -> Vec<String> {
+            let made = std::fs::create_dir_all(&dir);
+            if let Err(error) = made {
+                tracing::warn!(dir = %dir.display(), %error, "cannot make a directory for logs");
+            }
+            let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+            entries
+                .filter_map(|entry| entry.file_name().into_string().ok())
+                .collect()
+        };
+        let files = tokio::task::spawn_blocking(list).await.unwrap_or_default();
+        next_restart_count(last, files.iter().map(String::as_str))
+    }
+
+    /// Gets the images that the container mounts.
+    async fn volume_images(
+        &mut self,
+        sandbox_config: &v1::PodSandboxConfig,
+        container: &Container,
+    ) -> BTreeMap<String, Result<v1::ImageSpec, String>> {
+        let places = self
+            .places
+            .clone()
+            .map(|(_, places)| places)
+            .unwrap_or_default();
+        let mut images = BTreeMap::new();
+        for mount in &container.volume_mounts {
+            let Some(Place::Image { reference, policy }) = places.get(&mount.name) else {
+                continue;
+            };
+            let stand_in = Container {
+                name: container.name.clone(),
+                image: reference.clone(),
+                image_pull_policy: *policy,
+                ..Container::default()
+            };
+            let got = match self.ensure_image(sandbox_config, &stand_in).await {
+                Ok(image) => Ok(v1::ImageSpec {
+                    image: image.id,
+                    user_specified_image: reference.clone(),
+                    ..v1::ImageSpec::default()
+                }),
+                Err(failure) => Err(format!(
+                    "its image {reference:?}: {}: {}",
+                    failure.reason, failure.message
+                )),
+            };
+            images.insert(mount.name.clone(), got);
+        }
+        images
+    }
+
+    /// Lets log collectors find the container's log by their own names.
+    async fn link_log(&self, container: &Container, id: &str) {
+        let answer = self.ctx.runtime.container_status(id, false).await;
+        let Some(status) = answer.ok().and_then(|answer| answer.status) else {
+            return;
+        };
+        self.ctx
+            .log_links
+            .add(&self.pod, &container.name, id, &status.log_path)
+            .await;
+    }
+}

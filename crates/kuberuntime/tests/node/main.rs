@@ -1,0 +1,17 @@
+//! Pods from manifests, on a runtime: ours, or with `ORLOP_TEST_PEER=containerd` Debian's
+//! containerd, of which the same is expected.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::large_futures,
+    reason = "tests: a panic is a failure, and nothing here is hot"
+)]
+
+mod files;
+mod images;
+mod lifecycle;
+mod logs;
+mod many;
+mod probes;
+mod restarts;
+mod world;

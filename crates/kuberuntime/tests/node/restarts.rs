@@ -1,0 +1,207 @@
+//! What ends comes back, and what ends again and again comes back later and later.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::world::{World, container};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_loop_waits_ten_seconds_and_then_twenty() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::start().await;
+    let dir = world.dir("crashes");
+    let mut main = world.sh("main", "date +%s.%N >> /crashes/log; cut -d' ' -f1 /proc/uptime >> /crashes/up; echo last words > /dev/termination-log; exit 1");
+    main["volumeMounts"] = json!([{"name": "crashes", "mountPath": "/crashes"}]);
+    let uid = world.run(
+        "crash",
+        json!({"containers": [main], "volumes": [{"name": "crashes", "hostPath": {"path": dir}}]}),
+    );
+    let view = world
+        .until(&uid, "backing off", |view| {
+            view.summary == "CrashLoopBackOff"
+        })
+        .await;
+    let status = container(&view, "main");
+    assert_eq!(
+        status["lastState"]["terminated"]["message"], "last words\n",
+        "{status:#}"
+    );
+    assert!(
+        status["state"]["waiting"]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("back-off 10s restarting"),
+        "{status:#}"
+    );
+    world
+        .until(&uid, "started for the fourth time", |view| {
+            view.restarts == 3
+        })
+        .await;
+    let times: Vec<f64> = std::fs::read_to_string(dir.join("up"))
+        .unwrap()
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect();
+    let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps[0] < 3.0, "the first restart is at once: {gaps:?}");
+    assert!((9.5..13.0).contains(&gaps[1]), "{gaps:?}");
+    assert!((19.5..24.0).contains(&gaps[2]), "{gaps:?}");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_policy_restarts_what_it_should() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::with(|options| options.max_restart_backoff = Duration::from_secs(1)).await;
+    let script = "n=$(cat /state/n 2>/dev/null || echo 0); echo $((n+1)) > /state/n; exit $((n < 2 ? 1 : 0))";
+    let mut flaky = world.sh("flaky", script);
+    flaky["volumeMounts"] = json!([{"name": "state", "mountPath": "/state"}]);
+    let uid = world.run(
+        "on-failure",
+        json!({"restartPolicy": "OnFailure", "containers": [flaky], "volumes": [{"name": "state", "emptyDir": {}}]}),
+    );
+    let mut ruled = world.sh(
+        "ruled",
+        "test -e /state/x && exit 0; touch /state/x; exit 42",
+    );
+    ruled["volumeMounts"] = json!([{"name": "state", "mountPath": "/state"}]);
+    ruled["restartPolicy"] = json!("Never");
+    ruled["restartPolicyRules"] =
+        json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]);
+    let by_rule = world.run(
+        "by-rule",
+        json!({"restartPolicy": "Never", "containers": [ruled], "volumes": [{"name": "state", "emptyDir": {}}]}),
+    );
+    let view = world.ended(&uid).await;
+    assert_eq!((view.summary.as_str(), view.restarts), ("Completed", 2));
+    let view = world.ended(&by_rule).await;
+    assert_eq!((view.summary.as_str(), view.restarts), ("Completed", 1));
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn last_words_come_from_the_log_if_the_manifest_says_so() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::start().await;
+    let mut main = world.sh("main", "echo one; echo two >&2; exit 5");
+    main["terminationMessagePolicy"] = json!("FallbackToLogsOnError");
+    let uid = world.run(
+        "words",
+        json!({"restartPolicy": "Never", "containers": [main]}),
+    );
+    let view = world.ended(&uid).await;
+    let message = &container(&view, "main")["state"]["terminated"]["message"];
+    assert!(message.as_str().unwrap().contains("one\n"), "{message}");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manager_and_the_runtime_come_and_go_under_a_pod() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let mut world = World::start().await;
+    let spec = json!({"containers": [world.idle("main")]});
+    let uid = world.run("steady", spec.clone());
+    let other = world.run("leaves", json!({"containers": [world.idle("main")]}));
+    let before = world.ready(&uid).await;
+    world.ready(&other).await;
+
+    world.node.kill9();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.node.start_again().await;
+    let new = world.run("new", json!({"containers": [world.idle("main")]}));
+    world.ready(&new).await;
+    let view = world.ready(&uid).await;
+    assert_eq!(
+        container(&view, "main")["containerID"],
+        container(&before, "main")["containerID"]
+    );
+    assert_eq!(view.restarts, 0);
+
+    world.restart_manager(|_| {}).await;
+    let view = world.ready(&uid).await;
+    assert_eq!(
+        container(&view, "main")["containerID"],
+        container(&before, "main")["containerID"]
+    );
+    assert_eq!(view.start_time, before.start_time);
+    assert!(
+        world.manager.pod(&other).is_some(),
+        "known from its checkpoint"
+    );
+    world.run("steady", spec);
+    world.run("new", json!({"containers": [world.idle("main")]}));
+    world.manager.sources_ready();
+    world.gone(&other).await;
+    let view = world.ready(&uid).await;
+    assert_eq!(
+        container(&view, "main")["containerID"],
+        container(&before, "main")["containerID"]
+    );
+    assert_eq!(
+        world.happened(&uid),
+        Vec::<String>::new(),
+        "nothing happened to it"
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_and_is_nobodys_ends_once_all_sources_are_read() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let mut world = World::start().await;
+    let mut main = world.idle("main");
+    let dir = world.dir("stranger");
+    main["lifecycle"] =
+        json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", "echo bye > /out/said"]}}});
+    main["volumeMounts"] = json!([{"name": "out", "mountPath": "/out"}]);
+    let uid = world.run(
+        "stranger",
+        json!({"containers": [main], "volumes": [{"name": "out", "hostPath": {"path": dir}}]}),
+    );
+    world.ready(&uid).await;
+    let checkpoint = world
+        .manager
+        .options()
+        .root_dir
+        .join(format!("checkpoints/{uid}.json"));
+    world
+        .manager
+        .shutdown(orlop_kuberuntime::manager::Shutdown::Leave)
+        .await;
+    std::fs::remove_file(checkpoint).unwrap();
+    world.restart_manager(|_| {}).await;
+    let running = || async {
+        let pods = world
+            .manager
+            .runtime()
+            .list_pod_sandbox(None)
+            .await
+            .unwrap();
+        pods.len()
+    };
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(running().await, 1, "not before all sources are read");
+    world.manager.sources_ready();
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        let ready = world
+            .manager
+            .runtime()
+            .list_pod_sandbox(None)
+            .await
+            .unwrap();
+        let ready = ready.iter().filter(|p| p.state == 0).count();
+        if ready == 0 {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "the stranger stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(std::fs::read_to_string(dir.join("said")).unwrap(), "bye\n");
+    world.manager.reclaim_disk().await.unwrap();
+    world.manager.reclaim_disk().await.unwrap();
+    assert_eq!(running().await, 0, "removed as well");
+    world.finish().await;
+}
