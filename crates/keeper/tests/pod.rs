@@ -454,7 +454,7 @@ async fn shutdown_kills_what_is_left() {
 async fn a_pod_that_cannot_be_set_up_says_why_and_leaves_no_keeper() {
     let dir = tempfile::tempdir().unwrap();
     let spec = KeeperSpec {
-        program: env!("CARGO_BIN_EXE_orlop-keeper").into(),
+        program: support::program(),
         pod_id: format!("orlop-unlucky-{}", std::process::id()),
         dir: dir.path().to_owned(),
         ..KeeperSpec::default()

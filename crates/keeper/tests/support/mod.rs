@@ -44,6 +44,13 @@ pub(crate) struct Wish {
     pub(crate) config: Value,
 }
 
+/// The keeper: `$ORLOP_KEEPER_BIN`, else the one that was built with the test.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("ORLOP_KEEPER_BIN")
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_orlop-keeper").into())
+        .into()
+}
+
 impl Pod {
     pub(crate) async fn new() -> Self {
         Self::with(|_, _| {}).await
@@ -58,7 +65,7 @@ impl Pod {
         let pod_dir = dir.path().join("pod");
         fs::create_dir(&pod_dir).unwrap();
         let mut spec = KeeperSpec {
-            program: env!("CARGO_BIN_EXE_orlop-keeper").into(),
+            program: program(),
             pod_id: name.clone(),
             dir: pod_dir,
             namespaces: PodNamespaces {

@@ -54,6 +54,9 @@ pub struct CheckpointOptions {
     pub file_locks: bool,
 }
 
+/// Where runtimes look for the programs that they call.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 impl OciRuntime {
     /// What the runtime says it can do. One too old to say gives [`Features::default`].
     pub async fn features(&self, limit: Duration) -> Result<Features> {
@@ -192,6 +195,10 @@ impl OciRuntime {
         command
             .args(&argv[1..])
             .current_dir("/")
+            // As from a keeper: what the daemon's environment holds is none of a container's
+            // business.
+            .env_clear()
+            .env("PATH", USUAL_PATH)
             .stdin(Stdio::null())
             .kill_on_drop(true);
         command

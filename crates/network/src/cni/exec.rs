@@ -129,6 +129,13 @@ fn reported(value: &Value) -> PluginFailure {
 
 fn start(program: &Path, env: &[(&str, &str)]) -> Result<Child, PluginFailure> {
     let mut command = Command::new(program);
+    // What the administrator gave the daemon may be meant for plugins, a proxy or a
+    // configuration; what is meant for the daemon's own loader is not.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"LD_") {
+            command.env_remove(name);
+        }
+    }
     command
         .envs(env.iter().copied())
         .process_group(0)

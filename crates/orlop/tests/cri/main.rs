@@ -13,6 +13,7 @@
 mod bad_input;
 mod containers;
 mod crash;
+mod escapes;
 mod exec;
 mod image_archives;
 mod images;
@@ -21,6 +22,7 @@ mod logs;
 mod pods;
 mod pulls;
 mod recovery;
+mod resources;
 mod restart;
 mod trouble;
 mod versions;

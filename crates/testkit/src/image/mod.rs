@@ -7,3 +7,4 @@ mod push;
 
 pub use builder::{Blob, BuiltImage, Compression, Format, ImageBuilder, digest};
 pub use layer::Layer;
+pub use tar::EntryType;

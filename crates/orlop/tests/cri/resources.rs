@@ -1,0 +1,159 @@
+//! Limits: what was asked for is in the kernel's files and in the status, before and after an
+//! update.
+
+use std::collections::HashMap;
+
+use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
+use orlop_testkit::Node;
+use orlop_testkit::machine::{has_program, is_cgroup_v2};
+
+use crate::world::{World, world};
+
+/// What the files of one container say, by name.
+struct Files<'a> {
+    world: &'a World,
+    id: String,
+}
+
+impl Files<'_> {
+    async fn read(&self, v1: &str, v2: &str) -> String {
+        let file = if is_cgroup_v2() { v2 } else { v1 };
+        let path = format!("/sys/fs/cgroup/{file}");
+        let output = self.world.cri.exec(&self.id, &["cat", &path]).await;
+        String::from_utf8_lossy(&output.expect("exec").stdout)
+            .trim()
+            .to_owned()
+    }
+
+    async fn update(&self, resources: LinuxContainerResources) {
+        let request = UpdateContainerResourcesRequest {
+            container_id: self.id.clone(),
+            linux: Some(resources),
+            ..UpdateContainerResourcesRequest::default()
+        };
+        let mut client = self.world.cri.runtime.clone();
+        let updated = client.update_container_resources(request).await;
+        updated.expect("update");
+    }
+
+    async fn status(&self) -> LinuxContainerResources {
+        let status = self.world.cri.status(&self.id).await.expect("status");
+        let resources = status.resources.and_then(|resources| resources.linux);
+        resources.expect("resources of Linux")
+    }
+}
+
+#[tokio::test]
+async fn limits_reach_kernel_and_status_with_runc() {
+    let world = world!(Node::orlop());
+    limits_reach_kernel_and_status(world).await;
+}
+
+#[tokio::test]
+async fn limits_reach_kernel_and_status_with_crun() {
+    orlop_testkit::skip_unless!(has_program("crun"));
+    if !is_cgroup_v2() {
+        orlop_testkit::skip!("crun 1.8 refuses nodes that have version 2 beside version 1");
+    }
+    let world = world!(Node::orlop().runtime("crun"));
+    limits_reach_kernel_and_status(world).await;
+}
+
+async fn limits_reach_kernel_and_status(world: World) {
+    let asked = LinuxContainerResources {
+        cpu_shares: 1024,
+        cpu_quota: 50_000,
+        cpu_period: 100_000,
+        memory_limit_in_bytes: 64 << 20,
+        cpuset_cpus: "0".to_owned(),
+        ..LinuxContainerResources::default()
+    };
+    let spec = world
+        .container("main")
+        .shell("sleep 600")
+        .with(|config| config.linux.get_or_insert_default().resources = Some(asked.clone()));
+    let running = world.run_container("limits", &spec).await;
+    let files = Files {
+        world: &world,
+        id: running.id.clone(),
+    };
+    let memory = "memory/memory.limit_in_bytes";
+    assert_eq!(files.read(memory, "memory.max").await, "67108864");
+    // By the curve of today 1024 shares are the usual weight; by the old line they were 39.
+    let expected = if is_cgroup_v2() { "100" } else { "1024" };
+    assert_eq!(files.read("cpu/cpu.shares", "cpu.weight").await, expected);
+    assert_eq!(files.read("cpuset/cpuset.cpus", "cpuset.cpus").await, "0");
+    let told = files.status().await;
+    assert_eq!(
+        (told.cpu_shares, told.cpu_quota, told.cpu_period),
+        (1024, 50_000, 100_000)
+    );
+    assert_eq!(told.memory_limit_in_bytes, 64 << 20);
+    assert!(told.unified.is_empty(), "{:?}", told.unified);
+
+    // What an update does not name stays, in the kernel too.
+    files
+        .update(LinuxContainerResources {
+            memory_limit_in_bytes: 96 << 20,
+            ..LinuxContainerResources::default()
+        })
+        .await;
+    assert_eq!(files.read(memory, "memory.max").await, "100663296");
+    assert_eq!(files.read("cpu/cpu.shares", "cpu.weight").await, expected);
+    if is_cgroup_v2() {
+        assert_eq!(files.read("", "cpu.max").await, "50000 100000");
+        assert_eq!(files.read("", "memory.swap.max").await, "0");
+    } else {
+        assert_eq!(files.read("cpu/cpu.cfs_quota_us", "").await, "50000");
+    }
+    files
+        .update(LinuxContainerResources {
+            cpu_shares: 512,
+            cpu_quota: 20_000,
+            cpu_period: 100_000,
+            ..LinuxContainerResources::default()
+        })
+        .await;
+    let expected = if is_cgroup_v2() { "59" } else { "512" };
+    assert_eq!(files.read("cpu/cpu.shares", "cpu.weight").await, expected);
+    assert_eq!(files.read(memory, "memory.max").await, "100663296");
+    let told = files.status().await;
+    assert_eq!((told.cpu_shares, told.cpu_quota), (512, 20_000));
+    assert_eq!(told.memory_limit_in_bytes, 96 << 20);
+
+    if is_cgroup_v2() {
+        let unified = HashMap::from([("memory.high".to_owned(), "50331648".to_owned())]);
+        files
+            .update(LinuxContainerResources {
+                unified: unified.clone(),
+                ..LinuxContainerResources::default()
+            })
+            .await;
+        assert_eq!(files.read("", "memory.high").await, "50331648");
+        assert_eq!(files.read("", "cpu.weight").await, "59");
+        assert_eq!(files.status().await.unified, unified);
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_class_that_the_node_does_not_have_is_named() {
+    let world = world!(Node::orlop());
+    let pod = world.node.pod("classes");
+    let pod_id = world.run_pod(&pod).await;
+    for (kind, key) in [("blockio", "blockio_config"), ("rdt", "rdt_classes")] {
+        let annotation = format!("io.kubernetes.cri.{kind}-class");
+        let spec = world.container(kind).with(|config| {
+            config
+                .annotations
+                .insert(annotation.clone(), "fast".to_owned());
+        });
+        let refused = world.cri.create(&pod_id, &pod, &spec).await;
+        let refused = refused.expect_err("there is no such class");
+        assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused}");
+        for word in [annotation.as_str(), "fast", key] {
+            assert!(refused.message().contains(word), "{refused}");
+        }
+    }
+    world.finish().await;
+}
