@@ -107,8 +107,21 @@ pub async fn place_mounts(
 }
 
 /// Writes the `process.json` of a command: the container's own process with other arguments.
-pub fn write_process(container: &Container, dir: &Path, args: &[String], tty: bool) -> Result<()> {
-    let affinity = None;
+pub fn write_process(
+    engine: &Engine,
+    container: &Container,
+    dir: &Path,
+    args: &[String],
+    tty: bool,
+) -> Result<()> {
+    let affinity = engine.config.containers.policy.exec_cpu_affinity.as_ref();
+    let resources = container
+        .now()
+        .effective
+        .resources
+        .linux
+        .unwrap_or_default();
+    let affinity = affinity.map(|affinity| affinity.among(&resources.cpuset_cpus));
     let process =
         spec::exec_process(&container.process()?, args, tty, affinity).map_err(Error::Spec)?;
     make_private_dir(dir)?;

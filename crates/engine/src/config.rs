@@ -11,7 +11,7 @@ pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreferen
 
 pub use orlop_launch::oci::Rlimit;
 
-pub use crate::spec::{CDI_DIRS, Policy};
+pub use crate::spec::{BlockIoClasses, CDI_DIRS, ExecAffinity, Policy};
 
 /// Everything that decides how the native service runs.
 #[derive(Debug, Clone)]

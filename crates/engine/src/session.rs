@@ -60,7 +60,9 @@ impl Session {
         let dir = container.bundle.join(format!("exec-{id}"));
         let tty = matches!(io, ExecIo::Terminal(_));
         let (container_too, dir_too, args) = (Arc::clone(container), dir.clone(), command.to_vec());
-        blocking(move || bundle::write_process(&container_too, &dir_too, &args, tty)).await?;
+        let engine_too = engine.clone();
+        blocking(move || bundle::write_process(&engine_too, &container_too, &dir_too, &args, tty))
+            .await?;
         let end = engine.execs.expect(&id, &container.pod);
         let mut session = Self {
             engine: engine.clone(),

@@ -68,55 +68,6 @@ pub(super) fn environment(
     Ok(env.entries)
 }
 
-/// The working directory: the request's or the image's, else the root.
-pub(super) fn working_dir(
-    config: &v1::ContainerConfig,
-    image: &ImageFacts<'_>,
-) -> Result<String, Error> {
-    const FIELD: &str = "config.working_dir";
-    let dir = match (config.working_dir.as_str(), image.working_dir) {
-        ("", "") => "/".to_owned(),
-        ("", relative) if !relative.starts_with('/') => format!("/{relative}"),
-        ("", absolute) => absolute.to_owned(),
-        (asked, _) => asked.to_owned(),
-    };
-    if !dir.starts_with('/') {
-        return Err(Error::invalid(
-            FIELD,
-            format!("{dir:?} is not an absolute path"),
-        ));
-    }
-    if dir.contains('\0') {
-        return Err(Error::invalid(FIELD, "contains a NUL character"));
-    }
-    if enters_open_files(&dir) {
-        let problem = format!("{dir:?} leads through files the runtime holds open");
-        return Err(Error::invalid(FIELD, problem));
-    }
-    Ok(dir)
-}
-
-/// A process's open files are reached through `/proc`; a working directory there could be the
-/// runtime's view of the node. Runtimes check it too; older ones do not.
-fn enters_open_files(dir: &str) -> bool {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in dir.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            _ => parts.push(part),
-        }
-    }
-    matches!(
-        parts.as_slice(),
-        ["proc", _, "fd" | "root" | "cwd" | "map_files", ..]
-            | ["proc", _, "task", _, "fd" | "root" | "cwd", ..]
-            | ["dev", "fd", ..]
-    )
-}
-
 fn request_value(pair: &v1::KeyValue, index: usize) -> Result<&str, Error> {
     let field = || format!("config.envs[{index}]");
     if pair.key.is_empty() || pair.key.contains(['=', '\0']) {
@@ -263,35 +214,5 @@ mod tests {
         };
         let env = environment(&config, &ImageFacts::default(), "h").unwrap();
         assert_eq!(env.len(), 10_002);
-    }
-
-    #[test]
-    fn the_working_directory_is_absolute_and_not_an_open_file() {
-        let dir = |asked: &str, image: &str| {
-            let config = v1::ContainerConfig {
-                working_dir: asked.into(),
-                ..Default::default()
-            };
-            working_dir(
-                &config,
-                &ImageFacts {
-                    working_dir: image,
-                    ..ImageFacts::default()
-                },
-            )
-        };
-        assert_eq!(dir("", "").unwrap(), "/");
-        assert_eq!(dir("", "app").unwrap(), "/app");
-        assert_eq!(dir("/srv", "/app").unwrap(), "/srv");
-        for bad in [
-            "srv",
-            "/proc/self/fd/7",
-            "/x/../proc/./1/fd/8/",
-            "/proc/thread-self/cwd",
-            "/dev/fd/9",
-        ] {
-            assert!(dir(bad, "").is_err(), "{bad}");
-        }
-        assert!(dir("", "/proc/self/fd/8").is_err());
     }
 }

@@ -10,8 +10,8 @@ use super::selinux::Labels;
 use super::stop_signal::StopSignal;
 use super::userns::IdRanges;
 use super::{
-    Error, annotations, apparmor, args, capabilities, cdi, devices, hidden_paths, mounts,
-    namespaces, oom, resources, rlimits, seccomp, user,
+    Error, annotations, apparmor, args, block_io, capabilities, cdi, devices, hidden_paths, mounts,
+    namespaces, oom, rdt, resources, rlimits, seccomp, user, working_dir,
 };
 
 /// What a container's status reports of its specification.
@@ -80,6 +80,7 @@ pub fn build(input: &SpecInput<'_>) -> Result<(Spec, Effective), Error> {
     )?;
     let resources = resources::report(&limits, process.oom_score_adj);
     limits.devices = devices.rules;
+    limits.block_io = block_io::limits(input)?;
 
     let ranges = request.ranges.unwrap_or(IdRanges {
         uids: Vec::new(),
@@ -112,6 +113,7 @@ pub fn build(input: &SpecInput<'_>) -> Result<(Spec, Effective), Error> {
             masked_paths,
             readonly_paths,
             mount_label: file_label.to_owned(),
+            intel_rdt: rdt::class(input)?,
             ..Linux::default()
         }),
         ..Spec::default()
@@ -218,7 +220,7 @@ fn process(
         terminal: input.config.tty,
         args: args::command(input.config, &input.image)?,
         env: args::environment(input.config, &input.image, hostname)?,
-        cwd: args::working_dir(input.config, &input.image)?,
+        cwd: working_dir::working_dir(input.config, &input.image, input.rootfs.dir)?,
         user: user::resolve(
             security,
             input.image.user,
@@ -240,7 +242,6 @@ fn process(
             .map(|own| own.process.clone())
             .unwrap_or_default(),
         oom_score_adj,
-        exec_cpu_affinity: input.policy.exec_cpu_affinity.clone(),
         ..Process::default()
     })
 }

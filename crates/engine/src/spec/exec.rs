@@ -4,6 +4,33 @@ use orlop_launch::oci::{CpuAffinity, Process};
 
 use super::Error;
 
+/// The CPUs of commands executed in containers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecAffinity {
+    /// The first of the container's.
+    First,
+    /// These, as `0-3,7`.
+    Cpus(String),
+}
+
+impl ExecAffinity {
+    /// The affinity of a command in a container with these CPUs; an empty list stands for all.
+    pub fn among(&self, cpuset: &str) -> CpuAffinity {
+        let cpus = match self {
+            Self::Cpus(list) => list.as_str(),
+            // A list like `2-5,8`, or nothing: then it is the first of all.
+            Self::First => match cpuset.split([',', '-']).next() {
+                None | Some("") => "0",
+                Some(first) => first,
+            },
+        };
+        CpuAffinity {
+            initial: cpus.to_owned(),
+            last: cpus.to_owned(),
+        }
+    }
+}
+
 /// The process: the container's own with another command.
 ///
 /// User, rights, environment and working directory are those the container was made with.
@@ -11,7 +38,7 @@ pub fn process(
     container: &Process,
     command: &[String],
     tty: bool,
-    affinity: Option<&CpuAffinity>,
+    affinity: Option<CpuAffinity>,
 ) -> Result<Process, Error> {
     if command.first().is_none_or(String::is_empty) {
         return Err(Error::invalid("cmd", "no command is given"));
@@ -23,7 +50,7 @@ pub fn process(
         args: command.to_vec(),
         terminal: tty,
         console_size: None,
-        exec_cpu_affinity: affinity.cloned(),
+        exec_cpu_affinity: affinity,
         ..container.clone()
     };
     if tty && !process.env.iter().any(|entry| entry.starts_with("TERM=")) {
@@ -50,6 +77,15 @@ mod tests {
         assert_eq!(made.env, ["A=1", "TERM=xterm"]);
         assert!(made.terminal && made.no_new_privileges);
         assert_eq!(made.cwd, "/srv");
+    }
+
+    #[test]
+    fn the_first_cpu_is_the_containers() {
+        for (cpuset, first) in [("2-5,8", "2"), ("7", "7"), ("", "0"), ("1,3", "1")] {
+            assert_eq!(ExecAffinity::First.among(cpuset).last, first);
+        }
+        let own = ExecAffinity::Cpus("0-1".into()).among("2-5");
+        assert_eq!((own.initial.as_str(), own.last.as_str()), ("0-1", "0-1"));
     }
 
     #[test]

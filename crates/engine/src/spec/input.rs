@@ -9,7 +9,9 @@ use orlop_cri::v1;
 use orlop_launch::oci;
 
 use super::apparmor::AppArmor;
+use super::block_io::BlockIoClasses;
 use super::cgroup_parent::CgroupParent;
+use super::exec::ExecAffinity;
 use super::selinux::{Labels, SelinuxDefaults};
 
 /// Everything [`build`](super::build) needs to know.
@@ -159,6 +161,8 @@ pub struct HostFacts {
     pub hugepage_sizes: Vec<String>,
     /// Whether swap is accounted for.
     pub swap_accounting: bool,
+    /// Whether block IO can be limited.
+    pub block_io: bool,
     /// AppArmor, where the kernel has it.
     pub apparmor: Option<AppArmor>,
     /// SELinux, where the kernel enforces or logs it.
@@ -195,7 +199,11 @@ pub struct Policy {
     /// Capabilities of a container that asks for nothing; those of the peers if absent.
     pub default_capabilities: Option<Vec<String>>,
     /// CPUs of commands executed in containers.
-    pub exec_cpu_affinity: Option<oci::CpuAffinity>,
+    pub exec_cpu_affinity: Option<ExecAffinity>,
+    /// Classes of block IO that containers may choose.
+    pub block_io: Option<BlockIoClasses>,
+    /// Classes of processor caches that containers may choose.
+    pub rdt_classes: Vec<String>,
     /// Where vendors describe devices, the later directories before the earlier ones.
     pub cdi_dirs: Vec<PathBuf>,
 }

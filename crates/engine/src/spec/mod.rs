@@ -4,10 +4,12 @@ mod annotations;
 mod apparmor;
 mod apparmor_default;
 mod args;
+mod block_io;
 mod build;
 mod capabilities;
 mod cdi;
 mod cgroup_parent;
+mod classes;
 mod declared_volumes;
 mod default_mounts;
 mod devices;
@@ -21,6 +23,7 @@ mod mounts;
 mod namespaces;
 mod oom;
 mod propagation;
+mod rdt;
 mod resources;
 mod rlimits;
 #[cfg(test)]
@@ -35,13 +38,15 @@ mod sysctls;
 mod user;
 mod user_files;
 mod userns;
+mod working_dir;
 
 pub use apparmor::AppArmor;
+pub use block_io::BlockIoClasses;
 pub use build::build;
 pub use cdi::DEFAULT_DIRS as CDI_DIRS;
 pub use cgroup_parent::CgroupParent;
 pub use error::Error;
-pub use exec::process as exec_process;
+pub use exec::{ExecAffinity, process as exec_process};
 pub use input::{
     HandlerFacts, HostFacts, ImageFacts, ImageMount, PodFacts, PodFiles, PodNamespaces, Policy,
     RootfsFacts, SpecInput,

@@ -8,7 +8,9 @@ use anyhow::Context;
 use orlop_engine::config as engine;
 
 use crate::config::Config;
-use crate::config::values::{AbsolutePath, CgroupDriver, InProcess, IpPreference, Limit, Ulimit};
+use crate::config::values::{
+    AbsolutePath, Affinity, CgroupDriver, InProcess, IpPreference, Limit, Ulimit,
+};
 
 /// Translates the configuration.
 pub(super) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -27,7 +29,7 @@ pub(super) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         images: images(config, &root)?,
         network: network(config, &root)?,
         streaming: streaming(config),
-        containers: containers(config),
+        containers: containers(config)?,
         root,
     })
 }
@@ -145,9 +147,16 @@ fn streaming(config: &Config) -> engine::Streaming {
     }
 }
 
-fn containers(config: &Config) -> engine::Containers {
+fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
     let section = &config.containers;
-    engine::Containers {
+    let block_io = match &section.blockio_config {
+        Some(path) => Some(
+            engine::BlockIoClasses::read(path)
+                .map_err(|problem| anyhow::anyhow!("containers.blockio_config: {problem}"))?,
+        ),
+        None => None,
+    };
+    Ok(engine::Containers {
         max_log_line: section.max_log_line.get() as usize,
         exec_output_limit: section.exec_output_limit.get() as usize,
         policy: engine::Policy {
@@ -163,8 +172,18 @@ fn containers(config: &Config) -> engine::Containers {
             device_ownership_from_security_context: section.device_ownership_from_security_context,
             cdi_dirs: section.cdi_dirs.iter().map(own_path).collect(),
             ignore_image_volumes: section.ignore_image_volumes,
+            exec_cpu_affinity: section.exec_cpu_affinity.as_ref().map(affinity),
+            block_io,
+            rdt_classes: section.rdt_classes.clone(),
             ..engine::Policy::default()
         },
+    })
+}
+
+fn affinity(affinity: &Affinity) -> engine::ExecAffinity {
+    match affinity {
+        Affinity::First => engine::ExecAffinity::First,
+        Affinity::Cpus(list) => engine::ExecAffinity::Cpus(list.clone()),
     }
 }
 

@@ -7,9 +7,9 @@ use orlop_engine::config::CDI_DIRS;
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Backend, ByteSize, CgroupDriver, Group, InProcess, Interval, IpPreference,
-    LevelFilter, Limit, LogFormat, MetricsEndpoint, Platform, RuntimeKind, SocketPath, Subnet,
-    Ulimit,
+    AbsolutePath, Affinity, Backend, ByteSize, CgroupDriver, Group, InProcess, Interval,
+    IpPreference, LevelFilter, Limit, LogFormat, MetricsEndpoint, Platform, RuntimeKind,
+    SocketPath, Subnet, Ulimit,
 };
 
 /// The whole configuration of the daemon.
@@ -234,6 +234,16 @@ section! {
         /// Where vendors describe their devices for containers (CDI); what a later
         /// directory says goes before what an earlier one says.
         cdi_dirs: Vec<AbsolutePath> = CDI_DIRS.map(built_in).to_vec() => restart,
+        /// The processors of commands executed in containers: `first` for the first that the
+        /// container may use, or a list such as `0-3`. Needs a runtime that knows
+        /// `execCPUAffinity` (runc 1.3, crun 1.20); others run them anywhere. Empty: anywhere.
+        exec_cpu_affinity: Option<Affinity> = None => restart,
+        /// A file with classes of block IO, in the format that containerd and CRI-O read;
+        /// containers choose one by annotation. Empty: there are none.
+        blockio_config: Option<AbsolutePath> = None => restart,
+        /// Classes of processor caches and memory bandwidth that containers may choose by
+        /// annotation: directories below `/sys/fs/resctrl`, made by the administrator.
+        rdt_classes: Vec<String> = Vec::new() => restart,
         /// Makes no volumes for the VOLUME lines of images.
         ignore_image_volumes: bool = false => restart,
     }

@@ -1,5 +1,6 @@
 //! The types that a configuration key can have.
 
+mod affinity;
 mod choice;
 mod collection;
 mod duration;
@@ -16,6 +17,7 @@ mod subnet;
 mod text;
 mod ulimit;
 
+pub(crate) use affinity::Affinity;
 pub(crate) use choice::{Backend, CgroupDriver, InProcess, IpPreference, LogFormat, RuntimeKind};
 pub(crate) use duration::Interval;
 pub(crate) use endpoint::{MetricsEndpoint, SocketPath};

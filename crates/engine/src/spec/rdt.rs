@@ -1,0 +1,50 @@
+//! Classes of processor caches and memory bandwidth (Intel RDT, AMD QoS): a container is put into
+//! one that the administrator has made.
+
+use std::path::Path;
+
+use orlop_launch::oci::IntelRdt;
+
+use super::Error;
+use super::classes::{Kind, asked};
+use super::input::SpecInput;
+
+/// Where the kernel has the classes.
+const RESCTRL: &str = "/sys/fs/resctrl";
+
+/// The class of a container, if it asks for one.
+pub(super) fn class(input: &SpecInput<'_>) -> Result<Option<IntelRdt>, Error> {
+    class_in(input, Path::new(RESCTRL))
+}
+
+fn class_in(input: &SpecInput<'_>, resctrl: &Path) -> Result<Option<IntelRdt>, Error> {
+    let Some((class, annotation)) = asked(Kind::Rdt, input.config, input.pod_config)? else {
+        return Ok(None);
+    };
+    let field = format!("annotation {annotation}");
+    let offered = &input.policy.rdt_classes;
+    if !offered.iter().any(|own| own == class) {
+        let problem = if offered.is_empty() {
+            format!("no class {class:?}: containers.rdt_classes offers none on this node")
+        } else {
+            format!("no class {class:?}; there are: {}", offered.join(", "))
+        };
+        return Err(Error::unmet(field, problem));
+    }
+    if !resctrl.join("schemata").exists() {
+        let problem = "this node's processor has no RDT, or resctrl is not mounted on \
+                       /sys/fs/resctrl";
+        return Err(Error::unmet(field, problem));
+    }
+    if !resctrl.join(class).is_dir() {
+        let problem = format!(
+            "the class {class:?} is configured, but not made: there is no {}",
+            resctrl.join(class).display()
+        );
+        return Err(Error::unmet(field, problem));
+    }
+    Ok(Some(IntelRdt {
+        clos_id: class.to_owned(),
+        ..IntelRdt::default()
+    }))
+}
