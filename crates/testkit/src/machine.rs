@@ -47,11 +47,15 @@ pub enum CgroupDriver {
 impl CgroupDriver {
     /// What `$ORLOP_TEST_CGROUP_DRIVER` says, else what the daemon takes by itself.
     pub fn of_tests() -> Self {
+        let by_itself = if is_systemd() && is_cgroup_v2() {
+            Self::Systemd
+        } else {
+            Self::Cgroupfs
+        };
         match std::env::var("ORLOP_TEST_CGROUP_DRIVER").as_deref() {
+            Err(_) | Ok("") => by_itself,
             Ok("cgroupfs") => Self::Cgroupfs,
             Ok("systemd") => Self::Systemd,
-            Err(_) | Ok("") if is_systemd() && is_cgroup_v2() => Self::Systemd,
-            Err(_) | Ok("") => Self::Cgroupfs,
             Ok(other) => {
                 panic!("ORLOP_TEST_CGROUP_DRIVER is {other:?}; there are cgroupfs and systemd")
             }

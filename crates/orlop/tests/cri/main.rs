@@ -20,6 +20,7 @@ mod images;
 mod joins;
 mod logs;
 mod pods;
+mod profiles;
 mod pulls;
 mod recovery;
 mod resources;
