@@ -10,8 +10,10 @@ mod owner;
 mod payload;
 mod prepare;
 mod sub_path;
+mod usage;
 
 pub(crate) use dirs::PodDirs;
 pub(crate) use error::VolumeError;
 pub(crate) use mounts::{MountInput, container_mounts, termination_log};
 pub(crate) use prepare::{Place, Places, prepare};
+pub(crate) use usage::{has_limits, over_limit};

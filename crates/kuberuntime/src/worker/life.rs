@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::checkpoint::{Checkpoint, Ended};
 use super::mailbox::Seen;
-use super::pass::Next;
+use super::pass::{MEASURE, Next};
 use super::probes::Probes;
 use super::report::{Conditions, Waiting};
 use super::{Cause, Ending, Mailbox, Observation, Victim, kill_all, observe, stop_sandboxes};
@@ -18,7 +18,7 @@ use crate::pod::{Container, Pod};
 use crate::status::ContainerState;
 use crate::termination::{grace_period, termination_order};
 use crate::time::now;
-use crate::volumes::{Places, PodDirs};
+use crate::volumes::{Places, PodDirs, has_limits};
 
 /// The first wait after something went wrong that is not a container's fault.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -81,6 +81,8 @@ pub(super) struct Life {
     /// Decided to be over, by whom or what.
     pub(super) ended: Option<Ended>,
     pub(super) probes: Probes,
+    /// When it was last looked at how much the pod's directories hold.
+    pub(super) measured: std::time::Instant,
     checkpoint: Checkpoint,
     failures: u32,
     said: BTreeMap<(String, &'static str), (String, Instant)>,
@@ -115,6 +117,7 @@ impl Life {
             stage: Stage::Syncing,
             ended: known.and_then(|c| c.ended),
             probes: Probes::default(),
+            measured: std::time::Instant::now(),
             checkpoint,
             failures: 0,
             said: BTreeMap::new(),
@@ -207,8 +210,19 @@ impl Life {
                 Next::Idle => self.resync(),
             };
             if self.failures > 0 {
-                // Noise from a runtime in trouble must not shorten the wait.
-                tokio::time::sleep(until).await;
+                // Noise from a runtime in trouble must not shorten the wait; a new wish may.
+                let enough = tokio::time::sleep(until);
+                tokio::pin!(enough);
+                loop {
+                    tokio::select! {
+                        () = &mut enough => break,
+                        () = self.mailbox.rung() => {
+                            if self.mailbox.input().1 != self.generation {
+                                break;
+                            }
+                        }
+                    }
+                }
             } else {
                 tokio::select! {
                     () = self.mailbox.rung() => {}
@@ -221,7 +235,10 @@ impl Life {
     /// Some while around the time between looks without a reason, so that the pods' don't meet.
     fn resync(&self) -> Duration {
         let around = 0.5 + rand::random::<f64>();
-        let wait = self.ctx.options.resync.mul_f64(around);
+        let mut wait = self.ctx.options.resync.mul_f64(around);
+        if has_limits(&self.pod) {
+            wait = wait.min(MEASURE);
+        }
         match self.deadline() {
             Some(deadline) => wait.min(deadline.since(now()) + Duration::from_millis(10)),
             None => wait,
@@ -408,8 +425,18 @@ impl Life {
                 status: status.unwrap_or_default(),
             };
             self.ended = Some(ended.clone());
-            self.checkpoint.ended = Some(ended);
-            self.save().await;
+            let never_ran = self.seen.containers.is_empty()
+                && self.seen.status.sandboxes().is_empty()
+                && self.checkpoint.ended.is_none();
+            if never_ran {
+                // It was not let in. The next manager may see room for it.
+                let (root, uid) = (self.ctx.options.root_dir.clone(), self.mailbox.uid.clone());
+                let forget = move || Checkpoint::remove(&root, &uid);
+                let _ = tokio::task::spawn_blocking(forget).await;
+            } else {
+                self.checkpoint.ended = Some(ended);
+                self.save().await;
+            }
             self.publish();
         }
         if let Err(error) = self.ctx.cgroups.remove(&self.pod).await {

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orlop_cri::client::ClientError;
 
@@ -12,7 +12,10 @@ use crate::manager::Severity;
 use crate::pod::Container;
 use crate::status::ContainerState;
 use crate::time::now;
-use crate::volumes::prepare;
+use crate::volumes::{has_limits, over_limit, prepare};
+
+/// Between two looks at how much the pod's directories hold.
+pub(super) const MEASURE: Duration = Duration::from_secs(10);
 
 /// When to look again.
 pub(super) enum Next {
@@ -69,6 +72,12 @@ impl Life {
             return Ok(Next::Fail {
                 reason: "DeadlineExceeded".to_owned(),
                 message: "Pod was active on the node longer than the specified deadline".to_owned(),
+            });
+        }
+        if let Some(message) = self.over_limit().await {
+            return Ok(Next::Fail {
+                reason: "Evicted".to_owned(),
+                message,
             });
         }
         if self.cgroup != self.generation {
@@ -239,6 +248,17 @@ impl Life {
         };
         self.waiting.insert(container.name.clone(), waiting);
         failure.retry
+    }
+
+    /// Looks from time to time whether a directory of the pod holds more than it may.
+    async fn over_limit(&mut self) -> Option<String> {
+        if self.measured.elapsed() < MEASURE || !has_limits(&self.pod) {
+            return None;
+        }
+        self.measured = Instant::now();
+        let (dirs, pod) = (self.dirs.clone(), self.pod.clone());
+        let measured = tokio::task::spawn_blocking(move || over_limit(&dirs, &pod)).await;
+        measured.ok().flatten()
     }
 
     /// Makes the pod's volumes, or brings them up to date.

@@ -5,14 +5,21 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Mailbox, Observation};
 use crate::manager::Context;
-use crate::pod::Pod;
+use crate::pod::{Container, Pod, Probe};
 use crate::probe::ProbeKind;
 use crate::prober::{Subject, run};
 
 /// The tasks that check the pod's containers.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
-    tasks: BTreeMap<(String, &'static str), AbortOnDropHandle<()>>,
+    tasks: BTreeMap<(String, &'static str), Task>,
+}
+
+#[derive(Debug)]
+struct Task {
+    /// What it checks, and how.
+    made_for: (Probe, Container),
+    _handle: AbortOnDropHandle<()>,
 }
 
 impl Probes {
@@ -25,6 +32,10 @@ impl Probes {
         pod: &Arc<Pod>,
         seen: &Observation,
     ) {
+        self.tasks.retain(|(name, word), _| {
+            let mut all = pod.spec.init_and_regular();
+            all.any(|c| c.name == *name && probe_of(c, word).is_some())
+        });
         for container in pod.spec.init_and_regular() {
             if seen.status.newest(&container.name).is_none() {
                 continue;
@@ -41,7 +52,12 @@ impl Probes {
             for (kind, word, probe) in probes {
                 let Some(probe) = probe else { continue };
                 let key = (container.name.clone(), word);
-                if self.tasks.contains_key(&key) {
+                let made_for = (probe.clone(), container.clone());
+                if self
+                    .tasks
+                    .get(&key)
+                    .is_some_and(|task| task.made_for == made_for)
+                {
                     continue;
                 }
                 let subject = Subject {
@@ -52,12 +68,24 @@ impl Probes {
                     probe: probe.clone(),
                 };
                 let task = tokio::spawn(run(ctx.clone(), mailbox.clone(), subject));
-                self.tasks.insert(key, AbortOnDropHandle::new(task));
+                let task = Task {
+                    made_for,
+                    _handle: AbortOnDropHandle::new(task),
+                };
+                self.tasks.insert(key, task);
             }
         }
     }
 
     pub(super) fn stop(&mut self) {
         self.tasks.clear();
+    }
+}
+
+fn probe_of<'a>(container: &'a Container, word: &str) -> Option<&'a Probe> {
+    match word {
+        "Startup" => container.startup_probe.as_ref(),
+        "Liveness" => container.liveness_probe.as_ref(),
+        _ => container.readiness_probe.as_ref(),
     }
 }

@@ -6,13 +6,14 @@ use orlop_cri::v1;
 use super::kill_all;
 use super::life::Life;
 use crate::Timestamp;
-use crate::backoff::container_start;
+use crate::backoff::{container_key, container_start};
 use crate::config::{ContainerInput, check_non_root, container_config, environment};
 use crate::hooks::{HookSite, run_hook};
 use crate::images::{ImageRef, Wanted};
 use crate::log_path::next_restart_count;
 use crate::manager::Severity;
 use crate::pod::{Container, ProfileKind};
+use crate::status::ContainerState;
 use crate::time::now;
 use crate::volumes::{MountInput, Place, container_mounts, termination_log};
 
@@ -82,7 +83,7 @@ impl Life {
             container_start(&mut backoff, &self.pod, container, &self.seen.status, now())
         };
         let Err(until) = blocked else {
-            return Ok(());
+            return self.wait_after_failure(container);
         };
         let meta = self.pod.metadata.clone();
         let wait = self
@@ -105,6 +106,59 @@ impl Life {
         })
     }
 
+    /// A container that could not be made or started has left no end to count from.
+    fn wait_after_failure(&self, container: &Container) -> Result<(), StartFailure> {
+        let key = self.failure_key(container);
+        let until = self.ctx.backoff().blocked_since_failure(&key, now());
+        let (Some(until), Some(waiting)) = (until, self.waiting.get(&container.name)) else {
+            return Ok(());
+        };
+        let reason = match waiting.reason.as_str() {
+            "CreateContainerError" => "CreateContainerError",
+            "RunContainerError" => "RunContainerError",
+            _ => return Ok(()),
+        };
+        Err(StartFailure {
+            reason,
+            message: waiting.message.clone(),
+            retry: Some(until),
+        })
+    }
+
+    /// Notes that a container could not be made or started.
+    fn failed_to(
+        &self,
+        reason: &'static str,
+        container: &Container,
+        message: String,
+    ) -> StartFailure {
+        let key = self.failure_key(container);
+        let mut backoff = self.ctx.backoff();
+        backoff.next(&key, now(), now());
+        StartFailure {
+            reason,
+            message,
+            retry: backoff.blocked_since_failure(&key, now()),
+        }
+    }
+
+    fn failure_key(&self, container: &Container) -> String {
+        let wish = self.generation;
+        format!("start/{}/{wish}", container_key(&self.pod, container))
+    }
+
+    /// Removes instances that were made and never started: the next takes their place.
+    async fn remove_unstarted(&self, container: &Container) {
+        let instances = self.seen.status.containers().iter();
+        let unstarted =
+            instances.filter(|c| c.name == container.name && c.state == ContainerState::Created);
+        for instance in unstarted {
+            if let Err(error) = self.ctx.runtime.remove_container(&instance.id).await {
+                tracing::debug!(id = instance.id, %error, "a container that never started stays");
+            }
+        }
+    }
+
     async fn start_now(
         &mut self,
         sandbox: &str,
@@ -123,6 +177,7 @@ impl Life {
             self.say(Some(name), Severity::Warning, "Failed", message);
             failure
         })?;
+        self.remove_unstarted(container).await;
         let runtime = self.ctx.runtime.clone();
         let made = runtime
             .create_container(sandbox, config, sandbox_config.clone())
@@ -137,7 +192,7 @@ impl Life {
                 "Failed",
                 format!("Error: {message}"),
             );
-            StartFailure::new("CreateContainerError", message)
+            self.failed_to("CreateContainerError", container, message)
         })?;
         self.say(
             Some(name),
@@ -156,9 +211,8 @@ impl Life {
                 "Failed",
                 format!("Error: {message}"),
             );
-            // It is seen as made and not started by the next pass, and removed with its kind.
             self.mailbox.touch();
-            return Err(StartFailure::new("RunContainerError", message));
+            return Err(self.failed_to("RunContainerError", container, message));
         }
         self.say(
             Some(name),

@@ -273,3 +273,100 @@ async fn a_container_is_resized_while_it_runs_and_another_joins_to_look() {
     assert_eq!(limit, (96 << 20).to_string());
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_holds_more_than_it_may_ends_its_pod() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::start().await;
+    let mut main = world.sh("main", "head -c 3000000 /dev/zero > /data/big; sleep 1000");
+    main["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    let uid = world.run(
+        "greedy",
+        json!({"terminationGracePeriodSeconds": 0, "containers": [main],
+               "volumes": [{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}]}),
+    );
+    let view = world.ended(&uid).await;
+    assert_eq!(
+        (view.phase, view.reason.as_str()),
+        (PodPhase::Failed, "Evicted")
+    );
+    assert!(
+        view.message.contains("\"data\" exceeds the limit"),
+        "{}",
+        view.message
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_exit_code_starts_the_whole_pod_anew() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::start().await;
+    let dir = world.dir("anew");
+    let volumes = json!([{"name": "anew", "hostPath": {"path": dir}}]);
+    let mounted = |mut container: serde_json::Value| {
+        container["volumeMounts"] = json!([{"name": "anew", "mountPath": "/anew"}]);
+        container
+    };
+    let init = mounted(world.sh("init", "echo init >> /anew/log"));
+    let mut main = mounted(world.sh(
+        "main",
+        "echo main >> /anew/log; test $(grep -c main /anew/log) = 1 && exit 9; exec sleep 1000",
+    ));
+    main["restartPolicy"] = json!("Never");
+    main["restartPolicyRules"] =
+        json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}]);
+    let uid = world.run(
+        "anew",
+        json!({"terminationGracePeriodSeconds": 0, "restartPolicy": "Never", "initContainers": [init], "containers": [main], "volumes": volumes}),
+    );
+    world
+        .until(&uid, "started anew", |view| {
+            view.ready
+                && std::fs::read_to_string(dir.join("log"))
+                    .unwrap_or_default()
+                    .lines()
+                    .count()
+                    == 4
+        })
+        .await;
+    assert_eq!(
+        std::fs::read_to_string(dir.join("log")).unwrap(),
+        "init\nmain\ninit\nmain\n"
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_not_there_is_not_tried_in_a_hurry() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::start().await;
+    let mut main = world.idle("main");
+    main["command"] = json!(["/no/such/command"]);
+    let uid = world.run("wrong", json!({"containers": [main, world.idle("other")]}));
+    let view = world
+        .until(&uid, "half there", |view| {
+            view.ready_containers == (1, 2)
+                && [
+                    "RunContainerError",
+                    "CreateContainerError",
+                    "CrashLoopBackOff",
+                ]
+                .contains(&view.summary.as_str())
+        })
+        .await;
+    let said = format!("{:#}", container(&view, "main"));
+    assert!(said.contains("/no/such/command"), "{said}");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let tries = world
+        .happened(&uid)
+        .iter()
+        .filter(|event| *event == "Failed main")
+        .count();
+    assert!(
+        (1..=3).contains(&tries),
+        "{tries} tries within 4 s\n{}",
+        world.story(&uid)
+    );
+    world.finish().await;
+}
