@@ -4,11 +4,13 @@
 
 mod builder;
 mod containerd;
+mod ground;
 mod network;
 mod orlop;
 mod running;
 mod teardown;
 
 pub use builder::{NodeBuilder, Which};
+pub use ground::Ground;
 pub use orlop::{binary, keeper_binary};
 pub use running::Node;

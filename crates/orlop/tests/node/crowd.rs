@@ -1,0 +1,72 @@
+//! Many pods on one node. `ORLOP_NODE_PODS` sets how many; `cargo nextest run` shows the numbers
+//! with `--no-capture`.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::world::{is_ready, world};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_pods_are_ready_soon_and_then_cost_next_to_nothing() {
+    let world = world!();
+    let count: usize = std::env::var("ORLOP_NODE_PODS").map_or(20, |it| it.parse().unwrap());
+    for n in 0..count {
+        let text = world.sleeper(&format!("p{n}"), "dnsPolicy: Default", "");
+        let text = text.replace("while :; do sleep 1; done", "sleep 86400 & wait");
+        world.write(&format!("p{n}.yaml"), &text);
+    }
+    let begin = Instant::now();
+    let mut agent = world.agent(&["--max-pods=500", "--log-level=warn"]);
+    let limit = Duration::from_secs(60).max(Duration::from_millis(600) * count as u32);
+    loop {
+        let pods = agent.json("/pods");
+        let pods = pods["items"].as_array().unwrap();
+        let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+        if ready == count {
+            break;
+        }
+        assert!(
+            begin.elapsed() < limit,
+            "{ready} of {count}:\n{}",
+            agent.process.log()
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let took = begin.elapsed();
+    assert!(agent.process.ended().is_none());
+    // What is left to do after the last pod came up is done.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let pid = agent.process.pid();
+    let before = cpu_ticks(pid);
+    let span = Duration::from_secs(10);
+    tokio::time::sleep(span).await;
+    let ticks = cpu_ticks(pid) - before;
+    // A tick is a hundredth of a second.
+    let share = ticks as f64 / 100.0 / span.as_secs_f64() * 100.0;
+    let memory = resident_kib(pid) as f64 / 1024.0;
+    println!("{count} pods ready after {took:.1?}; idle: {share:.1} % of a core, {memory:.1} MiB");
+    assert!(share < 5.0, "{share} % of a core while nothing happens");
+    agent.finish(&world).await;
+    world.finish().await;
+}
+
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    // utime and stime of proc_pid_stat(5), counted from the state.
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+fn resident_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}

@@ -1,0 +1,19 @@
+//! The node agent with a real runtime: what somebody who writes manifests would notice.
+//!
+//! The same tests run on Debian's containerd with `ORLOP_TEST_PEER=containerd`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::large_futures,
+    reason = "tests: a panic is a failure, and nothing here is hot"
+)]
+
+mod admission;
+mod api;
+mod apply;
+mod crowd;
+mod manifests;
+mod restart;
+mod starting;
+mod up;
+mod world;
