@@ -1,7 +1,9 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -19,6 +21,7 @@ use super::source::{
 use super::{AgentError, AgentOptions, AtEnd, evictor};
 use crate::manager::{Change, Manager, Shutdown, Stage, Watch};
 use crate::phase::PodPhase;
+use crate::pod::Pod;
 
 /// How long pods that are stopped with the agent may take when the configuration says nothing:
 /// longer than any usual grace period.
@@ -93,7 +96,15 @@ impl Agent {
         }
         let manager = Manager::start(manager_options).await?;
         let watch = manager.watch();
-        let before = manager.pods().iter().map(|pod| pod.uid.clone()).collect();
+        let there = manager.pods();
+        let there = there.iter().filter(|pod| pod.reason.is_empty());
+        let strangers: BTreeMap<String, Arc<Pod>> = there
+            .filter_map(|view| {
+                let pod = Pod::deserialize(&*view.manifest).ok()?;
+                Some((view.uid.clone(), Arc::new(pod)))
+            })
+            .collect();
+        let before = strangers.keys().cloned().collect();
 
         let (sender, updates) = mpsc::channel(UPDATES);
         let mut sources = JoinSet::new();
@@ -132,7 +143,7 @@ impl Agent {
         });
         let servers = Servers::start(&shared).await?;
         Ok(Self {
-            roster: Roster::new(places),
+            roster: Roster::new(places, strangers),
             shared,
             updates,
             watch,
@@ -214,6 +225,7 @@ impl Agent {
         if !self.ready && self.roster.is_complete() {
             self.ready = true;
             self.before.clear();
+            self.roster.dismiss_strangers();
             manager.sources_ready();
             self.shared.set_sources_read();
         }

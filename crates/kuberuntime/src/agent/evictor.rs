@@ -71,9 +71,12 @@ pub(super) async fn look(
 }
 
 async fn judge(shared: &Shared, pressure: &mut Pressure) -> Option<Verdict> {
+    if pressure.images.is_none() {
+        pressure.images = image_filesystem(shared).await;
+    }
     let places = Places {
         nodefs: shared.options().root_dir.clone(),
-        imagefs: image_filesystem(shared).await,
+        imagefs: pressure.images.clone(),
     };
     let seen = spawn_blocking(move || observe(&places)).await.ok()?;
     let verdict = pressure.update(&seen, now());

@@ -38,6 +38,8 @@ pub(super) struct Roster {
     /// What each source last said; `None` until it has spoken.
     sources: Vec<Option<Spoken>>,
     known: BTreeMap<String, Known>,
+    /// Pods that ran before the agent started and that no source has named yet.
+    strangers: BTreeMap<String, Arc<Pod>>,
     /// Pods that are being ended, by uid.
     leaving: BTreeMap<String, Arc<Pod>>,
     /// Pods that are over: they hold no resources.
@@ -68,11 +70,18 @@ enum State {
 }
 
 impl Roster {
-    pub(super) fn new(sources: usize) -> Self {
+    /// For so many sources, beside pods that ran before the agent started.
+    pub(super) fn new(sources: usize, before: BTreeMap<String, Arc<Pod>>) -> Self {
         Self {
             sources: (0..sources).map(|_| None).collect(),
+            strangers: before,
             ..Self::default()
         }
+    }
+
+    /// All sources have spoken: who has not been named is being ended.
+    pub(super) fn dismiss_strangers(&mut self) {
+        self.leaving.append(&mut self.strangers);
     }
 
     /// Whether every source has spoken.
@@ -150,6 +159,7 @@ impl Roster {
     /// A pod is gone with all that was of it.
     pub(super) fn gone(&mut self, uid: &str) {
         self.leaving.remove(uid);
+        self.strangers.remove(uid);
         self.over.remove(uid);
     }
 
@@ -255,6 +265,7 @@ impl Roster {
             }
             return;
         }
+        self.strangers.remove(&uid);
         let known = Known {
             input,
             state: State::Waiting,
@@ -271,7 +282,7 @@ impl Roster {
         };
         let meta = &known.input.pod.metadata;
         let taken = self.leaving.contains_key(uid)
-            || self.leaving.values().any(|pod| {
+            || self.leaving.values().chain(self.strangers.values()).any(|pod| {
                 pod.metadata.name == meta.name && pod.metadata.namespace == meta.namespace
             });
         if taken {
@@ -302,8 +313,8 @@ impl Roster {
                 *other != uid && known.state == State::Running && !self.over.contains(*other)
             })
             .map(|(_, known)| &*known.input.pod);
-        let leaving = self.leaving.values().map(|pod| &**pod);
-        gate.admit(pod, running.chain(leaving))
+        let others = self.leaving.values().chain(self.strangers.values());
+        gate.admit(pod, running.chain(others.map(|pod| &**pod)))
     }
 
     /// Tries those again that wait, and those for whom there is room now.
@@ -344,6 +355,7 @@ impl Roster {
                 })
                 .map(|(_, known)| &*known.input.pod)
                 .chain(self.leaving.values().map(|pod| &**pod))
+                .chain(self.strangers.values().map(|pod| &**pod))
                 .chain(promised.iter().map(|pod: &Arc<Pod>| &**pod));
             if gate.admit(&pod, others.collect::<Vec<_>>()).is_err() {
                 continue;
@@ -415,7 +427,7 @@ mod tests {
 
     #[test]
     fn pods_come_and_go() {
-        let mut roster = Roster::new(1);
+        let mut roster = Roster::new(1, BTreeMap::new());
         assert!(!roster.is_complete());
         assert_eq!(told(&mut roster, &[pod("a", "1", 80)]), ["set 1"]);
         assert!(roster.is_complete());
@@ -431,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_new_pod_of_an_old_name_waits_for_the_old_one() {
-        let mut roster = Roster::new(1);
+        let mut roster = Roster::new(1, BTreeMap::new());
         told(&mut roster, &[pod("a", "1", 80)]);
         assert_eq!(told(&mut roster, &[pod("a", "2", 80)]), ["remove 1"]);
         assert_eq!(next(&mut roster), Vec::<String>::new());
@@ -443,8 +455,20 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_changed_while_no_agent_ran_waits_for_its_old_self() {
+        let old: Pod = serde_json::from_value(pod("a", "1", 80)).unwrap();
+        let mut roster = Roster::new(1, BTreeMap::from([("1".to_owned(), Arc::new(old))]));
+        assert_eq!(told(&mut roster, &[pod("a", "2", 80)]), Vec::<String>::new());
+        assert!(roster.is_complete());
+        roster.dismiss_strangers();
+        assert_eq!(next(&mut roster), Vec::<String>::new());
+        roster.gone("1");
+        assert_eq!(next(&mut roster), ["set 2"]);
+    }
+
+    #[test]
     fn who_was_turned_away_comes_in_when_there_is_room() {
-        let mut roster = Roster::new(1);
+        let mut roster = Roster::new(1, BTreeMap::new());
         let (a, b) = (pod("a", "1", 80), pod("b", "2", 80));
         assert_eq!(
             told(&mut roster, &[a.clone(), b.clone()]),
@@ -464,7 +488,7 @@ mod tests {
 
     #[test]
     fn who_ran_before_comes_first() {
-        let mut roster = Roster::new(1);
+        let mut roster = Roster::new(1, BTreeMap::new());
         roster.hear(0, snapshot(&[pod("a", "1", 80), pod("b", "2", 80)]));
         let before = BTreeSet::from(["2".to_owned()]);
         assert_eq!(
@@ -475,7 +499,7 @@ mod tests {
 
     #[test]
     fn the_evicted_come_back_after_the_pressure() {
-        let mut roster = Roster::new(1);
+        let mut roster = Roster::new(1, BTreeMap::new());
         told(&mut roster, &[pod("a", "1", 80)]);
         roster.evicted("1");
         let mut pressed = gate();
@@ -491,7 +515,7 @@ mod tests {
 
     #[test]
     fn of_two_pods_of_one_name_the_first_is_used_and_the_other_told() {
-        let mut roster = Roster::new(2);
+        let mut roster = Roster::new(2, BTreeMap::new());
         roster.hear(0, snapshot(&[pod("a", "1", 80)]));
         roster.hear(1, snapshot(&[pod("a", "2", 81), pod("b", "1", 82)]));
         assert_eq!(next(&mut roster), ["set 1"]);

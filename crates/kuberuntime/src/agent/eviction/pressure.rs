@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::thresholds::{Crossed, Observation, Signal, Thresholds};
@@ -17,6 +18,8 @@ pub(crate) struct Pressure {
     transition: Duration,
     since: BTreeMap<Signal, Timestamp>,
     conditions: BTreeMap<&'static str, Condition>,
+    /// Where images are, once the runtime has said so.
+    pub(crate) images: Option<PathBuf>,
 }
 
 /// A condition of the node.
@@ -45,6 +48,7 @@ impl Pressure {
             transition,
             since: BTreeMap::new(),
             conditions: BTreeMap::new(),
+            images: None,
         }
     }
 

@@ -14,6 +14,15 @@ pub(super) fn pod(pod: &mut Value) {
     set(spec, "securityContext", json!({}));
     set(spec, "schedulerName", json!("default-scheduler"));
     set(spec, "enableServiceLinks", json!(true));
+    // The two classes that every cluster has.
+    let priority = match spec["priorityClassName"].as_str() {
+        Some("system-node-critical") => Some(2_000_001_000),
+        Some("system-cluster-critical") => Some(2_000_000_000),
+        _ => None,
+    };
+    if let Some(priority) = priority {
+        set(spec, "priority", json!(priority));
+    }
     let host_network = spec["hostNetwork"] == true;
     each(&mut spec["initContainers"], |it| {
         container(it, host_network);
