@@ -50,8 +50,37 @@ pub(super) struct Roster {
 
 #[derive(Debug)]
 struct Spoken {
-    snapshot: Snapshot,
+    pods: Vec<Wanted>,
+    remarks: Vec<Remark>,
     objects: Arc<Objects>,
+}
+
+/// A pod that a source names.
+#[derive(Debug)]
+struct Wanted {
+    input: PodInput,
+    origin: String,
+    line: usize,
+}
+
+impl Wanted {
+    /// Where its manifest is, for people.
+    fn place(&self) -> String {
+        match self.line {
+            0 => self.origin.clone(),
+            line => format!("{}:{line}", self.origin),
+        }
+    }
+
+    fn remark(&self, text: String) -> Remark {
+        Remark {
+            origin: self.origin.clone(),
+            line: (self.line > 0).then_some(self.line),
+            object: format!("Pod {}", self.input.full_name()),
+            weight: Weight::Error,
+            text,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -101,11 +130,18 @@ impl Roster {
 
     /// Takes in what a source says.
     pub(super) fn hear(&mut self, place: usize, snapshot: Snapshot) {
+        let Some(slot) = self.sources.get_mut(place) else {
+            return;
+        };
+        let Snapshot {
+            pods,
+            objects: written,
+            mut remarks,
+        } = snapshot;
         let mut objects = Objects::default();
-        let mut snapshot = snapshot;
-        for object in &snapshot.objects {
+        for object in &written {
             if let Err(error) = objects.add(object) {
-                snapshot.remarks.push(Remark {
+                remarks.push(Remark {
                     origin: String::new(),
                     line: None,
                     object: object["kind"].as_str().unwrap_or_default().to_owned(),
@@ -114,13 +150,48 @@ impl Roster {
                 });
             }
         }
-        let objects = match self.sources.get(place) {
-            Some(Some(before)) if *before.objects == objects => Arc::clone(&before.objects),
+        let before = slot.take();
+        let objects = match &before {
+            Some(before) if *before.objects == objects => Arc::clone(&before.objects),
             _ => Arc::new(objects),
         };
-        if let Some(slot) = self.sources.get_mut(place) {
-            *slot = Some(Spoken { snapshot, objects });
+        // What has not changed is not read again.
+        let read: BTreeMap<&str, &PodInput> = before
+            .iter()
+            .filter(|before| Arc::ptr_eq(&before.objects, &objects))
+            .flat_map(|before| &before.pods)
+            .map(|wanted| (wanted.input.uid(), &wanted.input))
+            .collect();
+        let mut wanted = Vec::new();
+        for pod in pods {
+            let uid = pod.manifest["metadata"]["uid"].as_str().unwrap_or_default();
+            let same = read
+                .get(uid)
+                .filter(|input| *input.manifest == pod.manifest);
+            let input = match same {
+                Some(input) => Ok((*input).clone()),
+                None => PodInput::new(pod.kind, pod.manifest, Arc::clone(&objects)),
+            };
+            match input {
+                Ok(input) => wanted.push(Wanted {
+                    input,
+                    origin: pod.origin,
+                    line: pod.line,
+                }),
+                Err(error) => remarks.push(Remark {
+                    origin: pod.origin,
+                    line: (pod.line > 0).then_some(pod.line),
+                    object: "Pod".to_owned(),
+                    weight: Weight::Error,
+                    text: error.to_string(),
+                }),
+            }
         }
+        *slot = Some(Spoken {
+            pods: wanted,
+            remarks,
+            objects,
+        });
     }
 
     /// What there is to do. `before` are the pods that ran before the agent started: they come
@@ -200,60 +271,37 @@ impl Roster {
     /// All pods that the sources name, the first of each name.
     fn wanted(&mut self) -> Vec<(PodInput, String)> {
         let mut remarks = Vec::new();
-        let mut wanted = Vec::new();
+        let mut all = Vec::new();
         let mut names: BTreeMap<String, String> = BTreeMap::new();
         let mut uids = BTreeSet::new();
         for spoken in self.sources.iter().flatten() {
-            remarks.extend(spoken.snapshot.remarks.iter().cloned());
-            for pod in &spoken.snapshot.pods {
-                let mut remark = |object: String, text: String| {
-                    remarks.push(Remark {
-                        origin: pod.origin.clone(),
-                        line: (pod.line > 0).then_some(pod.line),
-                        object,
-                        weight: Weight::Error,
-                        text,
-                    });
-                };
-                let manifest = pod.manifest.clone();
-                let input = match PodInput::new(pod.kind, manifest, Arc::clone(&spoken.objects)) {
-                    Ok(input) => input,
-                    Err(error) => {
-                        remark("Pod".to_owned(), error.to_string());
-                        continue;
-                    }
-                };
-                let name = input.full_name();
+            remarks.extend(spoken.remarks.iter().cloned());
+            for wanted in &spoken.pods {
+                let name = wanted.input.full_name();
                 if let Some(other) = names.get(&name) {
-                    let text = format!(
+                    remarks.push(wanted.remark(format!(
                         "another pod of this name comes from {other}: it is used, this is not"
-                    );
-                    remark(format!("Pod {name}"), text);
-                    continue;
+                    )));
+                } else if !uids.insert(wanted.input.uid().to_owned()) {
+                    let text = format!("another pod has the uid {:?}", wanted.input.uid());
+                    remarks.push(wanted.remark(text));
+                } else {
+                    names.insert(name, wanted.place());
+                    all.push((wanted.input.clone(), wanted.origin.clone()));
                 }
-                if !uids.insert(input.uid().to_owned()) {
-                    let text = format!("another pod has the uid {:?}", input.uid());
-                    remark(format!("Pod {name}"), text);
-                    continue;
-                }
-                let place = match pod.line {
-                    0 => pod.origin.clone(),
-                    line => format!("{}:{line}", pod.origin),
-                };
-                names.insert(name, place);
-                wanted.push((input, pod.origin.clone()));
             }
         }
         self.remarks = remarks;
-        wanted
+        all
     }
 
     fn want(&mut self, input: PodInput, origin: String, gate: &Gate, orders: &mut Vec<Order>) {
         let uid = input.uid().to_owned();
         if let Some(known) = self.known.get_mut(&uid) {
             known.origin = origin;
-            let same = known.input.manifest == input.manifest
-                && Arc::ptr_eq(&known.input.objects, &input.objects);
+            let same = Arc::ptr_eq(&known.input.objects, &input.objects)
+                && (Arc::ptr_eq(&known.input.manifest, &input.manifest)
+                    || known.input.manifest == input.manifest);
             if same {
                 return;
             }
@@ -282,9 +330,13 @@ impl Roster {
         };
         let meta = &known.input.pod.metadata;
         let taken = self.leaving.contains_key(uid)
-            || self.leaving.values().chain(self.strangers.values()).any(|pod| {
-                pod.metadata.name == meta.name && pod.metadata.namespace == meta.namespace
-            });
+            || self
+                .leaving
+                .values()
+                .chain(self.strangers.values())
+                .any(|pod| {
+                    pod.metadata.name == meta.name && pod.metadata.namespace == meta.namespace
+                });
         if taken {
             return;
         }
@@ -458,7 +510,10 @@ mod tests {
     fn a_pod_that_changed_while_no_agent_ran_waits_for_its_old_self() {
         let old: Pod = serde_json::from_value(pod("a", "1", 80)).unwrap();
         let mut roster = Roster::new(1, BTreeMap::from([("1".to_owned(), Arc::new(old))]));
-        assert_eq!(told(&mut roster, &[pod("a", "2", 80)]), Vec::<String>::new());
+        assert_eq!(
+            told(&mut roster, &[pod("a", "2", 80)]),
+            Vec::<String>::new()
+        );
         assert!(roster.is_complete());
         roster.dismiss_strangers();
         assert_eq!(next(&mut roster), Vec::<String>::new());

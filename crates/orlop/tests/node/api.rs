@@ -20,12 +20,9 @@ async fn address(agent: &Agent) -> SocketAddr {
         let log = agent.process.log();
         let line = log.lines().find(|line| line.contains("over HTTPS"));
         if let Some(line) = line {
-            let address = line.split("address=").nth(1).unwrap();
-            let address: String = address
-                .chars()
-                .take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':'))
-                .collect();
-            return address.parse().unwrap();
+            // The log is JSON where it is no terminal.
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            return line["address"].as_str().unwrap().parse().unwrap();
         }
         assert!(Instant::now() < deadline, "{log}");
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -32,14 +32,14 @@ async fn a_bad_manifest_is_told_and_spares_the_others() {
     agent.remark(&["syntax.yaml:", "error"]).await;
     agent
         .remark(&[
-            "doubtful.yaml:12:",
+            "doubtful.yaml:13:",
             "warning",
             "\"spec.containers[0].imagee\"",
         ])
         .await;
     agent
         .remark(&[
-            "wrong.yaml:12:",
+            "wrong.yaml:13:",
             "error",
             "spec.containers[0].ports[0].containerPort",
             "70000",

@@ -180,6 +180,17 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_good() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../examples/kubelet-config.yaml"
+        );
+        let (configuration, idle) = read_configuration(Path::new(path)).unwrap();
+        assert_eq!(idle, []);
+        assert_eq!(configuration.static_pod_path, "/etc/orlop/manifests");
+    }
+
+    #[test]
     fn mistakes_name_their_lines() {
         for (body, line, word) in [
             ("prot: 1\n", 3, "unknown field \"prot\""),

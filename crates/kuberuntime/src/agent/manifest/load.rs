@@ -316,6 +316,22 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_are_good() {
+        let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/node");
+        let mut pods = 0;
+        for entry in std::fs::read_dir(examples).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let loaded = load(&path.display().to_string(), &text);
+            assert!(!loaded.has_errors(), "{:?}", loaded.remarks);
+            let unknown = loaded.remarks.iter().find(|it| it.text.contains("unknown"));
+            assert_eq!(unknown, None);
+            pods += loaded.pods.len();
+        }
+        assert!(pods >= 6, "{pods}");
+    }
+
+    #[test]
     fn what_is_no_pod_says_so() {
         for (text, line, word) in [
             ("just text", 1, "map"),

@@ -104,3 +104,81 @@ pub(crate) async fn url(source: UrlSource, period: Duration, mut texts: Texts, o
         sleep_until(next).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    use super::super::{LastGood, UPDATES, Update};
+    use super::*;
+    use crate::agent::manifest::SourceKind;
+
+    const PODS: &str = "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}, \
+                        \"spec\": {\"containers\": [{\"name\": \"c\", \"image\": \"i:1\"}]}}";
+
+    /// Serves what `answer` holds, to who has the header.
+    async fn serve(listener: TcpListener, answer: Arc<Mutex<String>>) {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
+            let body = answer.lock().unwrap().clone();
+            let status = match (request.contains("x-key: secret"), body.as_str()) {
+                (false, _) => "403 Forbidden",
+                (_, "") => "503 Busy",
+                _ => "200 OK",
+            };
+            let text = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(text.as_bytes()).await.unwrap();
+        }
+    }
+
+    async fn next(updates: &mut mpsc::Receiver<Update>) -> (usize, usize) {
+        let update = timeout(Duration::from_secs(10), updates.recv()).await;
+        let (_, snapshot) = update.expect("an update").unwrap();
+        (snapshot.pods.len(), snapshot.remarks.len())
+    }
+
+    #[tokio::test]
+    async fn pods_stay_while_the_url_does_not_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}/pods", listener.local_addr().unwrap());
+        let answer = Arc::new(Mutex::new(PODS.to_owned()));
+        let server = tokio::spawn(serve(listener, Arc::clone(&answer)));
+        let scratch = tempfile::tempdir().unwrap();
+        let kept = LastGood::open(scratch.path().join("kept")).unwrap();
+        let headers = BTreeMap::from([("X-Key".to_owned(), vec!["secret".to_owned()])]);
+        let source = UrlSource::new(&address, &headers).unwrap();
+        let (updates, mut receiver) = mpsc::channel(UPDATES);
+        let texts = Texts::new(SourceKind::Http, "n", kept);
+        let outlet = Outlet { place: 0, updates };
+        let asking = tokio::spawn(url(source, Duration::from_millis(50), texts, outlet));
+        assert_eq!(next(&mut receiver).await, (1, 0));
+        answer.lock().unwrap().clear();
+        let (pods, remarks) = next(&mut receiver).await;
+        assert!(pods == 1 && remarks > 0);
+        let none = "{\"apiVersion\": \"v1\", \"kind\": \"PodList\", \"items\": []}";
+        none.clone_into(&mut answer.lock().unwrap());
+        assert_eq!(next(&mut receiver).await, (0, 0));
+        asking.abort();
+        server.abort();
+    }
+
+    #[test]
+    fn what_is_no_url_is_told() {
+        for wrong in ["", "x", "ftp://x/"] {
+            assert!(UrlSource::new(wrong, &BTreeMap::new()).is_err(), "{wrong}");
+        }
+        let headers = BTreeMap::from([("a b".to_owned(), vec![String::new()])]);
+        assert!(UrlSource::new("http://x/", &headers).is_err());
+    }
+}
