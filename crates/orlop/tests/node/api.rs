@@ -82,7 +82,7 @@ async fn the_kubelets_paths_answer() {
     );
 
     let logs = "/containerLogs/default/a-n1/main";
-    assert_eq!(agent.get(logs), "hello\n");
+    agent.log("a-n1", "hello\n").await;
     assert_eq!(agent.get(&format!("{logs}?limitBytes=3")), "hel");
     assert_eq!(agent.get(&format!("{logs}?tailLines=0")), "");
     let dated = agent.get(&format!("{logs}?timestamps=true"));

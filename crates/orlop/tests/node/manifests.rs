@@ -107,8 +107,7 @@ async fn a_deployment_gives_pods_and_takes_values_from_its_file() {
     let mut agent = world.agent(&[]);
     for name in ["web-0-n1", "web-1-n1"] {
         agent.ready(name).await;
-        let log = agent.get(&format!("/containerLogs/default/{name}/main"));
-        assert_eq!(log, "hellohello\n");
+        agent.log(name, "hellohello\n").await;
     }
     agent.remark(&["warning", "rolling"]).await;
     world.write("web.yaml", &template.replace("replicas: 2", "replicas: 1"));

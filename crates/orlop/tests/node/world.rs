@@ -219,6 +219,18 @@ impl Agent {
         begin.elapsed()
     }
 
+    /// Waits until a pod's container has written this and no more.
+    pub(crate) async fn log(&self, pod: &str, wanted: &str) {
+        let path = format!("/containerLogs/default/{pod}/main");
+        let deadline = Instant::now() + SOON;
+        let mut log = self.get(&path);
+        while log != wanted && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            log = self.get(&path);
+        }
+        assert_eq!(log, wanted);
+    }
+
     /// The remarks on manifests, as people read them.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let status = self.json("/orlop/v1/status");

@@ -239,6 +239,10 @@ fn known(version: &str, kind: &str) -> Result<Kind, (Weight, String)> {
                         the machine's own cron";
             return Err((Weight::Warning, text.to_owned()));
         }
+        _ if is_slip(version, kind) => {
+            let text = format!("there is no kind {kind:?} in {version}");
+            return Err((Weight::Error, text));
+        }
         _ => {
             let text =
                 format!("skipped: a {kind} ({version}) means nothing to a node without a cluster");
@@ -251,6 +255,32 @@ fn known(version: &str, kind: &str) -> Result<Kind, (Weight, String)> {
         let text = format!("a {kind} has apiVersion {expected}, not {version}");
         Err((Weight::Error, text))
     }
+}
+
+/// Whether a kind is none of Kubernetes' own: a slip of the pen, which must not pass for something
+/// that a node alone has no use for.
+fn is_slip(version: &str, kind: &str) -> bool {
+    let kinds: &[&str] = match version {
+        "v1" => &[
+            "Service",
+            "Namespace",
+            "PersistentVolumeClaim",
+            "PersistentVolume",
+            "ServiceAccount",
+            "Endpoints",
+            "LimitRange",
+            "ResourceQuota",
+            "Node",
+            "Event",
+            "Binding",
+            "ComponentStatus",
+        ],
+        "apps/v1" => &["ControllerRevision"],
+        "batch/v1" => &["CronJob"],
+        // A group of somebody else may have any kind.
+        _ => return false,
+    };
+    !kinds.contains(&kind)
 }
 
 /// Where the field `path` of the pod stands, or what of it is there.
@@ -338,6 +368,8 @@ mod tests {
             ("\n\nkind: Pod\n", 3, "apiVersion"),
             ("apiVersion: v2\nkind: Pod\n", 1, "apiVersion v1"),
             ("apiVersion: v1\nkind: Service\n", 1, "skipped"),
+            ("apiVersion: x.io/v1\nkind: Thing\n", 1, "skipped"),
+            ("apiVersion: v1\nkind: Pod\n  oops\n", 1, "no kind"),
             ("apiVersion: apps/v1beta1\nkind: Deployment\n", 1, "apps/v1"),
             ("apiVersion: v1\nkind: PodList\n", 1, "items"),
         ] {
