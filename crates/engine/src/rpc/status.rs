@@ -64,7 +64,7 @@ fn handlers(engine: &Engine) -> Vec<RuntimeHandler> {
         name: name.to_owned(),
         features: Some(RuntimeHandlerFeatures {
             recursive_read_only_mounts: handler.features.recursive_read_only(),
-            user_namespaces: handler.features.user_namespaces(),
+            user_namespaces: handler.features.user_namespaces() && engine.host.mapped_layers,
         }),
     };
     default

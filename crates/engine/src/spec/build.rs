@@ -11,7 +11,7 @@ use super::stop_signal::StopSignal;
 use super::userns::IdRanges;
 use super::{
     Error, annotations, apparmor, args, block_io, capabilities, cdi, devices, hidden_paths, mounts,
-    namespaces, oom, rdt, resources, rlimits, seccomp, user, working_dir,
+    namespaces, oom, rdt, resources, rlimits, rootfs, seccomp, user, working_dir,
 };
 
 /// What a container's status reports of its specification.
@@ -34,6 +34,7 @@ pub struct Effective {
 /// This reads files of the node and of the image, and makes missing host paths and the image's
 /// volumes: it blocks, and belongs on a thread of its own.
 pub fn build(input: &SpecInput<'_>) -> Result<(Spec, Effective), Error> {
+    rootfs::check(input.rootfs.dir)?;
     let mut warnings = Vec::new();
     let request = Request::read(input)?;
     let process = process(input, &request, &mut warnings)?;

@@ -35,6 +35,9 @@ impl HostFacts {
             cgroup_mount_options: hierarchies.v2_options(),
             hugepage_sizes: hierarchies.hugepage_sizes(),
             swap_accounting: hierarchies.swap_accounting(),
+            mapped_layers: takes_mapped_layers(
+                &rustix::system::uname().release().to_string_lossy(),
+            ),
             block_io: hierarchies.has(if hierarchies.is_v2() { "io" } else { "blkio" }),
             apparmor: apparmor(apparmor_default),
             selinux: selinux(),
@@ -51,6 +54,15 @@ impl HostFacts {
             },
         })
     }
+}
+
+/// Overlays take layers by descriptor, as a detached mount with mapped ids has to be given, since
+/// Linux 6.13.
+fn takes_mapped_layers(release: &str) -> bool {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(13))
 }
 
 /// What both the bounding and the permitted set hold can be given on.
@@ -150,12 +162,28 @@ pub(super) mod tests {
             cgroup_mount_options: Vec::new(),
             hugepage_sizes: Vec::new(),
             swap_accounting: false,
+            mapped_layers: true,
             block_io: false,
             apparmor: None,
             selinux: None,
             capabilities: capabilities::ALL.map(str::to_owned).to_vec(),
             oom_score_floor: None,
             rlimit_ceilings: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn layers_with_mapped_ids_take_a_recent_kernel() {
+        for (release, takes) in [
+            ("6.1.0-56-cloud-amd64", false),
+            ("6.12.9", false),
+            ("6.13.0-rc1", true),
+            ("6.18", true),
+            ("7.0", true),
+            ("5.15.0", false),
+            ("strange", false),
+        ] {
+            assert_eq!(takes_mapped_layers(release), takes, "{release}");
         }
     }
 

@@ -161,6 +161,9 @@ pub struct HostFacts {
     pub hugepage_sizes: Vec<String>,
     /// Whether swap is accounted for.
     pub swap_accounting: bool,
+    /// Whether the kernel mounts layers with the ids of a user namespace, as pods that have one
+    /// need them.
+    pub mapped_layers: bool,
     /// Whether block IO can be limited.
     pub block_io: bool,
     /// AppArmor, where the kernel has it.

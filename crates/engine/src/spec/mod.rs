@@ -26,6 +26,7 @@ mod propagation;
 mod rdt;
 mod resources;
 mod rlimits;
+mod rootfs;
 #[cfg(test)]
 mod runc_tests;
 mod seccomp;

@@ -66,6 +66,12 @@ impl OverlayMount {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if self.idmap.is_none() => {
                 self.mount_by_path()
             }
+            Err(error @ (Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
+                Err(Error::Unsupported(format!(
+                    "layers cannot be mounted with the ids of a user namespace here ({error}); it \
+                     takes Linux 6.13 and a file system with idmapped mounts"
+                )))
+            }
             other => other.map_err(|error| Error::io(doing(), error.into())),
         }
     }
