@@ -219,6 +219,35 @@ async fn containers_share_a_pid_namespace_if_asked_to() {
 }
 
 #[tokio::test]
+async fn a_container_that_may_trace_learns_nothing_of_the_node_from_process_1() {
+    let pod = Pod::with(|_, spec| spec.namespaces.shared_pid = true).await;
+    let pid_ns = pod.keeper.pid_ns().unwrap();
+    // It has nothing any more by the time that the first container can be made.
+    let status = fs::read_to_string(pid_ns.ancestors().nth(2).unwrap().join("status")).unwrap();
+    assert!(status.contains("CapPrm:\t0000000000000000"), "{status}");
+    let script = "cat /proc/1/cmdline | tr '\\0' '+'; echo; cat /proc/1/environ | tr -d '\\0'; \
+                  ls -A /proc/1/root; tail -n 2 /proc/1/mountinfo; echo end";
+    let mut wish = pod.script("c1", script);
+    wish.config["linux"]["namespaces"][0] = json!({"type": "pid", "path": pid_ns});
+    let may = json!(["CAP_SYS_PTRACE", "CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE"]);
+    wish.config["process"]["capabilities"] =
+        json!({"bounding": may, "effective": may, "permitted": may});
+    pod.run(&wish).await;
+    pod.wait_for_log("c1", "end").await;
+    let logged = pod.logged("c1");
+    let lines: Vec<&str> = logged.lines().collect();
+    // Nothing of its environment, no files, and one mount: an empty file system of its own.
+    let [cmdline, mount, "end"] = lines[..] else {
+        panic!("{logged}");
+    };
+    assert_eq!(cmdline.trim_end_matches('+'), "pod-init");
+    assert!(
+        mount.contains(" / / ro,") && mount.contains(" - tmpfs "),
+        "{mount}"
+    );
+}
+
+#[tokio::test]
 async fn namespaces_may_belong_to_a_user_namespace() {
     let map = vec![IdMap {
         inside: 0,

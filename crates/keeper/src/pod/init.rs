@@ -4,38 +4,78 @@
 //! processes (`CAP_SYS_PTRACE`). So it holds nothing that would be worth it: no files, no rights,
 //! no user of the node.
 
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, write};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{mount, mount_change, unmount};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     DumpableBehavior, Gid, Pid, Signal, Uid, WaitOptions, chdir, chroot, pivot_root,
     set_dumpable_behavior, set_parent_process_death_signal, wait,
 };
+use rustix::stdio;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, set_capabilities, set_name, set_no_new_privs, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid,
 };
 
+use super::arguments::hide_behind;
 use crate::sys::namespace::{UnshareFlags, unshare};
 use crate::sys::{process, signal};
 
 /// The user and group of nobody, as the kernel calls it where an id has no meaning.
 const NOBODY: u32 = 65534;
 
-/// Makes a process that is the first of a new PID namespace. It collects what is orphaned there,
-/// and ends with the keeper, and the whole namespace with it.
+/// What an init says that has no complaint.
+const READY: &str = "ready";
+/// A longer complaint is cut.
+const MAX_COMPLAINT: u64 = 1024;
+
+/// Makes a process that is the first of a new PID namespace, and waits until nothing of the node
+/// is left to it. It collects what is orphaned there, and ends with the keeper, and the whole
+/// namespace with it.
 pub(crate) fn spawn(parent: process::Parent) -> Result<Pid, String> {
+    let failure = |error: String| format!("making the pod's PID namespace: {error}");
+    let (complaints, complain) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(|error| failure(error.to_string()))?;
     match process::fork_into_pid_namespace(parent) {
-        Ok(process::Fork::Parent(pid)) => Ok(pid),
-        Ok(process::Fork::Child) => serve(),
-        Err(error) => Err(format!("making the pod's PID namespace: {error}")),
+        Ok(process::Fork::Parent(pid)) => {
+            drop(complain);
+            match complaint(complaints) {
+                None => Ok(pid),
+                Some(complaint) => Err(failure(format!("its init: {complaint}"))),
+            }
+        }
+        Ok(process::Fork::Child) => {
+            drop(complaints);
+            serve(complain)
+        }
+        Err(error) => Err(failure(error.to_string())),
     }
 }
 
-fn serve() -> ! {
-    if prepare().is_err() {
+/// Waits until the init is ready, or says why it can't be.
+fn complaint(from: OwnedFd) -> Option<String> {
+    let mut text = String::new();
+    let mut from = File::from(from).take(MAX_COMPLAINT);
+    match from.read_to_string(&mut text) {
+        Ok(0) => Some("it has ended".to_owned()),
+        Ok(_) if text == READY => None,
+        Ok(_) => Some(text),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn serve(complain: OwnedFd) -> ! {
+    let prepared = prepare(complain);
+    let text = prepared.as_ref().map_or_else(String::as_str, |()| READY);
+    let told = write(stdio::stderr(), text.as_bytes());
+    // The end of the pipe lets the other side go on. The keeper's input is /dev/null.
+    let quiet = stdio::dup2_stderr(stdio::stdin());
+    if prepared.is_err() || told.is_err() || quiet.is_err() {
         process::exit_now(1);
     }
     loop {
@@ -47,22 +87,19 @@ fn serve() -> ! {
     }
 }
 
-fn prepare() -> Result<(), Errno> {
+fn prepare(complain: OwnedFd) -> Result<(), String> {
+    // In place of a file that it must not keep.
+    stdio::dup2_stderr(&complain).map_err(|error| error.to_string())?;
+    drop(complain);
+    process::close_from(3).map_err(|error| format!("closing files: {error}"))?;
     // Blocked before anything else: only a blocked signal reaches an init that has no handler.
-    signal::block_all().map_err(|_| Errno::INVAL)?;
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    set_name(c"pod-init")?;
-    // Its errors would go to a file that it must not keep.
-    let null = rustix::fs::open(
-        "/dev/null",
-        rustix::fs::OFlags::RDWR,
-        rustix::fs::Mode::empty(),
-    )?;
-    rustix::stdio::dup2_stderr(null.as_fd())?;
-    drop(null);
-    process::close_from(3).map_err(|_| Errno::BADF)?;
-    leave_files()?;
-    drop_rights()
+    signal::block_all().map_err(|error| format!("blocking signals: {error}"))?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("tying itself to the keeper: {error}"))?;
+    set_name(c"pod-init").map_err(|error| format!("naming itself: {error}"))?;
+    hide_behind("pod-init").map_err(|error| format!("hiding its arguments: {error}"))?;
+    leave_files().map_err(|error| format!("leaving the node's files: {error}"))?;
+    drop_rights().map_err(|error| format!("dropping its rights: {error}"))
 }
 
 /// Exchanges the node's file system for an empty one: `/proc/1/root` is within the containers'

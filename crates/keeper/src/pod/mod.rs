@@ -1,5 +1,6 @@
 //! The pod's surroundings: cgroups, namespaces, what is set and mounted in them.
 
+mod arguments;
 mod init;
 mod namespaces;
 mod place;

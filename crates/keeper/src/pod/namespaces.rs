@@ -15,6 +15,11 @@ use super::init;
 use crate::sys::namespace::{UnshareFlags, unshare};
 use crate::sys::process;
 
+/// Comes in place of an answer, and is no process: a complaint follows.
+const COMPLAINT: [u8; 4] = [0xff; 4];
+/// A longer one is cut.
+const MAX_COMPLAINT: u64 = 1024;
+
 /// What comes of a user namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
@@ -56,25 +61,21 @@ fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
         process::Fork::Parent(child) => child,
         process::Fork::Child => {
             drop(ours);
-            let ended = make_owned(theirs, flags, setup.pid);
+            let ended = make_owned(&theirs, flags, setup.pid);
+            if let Err(complaint) = &ended {
+                let _ = (&theirs).write_all(&COMPLAINT);
+                let _ = (&theirs).write_all(complaint.as_bytes());
+            }
             process::exit_now(i32::from(ended.is_err()));
         }
     };
     drop(theirs);
     let proc = format!("/proc/{}", child.as_raw_pid());
-    let mut step = || -> std::io::Result<[u8; 4]> {
-        let mut answer = [0; 4];
-        ours.read_exact(&mut answer)?;
-        Ok(answer)
-    };
-    step().map_err(|_| "the kernel refused it".to_owned())?;
+    answer(&ours)?;
     write_map(&format!("{proc}/uid_map"), &setup.uid_map)?;
     write_map(&format!("{proc}/gid_map"), &setup.gid_map)?;
     ours.write_all(&[0]).map_err(text)?;
-    let mut answer = [0; 4];
-    ours.read_exact(&mut answer)
-        .map_err(|_| "a namespace in it was refused".to_owned())?;
-    let init = Pid::from_raw(i32::from_ne_bytes(answer));
+    let init = Pid::from_raw(i32::from_ne_bytes(answer(&ours)?));
 
     for (flag, name, kind) in [
         (UnshareFlags::NEWNET, "net", LinkNameSpaceType::Network),
@@ -105,8 +106,21 @@ fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
     })
 }
 
+/// What the child says, unless it complains.
+fn answer(mut from: &UnixStream) -> Result<[u8; 4], String> {
+    let mut answer = [0; 4];
+    from.read_exact(&mut answer)
+        .map_err(|error| format!("the process in it has ended: {error}"))?;
+    if answer != COMPLAINT {
+        return Ok(answer);
+    }
+    let mut complaint = String::new();
+    let _ = from.take(MAX_COMPLAINT).read_to_string(&mut complaint);
+    Err(complaint)
+}
+
 /// The child's part: a user namespace, then, once its maps are written, those that belong to it.
-fn make_owned(mut parent: UnixStream, flags: UnshareFlags, pid: bool) -> Result<(), String> {
+fn make_owned(mut parent: &UnixStream, flags: UnshareFlags, pid: bool) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     unshare(UnshareFlags::NEWUSER).map_err(|error| error.to_string())?;
     parent.write_all(&[0; 4]).map_err(text)?;
