@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies};
+use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits};
 
 use crate::blocking;
 use crate::config::Config;
@@ -138,6 +138,24 @@ impl Cgroups {
         if let Some(cgroup) = self.of_container(container) {
             remove(cgroup).await;
         }
+    }
+
+    /// Limits a pod's cgroup if it is one of ours rather than the client's.
+    pub async fn limit_pod(&self, pod: &Pod, limits: Limits) -> Result<()> {
+        if !pod.linux().cgroup_parent.is_empty() {
+            return Ok(());
+        }
+        let Some(cgroup) = self.of_pod(pod) else {
+            return Ok(());
+        };
+        blocking(move || {
+            let limited = cgroup.create().and_then(|()| cgroup.set(&limits));
+            limited.map_err(|error| {
+                let path = cgroup.path();
+                Error::Internal(format!("limiting the pod's cgroup {path}: {error}")).into()
+            })
+        })
+        .await
     }
 
     /// Removes a pod's cgroup if it is one of ours rather than the client's.

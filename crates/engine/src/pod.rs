@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
 use orlop_cri::v1::{
-    LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption,
-    PodSandboxConfig, PodSandboxMetadata,
+    LinuxContainerResources, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode,
+    NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
 };
 use orlop_launch::Keeper;
 use orlop_network::{Attachment, PodNetwork};
@@ -68,6 +68,10 @@ pub struct Now {
     pub keeper: Option<Keeper>,
     /// Its SELinux level, where the node has SELinux.
     pub selinux_level: Option<String>,
+    /// What its containers may use together, once that was changed.
+    pub resources: Option<LinuxContainerResources>,
+    /// What the pod itself uses on top of that, once that was changed.
+    pub overhead: Option<LinuxContainerResources>,
 }
 
 /// Where a pod is in its life.
@@ -120,6 +124,15 @@ pub enum Event {
     Detached,
     /// Everything is in place.
     Ready,
+    /// Its resources were changed.
+    Updated {
+        /// What its containers may use together.
+        #[serde(with = "crate::encoded")]
+        resources: Box<LinuxContainerResources>,
+        /// What comes on top of that.
+        #[serde(with = "crate::encoded")]
+        overhead: Box<LinuxContainerResources>,
+    },
     /// It was stopped, or found without a keeper.
     NotReady,
     /// The intent to remove it.
@@ -286,6 +299,18 @@ impl Pod {
         })
     }
 
+    /// What its containers may use together, as far as that was said.
+    pub fn resources(&self) -> Option<LinuxContainerResources> {
+        let updated = self.state.look(|now| now.resources.clone());
+        updated.or_else(|| self.linux().resources.clone())
+    }
+
+    /// What the pod itself uses on top of that, as far as that was said.
+    pub fn overhead(&self) -> Option<LinuxContainerResources> {
+        let updated = self.state.look(|now| now.overhead.clone());
+        updated.or_else(|| self.linux().overhead.clone())
+    }
+
     /// Where its containers' records are.
     pub fn containers_dir(&self) -> PathBuf {
         self.dir.join("containers")
@@ -317,6 +342,13 @@ impl State for Now {
             Event::Labelled { level } => self.selinux_level = Some(level),
             Event::Attaching { attachment } => self.attachment = Some(*attachment),
             Event::Attached { network } => self.network = Some(*network),
+            Event::Updated {
+                resources,
+                overhead,
+            } => {
+                self.resources = Some(*resources);
+                self.overhead = Some(*overhead);
+            }
             Event::Detached => {
                 self.network = None;
                 self.attachment = None;

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use orlop_cri::json;
 use orlop_cri::v1::{PodSandboxStatusRequest, PodSandboxStatusResponse};
-use serde_json::json;
+use serde_json::json as object;
 
 use crate::engine::Engine;
 use crate::error::Result;
@@ -35,12 +36,14 @@ pub async fn call(
 
 fn info(pod: &Pod) -> HashMap<String, String> {
     let now = pod.now();
-    let info = json!({
+    let info = object!({
         "keeperPid": now.keeper.as_ref().map(orlop_launch::Keeper::pid),
         "directory": pod.dir,
         "runDirectory": pod.run,
         "runtimeHandler": pod.handler,
         "network": now.network,
+        "resources": pod.resources().as_ref().map(json::to_value),
+        "overhead": pod.overhead().as_ref().map(json::to_value),
     });
     HashMap::from([("info".to_owned(), info.to_string())])
 }

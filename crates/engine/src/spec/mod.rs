@@ -22,6 +22,7 @@ mod input;
 mod mounts;
 mod namespaces;
 mod oom;
+mod pod_limits;
 mod propagation;
 mod rdt;
 mod resources;
@@ -52,6 +53,7 @@ pub use input::{
     HandlerFacts, HostFacts, ImageFacts, ImageMount, PodFacts, PodFiles, PodNamespaces, Policy,
     RootfsFacts, SpecInput,
 };
+pub use pod_limits::pod_limits;
 pub use resources::{limits, report as report_resources, updated as updated_resources};
 pub use selinux::Labels;
 pub use selinux_levels::Levels;

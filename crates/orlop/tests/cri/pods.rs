@@ -230,3 +230,89 @@ async fn containers_share_what_the_pod_says() {
     assert_eq!(alone.stdout().trim(), "1");
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_pod_s_resources_are_updated_kept_and_reported() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("containerd 1.6 does not know the call");
+    }
+    // No kubelet has made a cgroup for it.
+    let pod = world.node.pod("resized").with(|config| {
+        config.linux.get_or_insert_default().cgroup_parent = String::new();
+    });
+    let pod_id = world.run_pod(&pod).await;
+    let spec = world.container("main").shell("sleep 600");
+    world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    let before = resources_told(&world, &pod_id).await;
+    assert!(before.0.is_null() && before.1.is_null(), "{before:?}");
+    let request = |memory, overhead| orlop_cri::v1::UpdatePodSandboxResourcesRequest {
+        pod_sandbox_id: pod_id.clone(),
+        resources: Some(orlop_cri::v1::LinuxContainerResources {
+            memory_limit_in_bytes: memory,
+            cpu_shares: 256,
+            ..Default::default()
+        }),
+        overhead: Some(orlop_cri::v1::LinuxContainerResources {
+            memory_limit_in_bytes: overhead,
+            ..Default::default()
+        }),
+    };
+    let mut runtime = world.cri.runtime.clone();
+    runtime
+        .update_pod_sandbox_resources(request(64 << 20, 1 << 20))
+        .await
+        .expect("update");
+    // systemd's pods without a cgroup of their client's have none of their own.
+    let driver = runtime.runtime_config(orlop_cri::v1::RuntimeConfigRequest {});
+    let driver = driver.await.expect("configuration").into_inner().linux;
+    let own_cgroup =
+        driver.expect("Linux").cgroup_driver() == orlop_cri::v1::CgroupDriver::Cgroupfs;
+    let in_force = |memory: u64| {
+        if !own_cgroup {
+            return;
+        }
+        let own = format!("orlop/{pod_id}");
+        let files = [
+            format!("/sys/fs/cgroup/memory/{own}/memory.limit_in_bytes"),
+            format!("/sys/fs/cgroup/{own}/memory.max"),
+        ];
+        let limit = files
+            .iter()
+            .find_map(|file| std::fs::read_to_string(file).ok());
+        assert_eq!(limit.expect("a limit").trim(), memory.to_string());
+    };
+    in_force(65 << 20);
+    let after = resources_told(&world, &pod_id).await;
+    assert_eq!(after.0["memoryLimitInBytes"], (64 << 20).to_string());
+    assert_eq!(after.1["memoryLimitInBytes"], (1 << 20).to_string());
+
+    // It holds across a restart, and an impossible wish changes nothing.
+    world.node.kill9();
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let mut runtime = world.cri.runtime.clone();
+    let error = runtime
+        .update_pod_sandbox_resources(request(-7, 0))
+        .await
+        .expect_err("a negative limit");
+    assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+    assert_eq!(resources_told(&world, &pod_id).await, after);
+    in_force(65 << 20);
+    world.finish().await;
+}
+
+/// A pod's resources and overhead, as its verbose status tells them.
+async fn resources_told(
+    world: &crate::world::World,
+    pod_id: &str,
+) -> (serde_json::Value, serde_json::Value) {
+    let request = orlop_cri::v1::PodSandboxStatusRequest {
+        pod_sandbox_id: pod_id.to_owned(),
+        verbose: true,
+    };
+    let answer = world.cri.runtime.clone().pod_sandbox_status(request).await;
+    let info = answer.expect("status").into_inner().info;
+    let info: serde_json::Value = serde_json::from_str(&info["info"]).expect("JSON");
+    (info["resources"].clone(), info["overhead"].clone())
+}
