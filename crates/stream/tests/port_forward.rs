@@ -115,6 +115,59 @@ async fn many_connections_share_a_session_and_half_close_passes_through() {
     }
 }
 
+/// A server in the "pod" that answers before it has read the request, and leaves the rest of it
+/// unread: its end is a reset.
+async fn hasty_server(answer: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                stream.read_u8().await.expect("a request");
+                stream
+                    .write_all(&vec![b'a'; answer])
+                    .await
+                    .expect("a reader");
+                // The answer has left by then, and more of the request has come.
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn an_answer_before_a_reset_comes_through_whole() {
+    const ANSWER: usize = 900_000;
+    let port = hasty_server(ANSWER).await;
+    let (server, _) = serve().await;
+    for protocol in PROTOCOLS {
+        let url = server.port_forward_url(request()).expect("an URL");
+        let forwarded = Forwarded::start(url, protocol, port).await;
+        // A small window keeps most of the answer on its way until it is read.
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(8192).expect("a small buffer");
+        let to = ([127, 0, 0, 1], forwarded.local).into();
+        let mut stream = socket.connect(to).await.expect("the forwarded port");
+        let (mut reader, mut writer) = stream.split();
+        let upload = async {
+            // More than all buffers hold: some of it is never taken.
+            let _ = writer.write_all(&vec![b'q'; 20_000_000]).await;
+        };
+        let download = async {
+            tokio::time::sleep(Duration::from_millis(800)).await;
+            let (mut arrived, mut buffer) = (0, vec![0; 65536]);
+            while let Ok(read @ 1..) = reader.read(&mut buffer).await {
+                arrived += read;
+            }
+            arrived
+        };
+        let ((), arrived) = tokio::join!(upload, download);
+        assert_eq!(arrived, ANSWER, "{protocol:?}");
+        forwarded.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_stuck_connection_does_not_hold_up_the_others() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -134,9 +134,15 @@ async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<
             std::future::pending::<()>().await;
         }
     };
+    let over = CancellationToken::new();
+    let mut relaying = std::pin::pin!(relay(data.input, data.output, socket, &over));
     tokio::select! {
-        () = relay(data.input, data.output, socket) => {}
-        () = complaint => {}
+        () = &mut relaying => {}
+        () = complaint => {
+            // What came before the complaint is still to be delivered.
+            over.cancel();
+            relaying.await;
+        }
     }
     if message.is_empty() {
         Ok(())

@@ -1,33 +1,120 @@
 //! Joining a stream of a connection to a socket.
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::input::Input;
-use super::output::Output;
+use super::output::{FIRST_BUFFER, LARGEST_BUFFER, Output};
 
-/// Copies in both directions, each with its own end, until both have ended or the peer gives up.
+/// What had arrived by the time that the peer wanted no more may take so long to be delivered.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Copies in both directions, each with its own end, until both have ended, the peer has given up,
+/// or `over` is cancelled. In the last two cases what has arrived is still delivered.
 pub(crate) async fn relay(
-    mut input: Input,
+    input: Input,
     mut output: Output,
     target: impl AsyncRead + AsyncWrite,
+    over: &CancellationToken,
 ) {
     let refused = output.refused();
+    let peer_is_lost = CancellationToken::new();
     let (mut reader, mut writer) = tokio::io::split(target);
-    let inward = async move {
-        // A socket that takes no more can still have something to say: the other direction goes on.
-        if tokio::io::copy_buf(&mut input, &mut writer).await.is_ok() {
-            let _ = writer.shutdown().await;
+    let unwanted = || async {
+        tokio::select! {
+            () = refused.cancelled() => {}
+            () = over.cancelled() => {}
         }
     };
-    let outward = async move {
-        match output.copy_from(&mut reader).await {
-            Ok(_) => output.close(),
+    let inward = async {
+        let lingering = async {
+            unwanted().await;
+            sleep(LINGER).await;
+        };
+        tokio::select! {
+            delivered = deliver(input, &mut writer) => if let Delivered::InPart = delivered {
+                peer_is_lost.cancel();
+            },
+            () = lingering => {}
+        }
+    };
+    let outward = async {
+        match send(&mut output, &mut reader, unwanted()).await {
+            Sent::All => output.close(),
             // What came so far must not look complete.
-            Err(_) => output.reset(),
+            Sent::InPart => output.reset(),
+            Sent::Unwanted => {
+                output.close();
+                // A socket that is closed with something unread in it takes back what was written
+                // to it and not yet read on the other side.
+                let rest = async { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await };
+                tokio::select! {
+                    _ = rest => {}
+                    () = peer_is_lost.cancelled() => {}
+                    () = sleep(LINGER) => {}
+                }
+            }
         }
     };
-    tokio::select! {
-        () = refused.cancelled() => {}
-        _ = async { tokio::join!(inward, outward) } => {}
+    tokio::join!(inward, outward);
+}
+
+enum Delivered {
+    /// All that came until the peer's end, or as much as the socket took: it can still have
+    /// something to say.
+    Done,
+    /// The peer left in the middle.
+    InPart,
+}
+
+async fn deliver(mut input: Input, writer: &mut (impl AsyncWrite + Unpin)) -> Delivered {
+    loop {
+        let Ok((arrived, _)) = input.fill().await else {
+            return Delivered::InPart;
+        };
+        if arrived.is_empty() {
+            let _ = writer.shutdown().await;
+            return Delivered::Done;
+        }
+        match writer.write(arrived).await {
+            Ok(written) if written > 0 => input.consumed(written),
+            _ => return Delivered::Done,
+        }
+    }
+}
+
+enum Sent {
+    All,
+    InPart,
+    Unwanted,
+}
+
+/// Only the reading is given up half-way: a frame that is not written to its end takes the whole
+/// connection along, with all its other streams.
+async fn send(
+    output: &mut Output,
+    reader: &mut (impl AsyncRead + Unpin),
+    unwanted: impl Future<Output = ()>,
+) -> Sent {
+    let mut unwanted = std::pin::pin!(unwanted);
+    let mut buffer = vec![0; FIRST_BUFFER];
+    loop {
+        let read = tokio::select! {
+            read = reader.read(&mut buffer) => match read {
+                Ok(0) => return Sent::All,
+                Ok(read) => read,
+                Err(_) => return Sent::InPart,
+            },
+            () = &mut unwanted => return Sent::Unwanted,
+        };
+        if output.write(&buffer[..read]).await.is_err() {
+            return Sent::Unwanted;
+        }
+        if read == buffer.len() && read < LARGEST_BUFFER {
+            buffer.resize(read * 2, 0);
+        }
     }
 }

@@ -168,7 +168,7 @@ async fn forward(pair: Pair, pod_id: String, context: Arc<Context>) {
     let Pair { port, data, error } = pair;
     let mut error_output = error.output;
     match context.backend.port_forward(pod_id.clone(), port).await {
-        Ok(target) => relay(data.input, data.output, target).await,
+        Ok(target) => relay(data.input, data.output, target, &context.stop).await,
         Err(cause) => {
             let message = failure(port, &pod_id, &*cause);
             let _ = error_output.write(message.as_bytes()).await;

@@ -39,7 +39,7 @@ pub(super) async fn serve(
                 return;
             }
             match context.backend.port_forward(pod_id.clone(), port).await {
-                Ok(target) => relay(input, output, target).await,
+                Ok(target) => relay(input, output, target, &context.stop).await,
                 Err(cause) => {
                     let message = failure(port, &pod_id, &*cause);
                     let _ = error.write(message.as_bytes()).await;
