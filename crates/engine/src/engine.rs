@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use orlop_cgroup::Driver;
 use orlop_cri::v1::{
-    ContainerEventResponse, ContainerEventType, ContainerFilter, ImageSpec, NamespaceMode,
-    PodSandboxFilter,
+    ContainerEventResponse, ContainerEventType, ContainerFilter, ContainerStatus, ImageSpec,
+    NamespaceMode, PodSandboxFilter,
 };
 use orlop_image::{Image, Images};
 use orlop_network::Networks;
@@ -421,18 +421,23 @@ impl Engine {
         if !self.events.wanted() {
             return;
         }
-        let containers = self.containers_of(pod);
         self.events.publish(&ContainerEventResponse {
             container_id: id.to_owned(),
             container_event_type: what.into(),
             created_at: clock::now(),
             pod_sandbox_status: Some(pod_status(pod)),
-            containers_statuses: containers
-                .iter()
-                .filter(|container| container.visible())
-                .map(|container| container_status(container))
-                .collect(),
+            containers_statuses: self.container_statuses(pod),
         });
+    }
+
+    /// The containers of a pod that clients may see, newest first: kubelets that listen to events
+    /// take the first one of a name for its last attempt.
+    pub fn container_statuses(&self, pod: &Pod) -> Vec<ContainerStatus> {
+        let mut containers = self.containers_of(pod);
+        containers.retain(|container| container.visible());
+        containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
+        let statuses = containers.iter().map(|one| container_status(one));
+        statuses.collect()
     }
 }
 

@@ -51,7 +51,8 @@ pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncR
     let Ok(status) = finished else {
         session.kill().await;
         let id = &container.id;
-        let problem = format!("the command in container {id} timed out after {limit:?}");
+        let after = limit.unwrap_or_default();
+        let problem = format!("the command in container {id} timed out after {after:?}");
         return Err(Error::Timeout(problem).into());
     };
     let status = status?;

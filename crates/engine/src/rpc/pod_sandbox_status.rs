@@ -8,7 +8,7 @@ use serde_json::json as object;
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::messages::{container_status, pod_status};
+use crate::messages::pod_status;
 use crate::pod::Pod;
 
 /// Answers the call.
@@ -17,7 +17,8 @@ pub async fn call(
     request: PodSandboxStatusRequest,
 ) -> Result<PodSandboxStatusResponse> {
     let pod = engine.visible_pod(&request.pod_sandbox_id)?;
-    let containers = engine.containers_of(&pod);
+    // Before anything is looked at: an event that comes meanwhile must count as newer.
+    let timestamp = crate::clock::now();
     Ok(PodSandboxStatusResponse {
         status: Some(pod_status(&pod)),
         info: if request.verbose {
@@ -25,12 +26,8 @@ pub async fn call(
         } else {
             HashMap::new()
         },
-        containers_statuses: containers
-            .iter()
-            .filter(|container| container.visible())
-            .map(|container| container_status(container))
-            .collect(),
-        timestamp: crate::clock::now(),
+        containers_statuses: engine.container_statuses(&pod),
+        timestamp,
     })
 }
 

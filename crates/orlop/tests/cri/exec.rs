@@ -69,6 +69,7 @@ async fn a_limit_ends_the_whole_tree() {
         .await
         .expect_err("takes too long");
     assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+    assert!(error.message().ends_with("timed out after 1s"), "{error}");
     assert!(
         start.elapsed() < Duration::from_secs(10),
         "took {:?}",

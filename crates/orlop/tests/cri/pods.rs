@@ -316,3 +316,30 @@ async fn resources_told(
     let info: serde_json::Value = serde_json::from_str(&info["info"]).expect("JSON");
     (info["resources"].clone(), info["overhead"].clone())
 }
+
+#[tokio::test]
+async fn a_pod_s_status_begins_with_the_last_attempt() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd 1.6 tells no containers with a pod's status");
+    }
+    let pod = world.node.pod("attempts");
+    let pod_id = world.run_pod(&pod).await;
+    for attempt in 0..6 {
+        let spec = world.container("main").attempt(attempt).shell("exit 3");
+        let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+        world.cri.wait_exited(&id).await;
+    }
+    let request = orlop_cri::v1::PodSandboxStatusRequest {
+        pod_sandbox_id: pod_id.clone(),
+        verbose: false,
+    };
+    let answer = world.cri.runtime.clone().pod_sandbox_status(request).await;
+    let statuses = answer.expect("status").into_inner().containers_statuses;
+    let attempts: Vec<u32> = statuses
+        .iter()
+        .map(|status| status.metadata.as_ref().expect("a name").attempt)
+        .collect();
+    assert_eq!(attempts, [5, 4, 3, 2, 1, 0]);
+    world.finish().await;
+}
