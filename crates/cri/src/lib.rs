@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`v1`] | the generated messages and services of CRI v1 |
-//! | [`images`] | the generated `orlop.v1` service: what orlop does with images beyond the CRI |
+//! | [`extensions`] | the generated `orlop.v1` services: what orlop does beyond the CRI |
 //! | [`server`] | serving: message limits, the `v1alpha2` names, unbuilt calls |
 //! | [`client`] | calling: a typed client for any endpoint |
 //! | [`Endpoint`] | where a runtime listens |
@@ -28,8 +28,10 @@ pub mod v1 {
     tonic::include_proto!("runtime.v1");
 }
 
-/// What orlop can do with images beyond the CRI, generated from `proto/orlop/v1`.
+/// What orlop can do beyond the CRI, generated from `proto/orlop/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
-pub mod images {
+pub mod extensions {
     tonic::include_proto!("orlop.v1");
 }
+
+pub use extensions as images;

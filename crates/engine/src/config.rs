@@ -35,6 +35,8 @@ pub struct Config {
     pub images: Images,
     /// The pods' networks.
     pub network: Network,
+    /// How often attachments without a pod are looked for; `None`: at the start only.
+    pub network_gc_interval: Option<Duration>,
     /// Where exec, attach and port-forward sessions are served.
     pub streaming: Streaming,
     /// Limits and defaults for containers.

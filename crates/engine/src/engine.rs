@@ -33,7 +33,7 @@ use crate::runtimes::Runtimes;
 use crate::spec::{self, AppArmor, HostFacts};
 use crate::store::Store;
 use crate::streaming::Sessions;
-use crate::{blocking, clock, images, restore, tidy};
+use crate::{blocking, clock, images, network_gc, restore, tidy};
 
 /// The native runtime service. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -169,6 +169,9 @@ impl Engine {
         engine
             .tasks
             .spawn(async move { tidy::run(&engine_too, left).await });
+        if let Some(every) = engine.config.network_gc_interval {
+            network_gc::start(&engine, every);
+        }
         Ok(engine)
     }
 

@@ -1,7 +1,8 @@
 //! The native CRI service: pods and containers on keepers and OCI runtimes.
 //!
-//! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`, or in
-//! `rpc_images/` if it is one of `orlop.v1.Images`; what they share is beside them:
+//! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`, or, if it is
+//! one of `orlop.v1`, in `rpc_images/`, `rpc_networks/` or `rpc_containers/`; what they share is
+//! beside them:
 //!
 //! * `pod`, `container`: what exists, with its journal (`recorded`, `journal`, `encoded`)
 //! * `sandbox`, `network`, `files`: what a pod is made of
@@ -12,9 +13,11 @@
 
 mod bundle;
 mod cgroups;
+pub mod changes;
 mod clock;
 pub mod config;
 mod container;
+mod containers_service;
 mod encoded;
 mod engine;
 mod error;
@@ -31,6 +34,8 @@ mod labels;
 mod messages;
 mod names;
 mod network;
+mod network_gc;
+mod networks_service;
 mod off_reactor;
 mod pod;
 mod process;
@@ -38,7 +43,9 @@ mod pulls;
 mod recorded;
 mod restore;
 mod rpc;
+mod rpc_containers;
 mod rpc_images;
+mod rpc_networks;
 mod runtimes;
 mod sandbox;
 mod service;

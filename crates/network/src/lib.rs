@@ -55,6 +55,6 @@ pub use error::{Error, ErrorKind, PluginError, PluginFailure};
 pub use journal::JournalEntry;
 pub use mac::MacAddress;
 pub use native::NativeError;
-pub use networks::{GcReport, Networks};
+pub use networks::{GcReport, NetworkSummary, Networks, Orphan};
 pub use pod_network::{AttachedNetwork, PodAddress, PodInterface, PodNetwork};
 pub use status::Status;

@@ -2,6 +2,7 @@
 
 mod attach;
 mod collect;
+mod describe;
 mod detach;
 mod host_ports;
 
@@ -21,7 +22,8 @@ use crate::store::Store;
 use crate::watch::Watch;
 use crate::{Attachment, Config, ContainerId, Error, PodNetwork, pod_cidr};
 
-pub use self::collect::GcReport;
+pub use self::collect::{GcReport, Orphan};
+pub use self::describe::NetworkSummary;
 
 /// The networks of a node.
 ///
@@ -151,21 +153,13 @@ impl Networks {
         .await
     }
 
-    /// What [`Self::gc`] would release: pods attached for which `is_valid` does
-    /// not hold.
+    /// What [`Self::gc`] would release.
     pub async fn orphans(
         &self,
         is_valid: impl Fn(&ContainerId) -> bool + Send + 'static,
-    ) -> Result<Vec<ContainerId>, Error> {
-        self.blocking(move |inner| {
-            Ok(inner
-                .journal
-                .ids()
-                .into_iter()
-                .filter(|id| !is_valid(id))
-                .collect())
-        })
-        .await
+    ) -> Result<Vec<Orphan>, Error> {
+        self.blocking(move |inner| Ok(inner.orphans(&is_valid)))
+            .await
     }
 
     /// What is attached, finished or not.
@@ -197,6 +191,18 @@ impl Networks {
             .networks_of(dir)
             .map(|networks| networks.into_iter().map(|network| network.name).collect())
             .unwrap_or_default()
+    }
+
+    /// The networks in use, described; none while there is none.
+    pub async fn describe(&self) -> Vec<NetworkSummary> {
+        self.blocking(|inner| Ok(inner.describe()))
+            .await
+            .unwrap_or_default()
+    }
+
+    /// Where the networks are described.
+    pub fn conf_dir(&self) -> &Path {
+        &self.inner.config.conf_dir
     }
 
     /// Takes the pod CIDR the control plane assigned to the node: renders

@@ -8,7 +8,9 @@ use tonic::transport::Channel;
 
 use super::call::{Caller, Observer};
 use super::{ImageClient, RuntimeClient, transport};
-use crate::images::images_client::ImagesClient;
+use crate::extensions::containers_client::ContainersClient;
+use crate::extensions::images_client::ImagesClient;
+use crate::extensions::networks_client::NetworksClient;
 use crate::server::MessageLimits;
 use crate::{Endpoint, v1};
 
@@ -89,6 +91,20 @@ impl Connection {
     /// The generated client of orlop's own image service; only orlop answers it.
     pub fn orlop_images(&self) -> ImagesClient<Channel> {
         ImagesClient::new(self.channel.clone())
+            .max_decoding_message_size(self.options.max_message)
+            .max_encoding_message_size(self.options.max_message)
+    }
+
+    /// The generated client of orlop's own service of networks; only orlop answers it.
+    pub fn orlop_networks(&self) -> NetworksClient<Channel> {
+        NetworksClient::new(self.channel.clone())
+            .max_decoding_message_size(self.options.max_message)
+            .max_encoding_message_size(self.options.max_message)
+    }
+
+    /// The generated client of orlop's own service of containers; only orlop answers it.
+    pub fn orlop_containers(&self) -> ContainersClient<Channel> {
+        ContainersClient::new(self.channel.clone())
             .max_decoding_message_size(self.options.max_message)
             .max_encoding_message_size(self.options.max_message)
     }

@@ -251,7 +251,7 @@ mod tests {
             &json!({
                 "envs": [{"key": "A", "value": "plain"}],
                 "CDI_devices": [{"name": "a.b/c=d"}],
-                "stopSignal": "SIGNAL_SIGINT"
+                "stopSignal": "SIGINT"
             }),
             &mut unknown,
         )
@@ -278,7 +278,7 @@ mod tests {
             "cannot read `metadata.attempt`: expected a whole number in the field's range, \
              found a number"
         );
-        assert!(error(json!({"stop_signal": "KILL"})).contains("one of SIGNAL_RUNTIME_DEFAULT"));
+        assert!(error(json!({"stop_signal": "KILL"})).contains("one of RUNTIME_DEFAULT"));
         assert!(error(json!([])).contains("expected an object, found a list"));
     }
 

@@ -1,6 +1,8 @@
 //! How big a message may be, and services made with those limits.
 
-use crate::images::images_server::{Images, ImagesServer};
+use crate::extensions::containers_server::{Containers, ContainersServer};
+use crate::extensions::images_server::{Images, ImagesServer};
+use crate::extensions::networks_server::{Networks, NetworksServer};
 use crate::v1::image_service_server::{ImageService, ImageServiceServer};
 use crate::v1::runtime_service_server::{RuntimeService, RuntimeServiceServer};
 
@@ -45,6 +47,20 @@ impl MessageLimits {
     /// The `orlop.v1` image service over a handler, ready to be added to a server.
     pub fn images<T: Images>(self, handler: T) -> ImagesServer<T> {
         ImagesServer::new(handler)
+            .max_decoding_message_size(self.receive)
+            .max_encoding_message_size(self.send)
+    }
+
+    /// The `orlop.v1` service of networks over a handler, ready to be added to a server.
+    pub fn networks<T: Networks>(self, handler: T) -> NetworksServer<T> {
+        NetworksServer::new(handler)
+            .max_decoding_message_size(self.receive)
+            .max_encoding_message_size(self.send)
+    }
+
+    /// The `orlop.v1` service of containers over a handler, ready to be added to a server.
+    pub fn containers<T: Containers>(self, handler: T) -> ContainersServer<T> {
+        ContainersServer::new(handler)
             .max_decoding_message_size(self.receive)
             .max_encoding_message_size(self.send)
     }

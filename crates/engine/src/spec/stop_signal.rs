@@ -106,16 +106,13 @@ impl StopSignal {
     /// The signal of CRI's enumeration, none for its "runtime default".
     pub fn from_cri(signal: v1::Signal) -> Option<Self> {
         let name = signal.as_str_name();
-        let name = name.strip_prefix("SIGNAL_").unwrap_or(name);
         Self::parse(&name.replace("PLUS", "+").replace("MINUS", "-"))
     }
 
     /// The signal in CRI's enumeration.
     pub fn to_cri(self) -> v1::Signal {
         let name = self.to_string().replace('+', "PLUS").replace('-', "MINUS");
-        v1::Signal::from_str_name(&format!("SIGNAL_{name}"))
-            .or_else(|| v1::Signal::from_str_name(&name))
-            .unwrap_or(v1::Signal::RuntimeDefault)
+        v1::Signal::from_str_name(&name).unwrap_or(v1::Signal::RuntimeDefault)
     }
 
     /// The number for `kill(2)`.

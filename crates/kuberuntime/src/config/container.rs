@@ -91,7 +91,7 @@ pub fn container_config(
             .lifecycle
             .stop_signal
             .as_deref()
-            .and_then(|name| v1::Signal::from_str_name(&format!("SIGNAL_{}", proto_name(name))))
+            .and_then(|name| v1::Signal::from_str_name(&proto_name(name)))
             .unwrap_or(v1::Signal::RuntimeDefault)
             .into(),
         ..v1::ContainerConfig::default()

@@ -12,7 +12,7 @@ mod verb;
 mod version;
 
 pub use args::RuntimeArgs;
-pub use cache::Cache;
+pub use cache::{Cache, CachedAttachment};
 pub use chain::Chain;
 pub(crate) use chain::Target;
 pub use conf::{ConfError, NetworkConf, PluginConf};

@@ -1,11 +1,13 @@
 //! Releasing what belongs to nobody.
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use super::Inner;
 use crate::ContainerId;
-use crate::cni::{Chain, Target};
+use crate::cni::{CachedAttachment, Chain, Target};
 use crate::error::with_causes;
+use crate::journal::JournalEntry;
 
 /// What a garbage collection did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,7 +18,63 @@ pub struct GcReport {
     pub failed: Vec<(String, String)>,
 }
 
+/// What a garbage collection would release.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Orphan {
+    /// The pod that had it.
+    pub id: String,
+    /// The networks it is attached to, as far as known.
+    pub networks: Vec<String>,
+    /// Its addresses, as far as known.
+    pub ips: Vec<IpAddr>,
+}
+
 impl Inner {
+    /// What [`Self::gc`] would release. What plugins would find by themselves is not among it:
+    /// they can't be asked without doing it.
+    pub(super) fn orphans(&self, is_valid: &dyn Fn(&ContainerId) -> bool) -> Vec<Orphan> {
+        let mut orphans: Vec<Orphan> = Vec::new();
+        for id in self.journal.ids() {
+            if is_valid(&id) {
+                continue;
+            }
+            let entry = self.journal.get(&id);
+            orphans.push(Orphan {
+                id: id.to_string(),
+                networks: entry.iter().flat_map(names).collect(),
+                ips: entry
+                    .and_then(|entry| entry.result)
+                    .map(|result| result.ips)
+                    .unwrap_or_default(),
+            });
+        }
+        for cached in self.forsaken(is_valid) {
+            if !orphans
+                .iter()
+                .any(|orphan| orphan.id == cached.container_id)
+            {
+                orphans.push(Orphan {
+                    id: cached.container_id,
+                    networks: vec![cached.network.name],
+                    ips: Vec::new(),
+                });
+            }
+        }
+        orphans
+    }
+
+    /// Attachments in the cache whose namespace is gone (a reboot) are garbage
+    /// whoever made them: other runtimes use the same directory, so all
+    /// others are left alone.
+    fn forsaken(&self, is_valid: &dyn Fn(&ContainerId) -> bool) -> Vec<CachedAttachment> {
+        let mut cached = self.cache.list();
+        cached.retain(|cached| {
+            let known = cached.container_id.parse().is_ok_and(|id| is_valid(&id));
+            !known && !cached.netns.is_empty() && !Path::new(&cached.netns).exists()
+        });
+        cached
+    }
+
     pub(super) fn gc(&self, is_valid: &dyn Fn(&ContainerId) -> bool) -> GcReport {
         let mut report = GcReport::default();
         self.release_journalled(is_valid, &mut report);
@@ -44,15 +102,8 @@ impl Inner {
         }
     }
 
-    /// Attachments in the cache whose namespace is gone (a reboot) are garbage
-    /// whoever made them: other runtimes use the same directory, so all
-    /// others are left alone.
     fn release_cached(&self, is_valid: &dyn Fn(&ContainerId) -> bool, report: &mut GcReport) {
-        for cached in self.cache.list() {
-            let known = cached.container_id.parse().is_ok_and(|id| is_valid(&id));
-            if known || cached.netns.is_empty() || Path::new(&cached.netns).exists() {
-                continue;
-            }
+        for cached in self.forsaken(is_valid) {
             let id = cached.container_id.as_str();
             let target = Target {
                 container_id: id,
@@ -110,4 +161,9 @@ impl Inner {
             }
         }
     }
+}
+
+fn names(entry: &JournalEntry) -> Vec<String> {
+    let networks = entry.networks.iter();
+    networks.map(|network| network.name.clone()).collect()
 }

@@ -28,6 +28,7 @@ pub(super) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         runtimes: runtimes(config),
         images: images(config, &root)?,
         network: network(config, &root)?,
+        network_gc_interval: config.network.gc_interval.nonzero(),
         streaming: streaming(config),
         containers: containers(config)?,
         root,

@@ -39,7 +39,10 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Running> {
                 .map_err(|error| anyhow::anyhow!(orlop_engine::chain(&*error)))
                 .context("cannot start the native runtime")?;
             Ok(Running {
-                services: routes(engine.clone(), limits).add_service(limits.images(engine.clone())),
+                services: routes(engine.clone(), limits)
+                    .add_service(limits.images(engine.clone()))
+                    .add_service(limits.networks(engine.clone()))
+                    .add_service(limits.containers(engine.clone())),
                 engine,
             })
         }

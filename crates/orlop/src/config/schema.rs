@@ -187,6 +187,9 @@ section! {
         conf_template: Option<AbsolutePath> = None => restart,
         /// How long a plugin may take.
         plugin_timeout: Interval = Interval::from_secs(60) => restart,
+        /// How often addresses and interfaces that belong to no pod are looked for and released,
+        /// besides at the start. 0: never.
+        gc_interval: Interval = Interval::from_secs(600) => restart,
     }
 }
 

@@ -16,7 +16,7 @@ const UNKNOWN: Method = Method {
 };
 
 /// Services besides the CRI.
-const EXTENSIONS: [(&str, &[&str]); 2] = [
+const EXTENSIONS: [(&str, &[&str]); 4] = [
     (
         "orlop.v1.Images",
         &[
@@ -27,6 +27,11 @@ const EXTENSIONS: [(&str, &[&str]); 2] = [
             "CollectGarbage",
         ],
     ),
+    (
+        "orlop.v1.Networks",
+        &["ListNetworks", "ListAttachments", "CollectNetworkGarbage"],
+    ),
+    ("orlop.v1.Containers", &["ListChanges"]),
     ("orlop.v1.Admin", &["GetLogLevel", "SetLogLevel", "Reload"]),
 ];
 

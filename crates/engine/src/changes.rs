@@ -1,0 +1,448 @@
+//! What a container has changed in its root file system: its writable layer compared with the
+//! layers below it.
+//!
+//! The container goes on writing meanwhile, and all names are its own: nothing is followed, and
+//! what vanishes under our hands is left out. Directories that were renamed whole where the
+//! kernel's overlay has `redirect_dir` on count as added.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, open, openat, openat2,
+    statat,
+};
+use rustix::io::Errno;
+
+/// Directories nested deeper are not looked into.
+const MAX_DEPTH: usize = 512;
+
+/// A directory with more entries is refused: they are sorted in memory.
+const MAX_ENTRIES: usize = 1 << 20;
+
+/// Where overlayfs keeps its marks; the second in user namespaces.
+const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
+
+/// Something that a container changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Absolute, in the container.
+    pub path: PathBuf,
+    /// What was done to it.
+    pub kind: ChangeKind,
+    /// As in stat(2), type included; zero for what is deleted.
+    pub mode: u32,
+    /// Of a regular file.
+    pub size: u64,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was there before.
+    Modified,
+    /// It was not.
+    Added,
+    /// It is there no more.
+    Deleted,
+}
+
+/// Compares a writable layer with the layers below it, top first, and hands each change to
+/// `tell` in the order of paths, until that answers `false`.
+pub fn changes(
+    upper: &Path,
+    lower: &[PathBuf],
+    tell: &mut dyn FnMut(Change) -> bool,
+) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let roots = lower
+        .iter()
+        .map(|layer| Ok(open(layer, flags, Mode::empty())?))
+        .collect::<io::Result<Vec<_>>>()?;
+    let top = open(upper, flags, Mode::empty())?;
+    let below: Vec<usize> = (0..roots.len()).collect();
+    let mut walk = Walk { roots, tell };
+    walk.directory(&top, Path::new(""), &below, 0).map(drop)
+}
+
+struct Walk<'a> {
+    roots: Vec<OwnedFd>,
+    tell: &'a mut dyn FnMut(Change) -> bool,
+}
+
+impl Walk<'_> {
+    /// Goes through a directory of the writable layer; `below` are the layers that have it, too.
+    /// Answers whether to go on.
+    fn directory(
+        &mut self,
+        directory: &OwnedFd,
+        path: &Path,
+        below: &[usize],
+        depth: usize,
+    ) -> io::Result<bool> {
+        let mut names: Vec<(CString, bool)> = names(directory)?
+            .into_iter()
+            .map(|name| (name, true))
+            .collect();
+        if is_opaque(directory) {
+            // All of the layers below is gone, unless it was made anew.
+            for layer in below {
+                names.extend(
+                    self.names_below(*layer, path)?
+                        .into_iter()
+                        .map(|n| (n, false)),
+                );
+            }
+        }
+        // Of two by one name the one of the writable layer is first.
+        names.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        names.dedup_by(|a, b| a.0 == b.0);
+        for (name, own) in names {
+            let path = path.join(OsStr::from_bytes(name.to_bytes()));
+            let go_on = if own {
+                self.entry(directory, &name, &path, below, depth)?
+            } else if self.exists(below, &path) {
+                self.deleted(&path)
+            } else {
+                true
+            };
+            if !go_on {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn entry(
+        &mut self,
+        directory: &OwnedFd,
+        name: &CStr,
+        path: &Path,
+        below: &[usize],
+        depth: usize,
+    ) -> io::Result<bool> {
+        let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            return Ok(true);
+        };
+        if is_whiteout(directory, name, &stat) {
+            return Ok(self.deleted(path));
+        }
+        let kind = if self.exists(below, path) {
+            ChangeKind::Modified
+        } else {
+            ChangeKind::Added
+        };
+        let file_type = FileType::from_raw_mode(stat.st_mode);
+        let change = Change {
+            path: Path::new("/").join(path),
+            kind,
+            mode: stat.st_mode,
+            size: match file_type {
+                FileType::RegularFile => u64::try_from(stat.st_size).unwrap_or(0),
+                _ => 0,
+            },
+        };
+        if !(self.tell)(change) {
+            return Ok(false);
+        }
+        if file_type != FileType::Directory || depth >= MAX_DEPTH {
+            return Ok(true);
+        }
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match openat(directory, name, flags, Mode::empty()) {
+            Ok(inner) => {
+                let below = self.having(below, path);
+                self.directory(&inner, path, &below, depth + 1)
+            }
+            Err(_) => Ok(true),
+        }
+    }
+
+    fn deleted(&mut self, path: &Path) -> bool {
+        (self.tell)(Change {
+            path: Path::new("/").join(path),
+            kind: ChangeKind::Deleted,
+            mode: 0,
+            size: 0,
+        })
+    }
+
+    /// Whether the layers below show something at this path.
+    fn exists(&self, below: &[usize], path: &Path) -> bool {
+        for layer in below {
+            match self.look(*layer, path) {
+                Some(Found::Whiteout) => return false,
+                Some(_) => return true,
+                None => {}
+            }
+        }
+        false
+    }
+
+    /// Those of the layers whose directory at this path shows through.
+    fn having(&self, below: &[usize], path: &Path) -> Vec<usize> {
+        let mut having = Vec::new();
+        for layer in below {
+            match self.look(*layer, path) {
+                None => {}
+                Some(Found::Directory { opaque }) => {
+                    having.push(*layer);
+                    if opaque {
+                        break;
+                    }
+                }
+                Some(Found::Whiteout | Found::Other) => break,
+            }
+        }
+        having
+    }
+
+    /// What a layer has at a path, no link followed.
+    fn look(&self, layer: usize, path: &Path) -> Option<Found> {
+        let root = self.roots.get(layer)?;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let parent = path.parent().filter(|parent| *parent != Path::new(""));
+        let name = CString::new(path.file_name()?.as_bytes()).ok()?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let opened;
+        let directory = match parent {
+            Some(parent) => {
+                opened = openat2(root, parent, flags, Mode::empty(), resolve).ok()?;
+                &opened
+            }
+            None => root,
+        };
+        let stat = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if is_whiteout(directory, &name, &stat) {
+            return Some(Found::Whiteout);
+        }
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return Some(Found::Other);
+        }
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let opaque = openat(directory, &name, flags, Mode::empty())
+            .is_ok_and(|directory| is_opaque(&directory));
+        Some(Found::Directory { opaque })
+    }
+
+    fn names_below(&self, layer: usize, path: &Path) -> io::Result<Vec<CString>> {
+        let Some(root) = self.roots.get(layer) else {
+            return Ok(Vec::new());
+        };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let path = if path == Path::new("") {
+            Path::new(".")
+        } else {
+            path
+        };
+        match openat2(root, path, flags, Mode::empty(), resolve) {
+            Ok(directory) => names(&directory),
+            Err(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// What a layer has at a path.
+enum Found {
+    Directory { opaque: bool },
+    Whiteout,
+    Other,
+}
+
+fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)?.flatten() {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if names.len() >= MAX_ENTRIES {
+            return Err(io::Error::other(format!(
+                "a directory has more than {MAX_ENTRIES} entries"
+            )));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+/// Whether it stands for something that was deleted: a character device 0/0, or (Linux 6.7, where
+/// devices can't be made) an empty file with a mark.
+fn is_whiteout(directory: &OwnedFd, name: &CStr, stat: &Stat) -> bool {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice => stat.st_rdev == 0,
+        FileType::RegularFile if stat.st_size == 0 => {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            openat(directory, name, flags, Mode::empty())
+                .is_ok_and(|file| mark(&file, "whiteout").is_some())
+        }
+        _ => false,
+    }
+}
+
+/// Whether a directory hides those of the layers below.
+fn is_opaque(directory: &OwnedFd) -> bool {
+    mark(directory, "opaque") == Some(b'y')
+}
+
+/// The first byte of a mark; zero where it is empty.
+fn mark(file: impl AsFd, name: &str) -> Option<u8> {
+    for prefix in MARKS {
+        let mut value = [0; 8];
+        match fgetxattr(&file, format!("{prefix}{name}"), &mut value) {
+            Ok(_) | Err(Errno::RANGE) => return Some(value[0]),
+            Err(_) => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, XattrFlags, mknodat, setxattr};
+
+    use super::*;
+
+    struct Layers {
+        dir: tempfile::TempDir,
+    }
+
+    impl Layers {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for layer in ["upper", "top", "bottom"] {
+                fs::create_dir(dir.path().join(layer)).unwrap();
+            }
+            Self { dir }
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.dir.path().join(path)
+        }
+
+        fn file(&self, path: &str) {
+            let path = self.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "text").unwrap();
+        }
+
+        /// Making devices needs a capability; without it there is nothing to test.
+        fn whiteout(&self, path: &str) -> bool {
+            let path = self.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            mknodat(CWD, &path, FileType::CharacterDevice, Mode::empty(), 0).is_ok()
+        }
+
+        fn changes(&self) -> Vec<String> {
+            let mut found = Vec::new();
+            let lower = [self.path("top"), self.path("bottom")];
+            changes(&self.path("upper"), &lower, &mut |change| {
+                let kind = match change.kind {
+                    ChangeKind::Modified => 'C',
+                    ChangeKind::Added => 'A',
+                    ChangeKind::Deleted => 'D',
+                };
+                found.push(format!("{kind} {}", change.path.display()));
+                true
+            })
+            .unwrap();
+            found
+        }
+    }
+
+    #[test]
+    fn added_modified_and_deleted_things_are_told_apart() {
+        let layers = Layers::new();
+        for path in [
+            "bottom/etc/passwd",
+            "bottom/etc/old",
+            "bottom/bin/sh",
+            "top/etc/hosts",
+        ] {
+            layers.file(path);
+        }
+        for path in [
+            "upper/etc/passwd",
+            "upper/etc/new",
+            "upper/etc/hosts",
+            "upper/data/a",
+        ] {
+            layers.file(path);
+        }
+        if !layers.whiteout("upper/etc/old") {
+            return;
+        }
+        assert_eq!(
+            layers.changes(),
+            [
+                "A /data",
+                "A /data/a",
+                "C /etc",
+                "C /etc/hosts",
+                "A /etc/new",
+                "D /etc/old",
+                "C /etc/passwd",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_middle_layer_deleted_was_not_there() {
+        let layers = Layers::new();
+        layers.file("bottom/a");
+        layers.file("bottom/dir/b");
+        layers.file("upper/a");
+        layers.file("upper/dir/b");
+        if !layers.whiteout("top/a") || !layers.whiteout("top/dir") {
+            return;
+        }
+        assert_eq!(layers.changes(), ["A /a", "A /dir", "A /dir/b"]);
+    }
+
+    #[test]
+    fn a_directory_made_anew_has_lost_what_it_had() {
+        let layers = Layers::new();
+        layers.file("bottom/dir/gone");
+        layers.file("bottom/dir/kept");
+        layers.file("upper/dir/kept");
+        let marked = setxattr(
+            layers.path("upper/dir"),
+            "trusted.overlay.opaque",
+            b"y",
+            XattrFlags::empty(),
+        );
+        if marked.is_err() {
+            return;
+        }
+        assert_eq!(layers.changes(), ["C /dir", "D /dir/gone", "C /dir/kept"]);
+    }
+
+    #[test]
+    fn links_lead_nowhere_and_the_listener_may_stop() {
+        let layers = Layers::new();
+        layers.file("outside/secret");
+        symlink(layers.path("outside"), layers.path("upper/link")).unwrap();
+        // The image has a link where the container has a directory.
+        symlink(layers.path("outside"), layers.path("bottom/dir")).unwrap();
+        layers.file("upper/dir/secret");
+        assert_eq!(
+            layers.changes(),
+            ["C /dir", "A /dir/secret", "A /link"],
+            "the link's target is not the container's"
+        );
+        let mut told = 0;
+        changes(&layers.path("upper"), &[], &mut |_| {
+            told += 1;
+            false
+        })
+        .unwrap();
+        assert_eq!(told, 1);
+    }
+}

@@ -1,0 +1,84 @@
+//! `ListChanges`: what a container has changed in its root file system.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use orlop_cri::extensions::{self as wire, ListChangesRequest, ListChangesResponse};
+use orlop_image::Digest;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use crate::changes::{Change, ChangeKind, changes};
+use crate::engine::Engine;
+use crate::error::{Error, Result, status};
+use crate::service::Answers;
+
+/// Changes in one message.
+const BATCH: usize = 256;
+
+/// Messages that wait for a slow client.
+const AHEAD: usize = 4;
+
+/// Answers the call.
+pub fn call(engine: &Engine, request: &ListChangesRequest) -> Result<Answers<ListChangesResponse>> {
+    let container = engine.visible_container(&request.container_id)?;
+    let image: Digest = container.image.id.parse().map_err(|source| {
+        Error::Internal(format!(
+            "container {} has an image without a digest: {source}",
+            container.id
+        ))
+    })?;
+    // Leased as long as the container lives, so that the layers stay.
+    let lower = engine
+        .images
+        .layers(&image)
+        .map_err(|source| Error::Image {
+            doing: format!("finding the layers of container {}", container.id),
+            source,
+        })?;
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let mut batch = Vec::with_capacity(BATCH);
+        let walked = changes(&container.upper(), &lower, &mut |change| {
+            batch.push(message(change));
+            batch.len() < BATCH || send(&sender, &mut batch)
+        });
+        if let Err(source) = walked {
+            let doing = format!("comparing the layers of container {}", container.id);
+            let error = Error::io(doing)(source);
+            let _ = sender.blocking_send(Err(status(&error.into())));
+        } else if !batch.is_empty() {
+            send(&sender, &mut batch);
+        }
+    });
+    let answers = stream::unfold(receiver, |mut receiver| async {
+        Some((receiver.recv().await?, receiver))
+    });
+    Ok(answers.boxed())
+}
+
+/// Whether the client still listens.
+fn send(
+    sender: &mpsc::Sender<Result<ListChangesResponse, Status>>,
+    batch: &mut Vec<wire::Change>,
+) -> bool {
+    let changes = std::mem::replace(batch, Vec::with_capacity(BATCH));
+    sender
+        .blocking_send(Ok(ListChangesResponse { changes }))
+        .is_ok()
+}
+
+fn message(change: Change) -> wire::Change {
+    let kind = match change.kind {
+        ChangeKind::Modified => wire::ChangeKind::Modified,
+        ChangeKind::Added => wire::ChangeKind::Added,
+        ChangeKind::Deleted => wire::ChangeKind::Deleted,
+    };
+    wire::Change {
+        path: change.path.as_os_str().as_bytes().to_vec().into(),
+        kind: kind.into(),
+        mode: change.mode,
+        size: change.size,
+    }
+}

@@ -1,0 +1,3 @@
+//! One file per call of `orlop.v1.Containers`.
+
+pub mod list_changes;

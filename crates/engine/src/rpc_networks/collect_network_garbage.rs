@@ -1,0 +1,60 @@
+//! `CollectNetworkGarbage`: releases what belongs to no pod.
+
+use orlop_cri::extensions::{
+    CollectNetworkGarbageRequest, CollectNetworkGarbageResponse, FailedRelease, ReleasedAttachment,
+};
+use orlop_network::Orphan;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::network_gc;
+
+/// Answers the call.
+pub async fn call(
+    engine: &Engine,
+    request: CollectNetworkGarbageRequest,
+) -> Result<CollectNetworkGarbageResponse> {
+    let orphans = engine.networks.orphans(network_gc::has_pod(engine)).await;
+    let orphans = orphans.map_err(|source| Error::Network {
+        doing: "looking for network attachments without a pod".into(),
+        source,
+    })?;
+    if request.dry_run {
+        return Ok(CollectNetworkGarbageResponse {
+            released: orphans.into_iter().map(released).collect(),
+            failed: Vec::new(),
+        });
+    }
+    let collecting = {
+        let engine = engine.clone();
+        async move { network_gc::collect(&engine).await }
+    };
+    let report = engine.finish(collecting).await?;
+    let known = |id: &str| {
+        let found = orphans.iter().find(|orphan| orphan.id == id);
+        let unknown = || Orphan {
+            id: id.to_owned(),
+            ..Orphan::default()
+        };
+        found.cloned().unwrap_or_else(unknown)
+    };
+    let failed = report.failed.into_iter();
+    Ok(CollectNetworkGarbageResponse {
+        released: report
+            .released
+            .iter()
+            .map(|id| released(known(id)))
+            .collect(),
+        failed: failed
+            .map(|(id, problem)| FailedRelease { id, problem })
+            .collect(),
+    })
+}
+
+fn released(orphan: Orphan) -> ReleasedAttachment {
+    ReleasedAttachment {
+        pod_sandbox_id: orphan.id,
+        networks: orphan.networks,
+        ips: orphan.ips.iter().map(ToString::to_string).collect(),
+    }
+}
