@@ -12,6 +12,7 @@
 //! | [`leaks`] | what on this machine still carries a test's name |
 //! | [`machine`] | what this machine can do, and the skip that says why |
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
+//! | [`terminal`] | a program on a terminal that the test plays |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,6 +31,7 @@ pub mod proxy;
 pub mod registry;
 pub mod scratch;
 mod serve;
+pub mod terminal;
 pub mod tls;
 pub mod web_proxy;
 
@@ -40,5 +42,6 @@ pub use node::{Node, NodeBuilder};
 pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
 pub use scratch::Scratch;
+pub use terminal::Terminal;
 pub use tls::{Authority, TlsFront};
 pub use web_proxy::WebProxy;

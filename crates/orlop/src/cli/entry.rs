@@ -59,16 +59,14 @@ pub(crate) fn main() -> ExitCode {
     let inherited = unsafe { Inherited::take() };
     memory::tune_allocator();
     let program = env::args_os().next();
-    // Both end the process with 2 and the usage where the command line is wrong.
-    let (name, result) = if commands::Crictl::is_called(program.as_deref()) {
-        ("crictl", commands::Crictl::parse().run())
-    } else {
-        ("orlop", run(Cli::parse(), inherited))
-    };
-    match result {
+    // What can't be read ends the process with 2 and the usage; crictl has its own ways.
+    if commands::Crictl::is_called(program.as_deref()) {
+        return commands::Crictl::main(env::args_os().skip(1));
+    }
+    match run(Cli::parse(), inherited) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{name}: {error:#}");
+            eprintln!("orlop: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -86,6 +84,6 @@ fn run(cli: Cli, inherited: Inherited) -> anyhow::Result<ExitCode> {
         Command::Completion(args) => args.run("orlop"),
         Command::Man(args) => args.run::<Cli>().map(|()| ExitCode::SUCCESS),
         Command::Complete(args) => args.run::<Cli>(),
-        Command::Client(command) => command.run(cli.client),
+        Command::Client(command) => command.run(cli.client, commands::Dialect::Orlop),
     }
 }

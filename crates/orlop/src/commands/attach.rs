@@ -38,7 +38,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         stderr: !args.tty,
     };
     let url = whole_url(&runtime.attach(request).await?);
-    let options = args.transport.options();
+    let options = args.transport.options(&url)?;
     tokio::select! {
         result = client::attach(&url, &options, streams) => Ok(result?),
         () = side.detached() => Ok(()),

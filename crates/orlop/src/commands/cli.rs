@@ -9,12 +9,12 @@ use clap::{Args, Subcommand};
 use crate::threads;
 
 use super::flags::Span;
-use super::session::Session;
+use super::session::{Dialect, Session};
 use super::{
-    attach, checkpoint, create, events, exec, image, imagefsinfo, images, info, inspect, inspecti,
-    inspectp, logs, metricdescs, metricsp, pods, port_forward, prune, ps, pull, rm, rmi, rmp, run,
-    runp, runtime_config, start, stats, statsp, stop, stopp, tree, update, update_runtime_config,
-    version, wait,
+    attach, checkpoint, cp, create, diff, events, exec, image, imagefsinfo, images, info, inspect,
+    inspecti, inspectp, logs, metricdescs, metricsp, network, pods, port_forward, prune, ps, pull,
+    rm, rmi, rmp, run, runp, runtime_config, start, stats, statsp, stop, stopp, top, tree, update,
+    update_runtime_config, version, wait,
 };
 
 /// Flags of all client commands; they stand before the command.
@@ -57,8 +57,12 @@ pub(crate) enum Command {
     Attach(attach::Args),
     /// Write running containers to archives
     Checkpoint(checkpoint::Args),
+    /// Copy files to or from a container
+    Cp(cp::Args),
     /// Create a container in a pod
     Create(create::Args),
+    /// Show what a container has changed in its root file system
+    Diff(diff::Args),
     /// Show what happens to containers, as it happens
     #[command(visible_alias = "event")]
     Events(events::Args),
@@ -86,6 +90,8 @@ pub(crate) enum Command {
     Metricdescs(metricdescs::Args),
     /// Show the metrics of pods
     Metricsp(metricsp::Args),
+    /// Show what pods have of the networks, and what is orphaned
+    Network(network::Args),
     /// Have local ports lead into a pod
     PortForward(port_forward::Args),
     /// List pods
@@ -118,6 +124,8 @@ pub(crate) enum Command {
     Stop(stop::Args),
     /// Stop pods
     Stopp(stopp::Args),
+    /// Watch what pods and containers use, with logs and shells at a key
+    Top(top::Args),
     /// Show pods, their containers and the processes of these
     Tree(tree::Args),
     /// Change the limits of containers
@@ -132,8 +140,8 @@ pub(crate) enum Command {
 
 impl Command {
     /// Does it, on one thread.
-    pub(crate) fn run(self, flags: ClientFlags) -> anyhow::Result<ExitCode> {
-        let session = Session::open(flags)?;
+    pub(crate) fn run(self, flags: ClientFlags, dialect: Dialect) -> anyhow::Result<ExitCode> {
+        let session = Session::open(flags, dialect)?;
         let runtime = threads::client()?;
         let result = runtime.block_on(self.call(&session));
         // A read of the terminal may still be under way; nobody waits for it.
@@ -146,7 +154,9 @@ impl Command {
             Self::Exec(args) => return exec::run(args, session).await,
             Self::Attach(args) => attach::run(args, session).await,
             Self::Checkpoint(args) => checkpoint::run(args, session).await,
+            Self::Cp(args) => cp::run(args, session).await,
             Self::Create(args) => create::run(args, session).await,
+            Self::Diff(args) => diff::run(args, session).await,
             Self::Events(args) => events::run(args, session).await,
             Self::Image(args) => return image::run(args, session).await,
             Self::Imagefsinfo(args) => imagefsinfo::run(args, session).await,
@@ -158,6 +168,7 @@ impl Command {
             Self::Logs(args) => logs::run(args, session).await,
             Self::Metricdescs(args) => metricdescs::run(args, session).await,
             Self::Metricsp(args) => metricsp::run(args, session).await,
+            Self::Network(args) => return network::run(args, session).await,
             Self::Pods(args) => pods::run(args, session).await,
             Self::PortForward(args) => port_forward::run(args, session).await,
             Self::Prune(args) => prune::run(args, session).await,
@@ -174,6 +185,7 @@ impl Command {
             Self::Statsp(args) => statsp::run(args, session).await,
             Self::Stop(args) => stop::run(args, session).await,
             Self::Stopp(args) => stopp::run(args, session).await,
+            Self::Top(args) => top::run(args, session).await,
             Self::Tree(args) => tree::run(args, session).await,
             Self::Update(args) => update::run(args, session).await,
             Self::UpdateRuntimeConfig(args) => update_runtime_config::run(args, session).await,

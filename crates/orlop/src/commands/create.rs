@@ -11,7 +11,7 @@ use super::flags::Span;
 use super::output::write_all;
 use super::password::CredentialFlags;
 use super::session::Session;
-use super::{manifest, pull, select};
+use super::{interrupt, manifest, pull, select};
 
 /// Which container, and where.
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(super) struct PullFlags {
     credentials: CredentialFlags,
 
     /// Give up the pull after this time
-    #[arg(long, value_name = "TIME", env = "CRICTL_PULL_TIMEOUT")]
+    #[arg(long, alias = "pt", value_name = "TIME", env = "CRICTL_PULL_TIMEOUT")]
     pull_timeout: Option<Span>,
 
     /// Give up after this time
@@ -121,6 +121,10 @@ pub(super) async fn create(
             .await?;
         }
     }
-    let created = client.create_container(pod, config, pod_config).await;
-    created.context("cannot create the container")
+    let making = client.create_container(pod, config, pod_config);
+    let created = interrupt::or_undo(making, |id| {
+        let client = client.clone();
+        async move { Ok(client.remove_container(&id).await?) }
+    });
+    created.await.context("cannot create the container")
 }

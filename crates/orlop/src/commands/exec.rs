@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use orlop_cri::client::RuntimeClient;
 use orlop_cri::v1::ExecRequest;
 
@@ -12,7 +12,7 @@ use super::flags::Pair;
 use super::live::{Side, TransportFlags, whole_url};
 use super::output::write_all;
 use super::select::{self, ContainerFlags};
-use super::session::Session;
+use super::session::{Dialect, Session};
 
 /// What to run, and where.
 #[derive(Debug, clap::Args)]
@@ -133,7 +133,8 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
             write_all(&format!("{id}:\n"))?;
         }
         if args.sync {
-            sync(&client, id, &command, Duration::from_secs(args.timeout)).await
+            let limit = Duration::from_secs(args.timeout);
+            sync(&client, id, &command, limit, session.dialect).await
         } else {
             live(&client, id, &command, &args).await
         }
@@ -147,7 +148,23 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         }
         results
     };
+    if session.dialect == Dialect::Crictl {
+        if args.ignore_errors {
+            return Ok(ExitCode::SUCCESS);
+        }
+        return crictl_code(results);
+    }
     exit_code(results, args.ignore_errors)
+}
+
+/// Of crictl a command that fails is an error like any other.
+fn crictl_code(results: Vec<anyhow::Result<i32>>) -> anyhow::Result<ExitCode> {
+    let results = results.into_iter().map(|result| match result {
+        Ok(0) => Ok(0),
+        Ok(code) => Err(anyhow!("command terminated with exit code {code}")),
+        Err(error) => Err(error),
+    });
+    exit_code(results.collect(), false)
 }
 
 /// Runs the command, shows its output and returns its exit code.
@@ -156,10 +173,18 @@ async fn sync(
     id: &str,
     command: &[String],
     limit: Duration,
+    dialect: Dialect,
 ) -> anyhow::Result<i32> {
     let answer = client.exec_sync(id, command.to_vec(), limit).await;
     let answer = answer.with_context(|| format!("cannot run the command in container {id}"))?;
     let mut out = std::io::stdout().lock();
+    if dialect == Dialect::Crictl {
+        // All on the standard output, a line's end after each stream, and nothing of a failure.
+        if answer.exit_code == 0 {
+            out.write_all(&[&answer.stdout[..], b"\n", &answer.stderr[..], b"\n"].concat())?;
+        }
+        return Ok(answer.exit_code);
+    }
     out.write_all(&answer.stdout)?;
     out.flush()?;
     std::io::stderr().lock().write_all(&answer.stderr)?;
@@ -183,7 +208,7 @@ async fn live(
         stderr: !args.tty,
     };
     let url = whole_url(&client.exec(request).await?);
-    let options = args.transport.options();
+    let options = args.transport.options(&url)?;
     let session = orlop_stream::client::exec(&url, &options, streams);
     let code = tokio::select! {
         code = session => code.with_context(|| format!("cannot run the command in container {id}"))?,
@@ -200,17 +225,21 @@ fn exit_code(results: Vec<anyhow::Result<i32>>, ignore: bool) -> anyhow::Result<
         match result {
             Ok(0) => {}
             Ok(failure) => code = failure,
-            Err(error) => failed.push(format!("{error:#}")),
+            Err(error) => failed.push(error),
         }
     }
     if ignore {
         for error in failed {
-            eprintln!("warning: {error}");
+            eprintln!("warning: {error:#}");
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if let [_] = failed.as_slice() {
+        return Err(failed.remove(0));
+    }
     if !failed.is_empty() {
-        bail!("{}", failed.join("\n"));
+        let lines: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
+        bail!("{}", lines.join("\n"));
     }
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }

@@ -8,14 +8,12 @@ mod verify;
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use clap::Subcommand;
 use orlop_cri::images::images_client::ImagesClient;
 use tonic::transport::Channel;
-use tonic::{Code, Status};
 
 use super::images;
-use super::session::Session;
+use super::session::{Session, refused};
 
 /// What to do with images.
 #[derive(Debug, clap::Args)]
@@ -56,14 +54,4 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
 async fn client(session: &Session) -> anyhow::Result<ImagesClient<Channel>> {
     let connection = session.patient_image_connection().await?;
     Ok(connection.orlop_images())
-}
-
-/// What a refusal means.
-fn refused(status: Status) -> anyhow::Error {
-    match status.code() {
-        Code::Unimplemented if status.message().is_empty() => {
-            anyhow!("the runtime on this endpoint is not orlop: it doesn't know this call")
-        }
-        _ => anyhow!("{} ({:?})", status.message(), status.code()),
-    }
 }

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
+use anyhow::bail;
 use orlop_cri::json;
 use orlop_cri::v1::{RuntimeFeatures, RuntimeHandler};
 use serde_json::{Map, Value};
 
-use super::output::{FormatFlags, StatusReport, print_reports, stdout};
-use super::session::Session;
+use super::output::{Format, FormatFlags, StatusReport, print_reports, stdout};
+use super::session::{Dialect, Session};
 
 /// How to show it.
 #[derive(Debug, clap::Args)]
@@ -22,6 +23,9 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let format = args.format.or_json()?;
+    if session.dialect == Dialect::Crictl && matches!(format, Format::Table) {
+        bail!("unsupported format: \"table\"");
+    }
     let answer = session.runtime().await?.status(!args.quiet).await?;
     let status = json::to_value(&answer.status.unwrap_or_default());
     let mut report = StatusReport::new(status, answer.info);

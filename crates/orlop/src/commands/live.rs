@@ -8,34 +8,45 @@ use orlop_stream::client::{ClientOptions, ClientStreams, Protocol};
 use orlop_stream::terminal::{DetachKeys, Detachable, RawMode, SizeWatch, input, output};
 use tokio_util::sync::CancellationToken;
 
+use super::tls::TlsFlags;
+
 /// Where runtimes that give out URLs without a host mean them to lead: the kubelet.
 const KUBELET: &str = "http://127.0.0.1:10250";
 
 /// How the streaming server is reached.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct TransportFlags {
     /// What carries the streams
     #[arg(short = 'r', long, value_name = "PROTOCOL", default_value = "spdy")]
     transport: Transport,
+
+    #[command(flatten)]
+    tls: TlsFlags,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
 enum Transport {
+    #[default]
     Spdy,
     Websocket,
 }
 
 impl TransportFlags {
     /// For the streaming client.
-    pub(super) fn options(self) -> ClientOptions {
+    pub(super) fn options(&self, url: &str) -> anyhow::Result<ClientOptions> {
         let protocol = match self.transport {
             Transport::Spdy => Protocol::Spdy,
             Transport::Websocket => Protocol::WebSocket,
         };
-        ClientOptions {
+        let mut options = ClientOptions {
             protocol,
             ..ClientOptions::default()
+        };
+        if url.starts_with("https:") {
+            options.tls = Some(self.tls.config()?);
+            options.server_name = Some(self.tls.server_name().to_owned());
         }
+        Ok(options)
     }
 }
 

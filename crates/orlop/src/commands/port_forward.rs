@@ -83,7 +83,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             interrupted.cancel();
         }
     });
-    let options = args.transport.options();
+    let options = args.transport.options(&url)?;
     let result = client::port_forward(&url, &options, forwards, stop, report).await;
     watcher.abort();
     Ok(result?)

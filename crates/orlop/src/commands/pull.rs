@@ -33,7 +33,7 @@ pub(crate) struct Args {
     credentials: CredentialFlags,
 
     /// Give up after this time
-    #[arg(long, value_name = "TIME", env = "CRICTL_PULL_TIMEOUT")]
+    #[arg(long, alias = "pt", value_name = "TIME", env = "CRICTL_PULL_TIMEOUT")]
     pull_timeout: Option<Span>,
 }
 

@@ -8,9 +8,9 @@ use orlop_cri::client::RuntimeClient;
 use orlop_cri::v1::PodSandboxConfig;
 
 use super::create::{PullFlags, create};
-use super::manifest;
 use super::output::write_all;
 use super::session::Session;
+use super::{interrupt, manifest};
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -36,9 +36,12 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     // Read early: a mistake in it shouldn't cost a pod.
     manifest::container(&args.config)?;
     let client = session.patient_runtime(args.pull.patience()).await?;
-    let pod = client
-        .run_pod_sandbox(pod_config.clone(), &args.runtime)
-        .await?;
+    let making = client.run_pod_sandbox(pod_config.clone(), &args.runtime);
+    let pod = interrupt::or_undo(making, |pod| {
+        let client = client.clone();
+        async move { undo(&client, &pod).await }
+    })
+    .await?;
     let started = tokio::select! {
         result = start(&args, session, &client, &pod, pod_config) => result,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
@@ -77,7 +80,8 @@ async fn start(
     Ok(id)
 }
 
-async fn undo(client: &RuntimeClient, pod: &str) -> anyhow::Result<()> {
+/// Takes a pod back.
+pub(super) async fn undo(client: &RuntimeClient, pod: &str) -> anyhow::Result<()> {
     client.stop_pod_sandbox(pod).await?;
     Ok(client.remove_pod_sandbox(pod).await?)
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::flags::Span;
-use super::manifest;
 use super::output::write_all;
 use super::session::Session;
+use super::{interrupt, manifest, run};
 
 /// Which pod.
 #[derive(Debug, clap::Args)]
@@ -28,6 +28,11 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let client = session
         .patient_runtime(args.cancel_timeout.map(|span| span.0))
         .await?;
-    let id = client.run_pod_sandbox(config, &args.runtime).await?;
+    let making = client.run_pod_sandbox(config, &args.runtime);
+    let id = interrupt::or_undo(making, |id| {
+        let client = client.clone();
+        async move { run::undo(&client, &id).await }
+    })
+    .await?;
     Ok(write_all(&format!("{id}\n"))?)
 }

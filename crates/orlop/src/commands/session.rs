@@ -1,14 +1,16 @@
 //! Where the commands go: which endpoint, with what patience.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use orlop_cri::client::{ClientOptions, Connection, ImageClient, Observer, Outcome, RuntimeClient};
 use orlop_cri::{Endpoint, Rpc};
+use tonic::{Code, Status};
 
 use super::cli::ClientFlags;
 use super::settings::Settings;
@@ -28,9 +30,22 @@ const PATIENT: Duration = Duration::from_mins(2);
 /// Lists of whole nodes come in one message from runtimes that can't stream them.
 const LARGEST_MESSAGE: usize = 256 << 20;
 
+/// Whose words are spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Our own.
+    #[default]
+    Orlop,
+    /// Those that scripts for crictl know, where ours are others.
+    Crictl,
+}
+
 /// What the flags and the configuration amount to.
 #[derive(Debug)]
 pub(super) struct Session {
+    flags: ClientFlags,
+    /// Whose words are spoken.
+    pub(super) dialect: Dialect,
     endpoint: Option<String>,
     image_endpoint: Option<String>,
     timeout: Option<Duration>,
@@ -46,12 +61,12 @@ pub(super) struct Session {
 
 impl Session {
     /// Reads the configuration; flags and environment beat it.
-    pub(super) fn open(flags: ClientFlags) -> anyhow::Result<Self> {
+    pub(super) fn open(flags: ClientFlags, dialect: Dialect) -> anyhow::Result<Self> {
         let settings = Settings::load(flags.config.as_deref())?;
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         Ok(Self {
-            endpoint: filled(flags.runtime_endpoint).or(settings.runtime_endpoint),
-            image_endpoint: filled(flags.image_endpoint).or(settings.image_endpoint),
+            endpoint: filled(flags.runtime_endpoint.clone()).or(settings.runtime_endpoint),
+            image_endpoint: filled(flags.image_endpoint.clone()).or(settings.image_endpoint),
             timeout: flags
                 .timeout
                 .map(|span| span.0)
@@ -62,7 +77,36 @@ impl Session {
             retries: flags.max_retries.or(settings.max_retries).unwrap_or(0),
             pull_on_create: settings.pull_image_on_create,
             no_pull_on_run: settings.disable_pull_on_run,
+            flags,
+            dialect,
         })
+    }
+
+    /// Flags that lead another command of ours to the same place.
+    pub(super) fn flags_again(&self) -> Vec<OsString> {
+        let mut flags = Vec::new();
+        let mut add = |flag: &str, value: Option<OsString>| {
+            if let Some(value) = value {
+                flags.extend([OsString::from(flag), value]);
+            }
+        };
+        add("--config", self.flags.config.clone().map(OsString::from));
+        add(
+            "--runtime-endpoint",
+            self.endpoint.clone().map(OsString::from),
+        );
+        add(
+            "--image-endpoint",
+            self.image_endpoint.clone().map(OsString::from),
+        );
+        flags
+    }
+
+    /// The endpoint, for people.
+    pub(super) fn endpoint_shown(&self) -> String {
+        self.endpoint
+            .clone()
+            .unwrap_or_else(|| "the first runtime found".to_owned())
     }
 
     /// The same for a shell that must not get any messages.
@@ -71,7 +115,7 @@ impl Session {
             quiet: true,
             debug: false,
             retries: 0,
-            ..Self::open(flags)?
+            ..Self::open(flags, Dialect::Orlop)?
         })
     }
 
@@ -111,6 +155,11 @@ impl Session {
     /// The connection to the image service, for several clients on it.
     pub(super) async fn patient_image_connection(&self) -> anyhow::Result<Connection> {
         self.image_connection(self.timeout.unwrap_or(PATIENT)).await
+    }
+
+    /// The connection to the runtime, for what orlop does beyond the CRI.
+    pub(super) async fn patient_connection(&self) -> anyhow::Result<Connection> {
+        self.connection(self.timeout.unwrap_or(PATIENT)).await
     }
 
     async fn image_connection(&self, timeout: Duration) -> anyhow::Result<Connection> {
@@ -190,6 +239,27 @@ fn found(quiet: bool) -> anyhow::Result<Endpoint> {
 /// Connecting to a unix socket doesn't block: it succeeds or fails at once.
 fn answers(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
+}
+
+/// What a refusal by one of orlop's own services means.
+pub(super) fn refused(status: Status) -> anyhow::Error {
+    match status.code() {
+        Code::Unimplemented if is_unknown(status.message()) => anyhow!(
+            "the runtime on this endpoint is not orlop, or an older one: it doesn't know this call"
+        ),
+        Code::Unavailable => anyhow!(
+            "the runtime doesn't answer: {} (is it started? `systemctl status orlop`)",
+            status.message()
+        ),
+        _ => anyhow!("{} ({:?})", status.message(), status.code()),
+    }
+}
+
+/// What servers say of a service or method that they don't have.
+fn is_unknown(message: &str) -> bool {
+    message.is_empty()
+        || message.starts_with("unknown service")
+        || message.starts_with("unknown method")
 }
 
 /// Tells of the calls on the standard error.

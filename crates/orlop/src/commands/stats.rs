@@ -12,7 +12,7 @@ use orlop_cri::v1::{
 use super::flags::{Pair, map};
 use super::output::{self, Format, FormatFlags, Table, bytes, short_id, stdout};
 use super::select;
-use super::session::Session;
+use super::session::{Dialect, Session};
 
 /// Clears a terminal and goes to its beginning.
 pub(super) const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -78,7 +78,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
                 .collect();
             tokio::time::sleep(Duration::from_secs(args.seconds.max(1))).await;
             let table = table(&before, &read(&client, &filter).await?, args.all);
-            if args.watch && std::io::stdout().is_terminal() {
+            if session.dialect == Dialect::Crictl || args.watch && std::io::stdout().is_terminal() {
                 out.write_all(CLEAR.as_bytes())?;
             }
             table.print(&mut out)?;

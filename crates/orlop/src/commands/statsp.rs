@@ -10,7 +10,7 @@ use orlop_cri::v1::{ListPodSandboxStatsResponse, PodSandboxStats, PodSandboxStat
 use super::flags::{Pair, map};
 use super::output::{self, Format, FormatFlags, Table, bytes, short_id, stdout};
 use super::select;
-use super::session::Session;
+use super::session::{Dialect, Session};
 use super::stats::{CLEAR, PAUSE, number, percent};
 
 /// Which pods, and how to show them.
@@ -60,7 +60,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
                 .collect();
             tokio::time::sleep(Duration::from_secs(args.seconds.max(1))).await;
             let table = table(&before, &read(&client, &filter).await?);
-            if args.watch && std::io::stdout().is_terminal() {
+            if session.dialect == Dialect::Crictl || args.watch && std::io::stdout().is_terminal() {
                 out.write_all(CLEAR.as_bytes())?;
             }
             table.print(&mut out)?;

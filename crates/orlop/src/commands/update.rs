@@ -51,9 +51,20 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     oom_score_adj: i64,
+
+    /// Means nothing here
+    #[arg(long, hide = true)]
+    cpu_count: Option<i64>,
+
+    /// Means nothing here
+    #[arg(long, hide = true)]
+    cpu_maximum: Option<i64>,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    if args.cpu_count.or(args.cpu_maximum).is_some() {
+        eprintln!("warning: --cpu-count and --cpu-maximum are for Windows and do nothing here");
+    }
     let client = session.patient_runtime(None).await?;
     let limits = LinuxContainerResources {
         cpu_period: args.cpu_period,

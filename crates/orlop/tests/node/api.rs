@@ -148,6 +148,7 @@ async fn a_command_is_run_through_https_over_either_protocol() {
         let options = ClientOptions {
             protocol,
             tls: Some(Arc::clone(&tls)),
+            server_name: None,
             timeout: SOON,
         };
         let url = format!(

@@ -38,6 +38,8 @@ pub struct ClientOptions {
     pub protocol: Protocol,
     /// For https URLs.
     pub tls: Option<Arc<rustls::ClientConfig>>,
+    /// The name that the server's certificate must have; without, the URL's host.
+    pub server_name: Option<String>,
     /// How long the server may take to answer.
     pub timeout: Duration,
 }
@@ -47,6 +49,7 @@ impl Default for ClientOptions {
         Self {
             protocol: Protocol::default(),
             tls: None,
+            server_name: None,
             timeout: Duration::from_secs(30),
         }
     }
@@ -105,7 +108,8 @@ pub(super) async fn dial(
             return upgrade(stream, &uri, options.protocol, offers, Transport::from_tcp).await;
         }
         let tls = options.tls.clone().ok_or(ClientError::NoTls)?;
-        let name = ServerName::try_from(host.clone()).map_err(|_| bad_url())?;
+        let name = options.server_name.clone().unwrap_or_else(|| host.clone());
+        let name = ServerName::try_from(name).map_err(|_| bad_url())?;
         let stream = tokio_rustls::TlsConnector::from(tls)
             .connect(name, stream)
             .await;

@@ -17,7 +17,7 @@ use orlop_cri::log::Stream;
 use orlop_cri::v1::{ContainerState, ContainerStatus};
 
 use super::select::{self, Thing};
-use super::session::Session;
+use super::session::{Dialect, Session};
 use file::Log;
 use moment::moment;
 use printer::Printer;
@@ -107,6 +107,10 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         (Some(pod), name) => {
             let pod = select::pod(&client, pod).await?;
             return pod::run(&client, &pod, name.as_deref(), &args, part).await;
+        }
+        // Of crictl a word is never a pod, and what isn't known is the runtime's to say.
+        (None, Some(word)) if session.dialect == Dialect::Crictl => {
+            select::container(&client, word).await?
         }
         (None, Some(word)) => match select::thing(&client, word).await? {
             Thing::Container(id) => id,

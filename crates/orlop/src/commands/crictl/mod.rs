@@ -1,25 +1,79 @@
-//! The binary under the name `crictl`: nothing but the client commands, and `config` is crictl's.
+//! The binary under the name `crictl`: nothing but the client commands, `config` is crictl's, and
+//! what scripts notice is as they know it: spellings of flags, exit codes, words of errors.
 
+mod arguments;
+mod failure;
+
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::cli::{ClientFlags, Command, forgive_deaf_reader};
 use super::config;
+use super::session::Dialect;
 use crate::cli::{CompleteArgs, CompletionArgs};
 
 /// How often crictl tries again to connect.
 const RETRIES: i32 = 3;
 
+/// What `--version` answers: the crictl whose words these are, and who speaks them.
+const VERSION: &str = concat!("version v1.36.0+orlop.", env!("CARGO_PKG_VERSION"));
+
 /// client for CRI
 #[derive(Debug, Parser)]
-#[command(name = "crictl", version)]
+#[command(name = "crictl", version = VERSION)]
 pub(crate) struct Crictl {
     #[command(flatten)]
     flags: ClientFlags,
 
+    #[command(flatten)]
+    unused: UnusedFlags,
+
     #[command(subcommand)]
     command: CrictlCommand,
+}
+
+/// Flags that crictl has for its own developers. They are taken, and said to do nothing.
+#[derive(Debug, clap::Args)]
+struct UnusedFlags {
+    /// Not done by this client
+    #[arg(long, hide_short_help = true)]
+    enable_tracing: bool,
+
+    /// Not done by this client
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        hide_short_help = true
+    )]
+    tracing_sampling_rate_per_million: Option<i64>,
+
+    /// Not done by this client
+    #[arg(long, value_name = "ADDRESS", hide_short_help = true)]
+    tracing_endpoint: Option<String>,
+
+    /// Not done by this client
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    profile_cpu: Option<String>,
+
+    /// Not done by this client
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    profile_mem: Option<String>,
+}
+
+impl UnusedFlags {
+    fn say(&self) {
+        let given = [
+            (self.enable_tracing, "--enable-tracing"),
+            (self.profile_cpu.is_some(), "--profile-cpu"),
+            (self.profile_mem.is_some(), "--profile-mem"),
+        ];
+        for (_, flag) in given.into_iter().filter(|(given, _)| *given) {
+            eprintln!("warning: {flag} is not done by this client");
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -42,8 +96,27 @@ impl Crictl {
             .is_some_and(|name| name == "crictl")
     }
 
-    /// Does what the command line says.
-    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+    /// Does what the command line says; never returns without having said why it failed.
+    pub(crate) fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
+        let mut root = Self::command();
+        root.build();
+        let words = words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let words = arguments::normalised(&root, words);
+        let line = std::iter::once("crictl".to_owned()).chain(words.iter().cloned());
+        let read = root
+            .try_get_matches_from_mut(line)
+            .and_then(|matches| Self::from_arg_matches(&matches));
+        match read.map(Self::run) {
+            Ok(Ok(code)) => code,
+            Ok(Err(error)) => failure::complain(&failure::words(&error)),
+            Err(error) => failure::usage(&error, &mut root, &words),
+        }
+    }
+
+    fn run(mut self) -> anyhow::Result<ExitCode> {
+        self.unused.say();
         match self.command {
             CrictlCommand::Config(args) => {
                 let done = config::run(&args, self.flags.config.as_deref());
@@ -53,7 +126,7 @@ impl Crictl {
             CrictlCommand::Complete(args) => args.run::<Self>(),
             CrictlCommand::Client(command) => {
                 self.flags.max_retries.get_or_insert(RETRIES);
-                command.run(self.flags)
+                command.run(self.flags, Dialect::Crictl)
             }
         }
     }
@@ -100,8 +173,15 @@ mod tests {
             "crictl attach -it --transport websocket abc",
             "crictl port-forward -r spdy abc 8080:80 :90",
             "crictl checkpoint --export=/tmp/x.tar abc",
+            "crictl exec -tls-ca=/x --tls-cert /c --tls-key /k --tls-server-name n abc ls",
+            "crictl update --cpu-count 2 --cpu-maximum 3 abc",
+            "crictl -enable-tracing --tracing-endpoint x -profile-cpu p ps",
+            "crictl completion zsh",
         ] {
-            if let Err(error) = Crictl::try_parse_from(line.split(' ')) {
+            let words = line.split(' ').skip(1).map(str::to_owned).collect();
+            let words = arguments::normalised(&Crictl::command(), words);
+            let words = std::iter::once("crictl".to_owned()).chain(words);
+            if let Err(error) = Crictl::try_parse_from(words) {
                 panic!("{line}: {error}");
             }
         }

@@ -1,0 +1,164 @@
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use tar::{Builder, Header};
+
+use super::super::pack::pack;
+use super::*;
+
+struct Sent(Builder<Vec<u8>>);
+
+impl Sent {
+    fn new() -> Self {
+        Self(Builder::new(Vec::new()))
+    }
+
+    /// An entry with whatever name: the library's own functions refuse the worst of them.
+    fn entry(mut self, kind: EntryType, name: &str, link: &str, text: &str) -> Self {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.as_mut_bytes()[157..157 + link.len()].copy_from_slice(link.as_bytes());
+        header.set_mode(0o4755);
+        header.set_size(text.len() as u64);
+        header.set_cksum();
+        self.0.append(&header, text.as_bytes()).unwrap();
+        self
+    }
+
+    fn file(self, name: &str, text: &str) -> Self {
+        self.entry(EntryType::Regular, name, "", text)
+    }
+
+    fn unpack(self, source: &str, here: &Path) -> anyhow::Result<Copied> {
+        let bytes = self.0.into_inner().unwrap();
+        let never = CancellationToken::new();
+        Target::new(source, here)?.unpack(bytes.as_slice(), Keep::Plain, &never)
+    }
+}
+
+fn left(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_tree_goes_there_and_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("source");
+    fs::create_dir_all(source.join("a/b")).unwrap();
+    fs::write(source.join("a/b/file"), "text").unwrap();
+    fs::write(source.join("empty"), "").unwrap();
+    symlink("b/file", source.join("a/link")).unwrap();
+    let mut archive = Vec::new();
+    let never = CancellationToken::new();
+    let packed = pack(&source, "source", &mut archive, Keep::Plain, &never).unwrap();
+    assert_eq!((packed.files, packed.bytes), (2, 4));
+
+    let target = directory.path().join("target");
+    let copied = Target::new("/source", &target)
+        .unwrap()
+        .unpack(archive.as_slice(), Keep::Plain, &never)
+        .unwrap();
+    assert_eq!(copied, packed);
+    assert_eq!(fs::read_to_string(target.join("a/link")).unwrap(), "text");
+    let times = |path: &str| fs::metadata(directory.path().join(path)).unwrap().mtime();
+    assert_eq!(times("target/a/b/file"), times("source/a/b/file"));
+    assert_eq!(left(directory.path()), ["source", "target"]);
+}
+
+#[test]
+fn nothing_is_written_beside_the_target() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path().join("here");
+    fs::create_dir(&here).unwrap();
+    let tries: [(&str, Sent); 7] = [
+        ("up", Sent::new().file("data/../../evil", "x")),
+        ("root", Sent::new().file("/evil", "x")),
+        ("other name", Sent::new().file(".bashrc", "x")),
+        (
+            "through a link",
+            Sent::new()
+                .entry(EntryType::Directory, "data", "", "")
+                .entry(EntryType::Symlink, "data/in", "sub", "")
+                .file("data/in/evil", "x"),
+        ),
+        (
+            "the tree itself a link",
+            Sent::new()
+                .entry(EntryType::Symlink, "data", "../..", "")
+                .file("data/evil", "x"),
+        ),
+        (
+            "hard link to the outside",
+            Sent::new()
+                .entry(EntryType::Directory, "data", "", "")
+                .entry(EntryType::Link, "data/evil", "../../secret", ""),
+        ),
+        (
+            "hard link to another name",
+            Sent::new()
+                .entry(EntryType::Directory, "data", "", "")
+                .entry(EntryType::Link, "data/evil", "secret", ""),
+        ),
+    ];
+    fs::write(here.join("secret"), "mine").unwrap();
+    for (what, sent) in tries {
+        let result = sent.unpack("/data", &here);
+        assert!(result.is_err(), "{what}");
+        assert_eq!(left(&here), ["secret"], "{what}: nothing stays half made");
+        assert_eq!(left(directory.path()), ["here"], "{what}");
+    }
+}
+
+#[test]
+fn links_out_of_the_tree_and_devices_are_left_out_and_set_id_bits_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let sent = Sent::new()
+        .entry(EntryType::Directory, "data", "", "")
+        .entry(EntryType::Symlink, "data/abs", "/etc/passwd", "")
+        .entry(EntryType::Symlink, "data/up", "../../x", "")
+        .entry(EntryType::Symlink, "data/fine", "./suid", "")
+        .entry(EntryType::Char, "data/dev", "", "")
+        .file("data/suid", "x");
+    let copied = sent.unpack("/data", directory.path()).unwrap();
+    assert_eq!((copied.files, copied.left_out), (1, 3));
+    let data = directory.path().join("data");
+    assert_eq!(left(&data), ["fine", "suid"]);
+    let mode = fs::metadata(data.join("suid")).unwrap().mode();
+    assert_eq!(mode & 0o7777, 0o755);
+}
+
+#[test]
+fn a_link_here_is_not_written_through() {
+    let directory = tempfile::tempdir().unwrap();
+    let outside = directory.path().join("outside");
+    fs::write(&outside, "mine").unwrap();
+    let here = directory.path().join("here");
+    fs::create_dir(&here).unwrap();
+    symlink(&outside, here.join("data")).unwrap();
+    Sent::new()
+        .file("data", "theirs")
+        .unpack("/data", &here)
+        .unwrap();
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(here.join("data")).unwrap(), "theirs");
+}
+
+#[test]
+fn an_archive_that_breaks_off_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let sent = Sent::new()
+        .entry(EntryType::Directory, "data", "", "")
+        .file("data/a", "x")
+        .file("data/b", &"y".repeat(5000));
+    let bytes = sent.0.into_inner().unwrap();
+    let never = CancellationToken::new();
+    let cut = &bytes[..4096];
+    let target = Target::new("/data", directory.path()).unwrap();
+    assert!(target.unpack(cut, Keep::Plain, &never).is_err());
+    assert_eq!(left(directory.path()), Vec::<String>::new());
+}

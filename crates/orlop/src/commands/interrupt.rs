@@ -1,0 +1,50 @@
+//! Interrupts of calls that make something: the runtime goes on with such a call when its client
+//! leaves, so what it makes would be left behind.
+
+use std::fmt::Display;
+use std::future::Future;
+
+use anyhow::{anyhow, bail};
+
+/// Awaits a call that makes something. When it is interrupted the call's end is awaited all the
+/// same, and what it made is undone; a second interrupt leaves it.
+pub(super) async fn or_undo<T, E, U>(
+    make: impl Future<Output = Result<T, E>>,
+    undo: impl FnOnce(T) -> U,
+) -> anyhow::Result<T>
+where
+    E: Into<anyhow::Error>,
+    T: Display,
+    U: Future<Output = anyhow::Result<()>>,
+{
+    tokio::pin!(make);
+    tokio::select! {
+        made = &mut make => return made.map_err(Into::into),
+        interrupt = tokio::signal::ctrl_c() => interrupt?,
+    }
+    eprintln!("interrupted: what the runtime is making is undone (again: leave it)");
+    let made = tokio::select! {
+        made = &mut make => made,
+        _ = tokio::signal::ctrl_c() => bail!("interrupted; the runtime may still be making it"),
+    };
+    let Ok(made) = made else {
+        bail!("interrupted; nothing was made");
+    };
+    let name = made.to_string();
+    match undo(made).await {
+        Ok(()) => Err(anyhow!("interrupted; {name} is removed again")),
+        Err(error) => Err(error.context(format!("interrupted, and {name} is left"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_made_undisturbed_is_kept() {
+        let make = async { Ok::<_, anyhow::Error>("pod") };
+        let made = or_undo(make, |_| async { panic!("undone") }).await;
+        assert_eq!(made.unwrap(), "pod");
+    }
+}

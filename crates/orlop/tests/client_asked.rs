@@ -1,0 +1,297 @@
+//! What people who debug a node asked for, on our own endpoint and on a peer's.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output, Stdio};
+
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, machine, node, skip_unless};
+use serde_json::Value;
+
+struct Client {
+    endpoint: String,
+}
+
+impl Client {
+    fn of(node: &Node) -> Self {
+        Self {
+            endpoint: format!("unix://{}", node.socket().display()),
+        }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(node::binary());
+        command
+            .args([
+                "--config",
+                "/dev/null",
+                "--runtime-endpoint",
+                &self.endpoint,
+            ])
+            .args(words)
+            .env_remove("CONTAINER_RUNTIME_ENDPOINT")
+            .env_remove("CRI_CONFIG_FILE")
+            .stdin(Stdio::null());
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, words: &[&str]) -> Output {
+        let output = self.command(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        output
+    }
+
+    #[track_caller]
+    fn out(&self, words: &[&str]) -> String {
+        String::from_utf8(self.run(words).stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.out(words)).unwrap()
+    }
+
+    #[track_caller]
+    fn error(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+/// The whole round on one endpoint; `native` has what only orlop tells.
+async fn round(node: Node, native: bool) {
+    let registry = Registry::start();
+    let image = registry
+        .push(&ImageBuilder::busybox().build(), "busybox:1")
+        .await;
+    let cri = node.cri().await;
+    cri.pull(&image).await.unwrap();
+    let pod = node.pod("asked").own_network();
+    let pod_id = cri.run_pod(&pod).await.unwrap();
+    let main = ContainerSpec::new("main", &image)
+        .shell("echo main-says; trap 'exit 3' TERM; while :; do sleep 0.1; done");
+    let main_id = cri.run(&pod_id, &pod, &main).await.unwrap();
+    let side = ContainerSpec::new("side", &image).shell("echo side-says >&2; exec sleep 600");
+    cri.run(&pod_id, &pod, &side).await.unwrap();
+    let client = Client::of(&node);
+    let here = tempfile::tempdir().unwrap();
+    let path = |name: &str| here.path().join(name).to_str().unwrap().to_owned();
+
+    // The logs of all containers, each line with its container's name.
+    let mut logs = client.run(&["logs", &pod_id]);
+    for _ in 0..100 {
+        // Runtimes write what containers say when they come to it.
+        if !logs.stdout.is_empty() && !logs.stderr.is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        logs = client.run(&["logs", &pod_id]);
+    }
+    let lines = String::from_utf8(logs.stdout).unwrap();
+    assert!(lines.contains("main | main-says\n"), "{lines}");
+    assert_eq!(logs.stderr, b"side | side-says\n");
+    assert_eq!(client.run(&["logs", "--pod", "asked", "side"]).stdout, b"");
+
+    // Pods, containers, processes, cgroups.
+    let tree = client.json(&["tree", "asked", "-o", "json"]);
+    let containers = &tree["pods"][0]["containers"];
+    assert_eq!(containers[1]["name"], "side");
+    assert_eq!(containers[1]["processes"][0]["command"], "sleep 600");
+    let cgroup = containers[0]["cgroup"].as_str().unwrap();
+    assert!(cgroup.len() > 1, "{cgroup}");
+    let text = client.out(&["tree", "asked"]);
+    assert!(
+        text.contains("└─ side") && text.contains("sleep 600"),
+        "{text}"
+    );
+
+    // Files there and back, and what that changed.
+    fs::create_dir_all(path("tree/below")).unwrap();
+    fs::write(path("tree/below/file"), "text").unwrap();
+    symlink("below/file", path("tree/link")).unwrap();
+    client.run(&["cp", &path("tree"), "main:/srv"]);
+    client.run(&["cp", "main:/srv", &path("back")]);
+    assert_eq!(fs::read_to_string(path("back/link")).unwrap(), "text");
+    client.run(&[
+        "exec",
+        "main",
+        "sh",
+        "-c",
+        "rm /bin/wc; ln -s /etc /srv/evil",
+    ]);
+    assert!(
+        client
+            .error(&["cp", "main:/srv", &path("evil")])
+            .contains("leads out of the tree")
+    );
+    assert!(!fs::exists(path("evil/evil")).unwrap());
+    assert!(
+        client
+            .error(&["cp", "main:/nowhere", &path("x")])
+            .contains("/nowhere")
+    );
+    assert!(!fs::exists(path("x")).unwrap());
+    let diff = client.out(&["diff", "main"]);
+    for line in ["D /bin/wc", "A /srv/below/file", "A /srv/evil"] {
+        assert!(diff.lines().any(|found| found == line), "{line} in {diff}");
+    }
+    // Without tar a single file goes through cat; without that it is said what is missing.
+    client.run(&["exec", "main", "rm", "/bin/tar"]);
+    fs::write(path("one"), "alone").unwrap();
+    client.run(&["cp", &path("one"), "main:/tmp/one"]);
+    client.run(&["cp", "main:/tmp/one", &path("two")]);
+    assert_eq!(fs::read_to_string(path("two")).unwrap(), "alone");
+    let error = client.error(&["cp", &path("tree"), "main:/tmp/tree"]);
+    assert!(
+        error.contains("no `tar`") && error.contains("/root"),
+        "{error}"
+    );
+
+    // What pods have of the network.
+    if native {
+        let attached = client.json(&["network", "ls", "--pods", "-o", "json"]);
+        let attachment = &attached["attachments"][0];
+        assert_eq!(attachment["podSandboxId"], pod_id.as_str());
+        let ip = cri.pod_status(&pod_id).await.unwrap().network.unwrap().ip;
+        assert_eq!(attachment["ips"][0], ip.as_str());
+        let inspected = client.json(&["network", "inspect", "asked"]);
+        assert!(inspected["record"]["networks"].is_array(), "{inspected}");
+        let orphans = client.json(&["network", "gc", "--dry-run", "-o", "json"]);
+        assert_eq!(orphans["released"], serde_json::json!([]));
+    } else {
+        assert!(client.error(&["network", "ls"]).contains("not orlop"));
+    }
+
+    // Waiting, and what has ended is removed.
+    assert!(
+        client
+            .error(&["wait", "main", "--timeout", "100ms"])
+            .contains("100ms")
+    );
+    let waiting = client
+        .command(&["wait", "--exit-code", "main"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    client.run(&["stop", "-t", "10", "main"]);
+    let waited = waiting.wait_with_output().unwrap();
+    assert_eq!(
+        (waited.status.code(), &waited.stdout[..]),
+        (Some(3), &b"3\n"[..])
+    );
+    assert!(
+        client.error(&["prune"]).contains("--yes"),
+        "who can't be asked says so"
+    );
+    assert!(client.out(&["prune", "--dry-run"]).contains("main"));
+    assert_eq!(
+        client.out(&["prune", "--yes"]).lines().last().unwrap(),
+        format!("Removed container {main_id}")
+    );
+    assert!(!client.out(&["ps", "-a"]).contains("main"));
+    node.finish().await;
+}
+
+#[tokio::test]
+async fn a_node_is_debugged_on_our_own_endpoint() {
+    skip_unless!(machine::can_run_pods());
+    round(Node::start().await, true).await;
+}
+
+#[tokio::test]
+async fn a_node_is_debugged_on_a_peer_s_endpoint() {
+    skip_unless!(machine::can_run_pods());
+    skip_unless!(machine::has_program("containerd"));
+    round(Node::containerd().start().await, false).await;
+}
+
+#[tokio::test]
+async fn events_are_filtered_and_shells_are_offered_what_there_is() {
+    skip_unless!(machine::can_run_pods());
+    let node = Node::orlop().start().await;
+    let registry = Registry::start();
+    let image = registry
+        .push(&ImageBuilder::busybox().build(), "busybox:1")
+        .await;
+    let cri = node.cri().await;
+    cri.pull(&image).await.unwrap();
+    let pod = node.pod("told");
+    let pod_id = cri.run_pod(&pod).await.unwrap();
+    let client = Client::of(&node);
+    let mut words = vec!["events", "-o", "table", "-n", "1"];
+    words.extend(["--filter", "type=stopped", "--filter", "container=quick"]);
+    let events = client
+        .command(&words)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Subscribed when the daemon has the stream; nothing tells when that is.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    for (name, code) in [("other", 0), ("quick", 5)] {
+        let spec = ContainerSpec::new(name, &image).shell(&format!("exit {code}"));
+        let id = cri.run(&pod_id, &pod, &spec).await.unwrap();
+        cri.wait_exited(&id).await;
+    }
+    let told = String::from_utf8(events.wait_with_output().unwrap().stdout).unwrap();
+    assert!(
+        told.contains("quick") && told.contains("exit code 5"),
+        "{told}"
+    );
+    assert_eq!(told.lines().count(), 1, "{told}");
+
+    let offered = |line: &[&str]| {
+        let mut command = Command::new(node::binary());
+        let words = ["__complete", "--", "orlop", "-r", &client.endpoint];
+        let output = command.args(words).args(line).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(offered(&["logs", "q"]).starts_with("quick\t"));
+    assert!(offered(&["inspectp", "to"]).starts_with("told\t"));
+    assert!(offered(&["rmi", "127"]).contains("busybox:1"));
+    assert!(
+        offered(&["rm", &pod_id[..4]]).is_empty(),
+        "no container begins so"
+    );
+    assert!(offered(&["po"]).contains("pods\tList pods"));
+    node.finish().await;
+}
+
+#[test]
+fn manual_pages_and_completions_come_from_the_definitions() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man1");
+    let made = Command::new(node::binary()).arg("man").arg(&pages).status();
+    assert!(made.unwrap().success());
+    let page = |name: &str| fs::read_to_string(pages.join(name)).unwrap();
+    assert!(page("orlop.1").contains("orlop\\-logs") || page("orlop.1").contains("logs"));
+    assert!(page("orlop-network-gc.1").contains("\\-\\-dry\\-run"));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = Command::new(node::binary())
+            .args(["completion", shell])
+            .output()
+            .unwrap();
+        let script = String::from_utf8(script.stdout).unwrap();
+        assert!(
+            script.contains("__complete") && !script.contains("@NAME@"),
+            "{shell}"
+        );
+    }
+    // bash itself takes it, and offers what the definitions say.
+    let bash = Command::new("bash")
+        .args(["--norc", "-c"])
+        .arg(
+            "source <(\"$0\" completion bash); COMP_WORDS=(\"$0\" lo); COMP_CWORD=1; \
+             COMP_LINE=\"$0 lo\"; COMP_POINT=${#COMP_LINE}; _orlop_complete; \
+             printf '%s\\n' \"${COMPREPLY[@]}\"",
+        )
+        .arg(node::binary())
+        .output()
+        .unwrap();
+    let offered = String::from_utf8(bash.stdout.clone()).unwrap();
+    assert!(
+        offered.lines().any(|line| line == "logs"),
+        "{offered} {bash:?}"
+    );
+}
