@@ -144,7 +144,14 @@ async fn a_command_is_run_through_https_over_either_protocol() {
     agent.ready("a-n1").await;
     let address = address(&agent).await;
     let tls = trust(&agent, None);
-    for protocol in [Protocol::Spdy, Protocol::WebSocket] {
+    // Over containerd 1.6's WebSocket the end of the input cannot be told, and cat waits for it.
+    let both = [Protocol::Spdy, Protocol::WebSocket];
+    let protocols = if world.node.is_peer() {
+        &both[..1]
+    } else {
+        &both[..]
+    };
+    for protocol in protocols.iter().copied() {
         let options = ClientOptions {
             protocol,
             tls: Some(Arc::clone(&tls)),
