@@ -41,6 +41,11 @@ impl Execs {
         self.lock().remove(exec);
     }
 
+    /// Whether somebody waits for a command.
+    pub fn awaits(&self, exec: &str) -> bool {
+        self.lock().contains_key(exec)
+    }
+
     /// A command has ended.
     pub fn ended(&self, exec: &str, status: ExitStatus) {
         if let Some(waiting) = self.lock().remove(exec) {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use orlop_launch::{ContainerInfo, Keeper, KeeperEvents};
+use orlop_launch::{ContainerInfo, ExecInfo, Keeper, KeeperEvents};
 use tokio::time::timeout;
 
 use crate::container::{self, Container, Exit};
@@ -209,7 +209,10 @@ pub async fn adopt(
 ) -> Vec<Arc<Container>> {
     pod.set_keeper(Some(keeper.clone()));
     let half_started = match keeper.list().await {
-        Ok(listing) => take_over(engine, pod, &listing.containers).await,
+        Ok(listing) => {
+            end_commands(engine, pod, &keeper, listing.execs);
+            take_over(engine, pod, &listing.containers).await
+        }
         Err(error) => {
             tracing::error!(pod = %pod.id, %error, "asking a keeper for its containers");
             Vec::new()
@@ -217,6 +220,26 @@ pub async fn adopt(
     };
     exits::watch(engine, pod, events);
     half_started
+}
+
+/// Ends the commands of an earlier run: whoever asked for them has lost them with that run.
+fn end_commands(engine: &Engine, pod: &Arc<Pod>, keeper: &Keeper, execs: Vec<ExecInfo>) {
+    for exec in execs {
+        if engine.execs.awaits(&exec.id) {
+            continue;
+        }
+        let bundle = pod.run.join(&exec.container);
+        let (keeper, dir) = (keeper.clone(), bundle.join(format!("exec-{}", exec.id)));
+        engine.tasks.spawn(async move {
+            if exec.exit.is_none()
+                && let Err(error) = keeper.kill_exec(&exec.id, 9).await
+            {
+                tracing::warn!(exec = exec.id, %error, "ending a command of an earlier run");
+            }
+            let _ = keeper.forget_exec(&exec.id).await;
+            let _ = blocking(move || crate::teardown::remove_tree(&dir)).await;
+        });
+    }
 }
 
 async fn take_over(

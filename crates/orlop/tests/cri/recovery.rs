@@ -68,6 +68,40 @@ async fn live_through(mut world: World, how: Going) {
 }
 
 #[tokio::test]
+async fn commands_end_with_the_daemon_that_served_them() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("containerd 1.6 leaves them running");
+    }
+    let running = world.run_script("commanded", "sleep 600").await;
+    let cri = world.node.cri().await;
+    let id = running.id.clone();
+    let lost = tokio::spawn(async move { cri.exec(&id, &["sleep", "4711"]).await });
+    let lists = async |world: &World| {
+        let ps = world.cri.exec(&running.id, &["ps", "-o", "args"]).await;
+        String::from_utf8_lossy(&ps.expect("exec").stdout).contains("sleep 4711")
+    };
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while !lists(&world).await {
+        assert!(std::time::Instant::now() < deadline, "it does not start");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    go(&mut world, Going::Killed);
+    lost.await.expect("no panic").expect_err("nobody answers");
+    come_back(&mut world).await;
+    while lists(&world).await {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "it goes on for nobody"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let status = world.cri.status(&running.id).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerRunning);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn an_exit_that_nobody_saw_is_known() {
     let mut world = world!();
     let gate = world.node.scratch().subdir("gate");
