@@ -282,10 +282,11 @@ impl Life {
         let mut tries = 0_u32;
         self.show();
         loop {
-            ending.borrow_and_update();
+            let before = grace_of(ending.borrow_and_update().as_ref());
             let more_haste = async {
-                // Only an order that is new since the last look.
-                if ending.changed().await.is_err() {
+                // Another reason to go changes nothing about the going; less time does.
+                let less = |end: &Option<Ending>| grace_of(end.as_ref()) != before;
+                if ending.wait_for(less).await.is_err() {
                     std::future::pending::<()>().await;
                 }
             };
@@ -641,6 +642,10 @@ enum Outcome {
     Over,
     /// It is held to a deadline, or cannot be.
     Failed { reason: String, message: String },
+}
+
+fn grace_of(ending: Option<&Ending>) -> Option<Duration> {
+    ending.and_then(|ending| ending.grace)
 }
 
 /// A container's resources as the manifest has them.
