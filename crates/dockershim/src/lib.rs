@@ -1,1 +1,52 @@
 //! The CRI service over a Docker Engine.
+//!
+//! [`Shim`] is the service. An RPC is answered by the file of its name in `rpc/`; what they share
+//! is beside them:
+//!
+//! * `docker`: the engine's API
+//! * `names`, `labels`, `checkpoint`: how pods and containers are known to the engine, and
+//!   without it
+//! * `create`: what a pod or container asks for, in the engine's words; `view`: the way back
+//! * `network`, `hairpin`, `resolv`: a pod's network
+//! * `log`: the engine's logs as files of the CRI's format
+//! * `events`, `stats`, `exec`, `streaming`: what happens, what is used, and sessions
+//! * `pause`, `elf`: the process of a sandbox
+//!
+//! The engine is the only record of containers. Nothing is remembered here that it knows, so
+//! that a restart of either loses nothing.
+
+mod checkpoint;
+mod clock;
+pub mod config;
+mod conflict;
+mod create;
+mod credentials;
+mod docker;
+mod elf;
+mod engine_info;
+mod error;
+mod events;
+mod exec;
+mod find;
+mod hairpin;
+mod joins;
+mod labels;
+mod limits;
+mod log;
+mod names;
+mod network;
+mod pause;
+mod pull;
+mod reconcile;
+mod resolv;
+mod rpc;
+mod runtime_cgroup;
+mod service;
+mod shim;
+mod stats;
+mod streaming;
+mod view;
+
+pub use config::Config;
+pub use error::{Error, Result, chain};
+pub use shim::Shim;

@@ -98,11 +98,17 @@ async fn compare(rounds: usize, large: u64) {
         let (faster, cheaper) = (ratio(|s| s.seconds), ratio(|s| s.cpu));
         println!("{name:<8} {faster:.2} times as fast, for 1/{cheaper:.2} of the CPU");
         if faster < FASTER {
-            broken.push(format!("{name}: {faster:.2} times as fast, promised {FASTER}"));
+            broken.push(format!(
+                "{name}: {faster:.2} times as fast, promised {FASTER}"
+            ));
         }
         let peak = ours.iter().map(|sample| sample.peak_kb).max().unwrap_or(0);
         if peak > PEAK_KB {
-            broken.push(format!("{name}: {} MB at most, promised {}", peak >> 10, PEAK_KB >> 10));
+            broken.push(format!(
+                "{name}: {} MB at most, promised {}",
+                peak >> 10,
+                PEAK_KB >> 10
+            ));
         }
     }
     // A small image pulled once says nothing.

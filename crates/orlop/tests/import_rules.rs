@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "engine",
         &["image", "network", "cgroup", "launch", "stream", "cri"],
     ),
-    ("dockershim", &["network", "stream", "cri"]),
+    ("dockershim", &["network", "cgroup", "stream", "cri"]),
     ("kuberuntime", &["cri", "stream"]),
     // The binary ties backends together; its own commands are clients of CRI and of streams.
     (

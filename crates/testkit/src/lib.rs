@@ -3,6 +3,7 @@
 //! | module | what a test gets from it |
 //! |---|---|
 //! | [`node`] | the daemon under test, or Debian's containerd as the reference, torn down on panic too |
+//! | [`docker`] | Debian's Docker Engine, for the docker backend |
 //! | [`cri`] | clients on its socket, pod and container configurations, whole-life shortcuts |
 //! | [`registry`] | Debian's docker-registry on a free loopback port |
 //! | [`proxy`] | a registry's bad days: faults, login walls, request counts |
@@ -20,6 +21,7 @@
 )]
 
 pub mod cri;
+pub mod docker;
 pub mod http;
 pub mod image;
 pub mod leaks;
@@ -36,6 +38,7 @@ pub mod tls;
 pub mod web_proxy;
 
 pub use cri::{ContainerSpec, Cri, PodSpec};
+pub use docker::DockerEngine;
 pub use image::{BuiltImage, Compression, Format, ImageBuilder, Layer};
 pub use mutation::{Chance, Fuzz};
 pub use node::{Node, NodeBuilder};

@@ -1,5 +1,6 @@
 //! Who answers the CRI calls.
 
+mod docker;
 mod native;
 mod start;
 

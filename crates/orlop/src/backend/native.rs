@@ -94,7 +94,7 @@ fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
     Ok(images)
 }
 
-fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Network> {
+pub(super) fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Network> {
     let section = &config.network;
     let mut network = engine::Network::new(root.join("network"));
     network.conf_dir = section.conf_dir.to_path_buf();

@@ -1,12 +1,14 @@
 //! Starts the backend that the configuration names.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use orlop_cri::server::MessageLimits;
 use orlop_cri::v1::image_service_server::ImageService;
 use orlop_cri::v1::runtime_service_server::RuntimeService;
+use orlop_dockershim::Shim;
 use orlop_engine::Engine;
 use tonic::service::Routes;
 
+use super::docker::docker_config;
 use super::native::engine_config;
 use crate::config::Config;
 use crate::config::values::Backend;
@@ -15,13 +17,21 @@ use crate::config::values::Backend;
 pub(crate) struct Running {
     /// Its gRPC services.
     pub(crate) services: Routes,
-    engine: Engine,
+    kind: Kind,
+}
+
+enum Kind {
+    Native(Engine),
+    Docker(Shim),
 }
 
 impl Running {
     /// Lets go of what the daemon holds; pods go on.
     pub(crate) async fn stop(self) {
-        self.engine.stop().await;
+        match self.kind {
+            Kind::Native(engine) => engine.stop().await,
+            Kind::Docker(shim) => shim.stop().await,
+        }
     }
 }
 
@@ -43,13 +53,19 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Running> {
                     .add_service(limits.images(engine.clone()))
                     .add_service(limits.networks(engine.clone()))
                     .add_service(limits.containers(engine.clone())),
-                engine,
+                kind: Kind::Native(engine),
             })
         }
-        Backend::Docker => bail!(
-            "this build of orlop has no docker backend yet: remove `backend = \"docker\"` or \
-             `--backend docker`"
-        ),
+        Backend::Docker => {
+            let shim = Shim::start(docker_config(config)?)
+                .await
+                .map_err(|error| anyhow::anyhow!(orlop_dockershim::chain(&*error)))
+                .context("cannot start the docker backend")?;
+            Ok(Running {
+                services: routes(shim.clone(), limits),
+                kind: Kind::Docker(shim),
+            })
+        }
     }
 }
 

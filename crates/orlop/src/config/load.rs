@@ -14,6 +14,7 @@ use super::section::{Section, SetError};
 use super::suggest::unknown_key;
 use super::validate::validate;
 use super::values::{AbsolutePath, Backend, LevelFilter, MetricsEndpoint, SocketPath};
+use crate::serve::DockerArgs;
 
 /// A configuration, and where each value that is no default comes from.
 #[derive(Debug, Clone)]
@@ -66,6 +67,7 @@ pub(crate) struct Overrides {
     pub(crate) backend: Option<Backend>,
     pub(crate) metrics_listen: Option<MetricsEndpoint>,
     pub(crate) log_level: Option<LevelFilter>,
+    pub(crate) docker: DockerArgs,
 }
 
 /// Reads the whole configuration, or says all that is wrong with it.
@@ -210,6 +212,9 @@ impl Reader {
     }
 
     fn flags(&mut self, flags: &Overrides) {
+        for (key, flag) in flags.docker.apply(&mut self.config) {
+            self.origins.insert(key.to_owned(), Origin::Flag(flag));
+        }
         let Config {
             daemon,
             grpc,

@@ -7,9 +7,9 @@ use orlop_engine::config::CDI_DIRS;
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Affinity, Backend, ByteSize, CgroupDriver, Group, InProcess, Interval,
-    IpPreference, LevelFilter, Limit, LogFormat, MetricsEndpoint, Platform, RuntimeKind,
-    SocketPath, Subnet, Ulimit,
+    AbsolutePath, Affinity, Backend, ByteSize, CgroupDriver, Group, HairpinMode, InProcess,
+    Interval, IpPreference, LevelFilter, Limit, LogFormat, MetricsEndpoint, NetworkPlugin,
+    Platform, RuntimeKind, SocketPath, Subnet, Ulimit,
 };
 
 /// The whole configuration of the daemon.
@@ -24,6 +24,7 @@ pub(crate) struct Config {
     pub(crate) streaming: Streaming,
     pub(crate) containers: Containers,
     pub(crate) keeper: Keeper,
+    pub(crate) docker: Docker,
     pub(crate) runtimes: BTreeMap<String, Runtime>,
 }
 
@@ -32,7 +33,7 @@ pub(crate) const RUNTIMES: &str = "runtimes";
 
 impl Config {
     /// Every table under its name; the first holds the keys above all tables.
-    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 9] {
+    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 10] {
         [
             ("", &self.daemon),
             ("grpc", &self.grpc),
@@ -43,6 +44,7 @@ impl Config {
             ("streaming", &self.streaming),
             ("containers", &self.containers),
             ("keeper", &self.keeper),
+            ("docker", &self.docker),
         ]
     }
 
@@ -58,6 +60,7 @@ impl Config {
             "streaming" => &mut self.streaming,
             "containers" => &mut self.containers,
             "keeper" => &mut self.keeper,
+            "docker" => &mut self.docker,
             _ => return None,
         })
     }
@@ -260,6 +263,33 @@ section! {
         /// The control group that keepers live in. Empty: one below the daemon's own where
         /// systemd made that, else `/orlop/keepers`.
         cgroup: Option<String> = None => restart,
+    }
+}
+
+section! {
+    /// The docker backend alone: the Docker Engine, and what cri-dockerd has flags for.
+    Docker {
+        /// The engine's unix socket.
+        endpoint: SocketPath = built_in("/run/docker.sock") => restart,
+        /// Where cri-dockerd keeps its files: the checkpoints of sandboxes are below it, so
+        /// that a node can move from it and back.
+        root: AbsolutePath = built_in("/var/lib/cri-dockerd") => restart,
+        /// The image of the process that holds a pod's namespaces. Empty, or if it cannot be
+        /// pulled: a built-in one, which is loaded into the engine.
+        pause_image: Option<String> = None => restart,
+        /// How long a call of the engine may take, pulls apart.
+        request_timeout: Interval = Interval::from_secs(120) => restart,
+        /// Who makes the pods' networks: `cni`, as `[network]` says; `bridge`, the engine's
+        /// own; or `none`, which leaves pods with a loopback interface.
+        network_plugin: NetworkPlugin = NetworkPlugin::Cni => restart,
+        /// How pods on the engine's own bridge reach themselves through a service. With `cni`
+        /// the network's own configuration says it.
+        hairpin_mode: HairpinMode = HairpinMode::HairpinVeth => restart,
+        /// Whether pods have addresses of both families, or the first one alone.
+        ipv6_dual_stack: bool = true => restart,
+        /// The control group that the engine and this daemon are put into. Empty: they stay
+        /// where they are.
+        runtime_cgroups: Option<String> = None => restart,
     }
 }
 

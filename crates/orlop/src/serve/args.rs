@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::config::values::{AbsolutePath, Backend, LevelFilter, MetricsEndpoint, SocketPath};
 use crate::config::{Location, Overrides};
+use crate::serve::DockerArgs;
 
 /// Flags of the daemon.
 #[derive(Debug, Clone, Args)]
@@ -40,6 +41,9 @@ pub(crate) struct ServeArgs {
     /// [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LevelFilter>,
+
+    #[command(flatten, next_help_heading = "With the docker backend")]
+    docker: DockerArgs,
 }
 
 impl ServeArgs {
@@ -53,6 +57,7 @@ impl ServeArgs {
             backend: self.backend,
             metrics_listen: self.metrics_listen,
             log_level: self.log_level,
+            docker: self.docker,
         };
         (location, overrides)
     }

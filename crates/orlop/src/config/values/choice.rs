@@ -114,3 +114,21 @@ choice! {
         Oci = "oci",
     }
 }
+
+choice! {
+    /// Who makes the networks of pods that the Docker Engine runs.
+    NetworkPlugin {
+        Cni = "cni",
+        Bridge = "bridge",
+        None = "none",
+    }
+}
+
+choice! {
+    /// How a pod's packets to itself come back to it.
+    HairpinMode {
+        PromiscuousBridge = "promiscuous-bridge",
+        HairpinVeth = "hairpin-veth",
+        None = "none",
+    }
+}

@@ -18,7 +18,10 @@ mod text;
 mod ulimit;
 
 pub(crate) use affinity::Affinity;
-pub(crate) use choice::{Backend, CgroupDriver, InProcess, IpPreference, LogFormat, RuntimeKind};
+pub(crate) use choice::{
+    Backend, CgroupDriver, HairpinMode, InProcess, IpPreference, LogFormat, NetworkPlugin,
+    RuntimeKind,
+};
 pub(crate) use duration::Interval;
 pub(crate) use endpoint::{MetricsEndpoint, SocketPath};
 pub(crate) use group::Group;

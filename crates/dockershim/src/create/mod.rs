@@ -1,0 +1,14 @@
+//! What a pod or container asks for, in the engine's words.
+
+mod container;
+mod devices;
+mod mounts;
+mod namespaces;
+mod sandbox;
+mod seccomp;
+mod security;
+mod stop_signal;
+
+pub(crate) use container::{Around as AroundContainer, container};
+pub(crate) use sandbox::{Around as AroundSandbox, sandbox};
+pub(crate) use stop_signal::parsed;

@@ -1,0 +1,271 @@
+//! Mounts of a container.
+
+use std::path::Path;
+
+use orlop_cri::v1::{ContainerConfig, MountPropagation};
+
+use crate::docker::ApiVersion;
+use crate::docker::types::{BindOptions, ImageOptions, Mount};
+use crate::error::{Error, Result};
+
+/// Mounts in the engine's words.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Mounts {
+    pub(super) mounts: Vec<Mount>,
+    /// Those that get a new label: only the old form can say so.
+    pub(super) binds: Vec<String>,
+}
+
+/// What the engine can do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Abilities {
+    pub(super) api: ApiVersion,
+    /// The runtime and the kernel make read-only what is below a mount, too.
+    pub(super) recursive_read_only: bool,
+}
+
+/// The mounts. Directories that are missing on the host are made.
+pub(super) fn mounts(config: &ContainerConfig, abilities: Abilities) -> Result<Mounts> {
+    // A label goes on what is mounted only where the pod says which: else it would get the one
+    // of whichever container comes first.
+    let relabel = config
+        .linux
+        .as_ref()
+        .and_then(|linux| linux.security_context.as_ref())
+        .is_some_and(|security| security.selinux_options.is_some());
+    let mut all = Mounts::default();
+    for (index, mount) in config.mounts.iter().enumerate() {
+        let field = |name: &str| format!("config.mounts[{index}].{name}");
+        if !mount.container_path.starts_with('/') {
+            let problem = format!("{:?} is not absolute", mount.container_path);
+            return Err(Error::invalid(field("container_path"), problem).into());
+        }
+        if !mount.mount_options.is_empty() {
+            return Err(unable("mount options", "takes none for what it binds"));
+        }
+        if !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty() {
+            return Err(unable("id-mapped mounts", "has no place for them"));
+        }
+        if let Some(image) = mount.image.as_ref().filter(|image| !image.image.is_empty()) {
+            all.mounts
+                .push(image_mount(&image.image, mount, abilities)?);
+            continue;
+        }
+        if !mount.host_path.starts_with('/') {
+            let problem = format!("{:?} is not absolute", mount.host_path);
+            return Err(Error::invalid(field("host_path"), problem).into());
+        }
+        if mount.recursive_read_only {
+            if !mount.readonly || mount.propagation() != MountPropagation::PropagationPrivate {
+                let problem = "needs readonly and private propagation";
+                return Err(Error::invalid(field("recursive_read_only"), problem).into());
+            }
+            if !abilities.recursive_read_only {
+                let problem = "recursive read-only mounts need Docker 25, its runc 1.1 and Linux \
+                               5.12, or newer ones";
+                return Err(Error::Precondition(problem.to_owned()).into());
+            }
+        }
+        make_missing(&mount.host_path)?;
+        if relabel && mount.selinux_relabel {
+            all.binds.push(labelled(mount, &field("host_path"))?);
+        } else {
+            all.mounts.push(bind(mount, abilities));
+        }
+    }
+    Ok(all)
+}
+
+fn unable(what: &str, why: &str) -> std::sync::Arc<Error> {
+    Error::Unimplemented(format!("{what}: the Docker Engine's API {why}")).into()
+}
+
+fn bind(mount: &orlop_cri::v1::Mount, abilities: Abilities) -> Mount {
+    let knows = abilities.api >= ApiVersion::RECURSIVE_READ_ONLY && mount.readonly;
+    Mount {
+        r#type: "bind".into(),
+        source: mount.host_path.clone(),
+        target: mount.container_path.clone(),
+        read_only: mount.readonly,
+        bind_options: Some(BindOptions {
+            propagation: propagation(mount.propagation()).into(),
+            // The engine's own default is "recursive where possible", which is not Kubernetes'.
+            read_only_non_recursive: (knows && !mount.recursive_read_only).then_some(true),
+            read_only_force_recursive: (knows && mount.recursive_read_only).then_some(true),
+        }),
+        image_options: None,
+    }
+}
+
+fn labelled(mount: &orlop_cri::v1::Mount, field: &str) -> Result<String> {
+    if mount.host_path.contains(':') || mount.container_path.contains(':') {
+        let problem = "has a colon, which the Docker Engine cannot take in a mount that gets an \
+                       SELinux label";
+        return Err(Error::invalid(field, problem).into());
+    }
+    let access = if mount.readonly { "ro" } else { "rw" };
+    Ok(format!(
+        "{}:{}:Z,{access},{}",
+        mount.host_path,
+        mount.container_path,
+        propagation(mount.propagation()),
+    ))
+}
+
+fn propagation(propagation: MountPropagation) -> &'static str {
+    match propagation {
+        MountPropagation::PropagationPrivate => "rprivate",
+        MountPropagation::PropagationHostToContainer => "rslave",
+        MountPropagation::PropagationBidirectional => "rshared",
+    }
+}
+
+fn image_mount(image: &str, mount: &orlop_cri::v1::Mount, abilities: Abilities) -> Result<Mount> {
+    if abilities.api < ApiVersion::IMAGE_MOUNTS {
+        return Err(Error::Unimplemented(format!(
+            "image volumes: the Docker Engine mounts images from API {} (Docker 28) on, this one \
+             speaks {}",
+            ApiVersion::IMAGE_MOUNTS,
+            abilities.api,
+        ))
+        .into());
+    }
+    Ok(Mount {
+        r#type: "image".into(),
+        source: image.to_owned(),
+        target: mount.container_path.clone(),
+        read_only: true,
+        bind_options: None,
+        image_options: Some(ImageOptions {
+            subpath: mount.image_sub_path.clone(),
+        }),
+    })
+}
+
+/// The engine refuses a source that is missing; Kubernetes wants a directory there.
+fn make_missing(host_path: &str) -> Result<()> {
+    let path = Path::new(host_path);
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let doing = format!("making the directory {host_path} that is to be mounted");
+            Ok(std::fs::create_dir_all(path).map_err(Error::io(doing))?)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_cri::v1::{
+        ImageSpec, LinuxContainerConfig, LinuxContainerSecurityContext, Mount as CriMount,
+        SeLinuxOption,
+    };
+
+    use super::*;
+
+    const OLD: Abilities = Abilities {
+        api: ApiVersion::OLDEST,
+        recursive_read_only: false,
+    };
+    const NEW: Abilities = Abilities {
+        api: ApiVersion::NEWEST,
+        recursive_read_only: true,
+    };
+
+    fn with(mount: CriMount) -> ContainerConfig {
+        ContainerConfig {
+            mounts: vec![mount],
+            ..Default::default()
+        }
+    }
+
+    fn read_only(host: &Path) -> CriMount {
+        CriMount {
+            host_path: host.display().to_string(),
+            container_path: "/in".into(),
+            readonly: true,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_missing_directory_is_made_and_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = dir.path().join("a/b");
+        let made = mounts(&with(read_only(&host)), OLD).unwrap();
+        assert!(host.is_dir());
+        let options = made.mounts[0].bind_options.clone().unwrap();
+        assert_eq!(options.propagation, "rprivate");
+        assert_eq!(
+            options.read_only_non_recursive, None,
+            "unknown to old engines"
+        );
+        let made = mounts(&with(read_only(&host)), NEW).unwrap();
+        let options = made.mounts[0].bind_options.clone().unwrap();
+        assert_eq!(options.read_only_non_recursive, Some(true));
+    }
+
+    #[test]
+    fn recursive_read_only_is_done_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let recursive = CriMount {
+            recursive_read_only: true,
+            ..read_only(dir.path())
+        };
+        let made = mounts(&with(recursive.clone()), NEW).unwrap();
+        let options = made.mounts[0].bind_options.clone().unwrap();
+        assert_eq!(options.read_only_force_recursive, Some(true));
+        assert!(mounts(&with(recursive.clone()), OLD).is_err());
+        let writable = CriMount {
+            readonly: false,
+            ..recursive
+        };
+        assert!(matches!(
+            *mounts(&with(writable), NEW).unwrap_err(),
+            Error::Invalid { .. }
+        ));
+    }
+
+    #[test]
+    fn images_are_mounted_by_engines_that_can() {
+        let volume = CriMount {
+            container_path: "/in".into(),
+            image: Some(ImageSpec {
+                image: "busybox".into(),
+                ..Default::default()
+            }),
+            image_sub_path: "bin".into(),
+            ..Default::default()
+        };
+        let made = mounts(&with(volume.clone()), NEW).unwrap();
+        assert_eq!(made.mounts[0].r#type, "image");
+        assert_eq!(
+            made.mounts[0].image_options.as_ref().unwrap().subpath,
+            "bin"
+        );
+        let refused = mounts(&with(volume), OLD).unwrap_err();
+        assert!(matches!(*refused, Error::Unimplemented(_)), "{refused}");
+    }
+
+    #[test]
+    fn labels_are_put_on_only_where_the_pod_has_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = with(CriMount {
+            selinux_relabel: true,
+            ..read_only(dir.path())
+        });
+        assert!(mounts(&config, OLD).unwrap().binds.is_empty());
+        config.linux = Some(LinuxContainerConfig {
+            security_context: Some(LinuxContainerSecurityContext {
+                selinux_options: Some(SeLinuxOption::default()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        });
+        let binds = mounts(&config, OLD).unwrap().binds;
+        assert_eq!(
+            binds,
+            [format!("{}:/in:Z,ro,rprivate", dir.path().display())]
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! The node's own registry credentials, in files of the format of Docker's `config.json`.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use orlop_cri::v1::AuthConfig;
+use serde::Deserialize;
+
+use crate::docker::RegistryAuth;
+
+#[derive(Deserialize, Default)]
+struct File {
+    #[serde(default)]
+    auths: HashMap<String, Entry>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Entry {
+    auth: String,
+    username: String,
+    password: String,
+    identitytoken: String,
+    registrytoken: String,
+}
+
+/// What the node knows about the registry of a repository. Files are read at each pull.
+pub(crate) async fn of_node(files: &[PathBuf], repository: &str) -> Option<RegistryAuth> {
+    if files.is_empty() {
+        return None;
+    }
+    let files = files.to_vec();
+    let host = registry_of(repository).to_owned();
+    let found = tokio::task::spawn_blocking(move || {
+        files.iter().find_map(|path| {
+            let text = std::fs::read(path)
+                .inspect_err(|error| {
+                    tracing::warn!(file = %path.display(), %error, "cannot read credentials");
+                })
+                .ok()?;
+            let file: File = serde_json::from_slice(&text)
+                // The error could quote the file.
+                .inspect_err(|_| tracing::warn!(file = %path.display(), "not in the format of Docker's config.json"))
+                .ok()?;
+            matching(file, &host)
+        })
+    });
+    found.await.ok().flatten()
+}
+
+/// The host in a repository's name, as the engine reads it.
+fn registry_of(repository: &str) -> &str {
+    const DEFAULT: &str = "docker.io";
+    match repository.split_once('/') {
+        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
+        _ => DEFAULT,
+    }
+}
+
+fn matching(file: File, host: &str) -> Option<RegistryAuth> {
+    let (key, entry) = file
+        .auths
+        .into_iter()
+        .find(|(key, _)| host_of(key) == host)?;
+    let (username, password) = decoded(&entry.auth).unwrap_or((entry.username, entry.password));
+    Some(RegistryAuth {
+        username,
+        password,
+        serveraddress: key,
+        identitytoken: entry.identitytoken,
+        registrytoken: entry.registrytoken,
+    })
+}
+
+/// Keys are hosts, or URLs of old.
+fn host_of(key: &str) -> &str {
+    let rest = key
+        .strip_prefix("https://")
+        .or_else(|| key.strip_prefix("http://"))
+        .unwrap_or(key);
+    let host = rest.split('/').next().unwrap_or_default();
+    match host {
+        "index.docker.io" | "registry-1.docker.io" => "docker.io",
+        host => host,
+    }
+}
+
+/// `USER:PASSWORD` in base64.
+fn decoded(auth: &str) -> Option<(String, String)> {
+    let text = String::from_utf8(STANDARD.decode(auth).ok()?).ok()?;
+    let (user, password) = text.split_once(':')?;
+    Some((user.to_owned(), password.trim_end_matches('\0').to_owned()))
+}
+
+/// What a request brought, in the engine's spelling. `None` if it brought nothing.
+pub(crate) fn of_request(auth: AuthConfig) -> Option<RegistryAuth> {
+    let (username, password) = if auth.username.is_empty() {
+        decoded(&auth.auth).unwrap_or_default()
+    } else {
+        (auth.username, auth.password)
+    };
+    let auth = RegistryAuth {
+        username,
+        password,
+        serveraddress: auth.server_address,
+        identitytoken: auth.identity_token,
+        registrytoken: auth.registry_token,
+    };
+    (auth != RegistryAuth::default()).then_some(auth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_registrys_entry_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.json");
+        let text = format!(
+            r#"{{"auths":{{"https://index.docker.io/v1/":{{"auth":"{}"}},"r.example:5000":{{"username":"u","password":"p"}}}}}}"#,
+            STANDARD.encode("me:se:cret")
+        );
+        std::fs::write(&path, text).unwrap();
+        let files = [path];
+        let hub = of_node(&files, "library/busybox").await.unwrap();
+        assert_eq!((&*hub.username, &*hub.password), ("me", "se:cret"));
+        let own = of_node(&files, "r.example:5000/a/b").await.unwrap();
+        assert_eq!(own.username, "u");
+        assert!(of_node(&files, "r.example/a").await.is_none());
+        assert_eq!(format!("{own:?}"), "RegistryAuth { .. }");
+    }
+
+    #[test]
+    fn a_request_may_bring_them_encoded() {
+        let auth = AuthConfig {
+            auth: STANDARD.encode("me:secret"),
+            ..Default::default()
+        };
+        assert_eq!(of_request(auth).unwrap().password, "secret");
+        assert_eq!(of_request(AuthConfig::default()), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! The Docker Engine's API, as far as it is needed here.
+
+mod client;
+mod containers;
+mod error;
+mod exec;
+mod frames;
+mod hijack;
+mod images;
+mod reply;
+mod system;
+pub(crate) mod types;
+mod version;
+
+pub(crate) use client::Docker;
+pub(crate) use containers::{Follow, Force, Streams, Which};
+pub(crate) use error::DockerError;
+pub(crate) use exec::ExecConfig;
+pub(crate) use frames::{Frames, Source};
+pub(crate) use hijack::Hijacked;
+pub(crate) use images::RegistryAuth;
+pub(crate) use reply::Reply;
+pub(crate) use version::ApiVersion;

@@ -1,0 +1,117 @@
+//! The engine's answer to one request.
+
+use bytes::{Bytes, BytesMut};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::error::{DockerError, Result};
+
+/// An answer larger than this is no list of containers or images.
+const LARGEST: usize = 256 << 20;
+/// A refusal needs no more words than this.
+const LARGEST_REFUSAL: usize = 64 << 10;
+
+/// An answer whose body has not been read.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    status: StatusCode,
+    body: Incoming,
+    doing: String,
+    _connection: AbortOnDropHandle<()>,
+}
+
+impl Reply {
+    pub(super) fn new(
+        response: Response<Incoming>,
+        connection: AbortOnDropHandle<()>,
+        doing: String,
+    ) -> Self {
+        Self {
+            status: response.status(),
+            body: response.into_body(),
+            doing,
+            _connection: connection,
+        }
+    }
+
+    /// The answer, unless it is a refusal.
+    pub(super) async fn accepted(mut self) -> Result<Self> {
+        if self.status.is_success() || self.status == StatusCode::NOT_MODIFIED {
+            return Ok(self);
+        }
+        #[derive(Deserialize)]
+        struct Words {
+            message: String,
+        }
+        let status = self.status.as_u16();
+        let body = self.bytes(LARGEST_REFUSAL).await.unwrap_or_default();
+        let message = match serde_json::from_slice::<Words>(&body) {
+            Ok(words) => words.message.trim().to_owned(),
+            Err(_) => String::from_utf8_lossy(&body).trim().to_owned(),
+        };
+        let message = if message.is_empty() {
+            format!(
+                "the Docker Engine answered {} ({})",
+                self.status, self.doing
+            )
+        } else {
+            message
+        };
+        Err(DockerError::Refused { status, message })
+    }
+
+    /// The next piece of the body; `None` at its end.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes>> {
+        loop {
+            match self.body.frame().await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some(Ok(data));
+                    }
+                }
+                Err(error) => {
+                    return Some(Err(DockerError::Broken {
+                        doing: self.doing.clone(),
+                        source: error.into(),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// The body as JSON.
+    pub(super) async fn json<T: DeserializeOwned>(mut self) -> Result<T> {
+        let body = self.bytes(LARGEST).await?;
+        serde_json::from_slice(&body).map_err(|error| DockerError::Unreadable {
+            doing: self.doing.clone(),
+            problem: error.to_string(),
+        })
+    }
+
+    /// Reads the body for the sake of its end.
+    pub(super) async fn drain(mut self) -> Result<()> {
+        while let Some(piece) = self.next().await {
+            piece?;
+        }
+        Ok(())
+    }
+
+    async fn bytes(&mut self, largest: usize) -> Result<Bytes> {
+        let mut all = BytesMut::new();
+        while let Some(piece) = self.next().await {
+            let piece = piece?;
+            if all.len() + piece.len() > largest {
+                return Err(DockerError::Unreadable {
+                    doing: self.doing.clone(),
+                    problem: format!("it is longer than {largest} bytes"),
+                });
+            }
+            all.extend_from_slice(&piece);
+        }
+        Ok(all.freeze())
+    }
+}

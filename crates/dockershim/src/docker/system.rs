@@ -1,0 +1,48 @@
+//! The engine itself.
+
+use std::time::Duration;
+
+use http::Method;
+
+use super::client::{Docker, filters};
+use super::error::Result;
+use super::reply::Reply;
+use super::types::{DiskUsage, Info, VersionInfo};
+use super::version::ApiVersion;
+
+impl Docker {
+    /// What the engine is, and whether it answers.
+    pub(crate) async fn version_info(&self, limit: Duration) -> Result<VersionInfo> {
+        let info = self.within("/version", limit, self.send_unversioned("/version"));
+        let info = info.await?;
+        self.agree(&info)?;
+        Ok(info)
+    }
+
+    pub(crate) async fn info(&self) -> Result<Info> {
+        self.get("/info").await
+    }
+
+    /// What images take on disk. Old engines count everything else along.
+    pub(crate) async fn image_usage(&self) -> Result<u64> {
+        let path = if self.api().await? >= ApiVersion::USAGE_BY_TYPE {
+            "/system/df?type=image"
+        } else {
+            "/system/df"
+        };
+        let usage: DiskUsage = self.get(path).await?;
+        let size = usage.layers_size.max(usage.image_usage.total_size);
+        Ok(u64::try_from(size).unwrap_or(0))
+    }
+
+    /// What happens to containers with this label, from `since` (seconds, dot, nanoseconds) on.
+    pub(crate) async fn events(&self, label: &str, since: Option<&str>) -> Result<Reply> {
+        let filters = filters(&[
+            ("type", &["container".to_owned()]),
+            ("label", &[label.to_owned()]),
+        ]);
+        let since = since.map_or_else(String::new, |since| format!("&since={since}"));
+        let path = format!("/events?filters={filters}{since}");
+        self.stream(Method::GET, &path, None, &[]).await
+    }
+}

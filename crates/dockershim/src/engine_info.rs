@@ -1,0 +1,79 @@
+//! What the engine says about itself, remembered for a while.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use orlop_cgroup::Driver;
+
+use crate::docker::types::Info;
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+
+/// The engine counts all its containers for an answer.
+const SERVES: Duration = Duration::from_secs(60);
+
+/// The last answer.
+#[derive(Debug, Default)]
+pub(crate) struct InfoMemory(Mutex<Option<(Instant, Arc<Info>)>>);
+
+impl InfoMemory {
+    /// Forgets it: there may be another engine now.
+    pub(crate) fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Arc<Info>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shim {
+    /// What the engine says about itself.
+    pub(crate) async fn info(&self) -> Result<Arc<Info>> {
+        if let Some((at, info)) = &*self.info.lock()
+            && at.elapsed() < SERVES
+        {
+            return Ok(Arc::clone(info));
+        }
+        let info = self.docker.info().await;
+        let info = Arc::new(info.map_err(Error::engine("asking the Docker Engine about itself"))?);
+        *self.info.lock() = Some((Instant::now(), Arc::clone(&info)));
+        Ok(info)
+    }
+
+    /// Who makes the cgroups, which the kubelet must follow.
+    pub(crate) async fn cgroup_driver(&self) -> Result<Driver> {
+        let info = self.info().await?;
+        let driver = match info.cgroup_driver.as_str() {
+            "systemd" => Driver::Systemd,
+            "cgroupfs" => Driver::Cgroupfs,
+            other => {
+                let problem = format!(
+                    "the Docker Engine's cgroup driver is {other:?}; pods need \"systemd\" or \
+                     \"cgroupfs\" (native.cgroupdriver in the engine's exec-opts)"
+                );
+                return Err(Error::Precondition(problem).into());
+            }
+        };
+        match self.config.cgroup_driver {
+            Some(wanted) if wanted != driver => {
+                let problem = format!(
+                    "the Docker Engine's cgroup driver is {}, but {} is configured: change \
+                     cgroup_driver (--cgroup-driver) here, or native.cgroupdriver in the engine's \
+                     exec-opts",
+                    spelt(driver),
+                    spelt(wanted),
+                );
+                Err(Error::Precondition(problem).into())
+            }
+            _ => Ok(driver),
+        }
+    }
+}
+
+fn spelt(driver: Driver) -> &'static str {
+    match driver {
+        Driver::Systemd => "systemd",
+        Driver::Cgroupfs => "cgroupfs",
+    }
+}

@@ -1,0 +1,201 @@
+//! What happened to pods and containers, for everybody who listens.
+//!
+//! A subscriber has a bounded queue. One that reads too slowly loses its subscription with a
+//! clear status: it can subscribe and list anew, but it never misses an event unawares.
+
+use std::sync::{Mutex, PoisonError};
+
+use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, PodSandboxStatus};
+use tokio::sync::{mpsc, watch};
+use tonic::Status;
+
+use crate::docker::types::Actor;
+use crate::error::Result;
+use crate::shim::Shim;
+use crate::{find, labels, names, network, view};
+
+/// Events that a subscriber may lag behind.
+const QUEUE: usize = 4096;
+
+type Subscriber = mpsc::Sender<Result<ContainerEventResponse, Status>>;
+
+/// The subscribers of `GetContainerEvents`, and of the engine's return.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    subscribers: Mutex<Vec<Subscriber>>,
+    returns: watch::Sender<u64>,
+}
+
+impl Events {
+    /// Events from now on.
+    pub(crate) fn subscribe(&self) -> mpsc::Receiver<Result<ContainerEventResponse, Status>> {
+        // One place more than the queue holds is kept for the farewell.
+        let (queue, events) = mpsc::channel(QUEUE + 1);
+        self.lock().push(queue);
+        events
+    }
+
+    fn wanted(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
+    fn publish(&self, event: &ContainerEventResponse) {
+        self.lock().retain(|subscriber| {
+            if subscriber.capacity() > 1 {
+                return subscriber.try_send(Ok(event.clone())).is_ok();
+            }
+            let farewell = Status::data_loss(format!(
+                "the subscriber is more than {QUEUE} events behind; subscribe again and list anew"
+            ));
+            let _ = subscriber.try_send(Err(farewell));
+            false
+        });
+    }
+
+    /// Waits until the engine is there again after it was away.
+    pub(crate) async fn engine_back(&self) {
+        // The sender lives as long as this does.
+        let _ = self.returns.subscribe().changed().await;
+    }
+
+    /// Tells those who wait for the engine.
+    pub(crate) fn tell_engine_is_back(&self) {
+        self.returns.send_modify(|count| *count += 1);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Subscriber>> {
+        self.subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the subscribers of something that happened, with the pod as it is now.
+pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &Actor) {
+    if !shim.events.wanted() {
+        return;
+    }
+    let is_sandbox = whom
+        .attributes
+        .get(labels::KIND)
+        .is_some_and(|kind| kind == labels::SANDBOX);
+    let sandbox = match whom.attributes.get(labels::SANDBOX_ID) {
+        Some(sandbox) if !is_sandbox => sandbox.clone(),
+        _ => whom.id.clone(),
+    };
+    let mut event = ContainerEventResponse {
+        container_id: whom.id.clone(),
+        created_at: at,
+        ..Default::default()
+    };
+    event.set_container_event_type(what);
+    match pod(shim, &sandbox, &mut event).await {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() && is_sandbox => {
+            event.pod_sandbox_status = Some(gone(whom));
+        }
+        Err(error) => {
+            tracing::debug!(sandbox, %error, "an event without its pod");
+        }
+    }
+    shim.events.publish(&event);
+}
+
+async fn pod(shim: &Shim, sandbox: &str, event: &mut ContainerEventResponse) -> Result<()> {
+    let found = find::sandbox(shim, sandbox).await?;
+    let addresses = network::addresses(shim, &found).await;
+    event.pod_sandbox_status = Some(view::sandbox_status(&found, &addresses));
+    event.containers_statuses = statuses_of(shim, sandbox).await?;
+    Ok(())
+}
+
+/// The statuses of a sandbox's containers.
+pub(crate) async fn statuses_of(
+    shim: &Shim,
+    sandbox: &str,
+) -> Result<Vec<orlop_cri::v1::ContainerStatus>> {
+    let mut statuses = Vec::new();
+    for listed in find::containers_of(shim, sandbox).await? {
+        // One that is removed meanwhile is none of the pod's any more.
+        match find::container(shim, &listed.id).await {
+            Ok(found) => {
+                let image = shim.docker.image(&found.image).await.ok();
+                statuses.push(view::container_status(&found, image.as_ref()));
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(statuses)
+}
+
+/// A sandbox that is no more, by what the engine said of it.
+fn gone(whom: &Actor) -> PodSandboxStatus {
+    let attributes = &whom.attributes;
+    let name = attributes.get("name").map_or("", String::as_str);
+    let of_engine = ["name", "image", "exitCode", "execID", "signal"];
+    let all = attributes
+        .iter()
+        .filter(|(key, _)| !of_engine.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let (own_labels, annotations) = labels::parted(&all);
+    let mut status = PodSandboxStatus {
+        id: whom.id.clone(),
+        metadata: names::sandbox_of(name),
+        labels: own_labels,
+        annotations,
+        ..Default::default()
+    };
+    status.set_state(orlop_cri::v1::PodSandboxState::SandboxNotready);
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: usize) -> ContainerEventResponse {
+        ContainerEventResponse {
+            container_id: id.to_string(),
+            ..Default::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stalled_subscriber_is_told_and_let_go() {
+        let events = Events::default();
+        let mut stalled = events.subscribe();
+        (0..QUEUE + 10).for_each(|id| events.publish(&event(id)));
+        assert!(!events.wanted());
+        let mut got = 0;
+        let farewell = loop {
+            match stalled.recv().await.unwrap() {
+                Ok(event) => assert_eq!(event.container_id, got.to_string()),
+                Err(status) => break status,
+            }
+            got += 1;
+        };
+        assert_eq!(got, QUEUE);
+        assert_eq!(farewell.code(), tonic::Code::DataLoss);
+        assert!(stalled.recv().await.is_none());
+    }
+
+    #[test]
+    fn a_sandbox_that_is_gone_keeps_its_name() {
+        let actor = Actor {
+            id: "abc".into(),
+            attributes: [
+                ("name", "k8s_POD_a_b_c_0"),
+                (labels::KIND, labels::SANDBOX),
+                ("app", "web"),
+                ("image", "pause"),
+            ]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        };
+        let status = gone(&actor);
+        assert_eq!(status.metadata.unwrap().name, "a");
+        assert_eq!(status.labels.len(), 1);
+    }
+}

@@ -1,0 +1,183 @@
+//! Commands in containers, and their ends.
+//!
+//! The engine says in an event that a command has ended; where that is not heard it is asked. It
+//! never ends a command by itself, so that what has to end is killed here.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::docker::DockerError;
+use crate::shim::Shim;
+
+/// Commands whose end somebody waits for.
+#[derive(Default)]
+pub(crate) struct Execs(Mutex<HashMap<String, watch::Sender<Option<i32>>>>);
+
+impl Execs {
+    /// A command has ended.
+    pub(crate) fn ended(&self, exec: &str, code: Option<i32>) {
+        if let Some(waiting) = self.lock().get(exec) {
+            waiting.send_replace(Some(code.unwrap_or(-1)));
+        }
+    }
+
+    fn listen(&self, exec: &str) -> watch::Receiver<Option<i32>> {
+        let (sender, receiver) = watch::channel(None);
+        self.lock().insert(exec.to_owned(), sender);
+        receiver
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, watch::Sender<Option<i32>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A command that runs. Dropping it before its end kills it.
+pub(crate) struct Running {
+    shim: Shim,
+    container: String,
+    exec: String,
+    events: watch::Receiver<Option<i32>>,
+    over: bool,
+}
+
+/// Pauses between questions, from and to.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+impl Running {
+    /// For a command that is about to be started.
+    pub(crate) fn new(shim: &Shim, container: &str, exec: &str) -> Self {
+        Self {
+            events: shim.execs.listen(exec),
+            shim: shim.clone(),
+            container: container.to_owned(),
+            exec: exec.to_owned(),
+            over: false,
+        }
+    }
+
+    /// Waits for the event that says that the command has ended. Never ends otherwise.
+    pub(crate) async fn event(&mut self) -> i32 {
+        let heard = self.events.wait_for(Option::is_some).await;
+        let code = heard.ok().and_then(|code| *code);
+        match code {
+            Some(code) => code,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for the command's end and answers its exit code.
+    pub(crate) async fn end(&mut self) -> Result<i32, DockerError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let exec = self.shim.docker.exec(&self.exec).await?;
+            if !exec.running
+                && let Some(code) = exec.exit_code
+            {
+                self.over = true;
+                return Ok(code);
+            }
+            tokio::select! {
+                code = self.event() => {
+                    self.over = true;
+                    return Ok(code);
+                }
+                () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+            }
+        }
+    }
+
+    /// The command has ended, as is known from its event.
+    pub(crate) fn is_over(&mut self) {
+        self.over = true;
+    }
+
+    /// Kills the command and all that it has started.
+    pub(crate) async fn kill(mut self) {
+        self.over = true;
+        kill(&self.shim, &self.container, &self.exec).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shim.execs.lock().remove(&self.exec);
+        if !self.over {
+            let shim = self.shim.clone();
+            let (container, exec) = (self.container.clone(), self.exec.clone());
+            self.shim.tasks.spawn(async move {
+                kill(&shim, &container, &exec).await;
+            });
+        }
+    }
+}
+
+async fn kill(shim: &Shim, container: &str, exec: &str) {
+    let found = match shim.docker.exec(exec).await {
+        Ok(found) if found.running && found.pid > 0 => found,
+        Ok(_) => return,
+        Err(error) => {
+            tracing::warn!(container, %error, "cannot find a command that is to be killed");
+            return;
+        }
+    };
+    let id = container.to_owned();
+    let pid = found.pid;
+    let _ = tokio::task::spawn_blocking(move || kill_tree(pid, &id)).await;
+}
+
+/// Kills a process and its descendants. Each is stopped before its children are looked for, so
+/// that it makes no more of them.
+fn kill_tree(root: i32, container: &str) {
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    let mut next = vec![root];
+    while let Some(pid) = next.pop() {
+        if !seen.insert(pid) {
+            continue;
+        }
+        let Some(process) = Pid::from_raw(pid) else {
+            continue;
+        };
+        let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else {
+            continue;
+        };
+        // The number may be another process's by now, which the handle would then mean.
+        if !is_of(pid, container) {
+            continue;
+        }
+        let _ = pidfd_send_signal(&handle, Signal::STOP);
+        next.extend(children(pid));
+        found.push(handle);
+    }
+    for handle in found {
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+    }
+}
+
+/// Whether a process is in a container's cgroup, which the engine names by the container's id.
+fn is_of(pid: i32, container: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
+        .is_ok_and(|text| text.contains(container))
+}
+
+fn children(pid: i32) -> Vec<i32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|text| {
+            text.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<i32>>()
+        })
+        .collect()
+}

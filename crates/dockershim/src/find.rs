@@ -1,0 +1,75 @@
+//! Finding the sandbox or container that an id means. The engine takes names, too, and knows
+//! containers of other people: both are none of ours.
+
+use crate::checkpoint::is_id;
+use crate::docker::Which;
+use crate::docker::types::{Container, ContainerSummary};
+use crate::error::{Error, Result};
+use crate::labels;
+use crate::shim::Shim;
+
+const SANDBOX: &str = "pod sandbox";
+const CONTAINER: &str = "container";
+
+/// The sandbox, as the engine has it.
+pub(crate) async fn sandbox(shim: &Shim, id: &str) -> Result<Container> {
+    inspected(shim, id, SANDBOX, labels::SANDBOX).await
+}
+
+/// The container, as the engine has it.
+pub(crate) async fn container(shim: &Shim, id: &str) -> Result<Container> {
+    inspected(shim, id, CONTAINER, labels::CONTAINER).await
+}
+
+/// The container, if it runs.
+pub(crate) async fn running_container(shim: &Shim, id: &str) -> Result<Container> {
+    let found = container(shim, id).await?;
+    if found.state.running {
+        return Ok(found);
+    }
+    let problem = format!(
+        "container {} does not run: it is {}",
+        found.id, found.state.status
+    );
+    Err(Error::Precondition(problem).into())
+}
+
+async fn inspected(shim: &Shim, id: &str, what: &'static str, kind: &str) -> Result<Container> {
+    let not_found = || Error::NotFound {
+        what,
+        id: id.to_owned(),
+    };
+    if !is_id(id) {
+        return Err(not_found().into());
+    }
+    let found = match shim.docker.container(id).await {
+        Ok(found) => found,
+        Err(error) if error.is_not_found() => return Err(not_found().into()),
+        Err(error) => return Err(Error::engine(format!("looking for {what} {id}"))(error).into()),
+    };
+    // The engine looks for names as well.
+    let is_kind = found
+        .config
+        .labels
+        .get(labels::KIND)
+        .is_some_and(|found| found == kind);
+    if is_kind && found.id.starts_with(id) {
+        return Ok(found);
+    }
+    Err(not_found().into())
+}
+
+/// The containers of a sandbox, in any state.
+pub(crate) async fn containers_of(shim: &Shim, sandbox: &str) -> Result<Vec<ContainerSummary>> {
+    let which = Which {
+        labels: vec![
+            labels::filter(labels::KIND, labels::CONTAINER),
+            labels::filter(labels::SANDBOX_ID, sandbox),
+        ],
+        ..Which::default()
+    };
+    let listed = shim.docker.list_containers(&which).await;
+    Ok(listed.map_err(Error::engine(format!(
+        "listing the containers of pod sandbox {sandbox}"
+    )))?)
+}

@@ -1,0 +1,87 @@
+//! Labels: the engine has no annotations, so these are labels, too; and a few of our own say
+//! what a container is.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// What a container is: [`SANDBOX`] or [`CONTAINER`].
+pub(crate) const KIND: &str = "io.kubernetes.docker.type";
+/// The kind of a pod's sandbox.
+pub(crate) const SANDBOX: &str = "podsandbox";
+/// The kind of a pod's container.
+pub(crate) const CONTAINER: &str = "container";
+/// The sandbox that a container belongs to.
+pub(crate) const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
+/// Where a container's log is to be.
+pub(crate) const LOG_PATH: &str = "io.kubernetes.container.logpath";
+/// The container's name; on sandboxes it is ours.
+pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// Limits that the engine does not know, for the container's start.
+pub(crate) const EXTRA_LIMITS: &str = "io.orlop.docker.limits";
+
+const ANNOTATION: &str = "annotation.";
+const INTERNAL: [&str; 4] = [KIND, SANDBOX_ID, LOG_PATH, EXTRA_LIMITS];
+
+/// Labels and annotations as the engine's labels.
+pub(crate) fn joined(
+    labels: &HashMap<String, String>,
+    annotations: &HashMap<String, String>,
+) -> BTreeMap<String, String> {
+    let annotations = annotations
+        .iter()
+        .map(|(key, value)| (format!("{ANNOTATION}{key}"), value.clone()));
+    labels
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .chain(annotations)
+        .collect()
+}
+
+/// The engine's labels as labels and annotations, without those that are ours.
+pub(crate) fn parted(
+    all: &BTreeMap<String, String>,
+) -> (HashMap<String, String>, HashMap<String, String>) {
+    let is_sandbox = all.get(KIND).is_some_and(|kind| kind == SANDBOX);
+    let mut labels = HashMap::new();
+    let mut annotations = HashMap::new();
+    for (key, value) in all {
+        if INTERNAL.contains(&key.as_str()) || (is_sandbox && key == CONTAINER_NAME) {
+            continue;
+        }
+        match key.strip_prefix(ANNOTATION) {
+            Some(key) => annotations.insert(key.to_owned(), value.clone()),
+            None => labels.insert(key.clone(), value.clone()),
+        };
+    }
+    (labels, annotations)
+}
+
+/// A label in the spelling of the engine's filters.
+pub(crate) fn filter(key: &str, value: &str) -> String {
+    format!("{key}={value}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_annotations_come_back_as_they_were() {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect::<HashMap<_, _>>()
+        };
+        let (labels, annotations) = (map(&[("app", "web")]), map(&[("note", "a=b"), ("x/y", "")]));
+        let mut all = joined(&labels, &annotations);
+        assert_eq!(all["annotation.x/y"], "");
+        all.insert(KIND.into(), SANDBOX.into());
+        all.insert(CONTAINER_NAME.into(), "POD".into());
+        assert_eq!(parted(&all), (labels.clone(), annotations));
+        all.insert(KIND.into(), CONTAINER.into());
+        assert!(
+            parted(&all).0.contains_key(CONTAINER_NAME),
+            "the kubelet's own"
+        );
+    }
+}

@@ -1,0 +1,261 @@
+//! Limits of containers: those that the engine sets, and those that it does not know.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
+use orlop_cri::v1::LinuxContainerResources;
+use serde::{Deserialize, Serialize};
+
+use crate::docker::types::Resources;
+use crate::error::{Error, Result};
+
+/// The limits that the engine sets.
+pub(crate) fn of(wanted: &LinuxContainerResources) -> Resources {
+    let memory = wanted.memory_limit_in_bytes;
+    Resources {
+        cpu_shares: wanted.cpu_shares,
+        cpu_quota: wanted.cpu_quota,
+        cpu_period: wanted.cpu_period,
+        cpuset_cpus: wanted.cpuset_cpus.clone(),
+        cpuset_mems: wanted.cpuset_mems.clone(),
+        memory,
+        // Memory and swap together. Left out, the engine would allow as much swap as memory.
+        memory_swap: match wanted.memory_swap_limit_in_bytes {
+            0 => memory,
+            limit => limit,
+        },
+    }
+}
+
+/// What the engine says is in force, for a status.
+pub(crate) fn in_force(now: &Resources, oom_score_adj: i64) -> LinuxContainerResources {
+    LinuxContainerResources {
+        cpu_period: now.cpu_period,
+        cpu_quota: now.cpu_quota,
+        cpu_shares: now.cpu_shares,
+        memory_limit_in_bytes: now.memory,
+        memory_swap_limit_in_bytes: now.memory_swap,
+        cpuset_cpus: now.cpuset_cpus.clone(),
+        cpuset_mems: now.cpuset_mems.clone(),
+        oom_score_adj,
+        ..Default::default()
+    }
+}
+
+/// Limits that the engine does not know. They are set in the container's cgroup right after its
+/// start, and kept in a label until then.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Extra {
+    /// Bytes by size of page (`2MB`). Zeros are left out: the pod's own cgroup forbids them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    hugepages: BTreeMap<String, u64>,
+    /// Files of cgroup v2.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    unified: BTreeMap<String, String>,
+}
+
+impl Extra {
+    /// What is asked for beyond what the engine can do.
+    pub(crate) fn of(wanted: &LinuxContainerResources, is_v2: bool) -> Result<Self> {
+        let hugepages = wanted
+            .hugepage_limits
+            .iter()
+            .filter(|limit| limit.limit > 0)
+            .map(|limit| (limit.page_size.clone(), limit.limit))
+            .collect();
+        let mut unified = BTreeMap::new();
+        for (file, value) in &wanted.unified {
+            let field = format!("linux.resources.unified[{file:?}]");
+            if !is_v2 {
+                return Err(Error::invalid(field, "this node has no cgroup v2").into());
+            }
+            let known = file.split_once('.').is_some_and(|(controller, name)| {
+                !controller.is_empty()
+                    && controller != "cgroup"
+                    && !name.is_empty()
+                    && file
+                        .chars()
+                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._".contains(c))
+            });
+            if !known {
+                return Err(Error::invalid(field, "is no file of a cgroup's controller").into());
+            }
+            unified.insert(file.clone(), value.clone());
+        }
+        Ok(Self { hugepages, unified })
+    }
+
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Sets them. Blocks.
+    pub(crate) fn apply(&self, cgroup: &Cgroup) -> Result<()> {
+        for (size, limit) in &self.hugepages {
+            if size.contains(['/', '.']) {
+                let problem = format!("{size:?} is no size of a page");
+                return Err(Error::invalid("linux.resources.hugepage_limits", problem).into());
+            }
+            let Some(directory) = cgroup.directory("hugetlb") else {
+                let problem = "this node does not limit huge pages: it has no hugetlb controller";
+                return Err(Error::Precondition(problem.to_owned()).into());
+            };
+            let suffix = if cgroup.hierarchies().is_v2() {
+                "max"
+            } else {
+                "limit_in_bytes"
+            };
+            write(
+                &directory.join(format!("hugetlb.{size}.{suffix}")),
+                &limit.to_string(),
+            )?;
+        }
+        if let Some(directory) = cgroup.directory("") {
+            for (file, value) in &self.unified {
+                write(&directory.join(file), value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(value.as_bytes()));
+    Ok(written.map_err(Error::io(format!(
+        "writing {value:?} to {}",
+        path.display()
+    )))?)
+}
+
+/// The cgroup that a process is in.
+pub(crate) fn cgroup_of(hierarchies: &Arc<Hierarchies>, pid: i32) -> Option<Cgroup> {
+    if pid <= 0 {
+        return None;
+    }
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = CgroupPath::parse(path_in(&text, hierarchies.is_v2())?).ok()?;
+    // A cgroup namespace of our own would show paths from outside of it.
+    (!path.is_root()).then(|| Cgroup::new(Arc::clone(hierarchies), path))
+}
+
+/// The path in `/proc/PID/cgroup`: that of the only hierarchy, or of the memory controller.
+fn path_in(text: &str, is_v2: bool) -> Option<&str> {
+    text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let found = if is_v2 {
+            number == "0" && controllers.is_empty()
+        } else {
+            controllers
+                .split(',')
+                .any(|controller| controller == "memory")
+        };
+        found.then_some(path)
+    })
+}
+
+/// The lowest oom_score_adj that can be set on this node; `None` if any can. A container that
+/// asks for less would not start.
+pub(crate) fn oom_floor() -> Option<i64> {
+    const CAP_SYS_RESOURCE: u32 = 24;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let bounds = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapBnd:"))?;
+    let bounds = u64::from_str_radix(bounds.trim(), 16).ok()?;
+    if bounds & 1 << CAP_SYS_RESOURCE != 0 {
+        return None;
+    }
+    let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok()?;
+    own.trim().parse().ok()
+}
+
+/// The adjustment asked for, or the lowest one that can be set here.
+pub(crate) fn oom_score_adj(asked: i64, floor: Option<i64>) -> Result<i64> {
+    if !(-1000..=1000).contains(&asked) {
+        let field = "linux.resources.oom_score_adj";
+        return Err(Error::invalid(field, format!("{asked} is not between -1000 and 1000")).into());
+    }
+    match floor {
+        Some(floor) if asked < floor => {
+            tracing::warn!(
+                asked,
+                floor,
+                "oom_score_adj raised: lowering it needs CAP_SYS_RESOURCE"
+            );
+            Ok(floor)
+        }
+        _ => Ok(asked),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_cri::v1::HugepageLimit;
+
+    use super::*;
+
+    #[test]
+    fn a_memory_limit_is_one_of_swap_too() {
+        let wanted = LinuxContainerResources {
+            memory_limit_in_bytes: 64 << 20,
+            ..Default::default()
+        };
+        assert_eq!(of(&wanted).memory_swap, 64 << 20);
+        let with_swap = LinuxContainerResources {
+            memory_swap_limit_in_bytes: 96 << 20,
+            ..wanted
+        };
+        assert_eq!(of(&with_swap).memory_swap, 96 << 20);
+    }
+
+    #[test]
+    fn what_the_engine_does_not_know_is_kept_and_strange_files_are_refused() {
+        let mut wanted = LinuxContainerResources {
+            hugepage_limits: vec![
+                HugepageLimit {
+                    page_size: "2MB".into(),
+                    limit: 4 << 20,
+                },
+                HugepageLimit {
+                    page_size: "1GB".into(),
+                    limit: 0,
+                },
+            ],
+            ..Default::default()
+        };
+        assert_eq!(Extra::of(&wanted, false).unwrap().hugepages.len(), 1);
+        wanted.unified = [("memory.high".to_owned(), "1".to_owned())].into();
+        assert!(Extra::of(&wanted, false).is_err(), "no cgroup v2");
+        let extra = Extra::of(&wanted, true).unwrap();
+        let text = serde_json::to_string(&extra).unwrap();
+        assert_eq!(serde_json::from_str::<Extra>(&text).unwrap(), extra);
+        for file in ["../x", "cgroup.procs", "memory/../x", "memory.", "high"] {
+            wanted.unified = [(file.to_owned(), "1".to_owned())].into();
+            assert!(Extra::of(&wanted, true).is_err(), "{file}");
+        }
+    }
+
+    #[test]
+    fn the_cgroup_of_a_process_is_found_in_either_version() {
+        let text = "9:name=systemd:/s\n4:cpu,memory:/m/x\n0::/u/x\n";
+        assert_eq!(path_in(text, false), Some("/m/x"));
+        assert_eq!(path_in(text, true), Some("/u/x"));
+        assert_eq!(path_in("1:cpu:/a", true), None);
+    }
+
+    #[test]
+    fn a_score_below_ones_own_is_raised_where_it_must_be() {
+        assert_eq!(oom_score_adj(-998, None).unwrap(), -998);
+        assert_eq!(oom_score_adj(-998, Some(0)).unwrap(), 0);
+        assert_eq!(oom_score_adj(5, Some(0)).unwrap(), 5);
+        assert!(oom_score_adj(1001, None).is_err());
+    }
+}

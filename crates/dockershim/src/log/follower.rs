@@ -1,0 +1,207 @@
+//! One container's log, read for as long as there is something to come.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use super::cursor::Cursor;
+use super::file::{LogFile, format};
+use super::lines::Lines;
+use super::{From, Source};
+use crate::docker::{DockerError, Follow, Reply};
+use crate::shim::Shim;
+
+/// What a follower can be asked for.
+pub(super) enum Wish {
+    /// A new file, of which it tells.
+    Reopen(oneshot::Sender<io::Result<()>>),
+    /// The end, with no line torn.
+    Stop,
+}
+
+/// Reads one container's log.
+pub(super) struct Follower {
+    shim: Shim,
+    source: Source,
+    file: LogFile,
+    cursor: Cursor,
+}
+
+/// How a round of reading ended.
+enum End {
+    /// The engine has said all that it has.
+    Complete,
+    /// The connection broke, or the engine is away.
+    Broken,
+    /// There is nothing to be read, now or later.
+    Over,
+}
+
+/// Lines are gathered up to this size before they are written.
+const GATHERED: usize = 64 * 1024;
+/// Pauses after a failure, from and to.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+impl Follower {
+    /// Opens the file, and finds out how far it has come.
+    pub(super) async fn open(shim: &Shim, source: Source, from: From) -> io::Result<Self> {
+        let path = source.path.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let file = LogFile::open(&path)?;
+            let cursor = match from {
+                From::File => Cursor::of_log(&path)?,
+                From::Time(time) => Cursor::at(time),
+            };
+            io::Result::Ok((file, cursor))
+        });
+        let (file, cursor) = opened.await.map_err(io::Error::other)??;
+        Ok(Self {
+            shim: shim.clone(),
+            source,
+            file,
+            cursor,
+        })
+    }
+
+    /// Reads until the container has ended and all of its log is written.
+    pub(super) async fn run(mut self, mut wishes: mpsc::Receiver<Wish>) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let before = self.cursor;
+            let end = self.round(Follow::Yes, &mut wishes).await;
+            if self.cursor != before {
+                pause = FIRST_PAUSE;
+            }
+            match end {
+                End::Over => return,
+                End::Complete | End::Broken => {}
+            }
+            match self.shim.docker.container(&self.source.id).await {
+                Ok(found) if !found.state.running => {
+                    // The stream may have ended a moment before the log did.
+                    match self.round(Follow::No, &mut wishes).await {
+                        End::Complete | End::Over => return,
+                        End::Broken => {}
+                    }
+                }
+                Err(error) if error.is_not_found() => return,
+                _ => {}
+            }
+            // The engine is away, or restarts the container's log: in a while.
+            tokio::select! {
+                wish = wishes.recv() => match wish {
+                    Some(wish) => if self.grant(wish).await.is_break() { return },
+                    None => return,
+                },
+                () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                () = self.shim.events.engine_back() => pause = FIRST_PAUSE,
+            }
+        }
+    }
+
+    async fn round(&mut self, follow: Follow, wishes: &mut mpsc::Receiver<Wish>) -> End {
+        let since = self.cursor.ask();
+        let reply = self.shim.docker.logs(&self.source.id, &since, follow).await;
+        match reply {
+            Ok(reply) => self.copy(reply, wishes).await,
+            Err(error) if error.is_not_found() => End::Over,
+            Err(DockerError::Refused { status, message }) if status != 503 => {
+                tracing::warn!(
+                    container = self.source.id,
+                    message,
+                    "the engine does not give this log: its log driver must be one that can be read",
+                );
+                End::Over
+            }
+            Err(_) => End::Broken,
+        }
+    }
+
+    async fn copy(&mut self, mut reply: Reply, wishes: &mut mpsc::Receiver<Wish>) -> End {
+        let mut lines = Lines::new(self.source.terminal);
+        loop {
+            let piece = tokio::select! {
+                piece = reply.next() => piece,
+                wish = wishes.recv() => match wish {
+                    Some(wish) => {
+                        if self.grant(wish).await.is_break() {
+                            return End::Over;
+                        }
+                        continue;
+                    }
+                    None => return End::Over,
+                },
+            };
+            match piece {
+                None => return End::Complete,
+                Some(Err(_)) => return End::Broken,
+                Some(Ok(bytes)) => lines.feed(&bytes),
+            }
+            // What else is there already goes with it.
+            while let Ok(Some(Ok(bytes))) = timeout(Duration::ZERO, reply.next()).await {
+                lines.feed(&bytes);
+                if bytes.len() >= GATHERED {
+                    break;
+                }
+            }
+            if let Err(problem) = self.write(&mut lines).await {
+                tracing::warn!(
+                    container = self.source.id,
+                    problem,
+                    "a log cannot be written on"
+                );
+                return End::Broken;
+            }
+        }
+    }
+
+    async fn write(&mut self, lines: &mut Lines) -> Result<(), String> {
+        let longest = self.shim.config.containers.max_log_line;
+        loop {
+            let mut text = Vec::new();
+            // What is written is noted only then, so that what fails is read again.
+            let mut cursor = self.cursor;
+            let mut problem = None;
+            while text.len() < GATHERED {
+                match lines.next() {
+                    Ok(Some(piece)) => {
+                        if cursor.is_new(&piece) {
+                            format(&piece, longest, &mut text);
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(words) => {
+                        problem = Some(words);
+                        break;
+                    }
+                }
+            }
+            let is_last = text.len() < GATHERED;
+            if !text.is_empty() {
+                self.file
+                    .write(text)
+                    .await
+                    .map_err(|error| error.to_string())?;
+            }
+            self.cursor = cursor;
+            match problem {
+                Some(problem) => return Err(problem),
+                None if is_last => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    async fn grant(&mut self, wish: Wish) -> std::ops::ControlFlow<()> {
+        match wish {
+            Wish::Reopen(tell) => {
+                let _ = tell.send(self.file.reopen().await);
+                std::ops::ControlFlow::Continue(())
+            }
+            Wish::Stop => std::ops::ControlFlow::Break(()),
+        }
+    }
+}

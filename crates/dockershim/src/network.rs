@@ -1,0 +1,304 @@
+//! A pod's network: made by CNI in the sandbox's namespace, or by the engine.
+
+use std::net::IpAddr;
+use std::sync::PoisonError;
+
+use orlop_cri::v1::{PodSandboxConfig, Protocol as CriProtocol};
+use orlop_network::{Attachment, ContainerId, PortMapping, Protocol};
+
+use crate::checkpoint::{Checkpoint, Port};
+use crate::config::NetworkPlugin;
+use crate::docker::types::Container;
+use crate::error::{Error, Result};
+use crate::hairpin;
+use crate::shim::Shim;
+
+/// Makes the network of a sandbox that runs.
+pub(crate) async fn attach(shim: &Shim, found: &Container, pod: &PodSandboxConfig) -> Result<()> {
+    if found.host_config.network_mode == "host" {
+        return Ok(());
+    }
+    match shim.config.plugin {
+        NetworkPlugin::None => Ok(()),
+        NetworkPlugin::Bridge => hairpin::set(shim, found.state.pid).await,
+        NetworkPlugin::Cni => cni(shim, found, pod).await,
+    }
+}
+
+async fn cni(shim: &Shim, found: &Container, pod: &PodSandboxConfig) -> Result<()> {
+    let Some(networks) = &shim.networks else {
+        return Ok(());
+    };
+    let namespace = format!("/proc/{}/ns/net", found.state.pid);
+    let mut attachment = Attachment::new(identity(&found.id)?, namespace);
+    let metadata = pod.metadata.clone().unwrap_or_default();
+    attachment.pod_name = metadata.name;
+    attachment.pod_namespace = metadata.namespace;
+    attachment.pod_uid = metadata.uid;
+    attachment.port_mappings = mappings(pod)?;
+    attachment.annotations = pod
+        .annotations
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let made = networks.attach(attachment).await;
+    let made = made.map_err(|source| Error::Network {
+        doing: format!("attaching pod sandbox {} to the network", found.id),
+        source,
+    })?;
+    note(shim, &found.id, made.ips);
+    Ok(())
+}
+
+/// Undoes the network of a sandbox, of which the engine may know nothing any more. May be
+/// repeated.
+pub(crate) async fn detach(
+    shim: &Shim,
+    id: &str,
+    found: Option<&Container>,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<()> {
+    let host_network = match (found, checkpoint) {
+        (Some(found), _) => found.host_config.network_mode == "host",
+        (None, Some(checkpoint)) => checkpoint.data.host_network,
+        (None, None) => false,
+    };
+    let Some(networks) = shim.networks.as_ref().filter(|_| !host_network) else {
+        return Ok(());
+    };
+    // One that runs no more has no namespace; its number may be another process's by now.
+    let namespace = match found {
+        Some(found) if found.state.pid > 0 => format!("/proc/{}/ns/net", found.state.pid),
+        _ => String::new(),
+    };
+    let mut attachment = Attachment::new(identity(id)?, namespace);
+    if let Some(checkpoint) = checkpoint {
+        attachment.pod_name.clone_from(&checkpoint.name);
+        attachment.pod_namespace.clone_from(&checkpoint.namespace);
+        let ports = checkpoint.data.port_mappings.iter().flatten();
+        attachment.port_mappings = ports.filter_map(of_checkpoint).collect();
+    }
+    let done = networks.detach(&attachment, None).await;
+    done.map_err(|source| Error::Network {
+        doing: format!("detaching pod sandbox {id} from the network"),
+        source,
+    })?;
+    forget(shim, id);
+    Ok(())
+}
+
+/// The addresses of a sandbox.
+pub(crate) async fn addresses(shim: &Shim, found: &Container) -> Vec<IpAddr> {
+    if found.host_config.network_mode == "host" || !found.state.running {
+        return Vec::new();
+    }
+    let known = known(shim, &found.id);
+    let mut addresses = match known {
+        Some(known) => known,
+        None => of_engine(found),
+    };
+    if addresses.is_empty() && shim.config.plugin == NetworkPlugin::Cni {
+        // Another runtime made this pod's network: it is seen from inside.
+        let pid = found.state.pid;
+        let seen = tokio::task::spawn_blocking(move || of_namespace(pid)).await;
+        addresses = seen.unwrap_or_default();
+        if !addresses.is_empty() {
+            note(shim, &found.id, addresses.clone());
+        }
+    }
+    if !shim.config.dual_stack {
+        addresses.truncate(1);
+    }
+    addresses
+}
+
+/// Reads what earlier runs have made.
+pub(crate) async fn remember(shim: &Shim) {
+    let Some(networks) = &shim.networks else {
+        return;
+    };
+    match networks.list().await {
+        Ok(entries) => {
+            for entry in entries {
+                if let Some(made) = entry.result {
+                    note(shim, entry.attachment.id.as_str(), made.ips);
+                }
+            }
+        }
+        Err(error) => tracing::warn!(%error, "cannot read the records of the pods' networks"),
+    }
+}
+
+fn of_engine(found: &Container) -> Vec<IpAddr> {
+    let settings = &found.network_settings;
+    let of_networks = settings
+        .networks
+        .values()
+        .flat_map(|network| [&network.ip_address, &network.global_ipv6_address]);
+    let mut addresses: Vec<IpAddr> = [&settings.ip_address, &settings.global_ipv6_address]
+        .into_iter()
+        .chain(of_networks)
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    addresses.dedup();
+    let mut seen = std::collections::HashSet::new();
+    addresses.retain(|address| seen.insert(*address));
+    addresses.sort_by_key(IpAddr::is_ipv6);
+    addresses
+}
+
+/// The addresses in a process's network namespace, without entering it. Blocks.
+fn of_namespace(pid: i32) -> Vec<IpAddr> {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+    let mut addresses = local_v4(&read("fib_trie"));
+    addresses.extend(global_v6(&read("if_inet6")));
+    addresses
+}
+
+/// The kernel's routing table as a tree: an address of this host is a `/32 host LOCAL` below the
+/// line that names it.
+fn local_v4(trie: &str) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = Vec::new();
+    let mut last = None;
+    for line in trie.lines() {
+        let line = line.trim();
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse::<std::net::Ipv4Addr>().ok();
+        } else if line.starts_with("/32 host LOCAL")
+            && let Some(address) = last.filter(|address| !address.is_loopback())
+            && !found.contains(&address.into())
+        {
+            found.push(address.into());
+        }
+    }
+    found
+}
+
+/// `/proc/net/if_inet6`: address, index, length, scope (0 is global), flags, name.
+fn global_v6(text: &str) -> Vec<IpAddr> {
+    text.lines()
+        .filter_map(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let is_global = *fields.get(3)? == "00";
+            let bits = u128::from_str_radix(fields.first()?, 16).ok()?;
+            is_global.then(|| std::net::Ipv6Addr::from(bits).into())
+        })
+        .collect()
+}
+
+fn mappings(pod: &PodSandboxConfig) -> Result<Vec<PortMapping>> {
+    let mut all = Vec::new();
+    for (index, mapping) in pod.port_mappings.iter().enumerate() {
+        // The kubelet sends every port of a container; only those with a host port are mapped.
+        if mapping.host_port <= 0 {
+            continue;
+        }
+        let field = |name: &str| format!("config.port_mappings[{index}].{name}");
+        let port = |name: &str, value: i32| {
+            u16::try_from(value)
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| {
+                    Error::invalid(
+                        field(name),
+                        format!("{value} is no port; ports are 1 to 65535"),
+                    )
+                })
+        };
+        let host_ip = match mapping.host_ip.as_str() {
+            "" => None,
+            text => Some(text.parse().map_err(|_| {
+                Error::invalid(field("host_ip"), format!("{text:?} is no IP address"))
+            })?),
+        };
+        all.push(PortMapping {
+            host_port: port("host_port", mapping.host_port)?,
+            container_port: port("container_port", mapping.container_port)?,
+            protocol: match mapping.protocol() {
+                CriProtocol::Tcp => Protocol::Tcp,
+                CriProtocol::Udp => Protocol::Udp,
+                CriProtocol::Sctp => Protocol::Sctp,
+            },
+            host_ip,
+        });
+    }
+    Ok(all)
+}
+
+fn of_checkpoint(port: &Port) -> Option<PortMapping> {
+    let number = |number: Option<i32>| u16::try_from(number?).ok().filter(|port| *port > 0);
+    Some(PortMapping {
+        host_port: number(port.host_port)?,
+        container_port: number(port.container_port)?,
+        protocol: match port.protocol.as_deref() {
+            Some("udp") => Protocol::Udp,
+            Some("sctp") => Protocol::Sctp,
+            _ => Protocol::Tcp,
+        },
+        host_ip: port.host_ip.parse().ok(),
+    })
+}
+
+fn identity(id: &str) -> Result<ContainerId> {
+    id.parse()
+        .map_err(|source| Error::Internal(format!("{id} is no name for CNI: {source}")).into())
+}
+
+fn known(shim: &Shim, id: &str) -> Option<Vec<IpAddr>> {
+    let addresses = shim
+        .addresses
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    addresses.get(id).cloned()
+}
+
+fn note(shim: &Shim, id: &str, addresses: Vec<IpAddr>) {
+    let mut all = shim
+        .addresses
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    all.insert(id.to_owned(), addresses);
+}
+
+pub(crate) fn forget(shim: &Shim, id: &str) {
+    let mut all = shim
+        .addresses
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    all.remove(id);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_seen_from_inside() {
+        let trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n\
+                    \x20    |-- 10.1.0.0\n        /24 link UNICAST\n     |-- 10.1.0.7\n        \
+                    /32 host LOCAL\n     |-- 127.0.0.1\n        /32 host LOCAL\nLocal:\n     \
+                    |-- 10.1.0.7\n        /32 host LOCAL\n";
+        assert_eq!(local_v4(trie), ["10.1.0.7".parse::<IpAddr>().unwrap()]);
+        let v6 = "fe800000000000000000000000000001 02 40 20 80 eth0\n\
+                  fd000000000000000000000000000002 02 40 00 80 eth0\n\
+                  00000000000000000000000000000001 01 80 10 80 lo\n";
+        assert_eq!(global_v6(v6), ["fd00::2".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn the_engines_addresses_are_told_once_and_v4_first() {
+        let mut found = Container::default();
+        found.network_settings.ip_address = "172.17.0.2".into();
+        let endpoint = crate::docker::types::Endpoint {
+            ip_address: "172.17.0.2".into(),
+            global_ipv6_address: "fd00::3".into(),
+        };
+        found
+            .network_settings
+            .networks
+            .insert("bridge".into(), endpoint);
+        let addresses: Vec<_> = of_engine(&found).iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["172.17.0.2", "fd00::3"]);
+    }
+}

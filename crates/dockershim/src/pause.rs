@@ -1,0 +1,175 @@
+//! The process of a sandbox: it holds the pod's namespaces, reaps what is left to it, and ends
+//! when it is told to.
+//!
+//! Its image is the one that is configured. Where none is, or it cannot be had, an image of a
+//! single page made here is loaded into the engine, so that a node starts without a network.
+
+use bytes::Bytes;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::docker::{DockerError, Reply};
+use crate::elf;
+use crate::error::{Error, Result};
+use crate::pull;
+use crate::shim::Shim;
+
+/// The name of the image made here. The version counts up when its content changes.
+pub(crate) const BUILT_IN: &str = "orlop.invalid/pause:1";
+
+/// The image for a new sandbox, present in the engine.
+pub(crate) async fn image(shim: &Shim) -> Result<String> {
+    let wanted = shim.config.pause_image.as_deref().unwrap_or(BUILT_IN);
+    // It is looked for once; if it goes away, making a sandbox says so and it is looked for anew.
+    if let Some(known) = shim.pause.get() {
+        return Ok(known);
+    }
+    let _alone = shim.pause.lock.lock().await;
+    if let Some(known) = shim.pause.get() {
+        return Ok(known);
+    }
+    let found = find_or_get(shim, wanted).await?;
+    shim.pause.set(Some(found.clone()));
+    Ok(found)
+}
+
+async fn find_or_get(shim: &Shim, wanted: &str) -> Result<String> {
+    match shim.docker.image(wanted).await {
+        Ok(_) => return Ok(wanted.to_owned()),
+        Err(error) if error.is_not_found() => {}
+        Err(error) => {
+            return Err(
+                Error::engine(format!("looking for the pause image {wanted:?}"))(error).into(),
+            );
+        }
+    }
+    if wanted != BUILT_IN {
+        match pull::pull(shim, wanted, None).await {
+            Ok(_) => return Ok(wanted.to_owned()),
+            Err(error) => tracing::warn!(
+                image = wanted,
+                error = %crate::error::chain(&*error),
+                "the pause image cannot be pulled: the built-in one serves until it can",
+            ),
+        }
+        if shim.docker.image(BUILT_IN).await.is_ok() {
+            return Ok(BUILT_IN.to_owned());
+        }
+    }
+    load(shim).await?;
+    Ok(BUILT_IN.to_owned())
+}
+
+async fn load(shim: &Shim) -> Result<()> {
+    let architecture = shim.info().await?.architecture.clone();
+    let Some((program, goarch)) = elf::program(&architecture) else {
+        let problem = format!(
+            "there is no built-in pause image for the engine's architecture {architecture:?}: set \
+             docker.pause_image to one, and pull it or load it into the engine"
+        );
+        return Err(Error::Precondition(problem).into());
+    };
+    let failed = || Error::engine("loading the built-in pause image into the engine");
+    let archive = archive(&program, goarch);
+    let reply = shim.docker.load_image(archive).await.map_err(failed())?;
+    loaded(reply).await.map_err(failed())?;
+    // The engine says what went wrong in the middle of an answer that began well.
+    shim.docker.image(BUILT_IN).await.map_err(failed())?;
+    tracing::info!(image = BUILT_IN, "the built-in pause image is loaded");
+    Ok(())
+}
+
+async fn loaded(mut reply: Reply) -> Result<(), DockerError> {
+    while let Some(piece) = reply.next().await {
+        piece?;
+    }
+    Ok(())
+}
+
+/// What has been found out about the pause image.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    found: std::sync::Mutex<Option<String>>,
+    lock: tokio::sync::Mutex<()>,
+}
+
+impl Pause {
+    fn get(&self) -> Option<String> {
+        self.held().clone()
+    }
+
+    /// Notes what was found, or that it is there no more.
+    pub(crate) fn set(&self, found: Option<String>) {
+        *self.held() = found;
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.found
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// The image in the format of `docker save`. The same bytes at each call.
+fn archive(program: &[u8], goarch: &str) -> Bytes {
+    let layer = tar_of(&[("pause", program, 0o755)]);
+    let config = json!({
+        "architecture": goarch,
+        "os": "linux",
+        "config": { "Entrypoint": ["/pause"], "WorkingDir": "/" },
+        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", hex(&Sha256::digest(&layer)))] },
+        "history": [{ "created_by": "orlop" }],
+    })
+    .to_string();
+    let name = format!("{}.json", hex(&Sha256::digest(config.as_bytes())));
+    let manifest = json!([{ "Config": name, "RepoTags": [BUILT_IN], "Layers": ["layer.tar"] }]);
+    let manifest = manifest.to_string();
+    tar_of(&[
+        (&name, config.as_bytes(), 0o644),
+        ("layer.tar", &layer, 0o644),
+        ("manifest.json", manifest.as_bytes(), 0o644),
+    ])
+    .into()
+}
+
+fn tar_of(files: &[(&str, &[u8], u32)]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, content, mode) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_mode(*mode);
+        header.set_size(content.len() as u64);
+        header.set_entry_type(tar::EntryType::Regular);
+        // Writing to memory does not fail.
+        let _ = builder.append_data(&mut header, name, *content);
+    }
+    builder.into_inner().unwrap_or_default()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_archive_holds_one_small_layer_with_one_program() {
+        let (program, goarch) = elf::program("x86_64").unwrap();
+        let archive = archive(&program, goarch);
+        assert_eq!(archive, super::archive(&program, goarch), "always the same");
+        let mut files = tar::Archive::new(&archive[..]);
+        let names: Vec<_> = files
+            .entries()
+            .unwrap()
+            .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+            .collect();
+        assert_eq!(names.len(), 3);
+        assert_eq!(names[2], "manifest.json");
+        assert!(archive.len() < 16 << 10);
+    }
+}

@@ -1,0 +1,115 @@
+//! Pulling an image through the engine, for as long as it gets on.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::credentials;
+use crate::docker::{RegistryAuth, Reply};
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+
+/// A line of progress longer than this is none.
+const LONGEST: usize = 1 << 20;
+
+/// Pulls an image and answers its id.
+pub(crate) async fn pull(shim: &Shim, image: &str, auth: Option<RegistryAuth>) -> Result<String> {
+    let (repository, tag) = parted(image)?;
+    let auth = match auth {
+        Some(auth) => Some(auth),
+        None => credentials::of_node(&shim.config.credential_files, repository).await,
+    };
+    let failed = |problem: String| Error::Pull {
+        image: image.to_owned(),
+        problem,
+    };
+    let reply = shim.docker.pull(repository, tag, auth.as_ref()).await;
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) if error.is_absence() => {
+            return Err(Error::engine(format!("pulling image {image:?}"))(error).into());
+        }
+        Err(error) => return Err(failed(error.to_string()).into()),
+    };
+    follow(reply, shim.config.pull_progress_deadline)
+        .await
+        .map_err(failed)?;
+    let found = shim.docker.image(image).await;
+    Ok(found
+        .map_err(Error::engine(format!(
+            "looking at the pulled image {image:?}"
+        )))?
+        .id)
+}
+
+/// Reads the progress to its end. Dropping the answer ends the pull.
+async fn follow(mut reply: Reply, patience: Duration) -> Result<(), String> {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Line {
+        error: String,
+    }
+    let mut rest = Vec::new();
+    loop {
+        let piece = timeout(patience, reply.next()).await.map_err(|_| {
+            format!(
+                "the registry brought nothing for {patience:?}; images.progress_timeout or \
+                 --image-pull-progress-deadline is how long to wait"
+            )
+        })?;
+        let Some(piece) = piece else { return Ok(()) };
+        rest.extend_from_slice(&piece.map_err(|error| crate::error::chain(&error))?);
+        if rest.len() > LONGEST {
+            return Err("the engine's progress cannot be read".to_owned());
+        }
+        let mut lines = serde_json::Deserializer::from_slice(&rest).into_iter::<Line>();
+        for line in lines.by_ref().map_while(std::result::Result::ok) {
+            if !line.error.is_empty() {
+                return Err(line.error);
+            }
+        }
+        let read = lines.byte_offset();
+        rest.drain(..read);
+    }
+}
+
+/// A name as the engine's pull wants it: without a tag it would pull all there are.
+fn parted(image: &str) -> Result<(&str, &str)> {
+    if image.is_empty() {
+        return Err(Error::invalid("image.image", "is empty; name an image").into());
+    }
+    if let Some((repository, digest)) = image.split_once('@') {
+        // Name, tag and digest: the digest says it all.
+        return Ok((without_tag(repository).0, digest));
+    }
+    let (repository, tag) = without_tag(image);
+    Ok((repository, tag.unwrap_or("latest")))
+}
+
+fn without_tag(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once(':') {
+        // A colon before a slash is that of a port.
+        Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
+        _ => (name, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parted_as_the_engine_wants_them() {
+        for (image, repository, tag) in [
+            ("busybox", "busybox", "latest"),
+            ("a.b:5000/c", "a.b:5000/c", "latest"),
+            ("a.b:5000/c:1", "a.b:5000/c", "1"),
+            ("c@sha256:1", "c", "sha256:1"),
+            ("a.b:5000/c:1@sha256:1", "a.b:5000/c", "sha256:1"),
+        ] {
+            assert_eq!(parted(image).unwrap(), (repository, tag), "{image}");
+        }
+        assert!(parted("").is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! `CheckpointPod`: nothing that an engine can do.
+
+use orlop_cri::v1::{CheckpointPodRequest, CheckpointPodResponse};
+
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+
+/// Answers that it cannot be done, and why.
+pub(crate) async fn call(_: &Shim, _: CheckpointPodRequest) -> Result<CheckpointPodResponse> {
+    let problem = "CheckpointPod: the Docker Engine has no checkpoints of pods";
+    Err(Error::Unimplemented(problem.to_owned()).into())
+}

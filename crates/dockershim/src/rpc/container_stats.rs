@@ -1,0 +1,16 @@
+//! `ContainerStats`: what a container uses.
+
+use orlop_cri::v1::{ContainerStatsRequest, ContainerStatsResponse};
+
+use crate::error::Result;
+use crate::shim::Shim;
+use crate::stats;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: ContainerStatsRequest,
+) -> Result<ContainerStatsResponse> {
+    let stats = stats::of_container(shim, &request.container_id).await?;
+    Ok(ContainerStatsResponse { stats: Some(stats) })
+}

@@ -1,0 +1,139 @@
+//! `ExecSync`: runs a command in a container and returns what it printed. One that takes too long
+//! is killed with all that it has started.
+
+use std::time::Duration;
+
+use orlop_cri::v1::{ExecSyncRequest, ExecSyncResponse};
+use tokio::io::AsyncReadExt as _;
+use tokio::time::timeout;
+
+use crate::docker::{DockerError, ExecConfig, Frames, Hijacked, Source, Streams};
+use crate::error::{Error, Result};
+use crate::exec::Running;
+use crate::find;
+use crate::shim::Shim;
+
+/// Output that is on its way when the command has ended arrives within this time.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+const BUFFER: usize = 32 * 1024;
+
+/// Answers the call.
+pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSyncResponse> {
+    let limit = u64::try_from(request.timeout).map_err(|_| {
+        let problem = format!("{} is negative; 0 means no limit", request.timeout);
+        Error::invalid("timeout", problem)
+    })?;
+    if request.cmd.first().is_none_or(String::is_empty) {
+        return Err(Error::invalid("cmd", "is empty; name a program").into());
+    }
+    let container = find::running_container(shim, &request.container_id).await?;
+    let failed = || Error::engine(format!("running a command in container {}", container.id));
+    let config = ExecConfig {
+        command: request.cmd,
+        streams: Streams {
+            stdout: true,
+            stderr: true,
+            ..Streams::default()
+        },
+        tty: false,
+    };
+    let id = shim
+        .docker
+        .create_exec(&container.id, &config)
+        .await
+        .map_err(failed())?;
+    let mut running = Running::new(shim, &container.id, &id);
+    let connection = shim.docker.start_exec(&id, false).await.map_err(failed())?;
+    let run = run(
+        &mut running,
+        connection,
+        shim.config.containers.exec_output_limit,
+    );
+    let outcome = match limit {
+        0 => run.await,
+        seconds => match timeout(Duration::from_secs(seconds), run).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                running.kill().await;
+                let problem = format!(
+                    "the command in container {} timed out after {seconds} s and was killed",
+                    container.id
+                );
+                return Err(Error::Timeout(problem).into());
+            }
+        },
+    };
+    Ok(outcome.map_err(failed())?)
+}
+
+async fn run(
+    running: &mut Running,
+    connection: Hijacked,
+    limit: usize,
+) -> Result<ExecSyncResponse, DockerError> {
+    let mut capture = Capture {
+        connection,
+        frames: Frames::new(false),
+        limit,
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+    };
+    // The end of the output is not that of the command, which may have closed it; and a process
+    // that it left behind may keep it open.
+    let ended = tokio::select! {
+        () = capture.all() => None,
+        code = running.event() => Some(code),
+    };
+    let exit_code = match ended {
+        Some(code) => {
+            running.is_over();
+            capture.rest().await;
+            code
+        }
+        None => running.end().await?,
+    };
+    Ok(ExecSyncResponse {
+        stdout: capture.stdout,
+        stderr: capture.stderr,
+        exit_code,
+    })
+}
+
+/// Collects output up to a limit; what exceeds it is read and dropped.
+struct Capture {
+    connection: Hijacked,
+    frames: Frames,
+    limit: usize,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Capture {
+    async fn all(&mut self) {
+        while self.some().await {}
+    }
+
+    /// What is there already.
+    async fn rest(&mut self) {
+        while let Ok(true) = timeout(LAST_WORDS, self.some()).await {}
+    }
+
+    /// Reads once; `false` at the end.
+    async fn some(&mut self) -> bool {
+        let mut buffer = vec![0; BUFFER];
+        let count = match self.connection.read(&mut buffer).await {
+            Ok(0) | Err(_) => return false,
+            Ok(count) => count,
+        };
+        self.frames.feed(&buffer[..count]);
+        while let Ok(Some((source, bytes))) = self.frames.next() {
+            let output = match source {
+                Source::Stdout => &mut self.stdout,
+                Source::Stderr | Source::System => &mut self.stderr,
+            };
+            let room = self.limit.saturating_sub(output.len());
+            output.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        true
+    }
+}

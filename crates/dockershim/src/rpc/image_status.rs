@@ -1,0 +1,54 @@
+//! `ImageStatus`: one image; an answer without an image if there is none.
+
+use std::collections::HashMap;
+
+use orlop_cri::v1::{ImageStatusRequest, ImageStatusResponse};
+use serde_json::json;
+
+use crate::docker::types::Image;
+use crate::error::{Error, Result};
+use crate::rpc::list_images::pinned;
+use crate::shim::Shim;
+use crate::view;
+
+/// Answers the call.
+pub(crate) async fn call(shim: &Shim, request: ImageStatusRequest) -> Result<ImageStatusResponse> {
+    let name = request.image.map(|image| image.image).unwrap_or_default();
+    if name.is_empty() {
+        return Err(Error::invalid("image.image", "is empty; name an image").into());
+    }
+    let found = match shim.docker.image(&name).await {
+        Ok(found) => found,
+        Err(error) if error.is_not_found() => return Ok(ImageStatusResponse::default()),
+        Err(error) => {
+            return Err(Error::engine(format!("looking for image {name:?}"))(error).into());
+        }
+    };
+    Ok(ImageStatusResponse {
+        image: Some(view::image(&found, &pinned(shim))),
+        info: if request.verbose {
+            info(shim, &found).await
+        } else {
+            HashMap::new()
+        },
+    })
+}
+
+/// The image's own specification, in the shape that clients know.
+async fn info(shim: &Shim, found: &Image) -> HashMap<String, String> {
+    let history = shim.docker.image_history(&found.id).await.ok();
+    let root_fs = &found.root_fs;
+    let info = json!({
+        "labels": found.config.labels,
+        "imageSpec": {
+            "created": found.created,
+            "author": found.author,
+            "architecture": found.architecture,
+            "os": found.os,
+            "config": found.config,
+            "rootfs": { "type": root_fs["Type"], "diff_ids": root_fs["Layers"] },
+            "history": history,
+        },
+    });
+    HashMap::from([("info".to_owned(), info.to_string())])
+}

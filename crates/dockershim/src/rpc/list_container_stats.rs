@@ -1,0 +1,16 @@
+//! `ListContainerStats`: what the running containers use.
+
+use orlop_cri::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
+
+use crate::error::Result;
+use crate::shim::Shim;
+use crate::stats;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: ListContainerStatsRequest,
+) -> Result<ListContainerStatsResponse> {
+    let stats = stats::listed_containers(shim, request.filter).await?;
+    Ok(ListContainerStatsResponse { stats })
+}

@@ -1,0 +1,17 @@
+//! `ListMetricDescriptors`: the metrics there are.
+
+use orlop_cri::v1::{ListMetricDescriptorsRequest, ListMetricDescriptorsResponse};
+
+use crate::error::Result;
+use crate::shim::Shim;
+use crate::stats;
+
+/// Answers the call.
+pub(crate) async fn call(
+    _: &Shim,
+    _: ListMetricDescriptorsRequest,
+) -> Result<ListMetricDescriptorsResponse> {
+    Ok(ListMetricDescriptorsResponse {
+        descriptors: stats::descriptors(),
+    })
+}

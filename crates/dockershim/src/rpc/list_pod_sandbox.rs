@@ -1,0 +1,72 @@
+//! `ListPodSandbox`: the sandboxes that a filter lets through, and those that only a checkpoint
+//! still tells of.
+
+use std::collections::HashSet;
+
+use orlop_cri::v1::{
+    ListPodSandboxRequest, ListPodSandboxResponse, PodSandbox, PodSandboxFilter, PodSandboxState,
+};
+
+use crate::docker::Which;
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+use crate::{labels, view};
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: ListPodSandboxRequest,
+) -> Result<ListPodSandboxResponse> {
+    let filter = request.filter.unwrap_or_default();
+    // Before the engine is asked: a sandbox that is made meanwhile is no ghost.
+    let checkpoints = if filter == PodSandboxFilter::default() {
+        shim.checkpoints
+            .ids()
+            .map_err(Error::io("listing the checkpoints"))?
+    } else {
+        Vec::new()
+    };
+    let listed = shim.docker.list_containers(&which(&filter)).await;
+    let listed = listed.map_err(Error::engine("listing pod sandboxes"))?;
+    let known: HashSet<&str> = listed.iter().map(|one| one.id.as_str()).collect();
+    let ghosts = checkpoints.iter().filter(|id| !known.contains(id.as_str()));
+    let ghosts: Vec<PodSandbox> = ghosts.filter_map(|id| ghost(shim, id)).collect();
+    let wanted = filter.state.map(|state| state.state());
+    let items = listed
+        .iter()
+        .filter_map(view::sandbox)
+        .filter(|one| wanted.is_none_or(|wanted| one.state() == wanted))
+        .chain(ghosts)
+        .collect();
+    Ok(ListPodSandboxResponse { items })
+}
+
+fn which(filter: &PodSandboxFilter) -> Which {
+    let selector = filter.label_selector.iter();
+    let ready = filter
+        .state
+        .is_some_and(|state| state.state() == PodSandboxState::SandboxReady);
+    Which {
+        labels: std::iter::once(labels::filter(labels::KIND, labels::SANDBOX))
+            .chain(selector.map(|(key, value)| labels::filter(key, value)))
+            .collect(),
+        id: (!filter.id.is_empty()).then(|| filter.id.clone()),
+        states: if ready {
+            vec!["running".into()]
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+fn ghost(shim: &Shim, id: &str) -> Option<PodSandbox> {
+    match shim.checkpoints.read(id) {
+        Ok(checkpoint) => Some(view::ghost(id, &checkpoint?)),
+        Err(error) => {
+            // It tells nothing, and would be read at every list.
+            tracing::warn!(sandbox = id, %error, "removing a checkpoint that cannot be used");
+            let _ = shim.checkpoints.remove(id);
+            None
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! `ListPodSandboxMetrics`: the metrics of all pods that run.
+
+use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxMetricsResponse};
+
+use crate::error::Result;
+use crate::shim::Shim;
+use crate::stats;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    _: ListPodSandboxMetricsRequest,
+) -> Result<ListPodSandboxMetricsResponse> {
+    let pod_metrics = stats::all_metrics(shim).await?;
+    Ok(ListPodSandboxMetricsResponse { pod_metrics })
+}

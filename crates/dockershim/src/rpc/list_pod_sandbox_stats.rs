@@ -1,0 +1,16 @@
+//! `ListPodSandboxStats`: what the pods use.
+
+use orlop_cri::v1::{ListPodSandboxStatsRequest, ListPodSandboxStatsResponse};
+
+use crate::error::Result;
+use crate::shim::Shim;
+use crate::stats;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: ListPodSandboxStatsRequest,
+) -> Result<ListPodSandboxStatsResponse> {
+    let stats = stats::listed_pods(shim, request.filter).await?;
+    Ok(ListPodSandboxStatsResponse { stats })
+}

@@ -1,0 +1,16 @@
+//! `PodSandboxStats`: what a pod uses.
+
+use orlop_cri::v1::{PodSandboxStatsRequest, PodSandboxStatsResponse};
+
+use crate::error::Result;
+use crate::shim::Shim;
+use crate::stats;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: PodSandboxStatsRequest,
+) -> Result<PodSandboxStatsResponse> {
+    let stats = stats::of_pod(shim, &request.pod_sandbox_id).await?;
+    Ok(PodSandboxStatsResponse { stats: Some(stats) })
+}

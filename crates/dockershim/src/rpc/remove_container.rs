@@ -1,0 +1,44 @@
+//! `RemoveContainer`: removes a container, by force if it runs. May be repeated.
+
+use orlop_cri::v1::{RemoveContainerRequest, RemoveContainerResponse};
+
+use crate::docker::Force;
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+use crate::{find, labels};
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: RemoveContainerRequest,
+) -> Result<RemoveContainerResponse> {
+    let found = match find::container(shim, &request.container_id).await {
+        Ok(found) => found,
+        Err(error) if error.is_not_found() => return Ok(RemoveContainerResponse {}),
+        Err(error) => return Err(error),
+    };
+    let id = &found.id;
+    match shim.docker.remove_container(id, Force::Yes).await {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => {}
+        // Somebody else is at it.
+        Err(error) if error.is_conflict() && error.to_string().contains("already in progress") => {}
+        Err(error) => {
+            return Err(Error::engine(format!("removing container {id}"))(error).into());
+        }
+    }
+    shim.logs.forget(id);
+    shim.stats.forget(id);
+    if let Some(path) = found.config.labels.get(labels::LOG_PATH) {
+        remove_link(path).await;
+    }
+    Ok(RemoveContainerResponse {})
+}
+
+/// A link to the engine's own log leads nowhere now. A file of ours is the kubelet's to remove.
+async fn remove_link(path: &str) {
+    let is_link = tokio::fs::symlink_metadata(path).await;
+    if is_link.is_ok_and(|metadata| metadata.is_symlink()) {
+        let _ = tokio::fs::remove_file(path).await;
+    }
+}

@@ -1,0 +1,55 @@
+//! `RemovePodSandbox`: removes a pod with all its containers. May be repeated.
+
+use orlop_cri::v1::{RemoveContainerRequest, RemovePodSandboxRequest, RemovePodSandboxResponse};
+
+use crate::checkpoint::is_id;
+use crate::docker::Force;
+use crate::error::{Error, Result, gathered};
+use crate::rpc::{remove_container, stop_pod_sandbox};
+use crate::shim::Shim;
+use crate::{find, network};
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: RemovePodSandboxRequest,
+) -> Result<RemovePodSandboxResponse> {
+    let asked = request.pod_sandbox_id;
+    let (id, found) = match find::sandbox(shim, &asked).await {
+        Ok(found) => (found.id.clone(), Some(found)),
+        Err(error) if error.is_not_found() && is_id(&asked) => (asked, None),
+        Err(error) if error.is_not_found() => return Ok(RemovePodSandboxResponse {}),
+        Err(error) => return Err(error),
+    };
+    let mut errors = Vec::new();
+    for one in find::containers_of(shim, &id).await? {
+        let request = RemoveContainerRequest {
+            container_id: one.id,
+        };
+        if let Err(error) = remove_container::call(shim, request).await {
+            errors.push(error);
+        }
+    }
+    // Undone already if the sandbox was stopped; if not, this is the last chance.
+    let checkpoint = stop_pod_sandbox::checkpoint(shim, &id);
+    let was_running = found.as_ref().is_some_and(|found| found.state.running);
+    if checkpoint.is_some() || was_running {
+        let detached = network::detach(shim, &id, found.as_ref(), checkpoint.as_ref()).await;
+        errors.extend(detached.err());
+    }
+    if found.is_some() {
+        match shim.docker.remove_container(&id, Force::Yes).await {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                errors.push(Error::engine(format!("removing pod sandbox {id}"))(error).into());
+            }
+        }
+    }
+    // With anything left to do, the checkpoint stays and tells of it.
+    gathered(errors)?;
+    stop_pod_sandbox::forget(shim, &id)?;
+    network::forget(shim, &id);
+    shim.stats.forget(&id);
+    Ok(RemovePodSandboxResponse {})
+}

@@ -1,0 +1,37 @@
+//! `ReopenContainerLog`: goes on in a new file of the same name, the old one having been renamed.
+
+use orlop_cri::v1::{ReopenContainerLogRequest, ReopenContainerLogResponse};
+
+use crate::error::{Error, Result};
+use crate::log::{From, Source};
+use crate::shim::Shim;
+use crate::{clock, find, labels};
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: ReopenContainerLogRequest,
+) -> Result<ReopenContainerLogResponse> {
+    let found = find::running_container(shim, &request.container_id).await?;
+    let path = found
+        .config
+        .labels
+        .get(labels::LOG_PATH)
+        .map_or("", String::as_str);
+    if path.is_empty() {
+        let problem = format!("container {} has no log file", found.id);
+        return Err(Error::Precondition(problem).into());
+    }
+    if !shim.logs.reopen(&found.id).await? {
+        // Until now it was a link to the engine's log, made by cri-dockerd.
+        let source = Source {
+            id: found.id.clone(),
+            path: path.into(),
+            terminal: found.config.tty,
+        };
+        shim.logs
+            .follow(shim, source, From::Time(clock::now()))
+            .await?;
+    }
+    Ok(ReopenContainerLogResponse {})
+}

@@ -1,0 +1,12 @@
+//! `RestorePod`: nothing that an engine can do.
+
+use orlop_cri::v1::{RestorePodRequest, RestorePodResponse};
+
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+
+/// Answers that it cannot be done, and why.
+pub(crate) async fn call(_: &Shim, _: RestorePodRequest) -> Result<RestorePodResponse> {
+    let problem = "RestorePod: the Docker Engine has no checkpoints of pods";
+    Err(Error::Unimplemented(problem.to_owned()).into())
+}

@@ -1,0 +1,21 @@
+//! `RuntimeConfig`: the engine's cgroup driver, which the kubelet takes over.
+
+use orlop_cgroup::Driver;
+use orlop_cri::v1::{
+    CgroupDriver, LinuxRuntimeConfiguration, RuntimeConfigRequest, RuntimeConfigResponse,
+};
+
+use crate::error::Result;
+use crate::shim::Shim;
+
+/// Answers the call.
+pub(crate) async fn call(shim: &Shim, _: RuntimeConfigRequest) -> Result<RuntimeConfigResponse> {
+    let cgroup_driver = match shim.cgroup_driver().await? {
+        Driver::Cgroupfs => CgroupDriver::Cgroupfs,
+        Driver::Systemd => CgroupDriver::Systemd,
+    };
+    let linux = LinuxRuntimeConfiguration {
+        cgroup_driver: cgroup_driver.into(),
+    };
+    Ok(RuntimeConfigResponse { linux: Some(linux) })
+}

@@ -1,0 +1,132 @@
+//! `StartContainer`: runs a container that was created, and begins to read its log.
+
+use orlop_cri::v1::{StartContainerRequest, StartContainerResponse};
+
+use crate::docker::DockerError;
+use crate::docker::types::Container;
+use crate::error::{Error, Result};
+use crate::limits::{Extra, cgroup_of};
+use crate::log::{From, Source};
+use crate::shim::Shim;
+use crate::{find, labels};
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: StartContainerRequest,
+) -> Result<StartContainerResponse> {
+    let found = find::container(shim, &request.container_id).await?;
+    // The engine would run one again that has ended.
+    if found.state.status != "created" {
+        let problem = format!(
+            "container {} was started before: it is {}",
+            found.id, found.state.status
+        );
+        return Err(Error::Precondition(problem).into());
+    }
+    let started = shim.docker.start_container(&found.id).await;
+    // Also when it failed: whoever asks for the log finds one.
+    if let Err(error) = read_log(shim, &found).await {
+        tracing::warn!(container = found.id, error = %crate::error::chain(&*error), "no log");
+    }
+    started.map_err(|error| start_failed(&found.id, error))?;
+    if let Some(extra) = extra(&found) {
+        apply(shim, &found.id, extra).await?;
+    }
+    Ok(StartContainerResponse {})
+}
+
+async fn read_log(shim: &Shim, found: &Container) -> Result<()> {
+    let path = found
+        .config
+        .labels
+        .get(labels::LOG_PATH)
+        .map_or("", String::as_str);
+    if path.is_empty() {
+        return Ok(());
+    }
+    let source = Source {
+        id: found.id.clone(),
+        path: path.into(),
+        terminal: found.config.tty,
+    };
+    shim.logs.follow(shim, source, From::File).await
+}
+
+fn extra(found: &Container) -> Option<Extra> {
+    let text = found.config.labels.get(labels::EXTRA_LIMITS)?;
+    serde_json::from_str(text).ok()
+}
+
+/// Sets what the engine does not know. A container without its limits is stopped.
+async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
+    let found = find::container(shim, id).await?;
+    let Some(hierarchies) = shim.hierarchies.clone() else {
+        return Ok(());
+    };
+    let pid = found.state.pid;
+    let applied = tokio::task::spawn_blocking(move || match cgroup_of(&hierarchies, pid) {
+        Some(cgroup) => extra.apply(&cgroup),
+        // It has ended already.
+        None => Ok(()),
+    });
+    let applied = match applied.await {
+        Ok(applied) => applied,
+        Err(_) => Err(Error::Internal("setting a container's limits broke".to_owned()).into()),
+    };
+    if let Err(error) = applied {
+        let _ = shim
+            .docker
+            .stop_container(id, std::time::Duration::ZERO)
+            .await;
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Runtimes bury what matters under what they were doing.
+fn start_failed(id: &str, error: DockerError) -> Error {
+    let doing = format!("starting container {id}");
+    let error = match error {
+        DockerError::Refused { status, message } => DockerError::Refused {
+            status: if is_about_the_program(&message) {
+                400
+            } else {
+                status
+            },
+            message,
+        },
+        other => other,
+    };
+    Error::engine(doing)(error)
+}
+
+fn is_about_the_program(message: &str) -> bool {
+    [
+        "executable file not found",
+        "no such file or directory: unknown",
+        "exec format error",
+        "unable to find user",
+    ]
+    .iter()
+    .any(|sign| message.contains(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_the_requests_fault() {
+        let refused = |message: &str| {
+            let error = DockerError::Refused {
+                status: 500,
+                message: message.into(),
+            };
+            crate::error::status(&start_failed("a", error)).code()
+        };
+        let missing = r#"exec: "nope": executable file not found in $PATH: unknown"#;
+        assert_eq!(refused(missing), tonic::Code::InvalidArgument);
+        assert_eq!(refused("disk quota exceeded"), tonic::Code::Unknown);
+    }
+}

@@ -1,0 +1,97 @@
+//! `StopPodSandbox`: ends all that runs in a pod and undoes its network. May be repeated, and
+//! works for a sandbox of which only a checkpoint is left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use orlop_cri::v1::{StopPodSandboxRequest, StopPodSandboxResponse};
+
+use crate::checkpoint::{Checkpoint, is_id};
+use crate::docker::types::Container;
+use crate::error::{Error, Result, gathered};
+use crate::shim::Shim;
+use crate::{find, network};
+
+/// How long the pause process gets to end.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: StopPodSandboxRequest,
+) -> Result<StopPodSandboxResponse> {
+    let id = request.pod_sandbox_id;
+    match find::sandbox(shim, &id).await {
+        Ok(found) => {
+            let checkpoint = checkpoint(shim, &found.id);
+            stop(shim, &found.id, Some(&found), checkpoint.as_ref()).await?;
+        }
+        Err(error) if error.is_not_found() && is_id(&id) => {
+            // Nobody knows it, or only its checkpoint does.
+            if let Some(checkpoint) = checkpoint(shim, &id) {
+                network::detach(shim, &id, None, Some(&checkpoint)).await?;
+                forget(shim, &id)?;
+            }
+        }
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(StopPodSandboxResponse {})
+}
+
+/// Stops a sandbox that the engine has.
+pub(crate) async fn stop(
+    shim: &Shim,
+    id: &str,
+    found: Option<&Container>,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<()> {
+    let mut errors = kill_containers(shim, id).await;
+    // While the namespace is there: plugins find it by its process.
+    if let Err(error) = network::detach(shim, id, found, checkpoint).await {
+        errors.push(error);
+    }
+    match shim.docker.stop_container(id, GRACE).await {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => {}
+        Err(error) => {
+            errors.push(Error::engine(format!("stopping pod sandbox {id}"))(error).into());
+        }
+    }
+    gathered(errors)
+}
+
+async fn kill_containers(shim: &Shim, sandbox: &str) -> Vec<Arc<Error>> {
+    let containers = match find::containers_of(shim, sandbox).await {
+        Ok(containers) => containers,
+        Err(error) => return vec![error],
+    };
+    let running = containers.into_iter().filter(|one| one.state == "running");
+    let stopped = join_all(running.map(|one| async move {
+        match shim.docker.stop_container(&one.id, Duration::ZERO).await {
+            Err(error) if !error.is_not_found() => Err(Error::engine(format!(
+                "stopping container {}",
+                one.id
+            ))(error)),
+            _ => Ok(()),
+        }
+    }));
+    let failed = stopped.await.into_iter().filter_map(Result::err);
+    failed.map(Arc::new).collect()
+}
+
+/// A sandbox's checkpoint, if it can be read.
+pub(crate) fn checkpoint(shim: &Shim, id: &str) -> Option<Checkpoint> {
+    shim.checkpoints
+        .read(id)
+        .inspect_err(|error| tracing::warn!(sandbox = id, %error, "a checkpoint cannot be used"))
+        .ok()
+        .flatten()
+}
+
+/// Removes a sandbox's checkpoint.
+pub(crate) fn forget(shim: &Shim, id: &str) -> Result<()> {
+    let doing = format!("removing the checkpoint of pod sandbox {id}");
+    Ok(shim.checkpoints.remove(id).map_err(Error::io(doing))?)
+}

@@ -1,0 +1,24 @@
+//! `StreamContainerStats`: what the running containers use, in parts.
+
+use orlop_cri::v1::{
+    ListContainerStatsRequest, StreamContainerStatsRequest, StreamContainerStatsResponse,
+};
+
+use crate::error::Result;
+use crate::rpc::list_container_stats;
+use crate::service::{Answers, in_batches};
+use crate::shim::Shim;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: StreamContainerStatsRequest,
+) -> Result<Answers<StreamContainerStatsResponse>> {
+    let request = ListContainerStatsRequest {
+        filter: request.filter,
+    };
+    let all = list_container_stats::call(shim, request).await?.stats;
+    Ok(in_batches(all, |container_stats| {
+        StreamContainerStatsResponse { container_stats }
+    }))
+}

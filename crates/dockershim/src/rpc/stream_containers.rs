@@ -1,0 +1,22 @@
+//! `StreamContainers`: the containers, in parts.
+
+use orlop_cri::v1::{ListContainersRequest, StreamContainersRequest, StreamContainersResponse};
+
+use crate::error::Result;
+use crate::rpc::list_containers;
+use crate::service::{Answers, in_batches};
+use crate::shim::Shim;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: StreamContainersRequest,
+) -> Result<Answers<StreamContainersResponse>> {
+    let request = ListContainersRequest {
+        filter: request.filter,
+    };
+    let all = list_containers::call(shim, request).await?.containers;
+    Ok(in_batches(all, |containers| StreamContainersResponse {
+        containers,
+    }))
+}

@@ -1,0 +1,20 @@
+//! `StreamImages`: the images, in parts.
+
+use orlop_cri::v1::{ListImagesRequest, StreamImagesRequest, StreamImagesResponse};
+
+use crate::error::Result;
+use crate::rpc::list_images;
+use crate::service::{Answers, in_batches};
+use crate::shim::Shim;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: StreamImagesRequest,
+) -> Result<Answers<StreamImagesResponse>> {
+    let request = ListImagesRequest {
+        filter: request.filter,
+    };
+    let all = list_images::call(shim, request).await?.images;
+    Ok(in_batches(all, |images| StreamImagesResponse { images }))
+}

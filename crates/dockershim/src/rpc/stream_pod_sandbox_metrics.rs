@@ -1,0 +1,26 @@
+//! `StreamPodSandboxMetrics`: the metrics of all pods, in parts.
+
+use orlop_cri::v1::{
+    ListPodSandboxMetricsRequest, StreamPodSandboxMetricsRequest, StreamPodSandboxMetricsResponse,
+};
+
+use crate::error::Result;
+use crate::rpc::list_pod_sandbox_metrics;
+use crate::service::{Answers, in_batches};
+use crate::shim::Shim;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    _: StreamPodSandboxMetricsRequest,
+) -> Result<Answers<StreamPodSandboxMetricsResponse>> {
+    let request = ListPodSandboxMetricsRequest {};
+    let all = list_pod_sandbox_metrics::call(shim, request)
+        .await?
+        .pod_metrics;
+    Ok(in_batches(all, |pod_sandbox_metrics| {
+        StreamPodSandboxMetricsResponse {
+            pod_sandbox_metrics,
+        }
+    }))
+}

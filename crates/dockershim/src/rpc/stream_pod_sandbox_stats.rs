@@ -1,0 +1,24 @@
+//! `StreamPodSandboxStats`: what the pods use, in parts.
+
+use orlop_cri::v1::{
+    ListPodSandboxStatsRequest, StreamPodSandboxStatsRequest, StreamPodSandboxStatsResponse,
+};
+
+use crate::error::Result;
+use crate::rpc::list_pod_sandbox_stats;
+use crate::service::{Answers, in_batches};
+use crate::shim::Shim;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: StreamPodSandboxStatsRequest,
+) -> Result<Answers<StreamPodSandboxStatsResponse>> {
+    let request = ListPodSandboxStatsRequest {
+        filter: request.filter,
+    };
+    let all = list_pod_sandbox_stats::call(shim, request).await?.stats;
+    Ok(in_batches(all, |pod_sandbox_stats| {
+        StreamPodSandboxStatsResponse { pod_sandbox_stats }
+    }))
+}

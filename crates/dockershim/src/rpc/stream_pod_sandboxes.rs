@@ -1,0 +1,22 @@
+//! `StreamPodSandboxes`: the pod sandboxes, in parts.
+
+use orlop_cri::v1::{ListPodSandboxRequest, StreamPodSandboxesRequest, StreamPodSandboxesResponse};
+
+use crate::error::Result;
+use crate::rpc::list_pod_sandbox;
+use crate::service::{Answers, in_batches};
+use crate::shim::Shim;
+
+/// Answers the call.
+pub(crate) async fn call(
+    shim: &Shim,
+    request: StreamPodSandboxesRequest,
+) -> Result<Answers<StreamPodSandboxesResponse>> {
+    let request = ListPodSandboxRequest {
+        filter: request.filter,
+    };
+    let all = list_pod_sandbox::call(shim, request).await?.items;
+    Ok(in_batches(all, |pod_sandboxes| {
+        StreamPodSandboxesResponse { pod_sandboxes }
+    }))
+}

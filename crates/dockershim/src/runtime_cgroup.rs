@@ -1,0 +1,49 @@
+//! The cgroup that an administrator wants the engine and this daemon in, so that they are
+//! accounted for as one (`--runtime-cgroups`).
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
+use rustix::net::sockopt::socket_peercred;
+
+use crate::error::{Error, Result, chain};
+use crate::shim::Shim;
+
+/// Puts both there, if it is configured. The engine may be another process each time it comes.
+pub(crate) async fn enter(shim: &Shim) {
+    let (Some(wanted), Some(hierarchies)) = (&shim.config.runtime_cgroup, &shim.hierarchies) else {
+        return;
+    };
+    let (wanted, hierarchies) = (wanted.clone(), Arc::clone(hierarchies));
+    let endpoint = shim.docker.endpoint().to_owned();
+    let done = tokio::task::spawn_blocking(move || put(&wanted, &hierarchies, &endpoint)).await;
+    if let Ok(Err(error)) = done {
+        tracing::warn!(error = %chain(&*error), "--runtime-cgroups is not obeyed");
+    }
+}
+
+fn put(wanted: &str, hierarchies: &Arc<Hierarchies>, endpoint: &Path) -> Result<()> {
+    let path = CgroupPath::parse(wanted)
+        .map_err(|error| Error::invalid("docker.runtime_cgroups", error.to_string()))?;
+    let cgroup = Cgroup::new(Arc::clone(hierarchies), path);
+    let failed = |error: orlop_cgroup::Error| Error::Internal(chain(&error));
+    cgroup.create().map_err(failed)?;
+    for pid in [engine_pid(endpoint), i32::try_from(std::process::id()).ok()]
+        .into_iter()
+        .flatten()
+    {
+        cgroup.attach(pid).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The process that listens on the engine's socket. Where the service manager does, the engine
+/// is the service manager's to place.
+fn engine_pid(endpoint: &Path) -> Option<i32> {
+    let stream = UnixStream::connect(endpoint).ok()?;
+    let pid = socket_peercred(&stream).ok()?.pid.as_raw_nonzero().get();
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    (name.trim() == "dockerd").then_some(pid)
+}

@@ -1,0 +1,176 @@
+//! The service and what its calls share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use orlop_cgroup::Hierarchies;
+use orlop_cri::v1::{CreateContainerRequest, RunPodSandboxRequest};
+use orlop_network::Networks;
+use orlop_stream::Server;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::checkpoint::Checkpoints;
+use crate::config::{Config, NetworkPlugin};
+use crate::docker::Docker;
+use crate::engine_info::InfoMemory;
+use crate::error::{Error, Result};
+use crate::events::Events;
+use crate::exec::Execs;
+use crate::joins::Joins;
+use crate::log::Logs;
+use crate::pause::Pause;
+use crate::rpc::image_fs_info::Usage;
+use crate::stats::Stats;
+use crate::{limits, network, reconcile, streaming};
+
+/// The CRI service over a Docker Engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Shim(Arc<Inner>);
+
+/// What all calls share.
+pub struct Inner {
+    pub(crate) config: Config,
+    pub(crate) docker: Docker,
+    pub(crate) checkpoints: Checkpoints,
+    /// Only with the plugin `cni`.
+    pub(crate) networks: Option<Networks>,
+    /// The addresses of pods whose network was made here.
+    pub(crate) addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
+    pub(crate) pause: Pause,
+    pub(crate) info: InfoMemory,
+    pub(crate) new_sandboxes: Joins<RunPodSandboxRequest>,
+    pub(crate) new_containers: Joins<CreateContainerRequest>,
+    pub(crate) logs: Logs,
+    pub(crate) events: Events,
+    pub(crate) execs: Execs,
+    pub(crate) stats: Stats,
+    pub(crate) usage: Usage,
+    /// This machine's cgroups; without them there are no figures.
+    pub(crate) hierarchies: Option<Arc<Hierarchies>>,
+    /// The lowest oom_score_adj that can be set here, if not any.
+    pub(crate) oom_floor: Option<i64>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    streams: OnceLock<Server>,
+}
+
+impl Deref for Shim {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Shim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shim").finish_non_exhaustive()
+    }
+}
+
+/// A start is not held up longer by an engine that hangs.
+const FIRST_WORD: Duration = Duration::from_secs(5);
+/// Tasks get this long to end when the service stops.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+impl Shim {
+    /// Starts the service. An engine that is away is no error: `Status` tells, and everything
+    /// gets well when it comes.
+    pub async fn start(config: Config) -> Result<Self> {
+        let opening = config.clone();
+        let opened = tokio::task::spawn_blocking(move || open(&opening)).await;
+        let (checkpoints, networks, hierarchies) =
+            opened.map_err(|_| Error::Internal("reading the records broke".to_owned()))??;
+        let docker = Docker::new(config.endpoint.clone(), config.request_timeout);
+        let shim = Self(Arc::new(Inner {
+            docker,
+            checkpoints,
+            networks,
+            addresses: Mutex::default(),
+            pause: Pause::default(),
+            info: InfoMemory::default(),
+            new_sandboxes: Joins::default(),
+            new_containers: Joins::default(),
+            logs: Logs::default(),
+            events: Events::default(),
+            execs: Execs::default(),
+            stats: Stats::default(),
+            usage: Usage::default(),
+            hierarchies,
+            oom_floor: limits::oom_floor(),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            streams: OnceLock::new(),
+            config,
+        }));
+        shim.check_engine().await?;
+        network::remember(&shim).await;
+        let streams = streaming::listen(&shim).await?;
+        // Set once, here.
+        let _ = shim.streams.set(streams);
+        shim.tasks.spawn(reconcile::run(shim.clone()));
+        Ok(shim)
+    }
+
+    /// A cgroup driver that does not match is refused at once; an engine that is away cannot be
+    /// asked.
+    async fn check_engine(&self) -> Result<()> {
+        let asked = tokio::time::timeout(FIRST_WORD, self.cgroup_driver()).await;
+        let answer = asked.unwrap_or_else(|_| {
+            let problem = format!("the Docker Engine did not answer within {FIRST_WORD:?}");
+            Err(Error::Timeout(problem).into())
+        });
+        match answer {
+            Err(error) if matches!(*error, Error::Precondition(_)) => Err(error),
+            Err(error) => {
+                tracing::warn!(error = %crate::error::chain(&*error), "starting without an engine");
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The streaming server.
+    pub(crate) fn streams(&self) -> Result<&Server> {
+        self.streams.get().ok_or_else(|| {
+            Error::Precondition("the streaming server does not run yet".to_owned()).into()
+        })
+    }
+
+    /// Lets go of everything; pods go on.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        let _ = tokio::time::timeout(FAREWELL, self.tasks.wait()).await;
+        self.logs.stop().await;
+    }
+}
+
+type Opened = (Checkpoints, Option<Networks>, Option<Arc<Hierarchies>>);
+
+fn open(config: &Config) -> Result<Opened> {
+    let doing = format!(
+        "making the checkpoint directory in {}",
+        config.root.display()
+    );
+    let checkpoints = Checkpoints::open(&config.root).map_err(Error::io(doing))?;
+    let networks = match config.plugin {
+        NetworkPlugin::Cni => {
+            let opened = Networks::open(config.network.clone());
+            Some(opened.map_err(|source| Error::Network {
+                doing: "reading the records of the pods' networks".to_owned(),
+                source,
+            })?)
+        }
+        NetworkPlugin::None | NetworkPlugin::Bridge => None,
+    };
+    let hierarchies = Hierarchies::detect()
+        .inspect_err(|error| tracing::warn!(%error, "no cgroups: there will be no statistics"))
+        .ok()
+        .map(Arc::new);
+    Ok((checkpoints, networks, hierarchies))
+}

@@ -1,0 +1,141 @@
+//! What a container uses.
+
+use std::sync::{Arc, PoisonError};
+
+use orlop_cri::v1::{ContainerAttributes, ContainerStats, ContainerStatsFilter};
+
+use super::meter::Reading;
+use super::place::{self, Place};
+use crate::docker::Which;
+use crate::docker::types::ContainerSummary;
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+use crate::{find, labels, names};
+
+/// One container's figures.
+pub(crate) async fn of(shim: &Shim, id: &str) -> Result<ContainerStats> {
+    let found = find::container(shim, id).await?;
+    let (own_labels, annotations) = labels::parted(&found.config.labels);
+    let attributes = ContainerAttributes {
+        id: found.id.clone(),
+        metadata: names::container_of(&found.name),
+        labels: own_labels,
+        annotations,
+    };
+    let place = place::of(shim, &found.id).await?;
+    read(shim, vec![(attributes, place)])
+        .await?
+        .pop()
+        .ok_or_else(|| Error::Internal("no figures".to_owned()).into())
+}
+
+/// The figures of the running containers that a filter lets through.
+pub(crate) async fn listed(
+    shim: &Shim,
+    filter: Option<ContainerStatsFilter>,
+) -> Result<Vec<ContainerStats>> {
+    let filter = filter.unwrap_or_default();
+    let mut which = Which {
+        labels: vec![labels::filter(labels::KIND, labels::CONTAINER)],
+        id: (!filter.id.is_empty()).then_some(filter.id),
+        states: vec!["running".into()],
+    };
+    if !filter.pod_sandbox_id.is_empty() {
+        which
+            .labels
+            .push(labels::filter(labels::SANDBOX_ID, &filter.pod_sandbox_id));
+    }
+    let selector = filter.label_selector.iter();
+    which
+        .labels
+        .extend(selector.map(|(key, value)| labels::filter(key, value)));
+    let listed = shim.docker.list_containers(&which).await;
+    let listed = listed.map_err(Error::engine("listing the running containers"))?;
+    of_listed(shim, &listed).await
+}
+
+/// The figures of these containers.
+pub(super) async fn of_listed(
+    shim: &Shim,
+    listed: &[ContainerSummary],
+) -> Result<Vec<ContainerStats>> {
+    read(shim, places(shim, listed).await?).await
+}
+
+async fn places(
+    shim: &Shim,
+    listed: &[ContainerSummary],
+) -> Result<Vec<(ContainerAttributes, Arc<Place>)>> {
+    let mut places = Vec::with_capacity(listed.len());
+    for one in listed {
+        let Some(metadata) = one.names.iter().find_map(|name| names::container_of(name)) else {
+            continue;
+        };
+        let (own_labels, annotations) = labels::parted(&one.labels);
+        let attributes = ContainerAttributes {
+            id: one.id.clone(),
+            metadata: Some(metadata),
+            labels: own_labels,
+            annotations,
+        };
+        match place::of(shim, &one.id).await {
+            Ok(place) => places.push((attributes, place)),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(places)
+}
+
+async fn read(
+    shim: &Shim,
+    places: Vec<(ContainerAttributes, Arc<Place>)>,
+) -> Result<Vec<ContainerStats>> {
+    let mountpoint = shim.info().await?.docker_root_dir.clone();
+    let mut all = tokio::task::spawn_blocking(move || {
+        places
+            .into_iter()
+            .map(|(attributes, place)| {
+                let stats = figures(attributes, &place, &mountpoint);
+                (stats, place)
+            })
+            .collect::<Vec<_>>()
+    })
+    .await
+    .map_err(|_| Error::Internal("reading the figures broke".to_owned()))?;
+    for (stats, place) in &mut all {
+        if place.upper.is_none()
+            && let Some(attributes) = &stats.attributes
+        {
+            // An engine with another kind of storage counts by itself.
+            let size = shim
+                .docker
+                .container_size(&attributes.id)
+                .await
+                .ok()
+                .flatten();
+            if let Some(layer) = &mut stats.writable_layer {
+                layer.used_bytes = size.and_then(super::meter::value);
+                layer.inodes_used = None;
+            }
+        }
+    }
+    Ok(all.into_iter().map(|(stats, _)| stats).collect())
+}
+
+/// Reads files.
+fn figures(attributes: ContainerAttributes, place: &Place, mountpoint: &str) -> ContainerStats {
+    let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
+    let reading = place.cgroup.as_ref().and_then(|cgroup| meter.read(cgroup));
+    let reading = reading.as_ref();
+    let nowhere = std::path::Path::new("");
+    let upper = place.upper.as_deref().unwrap_or(nowhere);
+    ContainerStats {
+        attributes: Some(attributes),
+        cpu: reading.and_then(Reading::cpu),
+        memory: reading.and_then(Reading::memory),
+        writable_layer: Some(meter.layer.usage(upper, mountpoint)),
+        swap: reading.and_then(Reading::swap),
+        io: reading.and_then(Reading::io),
+    }
+}

@@ -1,0 +1,173 @@
+//! What a pod uses, with all its containers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use orlop_cri::v1::{
+    ContainerStats, LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats,
+    PodSandboxStatsFilter, ProcessUsage,
+};
+
+use super::container::of_listed;
+use super::meter::{Reading, value};
+use super::network;
+use super::place::{self, Place};
+use crate::docker::Which;
+use crate::docker::types::ContainerSummary;
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+use crate::{find, labels, names};
+
+/// One pod's figures.
+pub(crate) async fn of(shim: &Shim, id: &str) -> Result<PodSandboxStats> {
+    let found = find::sandbox(shim, id).await?;
+    let filter = PodSandboxStatsFilter {
+        id: found.id,
+        ..Default::default()
+    };
+    let mut all = all(shim, filter, &[]).await?;
+    all.pop().ok_or_else(|| {
+        let what = "pod sandbox";
+        Error::NotFound {
+            what,
+            id: id.to_owned(),
+        }
+        .into()
+    })
+}
+
+/// The figures of the ready pods that a filter lets through.
+pub(crate) async fn listed(
+    shim: &Shim,
+    filter: Option<PodSandboxStatsFilter>,
+) -> Result<Vec<PodSandboxStats>> {
+    all(shim, filter.unwrap_or_default(), &["running"]).await
+}
+
+async fn all(
+    shim: &Shim,
+    filter: PodSandboxStatsFilter,
+    states: &[&str],
+) -> Result<Vec<PodSandboxStats>> {
+    let selector = filter.label_selector.iter();
+    let which = Which {
+        labels: std::iter::once(labels::filter(labels::KIND, labels::SANDBOX))
+            .chain(selector.map(|(key, value)| labels::filter(key, value)))
+            .collect(),
+        id: (!filter.id.is_empty()).then(|| filter.id.clone()),
+        states: states.iter().map(ToString::to_string).collect(),
+    };
+    let failed = || Error::engine("listing what runs");
+    let sandboxes = shim
+        .docker
+        .list_containers(&which)
+        .await
+        .map_err(failed())?;
+    let running = Which {
+        labels: vec![labels::filter(labels::KIND, labels::CONTAINER)],
+        states: vec!["running".into()],
+        ..Which::default()
+    };
+    let containers = shim
+        .docker
+        .list_containers(&running)
+        .await
+        .map_err(failed())?;
+    let containers: Vec<_> = containers
+        .into_iter()
+        .filter(|one| {
+            let sandbox = one.labels.get(labels::SANDBOX_ID);
+            sandboxes.iter().any(|pod| Some(&pod.id) == sandbox)
+        })
+        .collect();
+    let mut by_sandbox = grouped(&containers, of_listed(shim, &containers).await?);
+
+    let mut places = Vec::with_capacity(sandboxes.len());
+    for sandbox in sandboxes {
+        match place::of(shim, &sandbox.id).await {
+            Ok(place) => {
+                let containers = by_sandbox.remove(&sandbox.id).unwrap_or_default();
+                places.push((sandbox, place, containers));
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let read = tokio::task::spawn_blocking(move || {
+        places
+            .into_iter()
+            .filter_map(|(sandbox, place, containers)| figures(&sandbox, &place, containers))
+            .collect()
+    });
+    Ok(read
+        .await
+        .map_err(|_| Error::Internal("reading the figures broke".to_owned()))?)
+}
+
+fn grouped(
+    containers: &[ContainerSummary],
+    stats: Vec<ContainerStats>,
+) -> HashMap<String, Vec<ContainerStats>> {
+    let sandbox_of: HashMap<&str, &String> = containers
+        .iter()
+        .filter_map(|one| Some((one.id.as_str(), one.labels.get(labels::SANDBOX_ID)?)))
+        .collect();
+    let mut grouped: HashMap<String, Vec<ContainerStats>> = HashMap::new();
+    for one in stats {
+        let id = one
+            .attributes
+            .as_ref()
+            .map_or("", |attributes| &attributes.id);
+        if let Some(sandbox) = sandbox_of.get(id) {
+            grouped.entry((*sandbox).clone()).or_default().push(one);
+        }
+    }
+    grouped
+}
+
+/// Reads files. The pod's figures are those of its cgroup where the kubelet made it one; those
+/// of the sandbox's process otherwise.
+fn figures(
+    sandbox: &ContainerSummary,
+    place: &Arc<Place>,
+    containers: Vec<ContainerStats>,
+) -> Option<PodSandboxStats> {
+    let metadata = sandbox
+        .names
+        .iter()
+        .find_map(|name| names::sandbox_of(name))?;
+    let reading = match &place.pod {
+        Some((cgroup, meter)) => {
+            let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
+            meter.read(cgroup)
+        }
+        None => {
+            let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
+            place.cgroup.as_ref().and_then(|cgroup| meter.read(cgroup))
+        }
+    };
+    let reading = reading.as_ref();
+    let (own_labels, annotations) = labels::parted(&sandbox.labels);
+    Some(PodSandboxStats {
+        attributes: Some(PodSandboxAttributes {
+            id: sandbox.id.clone(),
+            metadata: Some(metadata),
+            labels: own_labels,
+            annotations,
+        }),
+        linux: Some(LinuxPodSandboxStats {
+            cpu: reading.and_then(Reading::cpu),
+            memory: reading.and_then(Reading::memory),
+            network: (place.pid > 0 && !place.host_network).then(|| network::usage(place.pid)),
+            process: reading.and_then(|reading| {
+                Some(ProcessUsage {
+                    timestamp: reading.at,
+                    process_count: value(reading.stats.pids.as_ref()?.current),
+                })
+            }),
+            containers,
+            io: reading.and_then(Reading::io),
+        }),
+        windows: None,
+    })
+}

@@ -1,0 +1,283 @@
+//! What stands behind the streaming server: commands, containers and ports for its sessions.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_network::netns;
+use orlop_stream::{
+    AttachRequest, Backend, BackendError, BoxFuture, Duplex, ExecRequest, ExitOutcome, Input,
+    Output, Resizes, Server, Session, TlsFiles,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::time::sleep;
+
+use crate::docker::{ExecConfig, Frames, Hijacked, Source, Streams};
+use crate::error::{Error, Result, chain};
+use crate::exec::Running;
+use crate::find;
+use crate::shim::Shim;
+
+/// How long a port of a pod may take to answer.
+const DIAL_LIMIT: Duration = Duration::from_secs(10);
+/// A vanished client is noticed within this time.
+const VANISHING: Duration = Duration::from_secs(1);
+const BUFFER: usize = 32 * 1024;
+
+/// Starts the streaming server.
+pub(crate) async fn listen(shim: &Shim) -> Result<Server> {
+    let config = &shim.config.streaming;
+    let tls = config.tls.clone();
+    let config = orlop_stream::Config {
+        address: config.listen,
+        idle_timeout: config.idle_timeout,
+        tls: tls.map(|(certificate, key)| TlsFiles {
+            certificate,
+            key,
+            client_ca: None,
+        }),
+        ..orlop_stream::Config::default()
+    };
+    let server = Server::bind(config, Arc::new(Sessions(shim.clone()))).await;
+    Ok(server.map_err(|error| {
+        Error::Internal(format!("cannot serve exec sessions: {}", chain(&error)))
+    })?)
+}
+
+/// The service, as the streaming server sees it.
+struct Sessions(Shim);
+
+impl Backend for Sessions {
+    fn exec(
+        &self,
+        request: ExecRequest,
+        session: Session,
+    ) -> BoxFuture<'_, Result<ExitOutcome, BackendError>> {
+        Box::pin(async move { exec(&self.0, request, session).await.map_err(told) })
+    }
+
+    fn attach(
+        &self,
+        request: AttachRequest,
+        session: Session,
+    ) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async move { attach(&self.0, request, session).await.map_err(told) })
+    }
+
+    fn port_forward(
+        &self,
+        pod_id: String,
+        port: u16,
+    ) -> BoxFuture<'_, Result<Box<dyn Duplex>, BackendError>> {
+        Box::pin(async move { port_forward(&self.0, &pod_id, port).await.map_err(told) })
+    }
+}
+
+/// An error as the client shows it: one line.
+fn told(error: Arc<Error>) -> BackendError {
+    chain(&*error).into()
+}
+
+async fn exec(shim: &Shim, request: ExecRequest, client: Session) -> Result<ExitOutcome> {
+    let container = find::running_container(shim, &request.container_id).await?;
+    let failed = || Error::engine(format!("running a command in container {}", container.id));
+    let config = ExecConfig {
+        command: request.cmd,
+        streams: Streams {
+            stdin: request.stdin,
+            stdout: request.stdout,
+            stderr: request.stderr,
+        },
+        tty: request.tty,
+    };
+    let id = shim
+        .docker
+        .create_exec(&container.id, &config)
+        .await
+        .map_err(failed())?;
+    let mut running = Running::new(shim, &container.id, &id);
+    let connection = shim
+        .docker
+        .start_exec(&id, request.tty)
+        .await
+        .map_err(failed())?;
+    let gone = client.gone.clone();
+    let resize = |columns, rows| shim.docker.resize_exec(&id, columns, rows);
+    let work = async {
+        serve(connection, request.tty, client, resize).await;
+        running.end().await
+    };
+    let ended = gone.run_until_cancelled(work).await;
+    match ended {
+        Some(code) => Ok(ExitOutcome::Exited(code.map_err(failed())?)),
+        None => {
+            running.kill().await;
+            Ok(ExitOutcome::Abandoned)
+        }
+    }
+}
+
+async fn attach(shim: &Shim, request: AttachRequest, client: Session) -> Result<()> {
+    let container = find::running_container(shim, &request.container_id).await?;
+    let terminal = container.config.tty;
+    let streams = Streams {
+        stdin: request.stdin && container.config.open_stdin,
+        stdout: request.stdout,
+        stderr: request.stderr && !terminal,
+    };
+    let connection = shim
+        .docker
+        .attach(&container.id, streams)
+        .await
+        .map_err(Error::engine(format!(
+            "attaching to container {}",
+            container.id
+        )))?;
+    let gone = client.gone.clone();
+    let resize = |columns, rows| shim.docker.resize_container(&container.id, columns, rows);
+    gone.run_until_cancelled(serve(connection, terminal, client, resize))
+        .await;
+    Ok(())
+}
+
+/// Copies between a client and a process until the process's output ends.
+async fn serve<R, F>(connection: Hijacked, terminal: bool, client: Session, resize: R)
+where
+    R: Fn(u16, u16) -> F,
+    F: Future<Output = Result<(), crate::docker::DockerError>>,
+{
+    let Session {
+        stdin,
+        stdout,
+        stderr,
+        resizes,
+        ..
+    } = client;
+    let (reader, writer) = tokio::io::split(connection);
+    let outputs = copy_outputs(reader, terminal, stdout, stderr);
+    let sides = async {
+        tokio::join!(feed(stdin, writer), follow_size(resizes, resize));
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = outputs => {}
+        () = sides => {}
+    }
+}
+
+async fn feed(stdin: Option<Input>, mut writer: WriteHalf<Hijacked>) {
+    let Some(mut stdin) = stdin else {
+        // Dropped, it would end the other half, too.
+        let () = std::future::pending().await;
+        return;
+    };
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        match stdin.read(&mut buffer).await {
+            Ok(0) => break,
+            Ok(count) => {
+                if writer.write_all(&buffer[..count]).await.is_err() {
+                    break;
+                }
+            }
+            Err(_) => {
+                // Not a clean end: what came may be half of a file. If the client has vanished,
+                // the session ends before the process could take it for the whole.
+                sleep(VANISHING).await;
+                break;
+            }
+        }
+    }
+    // The process sees the end of its input.
+    let _ = writer.shutdown().await;
+}
+
+async fn follow_size<R, F>(resizes: Option<Resizes>, resize: R)
+where
+    R: Fn(u16, u16) -> F,
+    F: Future<Output = Result<(), crate::docker::DockerError>>,
+{
+    let Some(mut resizes) = resizes else { return };
+    while let Some(size) = resizes.next().await {
+        // The engine may still be making the process.
+        for pause in [
+            Duration::ZERO,
+            Duration::from_millis(50),
+            Duration::from_millis(250),
+        ] {
+            sleep(pause).await;
+            if resize(size.width, size.height).await.is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+async fn copy_outputs(
+    mut reader: ReadHalf<Hijacked>,
+    terminal: bool,
+    mut stdout: Option<Output>,
+    mut stderr: Option<Output>,
+) {
+    let mut frames = Frames::new(terminal);
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = match reader.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(count) => count,
+        };
+        frames.feed(&buffer[..count]);
+        loop {
+            let (source, bytes) = match frames.next() {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "a session's output cannot be read");
+                    return;
+                }
+            };
+            let output = match source {
+                Source::Stdout => &mut stdout,
+                Source::Stderr | Source::System => &mut stderr,
+            };
+            // A client that wants no more of one stream may want the other.
+            if let Some(open) = output
+                && open.write(&bytes).await.is_err()
+            {
+                *output = None;
+            }
+        }
+    }
+}
+
+async fn port_forward(shim: &Shim, pod: &str, port: u16) -> Result<Box<dyn Duplex>> {
+    let sandbox = find::sandbox(shim, pod).await?;
+    let doing = format!("forwarding port {port} of pod sandbox {}", sandbox.id);
+    let pid = sandbox.state.pid;
+    if pid <= 0 {
+        let problem = format!("{doing}: the pod does not run");
+        return Err(Error::Precondition(problem).into());
+    }
+    let dialled = tokio::task::spawn_blocking(move || {
+        let namespace = std::fs::File::open(format!("/proc/{pid}/ns/net"))?;
+        netns::inside(namespace.as_fd(), move || dial(port))
+    });
+    let stream = match dialled.await {
+        Ok(stream) => stream.map_err(Error::io(doing.clone()))?,
+        Err(_) => return Err(Error::Internal(doing).into()),
+    };
+    let stream = tokio::net::TcpStream::from_std(stream).map_err(Error::io(doing))?;
+    Ok(Box::new(stream))
+}
+
+/// Connects on the loopback interface, by either family.
+fn dial(port: u16) -> std::io::Result<TcpStream> {
+    let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+    let stream = TcpStream::connect_timeout(&v4, DIAL_LIMIT)
+        .or_else(|error| TcpStream::connect_timeout(&v6, DIAL_LIMIT).map_err(|_| error))?;
+    stream.set_nonblocking(true)?;
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}

@@ -1,0 +1,237 @@
+//! A container.
+
+use orlop_cri::v1::{
+    Container as CriContainer, ContainerResources, ContainerState, ContainerStatus, ImageSpec,
+    Mount, MountPropagation,
+};
+
+use super::image::pullable;
+use crate::docker::types::{Container, ContainerSummary, Image, MountPoint};
+use crate::{clock, create, labels, limits, names};
+
+/// A container as the engine lists it; `None` if its name is not ours.
+pub(crate) fn container(listed: &ContainerSummary) -> Option<CriContainer> {
+    let metadata = listed
+        .names
+        .iter()
+        .find_map(|name| names::container_of(name))?;
+    let (own_labels, annotations) = labels::parted(&listed.labels);
+    Some(CriContainer {
+        id: listed.id.clone(),
+        pod_sandbox_id: listed
+            .labels
+            .get(labels::SANDBOX_ID)
+            .cloned()
+            .unwrap_or_default(),
+        metadata: Some(metadata),
+        image: Some(ImageSpec {
+            image: listed.image.clone(),
+            ..Default::default()
+        }),
+        image_ref: listed.image_id.clone(),
+        state: state(&listed.state).into(),
+        created_at: listed.created.saturating_mul(1_000_000_000),
+        labels: own_labels,
+        annotations,
+        image_id: listed.image_id.clone(),
+    })
+}
+
+/// The engine's word for a state.
+fn state(word: &str) -> ContainerState {
+    match word {
+        "created" => ContainerState::ContainerCreated,
+        // One that is paused has its processes.
+        "running" | "paused" | "restarting" => ContainerState::ContainerRunning,
+        "exited" | "removing" | "dead" => ContainerState::ContainerExited,
+        _ => ContainerState::ContainerUnknown,
+    }
+}
+
+/// The engine's words for a state, for its filter. One that was never started because it could
+/// not be is "created" to the engine.
+pub(crate) fn matches_state(wanted: ContainerState) -> &'static [&'static str] {
+    match wanted {
+        ContainerState::ContainerCreated => &["created"],
+        ContainerState::ContainerRunning => &["running", "paused", "restarting"],
+        ContainerState::ContainerExited => &["exited", "removing", "dead"],
+        ContainerState::ContainerUnknown => &[],
+    }
+}
+
+/// A container as the engine knows it.
+pub(crate) fn container_status(found: &Container, image: Option<&Image>) -> ContainerStatus {
+    let (own_labels, annotations) = labels::parted(&found.config.labels);
+    let life = Life::of(found);
+    ContainerStatus {
+        id: found.id.clone(),
+        metadata: names::container_of(&found.name),
+        state: life.state.into(),
+        created_at: clock::parse(&found.created),
+        started_at: life.started_at,
+        finished_at: life.finished_at,
+        exit_code: life.exit_code,
+        image: Some(ImageSpec {
+            image: found.config.image.clone(),
+            ..Default::default()
+        }),
+        image_ref: pullable(&found.image, image),
+        reason: life.reason.to_owned(),
+        message: life.message,
+        labels: own_labels,
+        annotations,
+        mounts: found.mounts.iter().filter_map(mount).collect(),
+        log_path: found
+            .config
+            .labels
+            .get(labels::LOG_PATH)
+            .cloned()
+            .unwrap_or_default(),
+        resources: Some(ContainerResources {
+            linux: Some(limits::in_force(
+                &found.host_config.resources,
+                found.host_config.oom_score_adj,
+            )),
+            ..Default::default()
+        }),
+        image_id: found.image.clone(),
+        user: None,
+        stop_signal: create::parsed(found.config.stop_signal.as_deref().unwrap_or_default()).into(),
+    }
+}
+
+/// Where a container is in its life.
+struct Life {
+    state: ContainerState,
+    started_at: i64,
+    finished_at: i64,
+    exit_code: i32,
+    reason: &'static str,
+    message: String,
+}
+
+impl Life {
+    fn of(found: &Container) -> Self {
+        let now = &found.state;
+        let created_at = clock::parse(&found.created);
+        let mut life = Self {
+            state: ContainerState::ContainerCreated,
+            started_at: clock::parse(&now.started_at),
+            finished_at: clock::parse(&now.finished_at),
+            exit_code: 0,
+            reason: "",
+            message: String::new(),
+        };
+        if now.running {
+            life.state = ContainerState::ContainerRunning;
+            life.finished_at = 0;
+        } else if life.finished_at != 0 {
+            life.state = ContainerState::ContainerExited;
+            life.exit_code = now.exit_code;
+            life.reason = match now.exit_code {
+                _ if now.oom_killed => "OOMKilled",
+                0 => "Completed",
+                _ => "Error",
+            };
+            life.message.clone_from(&now.error);
+        } else if now.exit_code != 0 {
+            // It could not be started. The engine has it as created, with an exit code.
+            life.state = ContainerState::ContainerExited;
+            life.started_at = created_at;
+            life.finished_at = created_at;
+            life.exit_code = now.exit_code;
+            life.reason = "ContainerCannotRun";
+            life.message.clone_from(&now.error);
+        }
+        life
+    }
+}
+
+fn mount(point: &MountPoint) -> Option<Mount> {
+    let mut mount = Mount {
+        container_path: point.destination.clone(),
+        readonly: !point.rw,
+        ..Default::default()
+    };
+    match point.r#type.as_str() {
+        "bind" => mount.host_path.clone_from(&point.source),
+        "image" => {
+            mount.image = Some(ImageSpec {
+                image: point.source.clone(),
+                ..Default::default()
+            });
+        }
+        // Volumes of the image, which nobody asked for.
+        _ => return None,
+    }
+    mount.set_propagation(match point.propagation.as_str() {
+        "rshared" | "shared" => MountPropagation::PropagationBidirectional,
+        "rslave" | "slave" => MountPropagation::PropagationHostToContainer,
+        _ => MountPropagation::PropagationPrivate,
+    });
+    Some(mount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::docker::types::ContainerState as State;
+
+    const NEVER: &str = "0001-01-01T00:00:00Z";
+
+    fn life(state: State) -> Life {
+        Life::of(&Container {
+            created: "2026-01-01T00:00:00Z".into(),
+            state,
+            ..Container::default()
+        })
+    }
+
+    fn at(started: &str, finished: &str) -> State {
+        State {
+            started_at: started.into(),
+            finished_at: finished.into(),
+            ..State::default()
+        }
+    }
+
+    #[test]
+    fn the_state_follows_from_what_happened() {
+        let created = life(at(NEVER, NEVER));
+        assert_eq!(created.state, ContainerState::ContainerCreated);
+        let running = life(State {
+            running: true,
+            ..at("2026-01-01T00:00:01Z", NEVER)
+        });
+        assert_eq!(running.state, ContainerState::ContainerRunning);
+        assert!(running.started_at > 0);
+        for (code, oom, reason) in [
+            (0, false, "Completed"),
+            (3, false, "Error"),
+            (137, true, "OOMKilled"),
+        ] {
+            let ended = life(State {
+                exit_code: code,
+                oom_killed: oom,
+                ..at("2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z")
+            });
+            assert_eq!(ended.state, ContainerState::ContainerExited);
+            assert_eq!((ended.exit_code, ended.reason), (code, reason));
+        }
+    }
+
+    #[test]
+    fn what_could_not_start_has_ended() {
+        let failed = life(State {
+            exit_code: 127,
+            error: "no such file".into(),
+            ..at(NEVER, NEVER)
+        });
+        assert_eq!(failed.state, ContainerState::ContainerExited);
+        assert_eq!(
+            (failed.reason, &*failed.message),
+            ("ContainerCannotRun", "no such file")
+        );
+        assert!(failed.started_at > 0 && failed.finished_at == failed.started_at);
+    }
+}

@@ -1,0 +1,90 @@
+//! An image.
+
+use orlop_cri::v1::{Image as CriImage, ImageSpec, Int64Value};
+
+use crate::docker::types::{Image, ImageSummary};
+
+/// An image as the engine lists it; its user is not in the list.
+pub(crate) fn listed_image(image: ImageSummary, pinned: &[String]) -> CriImage {
+    let repo_tags = names(image.repo_tags);
+    CriImage {
+        pinned: is_pinned(&repo_tags, pinned),
+        id: image.id,
+        repo_tags,
+        repo_digests: names(image.repo_digests),
+        size: u64::try_from(image.size).unwrap_or(0),
+        spec: Some(ImageSpec::default()),
+        ..Default::default()
+    }
+}
+
+/// An image as the engine knows it.
+pub(crate) fn image(image: &Image, pinned: &[String]) -> CriImage {
+    let repo_tags = names(image.repo_tags.clone());
+    let (uid, username) = user(&image.config.user);
+    CriImage {
+        pinned: is_pinned(&repo_tags, pinned),
+        id: image.id.clone(),
+        repo_tags,
+        repo_digests: names(image.repo_digests.clone()),
+        size: u64::try_from(image.size).unwrap_or(0),
+        uid: uid.map(|value| Int64Value { value }),
+        username,
+        spec: Some(ImageSpec::default()),
+    }
+}
+
+fn is_pinned(tags: &[String], pinned: &[String]) -> bool {
+    tags.iter().any(|tag| pinned.contains(tag))
+}
+
+/// Names without the engine's word for "none".
+pub(crate) fn names(names: Vec<String>) -> Vec<String> {
+    names
+        .into_iter()
+        .filter(|name| !name.contains("<none>"))
+        .collect()
+}
+
+/// The user before a group, as a number or as a name.
+fn user(text: &str) -> (Option<i64>, String) {
+    let user = text.split(':').next().unwrap_or_default();
+    match user.parse() {
+        Ok(uid) => (Some(uid), String::new()),
+        Err(_) => (None, user.to_owned()),
+    }
+}
+
+/// How Kubernetes has always written the image of a Docker container.
+pub(crate) fn pullable(id: &str, image: Option<&Image>) -> String {
+    let digest = image.and_then(|image| names(image.repo_digests.clone()).into_iter().next());
+    match digest {
+        Some(digest) => format!("docker-pullable://{digest}"),
+        None => format!("docker://{id}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_numbers_or_names() {
+        assert_eq!(user("1000:10"), (Some(1000), String::new()));
+        assert_eq!(user("www:web"), (None, "www".into()));
+        assert_eq!(user(""), (None, String::new()));
+    }
+
+    #[test]
+    fn an_image_without_a_name_has_none() {
+        let summary = ImageSummary {
+            id: "sha256:1".into(),
+            repo_tags: vec!["<none>:<none>".into()],
+            repo_digests: vec!["<none>@<none>".into()],
+            ..Default::default()
+        };
+        let image = listed_image(summary, &[]);
+        assert!(image.repo_tags.is_empty() && image.repo_digests.is_empty());
+        assert_eq!(pullable("sha256:1", None), "docker://sha256:1");
+    }
+}

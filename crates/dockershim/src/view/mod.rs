@@ -1,0 +1,11 @@
+//! What the engine has, in the CRI's words.
+
+mod container;
+mod features;
+mod image;
+mod sandbox;
+
+pub(crate) use container::{container, container_status, matches_state};
+pub(crate) use features::{handlers, recursive_read_only};
+pub(crate) use image::{image, listed_image, names};
+pub(crate) use sandbox::{ghost, sandbox, sandbox_status};

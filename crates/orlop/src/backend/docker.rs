@@ -1,0 +1,90 @@
+//! From the configuration file to what the docker backend must be told.
+
+use std::net::SocketAddr;
+
+use orlop_dockershim::config as docker;
+
+use super::native;
+use crate::config::Config;
+use crate::config::values::{CgroupDriver, HairpinMode, Limit, NetworkPlugin};
+
+/// Where cri-dockerd keeps the results of CNI plugins, which a node that moves from it needs.
+const CRI_DOCKERD_CACHE: &str = "/var/lib/cni/cache";
+/// The default of everybody else.
+const DEFAULT_CACHE: &str = "/var/lib/cni";
+
+/// Translates the configuration.
+pub(super) fn docker_config(config: &Config) -> anyhow::Result<docker::Config> {
+    let section = &config.docker;
+    // Records of its own: a pod of one backend is none of the other's.
+    let mut network = native::network(config, &config.daemon.root.join("docker"))?;
+    if network.cache_dir.as_os_str() == DEFAULT_CACHE {
+        network.cache_dir = CRI_DOCKERD_CACHE.into();
+    }
+    Ok(docker::Config {
+        endpoint: section.endpoint.to_path_buf(),
+        root: section.root.to_path_buf(),
+        pause_image: section.pause_image.clone(),
+        credential_files: config
+            .images
+            .credentials
+            .iter()
+            .map(|path| path.to_path_buf())
+            .collect(),
+        pull_progress_deadline: config.images.progress_timeout.get(),
+        request_timeout: section.request_timeout.get(),
+        runtime_cgroup: section.runtime_cgroups.clone(),
+        cgroup_driver: match config.daemon.cgroup_driver {
+            CgroupDriver::Auto => None,
+            CgroupDriver::Cgroupfs => Some(docker::CgroupDriver::Cgroupfs),
+            CgroupDriver::Systemd => Some(docker::CgroupDriver::Systemd),
+        },
+        plugin: match section.network_plugin {
+            NetworkPlugin::Cni => docker::NetworkPlugin::Cni,
+            NetworkPlugin::Bridge => docker::NetworkPlugin::Bridge,
+            NetworkPlugin::None => docker::NetworkPlugin::None,
+        },
+        hairpin: match section.hairpin_mode {
+            HairpinMode::PromiscuousBridge => docker::Hairpin::PromiscuousBridge,
+            HairpinMode::HairpinVeth => docker::Hairpin::HairpinVeth,
+            HairpinMode::None => docker::Hairpin::None,
+        },
+        dual_stack: section.ipv6_dual_stack,
+        network,
+        streaming: streaming(config),
+        containers: containers(config),
+    })
+}
+
+fn streaming(config: &Config) -> docker::Streaming {
+    let section = &config.streaming;
+    let tls = section.tls_cert.as_ref().zip(section.tls_key.as_ref());
+    docker::Streaming {
+        listen: SocketAddr::new(section.address, section.port),
+        tls: tls.map(|(cert, key)| (cert.to_path_buf(), key.to_path_buf())),
+        idle_timeout: section.idle_timeout.get(),
+    }
+}
+
+fn containers(config: &Config) -> docker::Containers {
+    let section = &config.containers;
+    let number = |limit: u64| i64::try_from(limit).unwrap_or(-1);
+    docker::Containers {
+        max_log_line: section.max_log_line.get() as usize,
+        exec_output_limit: section.exec_output_limit.get() as usize,
+        pids_limit: match section.pids_limit {
+            Limit::Unlimited => None,
+            Limit::At(bound) => Some(bound.get().into()),
+        },
+        ulimits: section
+            .ulimits
+            .iter()
+            .map(|ulimit| {
+                let (name, soft, hard) = ulimit.parts();
+                (name.to_owned(), number(soft), number(hard))
+            })
+            .collect(),
+        sysctls: section.sysctls.clone(),
+        seccomp_when_unset: section.seccomp_when_unset,
+    }
+}

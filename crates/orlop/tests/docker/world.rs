@@ -1,0 +1,120 @@
+//! An engine with a busybox image, and a daemon on it.
+
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::{RuntimeCondition, StatusRequest};
+use orlop_testkit::{ContainerSpec, Cri, DockerEngine, ImageBuilder, Node, PodSpec};
+
+/// Begins a test: skips it where no engine can run, else gives a [`World`].
+macro_rules! world {
+    () => {{ $crate::world::world!(orlop_testkit::DockerEngine::start()) }};
+    ($engine:expr) => {{
+        orlop_testkit::skip_unless!(orlop_testkit::docker::can_run());
+        $crate::world::World::on($engine).await
+    }};
+}
+pub(crate) use world;
+
+/// The name of the busybox image.
+pub(crate) const BUSYBOX: &str = "testkit.invalid/busybox:1";
+
+pub(crate) struct World {
+    pub(crate) cri: Cri,
+    pub(crate) node: Node,
+    // Last: the daemon goes before the engine.
+    pub(crate) engine: DockerEngine,
+}
+
+impl World {
+    pub(crate) async fn on(engine: DockerEngine) -> Self {
+        engine.load(&ImageBuilder::busybox().build(), BUSYBOX);
+        let socket = engine.socket();
+        // Beside the engine's socket, whose directory ends with the test.
+        let root = socket.with_file_name("shim");
+        let config = format!(
+            "backend = \"docker\"\n[docker]\nendpoint = \"{}\"\nroot = \"{}\"\n",
+            socket.display(),
+            root.display()
+        );
+        let node = Node::orlop().config(&config).start().await;
+        let world = Self {
+            cri: node.cri().await,
+            node,
+            engine,
+        };
+        world.wait_ready(true).await;
+        world
+    }
+
+    /// The directory of sandbox checkpoints.
+    pub(crate) fn checkpoints(&self) -> std::path::PathBuf {
+        self.engine.socket().with_file_name("shim").join("sandbox")
+    }
+
+    pub(crate) fn container(&self, name: &str) -> ContainerSpec {
+        ContainerSpec::new(name, BUSYBOX)
+    }
+
+    /// Runs a pod with one container that runs a script; its log is `main.log`.
+    pub(crate) async fn run_script(&self, name: &str, script: &str) -> (PodSpec, String, String) {
+        let pod = self.node.pod(name);
+        let pod_id = self.cri.run_pod(&pod).await.expect("run a pod");
+        let spec = self.container("main").shell(script);
+        let id = self
+            .cri
+            .run(&pod_id, &pod, &spec)
+            .await
+            .expect("run a container");
+        (pod, pod_id, id)
+    }
+
+    /// What the engine says of a container.
+    pub(crate) fn inspect(&self, id: &str, template: &str) -> String {
+        self.engine.docker(&["inspect", "--format", template, id])
+    }
+
+    pub(crate) async fn runtime_ready(&self) -> RuntimeCondition {
+        let status = self
+            .cri
+            .runtime
+            .clone()
+            .status(StatusRequest::default())
+            .await;
+        let conditions = status
+            .expect("a status")
+            .into_inner()
+            .status
+            .unwrap()
+            .conditions;
+        let ready = conditions
+            .into_iter()
+            .find(|one| one.r#type == "RuntimeReady");
+        ready.expect("a condition RuntimeReady")
+    }
+
+    /// Waits until the daemon says that it is, or is not, ready.
+    pub(crate) async fn wait_ready(&self, wanted: bool) -> RuntimeCondition {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let now = self.runtime_ready().await;
+            if now.status == wanted {
+                return now;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "still {now:?}; {}",
+                self.node.log()
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Waits until `ready` holds.
+pub(crate) async fn eventually(what: &str, mut ready: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !ready() {
+        assert!(Instant::now() < deadline, "never {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

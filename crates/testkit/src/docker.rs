@@ -1,0 +1,158 @@
+//! Debian's Docker Engine on directories of the test's own, and its command line as a witness.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::image::BuiltImage;
+use crate::machine;
+use crate::process::Process;
+use crate::scratch::Scratch;
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// The engine gives its containers ten seconds to end.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// An engine that ends with the test.
+#[derive(Debug)]
+pub struct DockerEngine {
+    process: Option<Process>,
+    live_restore: bool,
+    scratch: Scratch,
+}
+
+/// Whether an engine can be started here.
+pub fn can_run() -> Result<(), String> {
+    machine::is_root()?;
+    for program in ["dockerd", "docker", "containerd", "runc", "busybox"] {
+        machine::has_program(program)?;
+    }
+    Ok(())
+}
+
+impl DockerEngine {
+    /// Starts one.
+    pub fn start() -> Self {
+        Self::launch(false)
+    }
+
+    /// Starts one whose containers go on without it.
+    pub fn start_with_live_restore() -> Self {
+        Self::launch(true)
+    }
+
+    fn launch(live_restore: bool) -> Self {
+        let mut engine = Self {
+            process: None,
+            live_restore,
+            scratch: Scratch::new(),
+        };
+        engine.start_again();
+        engine
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.scratch.run().join("docker.sock")
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the engine runs").pid()
+    }
+
+    /// Starts it again on the same directories.
+    pub fn start_again(&mut self) {
+        assert!(self.process.is_none(), "the engine still runs");
+        let run = self.scratch.run();
+        let program = machine::program("dockerd").unwrap_or_else(|e| panic!("{e}"));
+        let mut command = Command::new(program);
+        command
+            .arg("--data-root")
+            .arg(self.scratch.subdir("docker"))
+            .arg("--exec-root")
+            .arg(run.join("x"))
+            .arg("--pidfile")
+            .arg(run.join("docker.pid"))
+            .arg("--config-file")
+            .arg(self.scratch.path("daemon.json"))
+            .arg("--host")
+            .arg(format!("unix://{}", self.socket().display()))
+            .args(["--bridge=none", "--iptables=false", "--ip6tables=false"])
+            .args(["--ip-forward=false", "--userland-proxy=false"]);
+        let settings = format!("{{\"live-restore\":{}}}", self.live_restore);
+        std::fs::write(self.scratch.path("daemon.json"), settings).expect("write daemon.json");
+        let mut process =
+            Process::spawn("dockerd", &mut command, &self.scratch.path("dockerd.log"));
+        let (docker, socket) = (program_docker(), self.socket());
+        process.wait_until(START_LIMIT, "answer", || {
+            ask(&docker, &socket, &["version"]).status.success()
+        });
+        self.process = Some(process);
+    }
+
+    /// Ends it as a service manager does.
+    pub fn stop(&mut self) {
+        self.process
+            .take()
+            .expect("the engine runs")
+            .stop(STOP_LIMIT);
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&mut self, signal: rustix::process::Signal) {
+        self.process
+            .as_mut()
+            .expect("the engine runs")
+            .signal(signal);
+    }
+
+    /// Runs the `docker` command, which must succeed, and returns what it printed.
+    pub fn docker(&self, args: &[&str]) -> String {
+        let output = ask(&program_docker(), &self.socket(), args);
+        assert!(output.status.success(), "docker {args:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Loads an image under a name.
+    pub fn load(&self, image: &BuiltImage, name: &str) {
+        let archive = self.scratch.path("image.tar");
+        std::fs::write(&archive, image.docker_archive(name)).expect("write an archive");
+        self.docker(&["load", "--quiet", "--input", &archive.to_string_lossy()]);
+    }
+}
+
+fn program_docker() -> PathBuf {
+    machine::program("docker").unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn ask(docker: &Path, socket: &Path, args: &[&str]) -> std::process::Output {
+    Command::new(docker)
+        .env_remove("DOCKER_CONTEXT")
+        .arg("--host")
+        .arg(format!("unix://{}", socket.display()))
+        .args(args)
+        .output()
+        .expect("run docker")
+}
+
+impl Drop for DockerEngine {
+    fn drop(&mut self) {
+        if self.process.is_none() && self.live_restore {
+            // What goes on without it must be ended by it.
+            self.start_again();
+        }
+        if let Some(mut process) = self.process.take() {
+            process.signal(rustix::process::Signal::CONT);
+            let ids = ask(&program_docker(), &self.socket(), &["ps", "-aq"]);
+            let ids = String::from_utf8_lossy(&ids.stdout).into_owned();
+            let ids: Vec<&str> = ids.split_whitespace().collect();
+            if !ids.is_empty() {
+                let mut args = vec!["rm", "-f", "-v"];
+                args.extend(ids);
+                ask(&program_docker(), &self.socket(), &args);
+            }
+            process.stop(STOP_LIMIT);
+        }
+    }
+}
