@@ -297,7 +297,7 @@ async fn mount_volume(
 ) -> Result<PendingMount> {
     let mount = engine.images.mount_read_only(image).await;
     let mount = mount.map_err(|source| Error::Image {
-        doing: format!("ErrImageVolumeMountFailed: mounting image {image}"),
+        doing: format!("ImageVolumeMountFailed: mounting image {image}"),
         source,
     })?;
     let path = engine.mounts_dir(container).join(format!("image-{index}"));

@@ -160,6 +160,7 @@ fn spec_code(error: &SpecError) -> Code {
         SpecError::FailedPrecondition { .. } | SpecError::RecursiveReadOnlyUnsupported { .. } => {
             Code::FailedPrecondition
         }
+        SpecError::ImageVolume(error) => spec_code(error),
         SpecError::Io { .. } => Code::Internal,
     }
 }
@@ -179,5 +180,67 @@ fn image_code(error: &orlop_image::Error) -> Code {
         }
         E::Cancelled(_) => Code::Cancelled,
         _ => Code::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(source: orlop_image::Error) -> Status {
+        let doing = "pulling image \"a.example/app:1\"".to_owned();
+        status(&Error::Image { doing, source })
+    }
+
+    #[test]
+    fn failures_of_images_have_the_code_and_the_first_word_that_kubelets_know() {
+        use orlop_image::Error as E;
+        let place = || ("app".to_owned(), "a.example".to_owned(), "why".to_owned());
+        let ((what, host, reason), text) = (place(), || "x".to_owned());
+        let down = image(E::RegistryUnavailable { what, host, reason });
+        assert_eq!(down.code(), Code::Unavailable);
+        assert!(
+            down.message().starts_with("RegistryUnavailable: "),
+            "{down}"
+        );
+        assert!(down.message().contains("a.example"), "{down}");
+        let (what, host, reason) = place();
+        let gone = image(E::NotInRegistry { what, host, reason });
+        let (what, host, reason) = place();
+        let denied = image(E::PermissionDenied { what, host, reason });
+        let (what, host, reason) = place();
+        let unknown = image(E::Unauthenticated { what, host, reason });
+        let (reference, reason) = (text(), text());
+        for (status, code) in [
+            (gone, Code::NotFound),
+            (denied, Code::PermissionDenied),
+            (unknown, Code::Unauthenticated),
+            (image(E::NotFound(text())), Code::NotFound),
+            (
+                image(E::InvalidReference { reference, reason }),
+                Code::InvalidArgument,
+            ),
+            (
+                image(E::DiskFull { doing: text() }),
+                Code::ResourceExhausted,
+            ),
+            (image(E::Cancelled(text())), Code::Cancelled),
+        ] {
+            assert_eq!(status.code(), code, "{status}");
+            assert!(status.message().starts_with("pulling image"), "{status}");
+        }
+        let field = || "mounts[0].image_sub_path".to_owned();
+        let inner = SpecError::NotFound {
+            field: field(),
+            problem: text(),
+        };
+        let volume = status(&Error::Spec(SpecError::ImageVolume(Box::new(inner))));
+        assert_eq!(volume.code(), Code::NotFound);
+        assert!(
+            volume
+                .message()
+                .starts_with("ImageVolumeMountFailed: mounts[0]"),
+            "{volume}"
+        );
     }
 }

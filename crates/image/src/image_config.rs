@@ -65,6 +65,13 @@ impl ImageConfig {
         })
     }
 
+    /// What names the whole stack of layers (OCI image specification, "Layer ChainID"); `None`
+    /// without layers.
+    pub fn chain_id(&self) -> Option<Digest> {
+        let step = |chain: Option<Digest>, diff_id| Some(Digest::chain(chain.as_ref(), diff_id));
+        self.diff_ids.iter().fold(None, step)
+    }
+
     /// The numeric user, if `user` starts with a number.
     pub fn uid(&self) -> Option<i64> {
         self.user_part().parse().ok().filter(|uid| *uid >= 0)

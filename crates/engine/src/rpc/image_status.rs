@@ -40,10 +40,11 @@ async fn info(engine: &Engine, image: &Image) -> Result<HashMap<String, String>>
     let config: Value = serde_json::from_slice(&config).unwrap_or_default();
     let layers = engine.images.layers(&image.id).map_err(failed)?;
     let info = json!({
-        "chainID": image.id.to_string(),
+        "chainID": image.config.chain_id().map(|id| id.to_string()).unwrap_or_default(),
         "imageSpec": config,
         "layers": layers,
         "manifest": image.manifest.to_string(),
+        "size": image.size,
     });
     Ok(HashMap::from([("info".to_owned(), info.to_string())]))
 }

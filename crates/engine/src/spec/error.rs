@@ -38,6 +38,9 @@ pub enum Error {
         /// The field, as the interface names it.
         field: String,
     },
+    /// An image cannot be mounted as a volume. The first word is the one kubelets look for.
+    #[error("ImageVolumeMountFailed: {0}")]
+    ImageVolume(Box<Self>),
     /// The node failed us.
     #[error("{field}: {action}: {source}")]
     Io {

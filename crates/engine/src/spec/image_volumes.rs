@@ -34,8 +34,8 @@ pub(super) fn source(
             .as_ref()
             .map(|image| image.image.as_str())
             .unwrap_or_default();
-        let problem = format!("ImageVolumeMountFailed: the image {name:?} is not mounted");
-        return Err(Error::unmet(format!("{field}.image"), problem));
+        let problem = format!("the image {name:?} is not mounted");
+        return Err(unmountable(Error::unmet(format!("{field}.image"), problem)));
     };
     if mount.image_sub_path.is_empty() {
         return Ok(image.path.to_path_buf());
@@ -44,8 +44,13 @@ pub(super) fn source(
         image.dir,
         &mount.image_sub_path,
         &format!("{field}.image_sub_path"),
-    )?;
+    )
+    .map_err(unmountable)?;
     Ok(image.path.join(below))
+}
+
+fn unmountable(error: Error) -> Error {
+    Error::ImageVolume(Box::new(error))
 }
 
 /// The mounted image of a mount.
@@ -64,8 +69,7 @@ pub(super) fn find<'a, 'b>(
 /// them, so no image can name a place outside of it.
 fn directory(root: BorrowedFd<'_>, path: &str, field: &str) -> Result<PathBuf, Error> {
     let missing = || {
-        let problem =
-            format!("ImageVolumeMountFailed: there is no directory {path:?} in the image");
+        let problem = format!("there is no directory {path:?} in the image");
         Error::not_found(field, problem)
     };
     let failed = |error: Errno| Error::io(field, format!("looking up {path:?}"), error);

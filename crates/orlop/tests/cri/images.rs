@@ -1,6 +1,9 @@
 //! What CRI says of images: names, ids, lists, removal.
 
-use orlop_cri::v1::{ImageFsInfoRequest, ListImagesRequest};
+use orlop_cri::v1::{
+    ImageFsInfoRequest, ImageSpec, ImageStatusRequest, ListImagesRequest, Mount,
+    StreamImagesRequest,
+};
 use orlop_testkit::{Compression, Format, ImageBuilder, Layer, skip};
 use serde_json::json;
 use tonic::Code;
@@ -55,6 +58,104 @@ async fn every_kind_of_image_is_pulled_and_named_right() {
             assert_eq!(by_id.id, known.id, "{kind}");
         }
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_verbose_status_tells_configuration_chain_and_layers() {
+    let world = world!();
+    let image = ImageBuilder::new()
+        .layer(Layer::new().file("a", "1", 0o644))
+        .layer(Layer::new().file("b", "2", 0o644))
+        .config("WorkingDir", json!("/there"))
+        .build();
+    let name = world.image(&image, "verbose:1").await;
+    let request = ImageStatusRequest {
+        image: Some(ImageSpec {
+            image: name,
+            ..ImageSpec::default()
+        }),
+        verbose: true,
+    };
+    let answer = world.cri.images.clone().image_status(request).await;
+    let answer = answer.expect("status").into_inner();
+    let info: serde_json::Value = serde_json::from_str(&answer.info["info"]).expect("JSON");
+    let [low, high] = [0, 1].map(|n| orlop_testkit::image::digest(&image.tars[n]));
+    let chain = orlop_testkit::image::digest(format!("{low} {high}").as_bytes());
+    assert_eq!(info["chainID"], json!(chain));
+    assert_eq!(info["imageSpec"]["config"]["WorkingDir"], json!("/there"));
+    if !world.node.is_peer() {
+        assert_eq!(info["layers"].as_array().expect("layers").len(), 2);
+        assert_eq!(info["size"], json!(answer.image.expect("is there").size));
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn streamed_images_are_those_that_are_listed() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd 1.6 has no such call");
+    }
+    for n in 0..3 {
+        let image = ImageBuilder::new().marked(&n.to_string()).build();
+        world.image(&image, &format!("streamed{n}:1")).await;
+    }
+    let request = ListImagesRequest::default();
+    let listed = world.cri.images.clone().list_images(request).await;
+    let mut stream = world
+        .cri
+        .images
+        .clone()
+        .stream_images(StreamImagesRequest::default())
+        .await
+        .expect("stream")
+        .into_inner();
+    let mut streamed = Vec::new();
+    while let Some(part) = stream.message().await.expect("a part") {
+        streamed.extend(part.images);
+    }
+    assert_eq!(streamed, listed.expect("list").into_inner().images);
+    assert_eq!(streamed.len(), 4, "busybox is the fourth");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_image_is_a_volume_and_fails_in_the_kubelet_s_words() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd 1.6 has no image volumes");
+    }
+    let data = ImageBuilder::new()
+        .layer(Layer::new().dir("d", 0o755).file("d/f", "cargo", 0o644))
+        .build();
+    let name = world.image(&data, "data:1").await;
+    let with = |below: &str| {
+        let mount = Mount {
+            container_path: "/hold".to_owned(),
+            readonly: true,
+            image: Some(ImageSpec {
+                image: name.clone(),
+                ..ImageSpec::default()
+            }),
+            image_sub_path: below.to_owned(),
+            ..Mount::default()
+        };
+        world
+            .container("main")
+            .shell("cat /hold/f; touch /hold/x 2> /dev/null || echo read-only")
+            .with(|config| config.mounts.push(mount))
+    };
+    let (code, text) = world.output("volume", &with("d")).await;
+    assert_eq!((code, text.as_str()), (0, "cargoread-only\n"));
+    let pod = world.node.pod("none");
+    let pod_id = world.run_pod(&pod).await;
+    let created = world.cri.create(&pod_id, &pod, &with("nowhere")).await;
+    let error = created.expect_err("there is no such directory");
+    assert!(
+        error.message().starts_with("ImageVolumeMountFailed: "),
+        "{error}"
+    );
     world.finish().await;
 }
 
