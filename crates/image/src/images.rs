@@ -71,6 +71,7 @@ impl Images {
             let configs = load_configs(&store)?;
             store.update_and_sweep(grace, |_, _| Ok(()))?;
             store.sweep_ingest(grace, &HashSet::new())?;
+            store.sweep_replaced()?;
             Ok((store, configs))
         })
         .await?;
@@ -199,9 +200,9 @@ impl Images {
                 }
                 Ok(())
             };
-            store
-                .update_and_sweep(grace, decide)
-                .map(|((), freed)| freed)
+            let ((), freed) = store.update_and_sweep(grace, decide)?;
+            store.sweep_replaced()?;
+            Ok(freed)
         })
         .await
     }
@@ -377,7 +378,13 @@ impl Images {
                 auth: None,
             };
             match self.pull(request).await {
-                Ok(_) if self.store().state().layers.contains_key(&key) => return true,
+                Ok(_) if self.store().state().layers.contains_key(&key) => {
+                    let store = Arc::clone(self.store());
+                    if let Err(error) = blocking(move || store.retire(taken, key)).await {
+                        tracing::warn!(layer = %key, %error, "containers lose a layer that was repaired");
+                    }
+                    return true;
+                }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(layer = %key, name, %error, "a broken layer can't be pulled again");

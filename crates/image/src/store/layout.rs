@@ -17,6 +17,7 @@ use crate::{Digest, Error, Result};
 /// ROOT/layers/HEX/tape.zst   what the archive had beside file contents
 /// ROOT/blobs/HEX             compressed layers, if they are kept
 /// ROOT/ingest/HEX…           downloads in progress or broken off
+/// ROOT/replaced/HEX-…        layers that were repaired, for containers that still use the old ones
 /// ROOT/tmp/…                 work in progress; emptied at start
 /// ROOT/empty, empty-too      lower directories without anything
 /// ROOT/running               there while a process uses the store
@@ -39,6 +40,7 @@ impl Layout {
             layout.layers(),
             layout.blobs(),
             layout.ingest(),
+            layout.replaced(),
             layout.tmp(),
         ];
         for dir in work.into_iter().chain([layout.empty(), layout.empty_too()]) {
@@ -87,6 +89,10 @@ impl Layout {
 
     pub(crate) fn ingest(&self) -> PathBuf {
         self.root.join("ingest")
+    }
+
+    pub(crate) fn replaced(&self) -> PathBuf {
+        self.root.join("replaced")
     }
 
     pub(crate) fn tmp(&self) -> PathBuf {

@@ -134,6 +134,34 @@ impl Store {
         })
     }
 
+    /// Keeps what [`Self::take_out`] took for as long as somebody holds the layer: a mount that
+    /// was made of it would lose its files. Blocks.
+    pub(crate) fn retire(&self, taken: Scratch, key: Digest) -> Result<()> {
+        if !is_leased(&self.state(), &key) {
+            return Ok(());
+        }
+        let unique = format!("{}-{:016x}", key.hex(), rand::random::<u64>());
+        let to = self.layout.replaced().join(unique);
+        fs::rename(taken.path(), &to).map_err(|error| Error::at("keeping", &to, error))
+    }
+
+    /// Removes layers that were replaced and that nobody holds any more. Blocks.
+    pub(crate) fn sweep_replaced(&self) -> Result<()> {
+        let dir = self.layout.replaced();
+        for entry in fs::read_dir(&dir).map_err(|error| Error::at("listing", &dir, error))? {
+            let Ok(entry) = entry else { continue };
+            let name = entry.file_name();
+            let hex = name.to_string_lossy();
+            let key = Digest::from_hex(hex.split('-').next().unwrap_or(""));
+            if key.is_ok_and(|key| is_leased(&self.state(), &key)) {
+                continue;
+            }
+            let path = entry.path();
+            remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
+        }
+        Ok(())
+    }
+
     /// What would go with these images if their removal spared nothing for its youth; removes
     /// nothing. Blocks.
     pub(crate) fn would_free(&self, images: &[Digest], in_use: &HashSet<Digest>) -> Result<Freed> {
@@ -191,6 +219,13 @@ impl Store {
         }
         Ok(found)
     }
+}
+
+fn is_leased(state: &State, key: &Digest) -> bool {
+    state
+        .leases
+        .values()
+        .any(|lease| lease.layers.contains(key))
 }
 
 /// The layers that no image and no lease refers to.

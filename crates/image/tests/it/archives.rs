@@ -167,6 +167,17 @@ async fn a_damaged_layer_is_found_and_only_that_is_pulled_again() {
         std::os::unix::fs::MetadataExt::ino(&after),
         std::os::unix::fs::MetadataExt::ino(&untouched)
     );
+    // A container that uses the layer keeps what it has of it.
+    place.images.lease("container", &image.id).await.unwrap();
+    let used = std::os::fd::OwnedFd::from(std::fs::File::open(&low).unwrap());
+    std::fs::remove_file(low.join("d/noise")).unwrap();
+    let verified = place.images.verify(true).await.unwrap();
+    assert!(verified.broken[0].repaired);
+    assert!(low.join("d/noise").exists());
+    assert_eq!(content(&used, "f"), "low");
+    assert_eq!(place.entries("replaced").len(), 1);
+    place.images.release("container").await.unwrap();
+    assert_eq!(place.entries("replaced").len(), 0);
     // Without a registry, what is there stays.
     drop(registry);
     std::fs::write(low.join("f"), "LOW").unwrap();

@@ -76,6 +76,8 @@ async fn a_kill_at_any_moment_leaves_a_store_that_goes_on() {
     eprintln!(
         "{kills} kills: {finished} after the end, {resumed} requests for the rest of a layer"
     );
+    // A few kills may all come before the first piece of a layer is whole.
+    assert!(resumed > 0 || kills < 50, "no download went on");
     let images = Images::open(Config::new(&root)).await.unwrap();
     let image = pull(&images, &proxy.reference("app:1")).await.unwrap();
     let mount = images.mount_read_only(&image.id).await.unwrap();

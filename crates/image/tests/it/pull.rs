@@ -225,6 +225,24 @@ async fn a_login_is_needed_and_taken_from_the_request_or_the_node() {
         .pull(request(&login.user, &login.password))
         .await
         .unwrap();
+    // base64 of the login; and credentials that say whom they are for.
+    let encoded = |server: &str| PullRequest {
+        reference: registry.reference("app:1"),
+        auth: Some(orlop_image::Credentials {
+            auth: "c2FpbG9yOnNlY3JldA==".to_owned(),
+            server_address: server.to_owned(),
+            ..Default::default()
+        }),
+    };
+    for server in [String::new(), format!("http://{}/v1/", registry.host())] {
+        place.images.pull(encoded(&server)).await.unwrap();
+    }
+    let error = place
+        .images
+        .pull(encoded("other.example"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Unauthenticated { .. }), "{error}");
     let file = place.scratch.path("config.json");
     let text = format!(
         r#"{{"auths":{{"{}":{{"username":"{}","password":"{}"}}}}}}"#,
