@@ -90,6 +90,24 @@ async fn an_exported_image_comes_back_with_its_id() {
         assert_eq!(verified.matches(" sound ").count(), 2, "{verified}");
     }
 
+    // A directory is as good as an archive of it.
+    let empty = world.node.scratch().subdir("empty");
+    let layout = world.node.scratch().path("layout");
+    let there = format!("{}/", layout.display());
+    out(&world, &["image", "export", "-o", &there, &name]);
+    assert!(layout.join("oci-layout").is_file());
+    let again = run(&world, &["image", "export", "-o", &there, &name]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("not empty"));
+    world.cri.remove_image(&name).await.expect("remove");
+    let line = format!("{} {name}\n", image.id());
+    assert_eq!(out(&world, &["image", "import", &there]), line);
+    assert_eq!(
+        run(&world, &["image", "import", "/proc/self"])
+            .status
+            .code(),
+        Some(1)
+    );
+
     // Half an archive leaves nothing behind, and names its problem.
     world.cri.remove_image(&name).await.expect("remove");
     let whole = std::fs::read(world.node.scratch().path("oci.tar")).expect("read");

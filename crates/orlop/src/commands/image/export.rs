@@ -1,11 +1,12 @@
-//! `image export`: writes images as one archive.
+//! `image export`: writes images as one archive, or as a directory.
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use orlop_cri::images::{ArchiveFormat, ExportImagesRequest, ExportImagesResponse};
+use tokio::sync::mpsc;
 use tonic::Streaming;
 
 use super::{Session, client, refused};
@@ -17,7 +18,7 @@ pub(crate) struct Args {
     #[arg(value_name = "IMAGE", required = true)]
     images: Vec<String>,
 
-    /// The file to write; `-` is the standard output
+    /// The file to write, or with a `/` at its end the directory; `-` is the standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 
@@ -39,6 +40,10 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if to_stdout && io::stdout().is_terminal() {
         bail!("the standard output is a terminal: name a file with --output");
     }
+    let directory = args.output.is_dir() || ends_in_slash(&args.output);
+    if directory && matches!(args.format, Format::Docker) {
+        bail!("only the format oci can be a directory: name a file with --output");
+    }
     let format = match args.format {
         Format::Oci => ArchiveFormat::Oci,
         Format::Docker => ArchiveFormat::Docker,
@@ -52,6 +57,9 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let chunks = answer.context("cannot export")?.into_inner();
     if to_stdout {
         return copy(chunks, io::stdout()).await;
+    }
+    if directory {
+        return unpack(chunks, args.output).await;
     }
     let part = Part::beside(&args.output)?;
     copy(chunks, &part.file).await?;
@@ -72,6 +80,86 @@ async fn copy(
             .context("cannot write the archive")?;
     }
     out.flush().context("cannot write the archive")
+}
+
+fn ends_in_slash(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// Chunks that may wait to be written.
+const QUEUE: usize = 4;
+
+/// Writes the files of the archive into a directory, which must be empty or missing.
+async fn unpack(mut chunks: Streaming<ExportImagesResponse>, to: PathBuf) -> anyhow::Result<()> {
+    let (queue, parts) = mpsc::channel(QUEUE);
+    let writing = tokio::task::spawn_blocking(move || write_directory(parts, &to));
+    let mut failed = None;
+    loop {
+        match chunks.message().await {
+            Ok(None) => break,
+            Ok(Some(message)) => {
+                // Whoever doesn't take it has failed, and says why below.
+                if queue.send(Ok(message.chunk)).await.is_err() {
+                    break;
+                }
+            }
+            Err(status) => {
+                let _ = queue.send(Err(io::ErrorKind::BrokenPipe.into())).await;
+                failed = Some(refused(status));
+                break;
+            }
+        }
+    }
+    drop(queue);
+    let written = writing.await?;
+    match failed {
+        Some(error) => Err(error).context("cannot export"),
+        None => written,
+    }
+}
+
+fn write_directory(parts: Parts, to: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot write the directory {}", to.display());
+    fs::create_dir_all(to).with_context(failed)?;
+    if fs::read_dir(to).with_context(failed)?.next().is_some() {
+        bail!("the directory {} is not empty", to.display());
+    }
+    let input = Chunks {
+        parts,
+        chunk: io::Cursor::default(),
+    };
+    let done = tar::Archive::new(input).unpack(to);
+    if done.is_err() {
+        // Half a layout is never left.
+        for entry in fs::read_dir(to).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        }
+    }
+    done.with_context(failed)
+}
+
+type Parts = mpsc::Receiver<io::Result<Vec<u8>>>;
+
+/// Reads the chunks one after the other.
+struct Chunks {
+    parts: Parts,
+    chunk: io::Cursor<Vec<u8>>,
+}
+
+impl Read for Chunks {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.chunk.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            match self.parts.blocking_recv() {
+                Some(chunk) => self.chunk = io::Cursor::new(chunk?),
+                None => return Ok(0),
+            }
+        }
+    }
 }
 
 /// An archive being written; half of one is never left.

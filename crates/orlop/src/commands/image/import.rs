@@ -1,9 +1,9 @@
-//! `image import`: takes in the images of an archive.
+//! `image import`: takes in the images of an archive or of a directory.
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
-use std::path::PathBuf;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use orlop_cri::images::import_images_request::Part;
@@ -24,7 +24,7 @@ const QUEUE: usize = 4;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The archive: an OCI image layout or what `docker save` writes, plain or compressed with
-    /// gzip or zstd; `-` is the standard input
+    /// gzip or zstd; or a directory with an OCI image layout; `-` is the standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 
@@ -34,14 +34,17 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let input: Box<dyn Read + Send> = if args.file.as_os_str() == "-" {
+    let input = if args.file.is_dir() {
+        Input::Directory(args.file.clone())
+    } else if args.file.as_os_str() == "-" {
         if io::stdin().is_terminal() {
             bail!("the standard input is a terminal: name a file, or lead an archive in");
         }
-        Box::new(io::stdin())
+        Input::Archive(Box::new(io::stdin()))
     } else {
         let file = File::open(&args.file);
-        Box::new(file.with_context(|| format!("cannot open {}", args.file.display()))?)
+        let file = file.with_context(|| format!("cannot open {}", args.file.display()))?;
+        Input::Archive(Box::new(file))
     };
     let mut client = client(session).await?;
     let start = Part::Start(ImportStart {
@@ -52,7 +55,11 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     queue.send(message(start)).await?;
     let (failed, failure) = oneshot::channel();
     tokio::task::spawn_blocking(move || {
-        if let Err(error) = feed(input, &queue) {
+        let fed = match input {
+            Input::Archive(input) => feed(input, &queue),
+            Input::Directory(dir) => pack(&dir, &queue),
+        };
+        if let Err(error) = fed {
             // With the queue: its end would be the archive's end, and this archive has none.
             let _ = failed.send((error, queue));
         }
@@ -70,6 +77,44 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         let _ = writeln!(text, "{} {}", image.id, image.names.join(" "));
     }
     Ok(write_all(&text)?)
+}
+
+/// Where the images are.
+enum Input {
+    Archive(Box<dyn Read + Send>),
+    Directory(PathBuf),
+}
+
+/// Sends a directory as an archive.
+fn pack(dir: &Path, queue: &mpsc::Sender<ImportImagesRequest>) -> io::Result<()> {
+    let out = io::BufWriter::with_capacity(CHUNK, Chunks(queue));
+    let mut archive = tar::Builder::new(out);
+    archive.follow_symlinks(false);
+    let packed = archive
+        .append_dir_all(".", dir)
+        .and_then(|()| archive.into_inner()?.flush());
+    match packed {
+        // The runtime has all it wants, or refused; its answer says which.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        packed => packed,
+    }
+}
+
+/// Makes a message of what is written.
+struct Chunks<'a>(&'a mpsc::Sender<ImportImagesRequest>);
+
+impl Write for Chunks<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(CHUNK)];
+        self.0
+            .blocking_send(message(Part::Chunk(bytes.to_vec())))
+            .map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Sends what there is to read.
