@@ -35,3 +35,4 @@ pub mod extensions {
 }
 
 pub use extensions as images;
+pub use extensions as inspection;

@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::files::PodFiles;
 use crate::pod::{Pod, make_private_dir};
+use crate::timeline::Trace;
 use crate::{labels, spec};
 
 /// A mount that is not yet anywhere, and where the pod's keeper is to put it.
@@ -42,20 +43,35 @@ pub async fn build(
     engine: &Engine,
     container: &Arc<Container>,
     image: &Image,
+    trace: &Trace,
 ) -> Result<Effective> {
+    let name = container.metadata().name;
     let volumes = volume_images(engine, container)?;
-    lease(engine, container.id.as_str(), image).await?;
-    for volume in &volumes {
-        lease(
-            engine,
-            &volume_owner(container, volume.index),
-            &volume.image,
-        )
-        .await?;
-    }
-    let volumes = mount_volumes(engine, container, &volumes).await?;
+    let leases = hold_images(engine, container, image, &volumes);
+    trace.step("lease", &name, leases).await?;
+    let volumes = if volumes.is_empty() {
+        Vec::new()
+    } else {
+        let mounts = mount_volumes(engine, container, &volumes);
+        trace.step("volumes", &name, mounts).await?
+    };
     let (engine, container, image) = (engine.clone(), Arc::clone(container), image.clone());
-    blocking(move || build_blocking(&engine, &container, &image, volumes)).await
+    let build = blocking(move || build_blocking(&engine, &container, &image, volumes));
+    trace.step("rootfs", &name, build).await
+}
+
+async fn hold_images(
+    engine: &Engine,
+    container: &Container,
+    image: &Image,
+    volumes: &[VolumeImage],
+) -> Result<()> {
+    lease(engine, container.id.as_str(), image).await?;
+    for volume in volumes {
+        let owner = volume_owner(container, volume.index);
+        lease(engine, &owner, &volume.image).await?;
+    }
+    Ok(())
 }
 
 fn build_blocking(
@@ -361,14 +377,12 @@ pub async fn release(engine: &Engine, container: &Container) -> Result<()> {
         .into_iter()
         .filter(|lease| is_owner(container, &lease.owner))
     {
-        engine
-            .images
-            .release(&lease.owner)
-            .await
-            .map_err(|source| Error::Image {
-                doing: format!("releasing the images of container {}", container.id),
-                source,
-            })?;
+        let freed = engine.images.release(&lease.owner).await;
+        let freed = freed.map_err(|source| Error::Image {
+            doing: format!("releasing the images of container {}", container.id),
+            source,
+        })?;
+        engine.metrics.freed(&freed);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The pods' and containers' cgroups: where they are, and ending what is in them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use crate::blocking;
 use crate::config::Config;
 use crate::container::Container;
 use crate::error::{Error, Result};
+use crate::ids::PodId;
 use crate::pod::Pod;
 use crate::spec::CgroupParent;
 
@@ -21,6 +23,9 @@ pub const KEEPER_OOM_SCORE: i32 = -998;
 
 /// Where runtimes are tried out, unless systemd makes the cgroups.
 pub const TRIALS: &str = "/orlop-trial";
+
+/// Above the cgroups of pods whose client names none.
+const OWN: &str = "/orlop";
 
 /// The pods' and containers' cgroups.
 #[derive(Debug)]
@@ -69,7 +74,7 @@ impl Cgroups {
     /// The cgroup above a pod's containers, as their specifications name it.
     pub fn parent(&self, pod: &Pod) -> Result<CgroupParent> {
         let own = match self.driver {
-            Driver::Cgroupfs => format!("/orlop/{}", pod.id),
+            Driver::Cgroupfs => format!("{OWN}/{}", pod.id),
             Driver::Systemd => "system.slice".to_owned(),
         };
         CgroupParent::parse(&pod.linux().cgroup_parent, self.driver, &own)
@@ -165,6 +170,39 @@ impl Cgroups {
         {
             remove(cgroup).await;
         }
+    }
+
+    /// The pods that have a cgroup of ours.
+    pub fn pods(&self) -> Vec<(PodId, Cgroup)> {
+        if self.driver == Driver::Systemd {
+            return Vec::new();
+        }
+        let Ok(top) = CgroupPath::parse(OWN) else {
+            return Vec::new();
+        };
+        let mut pods = BTreeMap::new();
+        for directory in self.hierarchies.directories(&top) {
+            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            for entry in entries {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if let Some(id) = PodId::parse(&name)
+                    && let Ok(path) = CgroupPath::parse(&format!("{OWN}/{id}"))
+                {
+                    pods.insert(id, self.at(path));
+                }
+            }
+        }
+        pods.into_iter().collect()
+    }
+
+    /// Removes a cgroup without processes.
+    pub async fn remove_empty(&self, cgroup: Cgroup) -> Result<()> {
+        blocking(move || {
+            cgroup.remove(PATIENCE).map_err(|error| {
+                Error::Internal(format!("removing cgroup {}: {error}", cgroup.path())).into()
+            })
+        })
+        .await
     }
 
     fn at(&self, path: CgroupPath) -> Cgroup {

@@ -33,6 +33,7 @@ use crate::runtimes::Runtimes;
 use crate::spec::{self, AppArmor, HostFacts};
 use crate::store::Store;
 use crate::streaming::Sessions;
+use crate::timeline::{Metrics, Traces};
 use crate::{blocking, clock, images, network_gc, restore, tidy};
 
 /// The native runtime service. Cheap to clone; all clones are one.
@@ -65,6 +66,10 @@ pub struct Inner {
     pub levels: AllottedLevels,
     /// The subscribers of events.
     pub events: Events,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// The latest starts of pods and pulls.
+    pub traces: Traces,
     /// Commands under way.
     pub execs: Execs,
     /// Pods being made.
@@ -109,7 +114,7 @@ impl Deref for Engine {
 
 impl Engine {
     /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
-    pub async fn start(config: Config) -> Result<Self> {
+    pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
         let (root, state) = (config.root.clone(), config.state.clone());
         blocking(move || prepare_directories(&root, &state)).await?;
         let (cgroups, host) = {
@@ -124,25 +129,14 @@ impl Engine {
             .await?
         };
         let cgroup_driver = cgroups.driver();
-        let images = Images::open(config.images.clone())
-            .await
-            .map_err(|source| Error::Image {
-                doing: "opening the image store".into(),
-                source,
-            })?;
-        let networks = {
-            let config = config.network.clone();
-            blocking(move || {
-                Networks::open(config).map_err(|source| {
-                    let doing = "opening the record of network attachments".into();
-                    Error::Network { doing, source }.into()
-                })
-            })
-            .await?
-        };
-        let runtimes = Runtimes::find(&config, cgroup_driver).await;
+        // Side by side: each waits for the disk or for programs.
+        let (images, networks, runtimes) = tokio::join!(
+            open_images(&config),
+            open_networks(&config),
+            Runtimes::find(&config, cgroup_driver),
+        );
         cgroups.remove_trials().await;
-        let runtimes = runtimes?;
+        let (images, networks, runtimes) = (images?, networks?, runtimes?);
         let engine = Self(Arc::new(Inner {
             config,
             cgroup_driver,
@@ -156,6 +150,8 @@ impl Engine {
             runtimes,
             levels: AllottedLevels::default(),
             events: Events::default(),
+            traces: Traces::new(metrics.clone()),
+            metrics,
             execs: Execs::default(),
             sandboxes: Joins::new(),
             creations: Joins::new(),
@@ -442,6 +438,28 @@ impl Engine {
         let statuses = containers.iter().map(|one| container_status(one));
         statuses.collect()
     }
+}
+
+async fn open_images(config: &Config) -> Result<Images> {
+    let opened = Images::open(config.images.clone()).await;
+    opened.map_err(|source| {
+        Error::Image {
+            doing: "opening the image store".into(),
+            source,
+        }
+        .into()
+    })
+}
+
+async fn open_networks(config: &Config) -> Result<Networks> {
+    let config = config.network.clone();
+    blocking(move || {
+        Networks::open(config).map_err(|source| {
+            let doing = "opening the record of network attachments".into();
+            Error::Network { doing, source }.into()
+        })
+    })
+    .await
 }
 
 /// Without the default profile, pods that ask for it are refused, and the others run.

@@ -37,6 +37,11 @@ impl Events {
         !self.lock().is_empty()
     }
 
+    /// How many listen.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Hands an event to every subscriber, in the order of the calls.
     pub fn publish(&self, event: &ContainerEventResponse) {
         self.lock().retain(|subscriber| {

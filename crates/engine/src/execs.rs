@@ -58,6 +58,11 @@ impl Execs {
         self.lock().retain(|_, waiting| waiting.pod != pod.id);
     }
 
+    /// How many are under way.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

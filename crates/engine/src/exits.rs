@@ -1,5 +1,6 @@
 //! What keepers report: the ends of containers and commands, and the end of a keeper itself.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use orlop_cri::v1::ContainerEventType;
@@ -19,6 +20,7 @@ const UNKNOWN: i32 = 255;
 pub fn watch(engine: &Engine, pod: &Arc<Pod>, mut events: KeeperEvents) {
     let (engine_too, pod) = (engine.clone(), Arc::clone(pod));
     engine.tasks.spawn(async move {
+        let mut lost = HashMap::new();
         loop {
             match events.next().await {
                 KeeperEvent::Exited(exited) => {
@@ -30,6 +32,7 @@ pub fn watch(engine: &Engine, pod: &Arc<Pod>, mut events: KeeperEvents) {
                     engine_too.execs.ended(&exited.exec, exited.status);
                 }
                 KeeperEvent::OomKilled(oom) => {
+                    engine_too.metrics.oom_kill();
                     tracing::info!(
                         container = oom.container,
                         count = oom.count,
@@ -38,6 +41,10 @@ pub fn watch(engine: &Engine, pod: &Arc<Pod>, mut events: KeeperEvents) {
                 }
                 KeeperEvent::LogDropped(dropped) => {
                     let (container, bytes) = (&dropped.container, dropped.bytes);
+                    // It says how much was lost so far.
+                    let before = lost.insert(container.clone(), bytes).unwrap_or(0);
+                    let more = bytes.saturating_sub(before);
+                    engine_too.metrics.log_dropped(more);
                     tracing::warn!(container, bytes, reason = dropped.reason, "log lost output");
                 }
                 KeeperEvent::Gone => {

@@ -52,6 +52,12 @@ where
         operation.await
     }
 
+    /// How many operations are under way.
+    pub fn count(&self) -> usize {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.len()
+    }
+
     fn spawn<F>(&self, key: K, work: F) -> Operation<T>
     where
         F: Future<Output = Result<T>> + Send + 'static,

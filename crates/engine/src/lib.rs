@@ -1,14 +1,15 @@
 //! The native CRI service: pods and containers on keepers and OCI runtimes.
 //!
 //! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`, or, if it is
-//! one of `orlop.v1`, in `rpc_images/`, `rpc_networks/` or `rpc_containers/`; what they share is
-//! beside them:
+//! one of `orlop.v1`, in `rpc_images/`, `rpc_networks/`, `rpc_containers/` or `rpc_inspection/`; what they
+//! share is beside them:
 //!
 //! * `pod`, `container`: what exists, with its journal (`recorded`, `journal`, `encoded`)
 //! * `sandbox`, `network`, `files`: what a pod is made of
 //! * `bundle`, `spec`: what a container is made of
 //! * `process`, `session`: starting and stopping processes, commands in containers
 //! * `exits`, `execs`, `events`: what happens by itself, and who is told
+//! * `timeline`: where the time of a pod's start went; `doctor`: what is wrong with a node
 //! * `teardown`, `restore`, `tidy`: undoing, and taking up what an earlier run left
 
 mod bundle;
@@ -18,6 +19,7 @@ mod clock;
 pub mod config;
 mod container;
 mod containers_service;
+pub mod doctor;
 mod encoded;
 mod engine;
 mod error;
@@ -25,9 +27,11 @@ mod events;
 mod execs;
 mod exits;
 mod files;
+mod gauges;
 mod ids;
 mod images;
 mod images_service;
+mod inspection_service;
 mod joins;
 mod journal;
 mod labels;
@@ -45,6 +49,7 @@ mod restore;
 mod rpc;
 mod rpc_containers;
 mod rpc_images;
+mod rpc_inspection;
 mod rpc_networks;
 mod runtimes;
 mod sandbox;
@@ -57,9 +62,11 @@ mod store;
 mod streaming;
 mod teardown;
 mod tidy;
+pub mod timeline;
 
 pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, Result, chain};
+pub use gauges::Gauges;
 
 use off_reactor::blocking;

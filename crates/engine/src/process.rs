@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::runtimes::Handler;
 use crate::spec::StopSignal;
+use crate::timeline::Trace;
 use crate::{blocking, bundle};
 
 /// A runtime that takes longer for one step is killed.
@@ -31,11 +32,14 @@ const SIGTERM: u32 = 15;
 const START_ERROR: i32 = 128;
 
 /// Starts a complete container. On failure it counts as ended.
-pub async fn start(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+pub async fn start(engine: &Engine, container: &Arc<Container>, trace: &Trace) -> Result<()> {
     let keeper = container.pod.keeper()?;
     let handler = engine.runtimes.of(&container.pod)?;
-    container.record(Event::Starting).await?;
-    match launch(engine, container, &keeper, &handler).await {
+    let name = container.metadata().name;
+    trace
+        .step("record", &name, container.record(Event::Starting))
+        .await?;
+    match launch(engine, container, &keeper, &handler, trace).await {
         Ok(started) => {
             // It runs, written down or not.
             container.record_if_possible(started).await;
@@ -64,13 +68,16 @@ async fn launch(
     container: &Arc<Container>,
     keeper: &Keeper,
     handler: &Handler,
+    trace: &Trace,
 ) -> Result<Event> {
     let id = container.id.as_str();
+    let name = container.metadata().name;
     let failed = |doing: &str| {
         let doing = format!("{doing} container {id}");
         |source| Arc::new(Error::Launch { doing, source })
     };
-    bundle::place_mounts(engine, container, keeper).await?;
+    let mounts = bundle::place_mounts(engine, container, keeper);
+    trace.step("mounts", &name, mounts).await?;
     let log_path = container.log_path();
     if let Some(parent) = log_path.as_deref().and_then(std::path::Path::parent) {
         let parent = parent.to_owned();
@@ -95,16 +102,14 @@ async fn launch(
         oom_cgroup: engine.cgroups.memory_dir(container),
         ..CreateContainer::default()
     };
-    let created = keeper
-        .create(&handler.runtime, &create, RUNTIME_LIMIT)
-        .await
-        .map_err(failed("creating"))?;
+    let creating = keeper.create(&handler.runtime, &create, RUNTIME_LIMIT);
+    let created = trace.step("runtime", &name, creating).await;
+    let created = created.map_err(failed("creating"))?;
     // Before the start: a short-lived process has ended when the runtime returns.
     let at = clock::now();
-    keeper
-        .start(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT)
-        .await
-        .map_err(failed("starting"))?;
+    let starting = keeper.start(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT);
+    let started = trace.step("exec", &name, starting).await;
+    started.map_err(failed("starting"))?;
     Ok(Event::Started {
         at,
         pid: created.pid,

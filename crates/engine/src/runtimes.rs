@@ -107,6 +107,15 @@ impl Runtimes {
         self.handlers.values()
     }
 
+    /// All that may know containers, those that are not offered included.
+    pub fn everything(&self) -> impl Iterator<Item = &Arc<Handler>> {
+        let retired = self.retired.iter();
+        let only_retired = retired.filter(|(name, _)| !self.handlers.contains_key(*name));
+        self.handlers
+            .values()
+            .chain(only_retired.map(|(_, handler)| handler))
+    }
+
     /// The handler for pods that name none.
     pub fn default_name(&self) -> &str {
         &self.default
@@ -127,11 +136,7 @@ fn by_name(name: &str) -> RuntimeHandler {
 /// some hosts.
 async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
     let candidates = KNOWN.map(|name| runtime(config, driver, name, &by_name(name)));
-    let parent = match driver {
-        Driver::Cgroupfs => TRIALS,
-        Driver::Systemd => "system.slice:orlop",
-    };
-    let detected = detect(candidates, &config.state, parent).await;
+    let detected = detect(candidates, &config.state, trial_parent(driver)).await;
     for rejection in &detected.rejected {
         let (runtime, why) = (&rejection.runtime.name, chain(&rejection.error));
         tracing::info!(runtime, why, "a runtime does not work on this host");
@@ -154,6 +159,45 @@ async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
         ..RuntimeHandler::default()
     };
     Ok(handler(runtime, settings).await)
+}
+
+/// How a runtime's trial went.
+#[derive(Debug)]
+pub struct Trial {
+    /// The runtime.
+    pub runtime: OciRuntime,
+    /// Whether it could make a container.
+    pub result: orlop_launch::Result<()>,
+}
+
+/// Tries out all configured runtimes, or all that everybody has.
+pub async fn try_all(config: &Config, driver: Driver) -> Vec<Trial> {
+    let candidates: Vec<OciRuntime> = if config.runtimes.is_empty() {
+        KNOWN
+            .iter()
+            .map(|name| runtime(config, driver, name, &by_name(name)))
+            .collect()
+    } else {
+        let configured = config.runtimes.iter();
+        configured
+            .map(|(name, settings)| runtime(config, driver, name, settings))
+            .collect()
+    };
+    let mut trials = Vec::new();
+    for runtime in candidates {
+        let result = runtime
+            .try_out(&std::env::temp_dir(), trial_parent(driver))
+            .await;
+        trials.push(Trial { runtime, result });
+    }
+    trials
+}
+
+fn trial_parent(driver: Driver) -> &'static str {
+    match driver {
+        Driver::Cgroupfs => TRIALS,
+        Driver::Systemd => "system.slice:orlop",
+    }
 }
 
 async fn handler(runtime: OciRuntime, settings: RuntimeHandler) -> Handler {

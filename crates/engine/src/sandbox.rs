@@ -4,7 +4,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use orlop_cri::v1::NamespaceMode;
-use orlop_launch::{IdMap, Keeper, KeeperSpec, PodNamespaces, ShmMount, Sysctl, oci, remove_pin};
+use orlop_launch::{
+    IdMap, Keeper, KeeperEvents, KeeperSpec, PodNamespaces, ShmMount, Sysctl, oci, remove_pin,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
@@ -14,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::files::{PodFiles, hostname};
 use crate::pod::Pod;
 use crate::spec::{self, IdRanges};
+use crate::timeline::Trace;
 use crate::{blocking, exits, network};
 
 /// Shared memory of a pod, as the peers size it.
@@ -24,29 +27,39 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 
 /// Makes the namespaces, the network, and the files, in this order, because the hosts file
 /// has the pod's addresses in it.
-pub async fn build(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+pub async fn build(engine: &Engine, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
     engine.levels.allot(engine, pod).await?;
-    let (engine_too, pod_too) = (engine.clone(), Arc::clone(pod));
+    let keeper = start_keeper(engine, pod);
+    let (keeper, events) = trace.step("keeper", "", keeper).await?;
+    link_user_namespace(pod, &keeper).await?;
+    pod.set_keeper(Some(keeper));
+    exits::watch(engine, pod, events);
+    if !pod.host_network() {
+        let attach = network::attach(engine, pod);
+        trace.step("network", "", attach).await?;
+    }
+    let pod_too = Arc::clone(pod);
+    let write = blocking(move || PodFiles::of(&pod_too).write(&pod_too, &pod_too.ips()));
+    trace.step("files", "", write).await
+}
+
+async fn start_keeper(engine: &Engine, pod: &Arc<Pod>) -> Result<(Keeper, KeeperEvents)> {
+    let (engine, pod_too) = (engine.clone(), Arc::clone(pod));
     let spec = blocking(move || {
-        let spec = keeper_spec(&engine_too, &pod_too)?;
+        let spec = keeper_spec(&engine, &pod_too)?;
         if let Some(shm) = &spec.shm {
             crate::pod::make_private_dir(&shm.path)?;
         }
         Ok(spec)
     })
     .await?;
-    let (keeper, events) = Keeper::spawn(spec).await.map_err(|source| Error::Launch {
-        doing: format!("starting the keeper of pod {}", pod.id),
-        source,
-    })?;
-    link_user_namespace(pod, &keeper).await?;
-    pod.set_keeper(Some(keeper));
-    exits::watch(engine, pod, events);
-    if !pod.host_network() {
-        network::attach(engine, pod).await?;
-    }
-    let pod_too = Arc::clone(pod);
-    blocking(move || PodFiles::of(&pod_too).write(&pod_too, &pod_too.ips())).await
+    Keeper::spawn(spec).await.map_err(|source| {
+        Error::Launch {
+            doing: format!("starting the keeper of pod {}", pod.id),
+            source,
+        }
+        .into()
+    })
 }
 
 /// Gives the pod's user namespace a path, if it has one.

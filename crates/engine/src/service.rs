@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status};
 use crate::engine::Engine;
 use crate::error::status;
 use crate::rpc;
+use crate::timeline::Origin;
 
 /// The answers of a streaming call.
 pub type Answers<T> = BoxStream<'static, Result<T, Status>>;
@@ -63,7 +64,9 @@ macro_rules! service {
                     &self,
                     request: Request<cri::$request>,
                 ) -> Result<Response<cri::$response>, Status> {
-                    let answer = rpc::$call::call(self, request.into_inner()).await;
+                    let origin = Origin::of(&request);
+                    let answer = rpc::$call::call(self, request.into_inner());
+                    let answer = origin.scope(answer).await;
                     answer.map(Response::new).map_err(|error| status(&error))
                 }
             )*

@@ -34,6 +34,7 @@ pub async fn run(engine: &Engine, left: Leftovers) {
         half_started,
     } = left;
     for directory in debris {
+        engine.metrics.leak("directory");
         tracing::warn!(path = %directory.display(), "no readable record; removing what is left");
         report(
             remove(directory).await,
@@ -141,6 +142,7 @@ async fn release_leftovers(
 ) -> Result<()> {
     for name in runs {
         if !unread.contains(&name) && !engine.pods.contains(&name) {
+            engine.metrics.leak("keeper");
             end_unknown_keeper(engine, &name).await?;
         }
     }
@@ -157,13 +159,20 @@ async fn release_leftovers(
     let is_valid = move |id: &orlop_network::ContainerId| {
         unread.contains(id.as_str()) || pods.pods.contains(id.as_str())
     };
-    if let Err(error) = engine.networks.gc(is_valid).await {
-        tracing::warn!(%error, "releasing network attachments of pods that are gone");
+    match engine.networks.gc(is_valid).await {
+        Ok(report) => report
+            .released
+            .iter()
+            .for_each(|_| engine.metrics.leak("network")),
+        Err(error) => {
+            tracing::warn!(%error, "releasing network attachments of pods that are gone");
+        }
     }
     Ok(())
 }
 
-async fn end_unknown_keeper(engine: &Engine, name: &str) -> Result<()> {
+/// Ends the keeper of a pod that nobody knows, and removes its namespace and files.
+pub async fn end_unknown_keeper(engine: &Engine, name: &str) -> Result<()> {
     let run = engine.runs_dir().join(name);
     if let Ok((keeper, _)) = Keeper::connect(&run).await
         && let Err(error) = keeper.shutdown().await
@@ -186,14 +195,13 @@ async fn release_leases(engine: &Engine) -> Result<()> {
     for lease in engine.images.leases() {
         let container = lease.owner.split('/').next().unwrap_or_default();
         if !engine.containers.contains(container) {
-            engine
-                .images
-                .release(&lease.owner)
-                .await
-                .map_err(|source| Error::Image {
-                    doing: "releasing the images of containers that are gone".into(),
-                    source,
-                })?;
+            let freed = engine.images.release(&lease.owner).await;
+            let freed = freed.map_err(|source| Error::Image {
+                doing: "releasing the images of containers that are gone".into(),
+                source,
+            })?;
+            engine.metrics.freed(&freed);
+            engine.metrics.leak("lease");
         }
     }
     Ok(())

@@ -38,7 +38,7 @@ pub use images::{FsUsage, Images, Lease, PullRequest};
 pub use platform::Platform;
 pub use pull::{LayerProgress, LayerState, PullProgress};
 pub use reference::{DEFAULT_DOMAIN, Reference, Repository, Selector};
-pub use registry::Credentials;
+pub use registry::{Credentials, check_registry_hosts};
 pub use store::Freed;
 pub use transfer::ImportSource;
 pub use verify::{BrokenLayer, Verified};

@@ -8,6 +8,7 @@ mod listen;
 mod log;
 mod memory;
 mod metrics;
+mod otlp;
 mod rpc;
 mod serve;
 mod service_manager;

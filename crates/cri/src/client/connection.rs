@@ -10,6 +10,7 @@ use super::call::{Caller, Observer};
 use super::{ImageClient, RuntimeClient, transport};
 use crate::extensions::containers_client::ContainersClient;
 use crate::extensions::images_client::ImagesClient;
+use crate::extensions::inspection_client::InspectionClient;
 use crate::extensions::networks_client::NetworksClient;
 use crate::server::MessageLimits;
 use crate::{Endpoint, v1};
@@ -86,6 +87,13 @@ impl Connection {
             .max_decoding_message_size(self.options.max_message)
             .max_encoding_message_size(self.options.max_message);
         ImageClient::new(client, self.caller())
+    }
+
+    /// The generated client of orlop's own service for operators; only orlop answers it.
+    pub fn orlop_inspection(&self) -> InspectionClient<Channel> {
+        InspectionClient::new(self.channel.clone())
+            .max_decoding_message_size(self.options.max_message)
+            .max_encoding_message_size(self.options.max_message)
     }
 
     /// The generated client of orlop's own image service; only orlop answers it.

@@ -2,6 +2,7 @@
 
 use crate::extensions::containers_server::{Containers, ContainersServer};
 use crate::extensions::images_server::{Images, ImagesServer};
+use crate::extensions::inspection_server::{Inspection, InspectionServer};
 use crate::extensions::networks_server::{Networks, NetworksServer};
 use crate::v1::image_service_server::{ImageService, ImageServiceServer};
 use crate::v1::runtime_service_server::{RuntimeService, RuntimeServiceServer};
@@ -40,6 +41,13 @@ impl MessageLimits {
     /// The image service over a handler, ready to be added to a server.
     pub fn image_service<T: ImageService>(self, handler: T) -> ImageServiceServer<T> {
         ImageServiceServer::new(handler)
+            .max_decoding_message_size(self.receive)
+            .max_encoding_message_size(self.send)
+    }
+
+    /// The service `orlop.v1.Inspection` on `handler`.
+    pub fn inspection<T: Inspection>(self, handler: T) -> InspectionServer<T> {
+        InspectionServer::new(handler)
             .max_decoding_message_size(self.receive)
             .max_encoding_message_size(self.send)
     }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::ids::ContainerId;
 use crate::names::ContainerName;
 use crate::pod::{Phase, Pod};
+use crate::timeline::{Origin, Trace};
 use crate::{blocking, bundle, teardown};
 
 /// More environment variables than any program looks at.
@@ -31,7 +32,8 @@ pub async fn call(
     check(&config)?;
     let make = {
         let (engine, name) = (engine.clone(), name.clone());
-        || async move { find_or_make(&engine, &pod, &name, config).await }
+        let origin = Origin::current();
+        move || async move { find_or_make(&engine, &pod, &name, config, origin).await }
     };
     let id = engine.creations.run(name, make).await?;
     Ok(CreateContainerResponse {
@@ -45,6 +47,7 @@ async fn find_or_make(
     pod: &Arc<Pod>,
     name: &ContainerName,
     config: ContainerConfig,
+    origin: Origin,
 ) -> Result<ContainerId> {
     // No stop of the pod until this is finished.
     let _turn = pod.turn.read().await;
@@ -56,7 +59,7 @@ async fn find_or_make(
         return Err(Error::Precondition(problem).into());
     }
     let Some(container) = engine.container_named(name) else {
-        return make(engine, pod, config).await;
+        return make_traced(engine, pod, config, origin).await;
     };
     match container.phase() {
         container::Phase::Created if container.config == config => {
@@ -65,7 +68,7 @@ async fn find_or_make(
         // Half made by an earlier run of the daemon, and not undone yet.
         container::Phase::Creating => {
             teardown::undo_container(engine, &container).await?;
-            return make(engine, pod, config).await;
+            return make_traced(engine, pod, config, origin).await;
         }
         _ => {}
     }
@@ -77,7 +80,26 @@ async fn find_or_make(
     .into())
 }
 
-async fn make(engine: &Engine, pod: &Arc<Pod>, config: ContainerConfig) -> Result<ContainerId> {
+async fn make_traced(
+    engine: &Engine,
+    pod: &Arc<Pod>,
+    config: ContainerConfig,
+    origin: Origin,
+) -> Result<ContainerId> {
+    let name = config.metadata.as_ref().map(|it| it.name.clone());
+    let trace = engine.traces.of_pod(pod);
+    let call = trace.begin("CreateContainer", &name.unwrap_or_default(), origin);
+    let made = make(engine, pod, config, &trace).await;
+    call.end(&made);
+    made
+}
+
+async fn make(
+    engine: &Engine,
+    pod: &Arc<Pod>,
+    config: ContainerConfig,
+    trace: &Trace,
+) -> Result<ContainerId> {
     let image = engine.image_for("config.image", config.image.as_ref())?;
     let facts = ImageFacts {
         id: image.id.to_string(),
@@ -89,10 +111,11 @@ async fn make(engine: &Engine, pod: &Arc<Pod>, config: ContainerConfig) -> Resul
         name: name_for_people(&config, &image),
     };
     let pod_too = Arc::clone(pod);
-    let container = blocking(move || Container::create(&pod_too, config, facts)).await?;
-    let container = Arc::new(container);
+    let name = config.metadata.clone().unwrap_or_default().name;
+    let create = blocking(move || Container::create(&pod_too, config, facts));
+    let container = Arc::new(trace.step("record", &name, create).await?);
     engine.containers.insert(Arc::clone(&container));
-    match bundle::build(engine, &container, &image).await {
+    match bundle::build(engine, &container, &image, trace).await {
         Ok(effective) => {
             container.record(Event::Ready { effective }).await?;
             engine.tell_container(&container, ContainerEventType::ContainerCreatedEvent);

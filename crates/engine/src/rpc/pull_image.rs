@@ -1,11 +1,14 @@
 //! `PullImage`: from a registry to this node. The pull goes on when the client leaves, and the
 //! next call of the same kind joins it.
 
+use std::time::Instant;
+
 use orlop_cri::v1::{AuthConfig, PullImageRequest, PullImageResponse};
 use orlop_image::{Credentials, PullRequest};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::timeline::{Origin, Outcome};
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImageResponse> {
@@ -18,9 +21,18 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         auth: request.auth.map(credentials),
     };
     let (work, _waiter) = engine.pulls.begin(&name);
-    let images = engine.images.clone();
+    let (engine_too, origin) = (engine.clone(), Origin::current());
     let pulling = async move {
-        let pulled = images.pull(pull).await.map_err(|source| Error::Image {
+        let begin = Instant::now();
+        let trace = engine_too.traces.pull(&name);
+        let call = trace.begin("PullImage", "", origin);
+        let images = &engine_too.images;
+        let pulled = trace.step("pull", "", images.pull(pull)).await;
+        call.end(&pulled);
+        let bytes = pulled.as_ref().map_or(0, |image| image.size);
+        let metrics = &engine_too.metrics;
+        metrics.pulled(Outcome::of(&pulled), begin.elapsed(), bytes);
+        let pulled = pulled.map_err(|source| Error::Image {
             doing: format!("pulling image {name:?}"),
             source,
         });

@@ -11,9 +11,11 @@ pub async fn call(engine: &Engine, request: RemoveImageRequest) -> Result<Remove
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
-    let images = engine.images.clone();
+    let engine_too = engine.clone();
     let remove = async move {
-        images.remove(&name).await.map(drop).map_err(|source| {
+        let freed = engine_too.images.remove(&name).await;
+        let freed = freed.inspect(|freed| engine_too.metrics.freed(freed));
+        freed.map(drop).map_err(|source| {
             Error::Image {
                 doing: format!("removing image {name:?}"),
                 source,

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::ids::PodId;
 use crate::names::PodName;
 use crate::pod::{Event, Phase, Pod};
+use crate::timeline::Origin;
 use crate::{blocking, sandbox, teardown};
 
 /// Answers the call.
@@ -25,7 +26,12 @@ pub async fn call(engine: &Engine, request: RunPodSandboxRequest) -> Result<RunP
     engine.runtimes.handler(&request.runtime_handler)?;
     let make = {
         let (engine, name) = (engine.clone(), name.clone());
-        || async move { find_or_make(&engine, &name, config, request.runtime_handler).await }
+        let asked = Asked {
+            config,
+            handler: request.runtime_handler,
+            origin: Origin::current(),
+        };
+        || async move { find_or_make(&engine, &name, asked).await }
     };
     let id = engine.sandboxes.run(name, make).await?;
     Ok(RunPodSandboxResponse {
@@ -33,26 +39,28 @@ pub async fn call(engine: &Engine, request: RunPodSandboxRequest) -> Result<RunP
     })
 }
 
-/// A client that missed our answer asks again: it gets the pod that it already has.
-async fn find_or_make(
-    engine: &Engine,
-    name: &PodName,
+/// A pod that is asked for.
+struct Asked {
     config: PodSandboxConfig,
     handler: String,
-) -> Result<PodId> {
+    origin: Origin,
+}
+
+/// A client that missed our answer asks again: it gets the pod that it already has.
+async fn find_or_make(engine: &Engine, name: &PodName, asked: Asked) -> Result<PodId> {
     let Some(pod) = engine.pod_named(name) else {
-        return make(engine, config, handler).await;
+        return make(engine, asked).await;
     };
     match pod.phase() {
         // An earlier removal failed half-way.
         Phase::Removing => {
             teardown::remove(engine, &pod).await?;
-            return make(engine, config, handler).await;
+            return make(engine, asked).await;
         }
         // Half made by an earlier run of the daemon, and not undone yet.
         Phase::Creating => {
             teardown::undo(engine, &pod).await?;
-            return make(engine, config, handler).await;
+            return make(engine, asked).await;
         }
         Phase::Ready | Phase::NotReady => {}
     }
@@ -63,23 +71,31 @@ async fn find_or_make(
             Error::Exists(format!("pod sandbox {id} is {name}, but stopped; {hint}")).into(),
         );
     }
-    if pod.config != config || pod.handler != handler {
+    if pod.config != asked.config || pod.handler != asked.handler {
         let problem = format!("pod sandbox {id} is {name} with another configuration; {hint}");
         return Err(Error::Exists(problem).into());
     }
     Ok(id.clone())
 }
 
-async fn make(engine: &Engine, config: PodSandboxConfig, handler: String) -> Result<PodId> {
+async fn make(engine: &Engine, asked: Asked) -> Result<PodId> {
+    let Asked {
+        config,
+        handler,
+        origin,
+    } = asked;
     let (pods, runs) = (engine.pods_dir(), engine.runs_dir());
     let runtime = engine.runtimes.handler(&handler)?.name.clone();
     let pod = blocking(move || Pod::create(&pods, &runs, config, handler, runtime)).await?;
     let pod = Arc::new(pod);
     engine.pods.insert(Arc::clone(&pod));
-    let built = match sandbox::build(engine, &pod).await {
-        Ok(()) => pod.record(Event::Ready).await,
+    let trace = engine.traces.of_pod(&pod);
+    let call = trace.begin("RunPodSandbox", "", origin);
+    let built = match sandbox::build(engine, &pod, &trace).await {
+        Ok(()) => trace.step("record", "", pod.record(Event::Ready)).await,
         Err(error) => Err(error),
     };
+    call.end(&built);
     if let Err(error) = built {
         undo(engine, &pod).await;
         return Err(error);

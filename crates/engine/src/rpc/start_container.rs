@@ -7,6 +7,7 @@ use orlop_cri::v1::{StartContainerRequest, StartContainerResponse};
 use crate::container::{Container, Phase};
 use crate::engine::{Engine, Work};
 use crate::error::{Error, Result};
+use crate::timeline::Origin;
 use crate::{pod, process};
 
 /// Answers the call.
@@ -17,15 +18,14 @@ pub async fn call(
     let container = engine.containers.find(&request.container_id)?;
     let work = (Work::StartContainer, container.id.to_string());
     let engine_too = engine.clone();
-    engine
-        .works
-        .run(work, || async move { start(&engine_too, &container).await })
-        .await?;
+    let origin = Origin::current();
+    let start = || async move { start(&engine_too, &container, origin).await };
+    engine.works.run(work, start).await?;
     Ok(StartContainerResponse {})
 }
 
 /// A client that missed our answer asks again: a container that runs was started.
-async fn start(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+async fn start(engine: &Engine, container: &Arc<Container>, origin: Origin) -> Result<()> {
     // The pod is not stopped meanwhile.
     let _pod = container.pod.turn.read().await;
     let _turn = container.turn.lock().await;
@@ -35,7 +35,13 @@ async fn start(engine: &Engine, container: &Arc<Container>) -> Result<()> {
             let problem = format!("the pod of container {id} is not ready; it starts nothing");
             Err(Error::Precondition(problem).into())
         }
-        Phase::Created => process::start(engine, container).await,
+        Phase::Created => {
+            let trace = engine.traces.of_pod(&container.pod);
+            let call = trace.begin("StartContainer", &container.metadata().name, origin);
+            let started = process::start(engine, container, &trace).await;
+            call.end(&started);
+            started
+        }
         Phase::Running => Ok(()),
         Phase::Exited => {
             let problem = format!("container {id} has already run and ended; create a new one");

@@ -41,12 +41,14 @@ async fn collect(engine: Engine, images: Vec<Digest>) -> Result<CollectGarbageRe
         }
         let freed = engine.images.remove(&id.to_string()).await;
         let freed = freed.map_err(failed("removing an image that is not in use"))?;
+        engine.metrics.freed(&freed);
         answer.removed.push(id.to_string());
         count(&mut answer, &freed);
     }
     // What pulls and containers need is held, however young it is.
     let freed = engine.images.gc(Duration::ZERO).await;
     let freed = freed.map_err(failed("removing what is not needed"))?;
+    engine.metrics.freed(&freed);
     count(&mut answer, &freed);
     Ok(answer)
 }

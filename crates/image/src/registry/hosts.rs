@@ -165,6 +165,31 @@ impl OneOrMany {
     }
 }
 
+/// Reads every `hosts.toml` below `dirs`: the registry each is for, and what is wrong with it.
+/// Blocks on small files.
+pub fn check_registry_hosts(dirs: &[PathBuf]) -> Vec<(String, Option<Error>)> {
+    let entries = dirs.iter().filter_map(|dir| std::fs::read_dir(dir).ok());
+    let mut checked = Vec::new();
+    for entry in entries.flatten().flatten() {
+        let file = entry.path().join("hosts.toml");
+        let domain = entry.file_name().to_string_lossy().into_owned();
+        let problem = match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                parse(&text, &entry.path(), &domain)
+                    .err()
+                    .map(|reason| Error::Configuration {
+                        path: file.display().to_string(),
+                        reason,
+                    })
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => Some(Error::at("reading", &file, error)),
+        };
+        checked.push((domain, problem));
+    }
+    checked
+}
+
 /// Parses a `hosts.toml` in `dir` for `domain`.
 pub(crate) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, String> {
     let file: File = toml::from_str(text).map_err(|error| error.message().to_owned())?;

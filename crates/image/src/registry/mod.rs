@@ -15,6 +15,7 @@ mod transport;
 pub(crate) use body::Body;
 pub(crate) use challenge::parse as parse_challenge;
 pub use credentials::Credentials;
+pub use hosts::check_registry_hosts;
 pub(crate) use hosts::{Host, parse as parse_hosts};
 pub(crate) use remote::Remote;
 pub(crate) use retry::{Attempt, Capability, Try};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
+use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest};
 use orlop_testkit::ContainerSpec;
 
 use crate::memory;
@@ -60,16 +61,13 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
         size.crowd as f64 / took.as_secs_f64(),
     );
 
-    for _ in 0..20 {
-        let start = Instant::now();
-        let listed = subject.cri.containers().await.expect("list");
-        report.time(report::LIST, name, start.elapsed());
-        assert_eq!(listed.len(), size.crowd - failed);
-    }
-
     let full = memory::of_runtime(&subject.node);
     let per_pod = (full.proportional_kb as f64 - empty.proportional_kb as f64) / size.crowd as f64;
     report.number(report::MEMORY, "kB", name, per_pod);
+
+    let running = size.crowd - failed;
+    look(&subject, running, report).await;
+    fill(&subject, size, running, report).await;
 
     let window = Duration::from_secs(size.idle);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -84,4 +82,54 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
     subject.node.start_again().await;
     report.time(report::RESTART, name, start.elapsed());
     subject.node.finish().await;
+}
+
+/// What the kubelet asks for again and again. The first answers open files that stay open.
+async fn look(subject: &Subject, running: usize, report: &mut Report) {
+    let name = subject.name;
+    let mut client = subject.cri.runtime.clone();
+    for round in 0..20 {
+        let start = Instant::now();
+        let request = ListPodSandboxStatsRequest::default();
+        let stats = client.list_pod_sandbox_stats(request).await.expect("stats");
+        let took = start.elapsed();
+        assert_eq!(stats.into_inner().stats.len(), running);
+        if round > 0 {
+            report.time(report::STATS, name, took);
+        }
+    }
+    for round in 0..20 {
+        let start = Instant::now();
+        let request = ListPodSandboxMetricsRequest::default();
+        // containerd 1.6 has none.
+        let Ok(metrics) = client.list_pod_sandbox_metrics(request).await else {
+            return;
+        };
+        let took = start.elapsed();
+        assert_eq!(metrics.into_inner().pod_metrics.len(), running);
+        if round > 0 {
+            report.time(report::METRICS, name, took);
+        }
+    }
+}
+
+/// Lists containers, of which each pod gets some more that are never started.
+async fn fill(subject: &Subject, size: Size, running: usize, report: &mut Report) {
+    const MORE: usize = 4;
+    let pods = subject.cri.pods().await.expect("list the pods");
+    for pod_id in &pods {
+        for n in 0..MORE {
+            let pod = subject.node.pod(&format!("filled-{pod_id}"));
+            let spec = ContainerSpec::new(&format!("more-{n}"), &subject.image);
+            let created = subject.cri.create(pod_id, &pod, &spec).await;
+            created.expect("create a container");
+        }
+    }
+    let all = running + pods.len() * MORE;
+    for _ in 0..20 {
+        let start = Instant::now();
+        let listed = subject.cri.containers().await.expect("list");
+        report.time(report::LIST, subject.name, start.elapsed());
+        assert_eq!(listed.len(), all, "of {}", size.crowd);
+    }
 }

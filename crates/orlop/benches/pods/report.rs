@@ -8,6 +8,10 @@ use std::time::Duration;
 pub(crate) const POD_UP: &str = "pod up";
 /// ListContainers among the crowd.
 pub(crate) const LIST: &str = "ListContainers";
+/// Statistics of all pods of the crowd.
+pub(crate) const STATS: &str = "ListPodSandboxStats";
+/// Metrics of all pods of the crowd.
+pub(crate) const METRICS: &str = "ListPodSandboxMetrics";
 /// From the daemon's start to its first answer, among the crowd.
 pub(crate) const RESTART: &str = "daemon restart";
 /// Memory that each pod adds.
@@ -60,6 +64,8 @@ impl Report {
             self.median(POD_UP, "containerd").map(|theirs| theirs / 3.0),
         );
         hold(LIST, Some(5.0));
+        hold(STATS, Some(10.0));
+        hold(METRICS, Some(15.0));
         hold(RESTART, Some(1000.0));
         hold(MEMORY, Some(300.0));
         hold(IDLE, Some(0.2));

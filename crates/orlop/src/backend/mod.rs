@@ -4,4 +4,5 @@ mod docker;
 mod native;
 mod start;
 
+pub(crate) use native::engine_config;
 pub(crate) use start::{Running, start};

@@ -13,7 +13,7 @@ use crate::config::values::{
 };
 
 /// Translates the configuration.
-pub(super) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
+pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
     let root = config.daemon.root.to_path_buf();
     Ok(engine::Config {
         state: config.daemon.state.to_path_buf(),

@@ -6,6 +6,7 @@ use orlop_cri::v1::image_service_server::ImageService;
 use orlop_cri::v1::runtime_service_server::RuntimeService;
 use orlop_dockershim::Shim;
 use orlop_engine::Engine;
+use orlop_engine::timeline::Metrics;
 use tonic::service::Routes;
 
 use super::docker::docker_config;
@@ -26,6 +27,14 @@ enum Kind {
 }
 
 impl Running {
+    /// The native engine, if that is the backend.
+    pub(crate) fn engine(&self) -> Option<&Engine> {
+        match &self.kind {
+            Kind::Native(engine) => Some(engine),
+            Kind::Docker(_) => None,
+        }
+    }
+
     /// Lets go of what the daemon holds; pods go on.
     pub(crate) async fn stop(self) {
         match self.kind {
@@ -36,7 +45,7 @@ impl Running {
 }
 
 /// Starts the backend.
-pub(crate) async fn start(config: &Config) -> anyhow::Result<Running> {
+pub(crate) async fn start(config: &Config, metrics: Metrics) -> anyhow::Result<Running> {
     let limit = config.grpc.max_message_size.get() as usize;
     let limits = MessageLimits {
         receive: limit,
@@ -44,7 +53,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Running> {
     };
     match config.daemon.backend {
         Backend::Native => {
-            let engine = Engine::start(engine_config(config)?)
+            let engine = Engine::start(engine_config(config)?, metrics)
                 .await
                 .map_err(|error| anyhow::anyhow!(orlop_engine::chain(&*error)))
                 .context("cannot start the native runtime")?;
@@ -52,7 +61,8 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Running> {
                 services: routes(engine.clone(), limits)
                     .add_service(limits.images(engine.clone()))
                     .add_service(limits.networks(engine.clone()))
-                    .add_service(limits.containers(engine.clone())),
+                    .add_service(limits.containers(engine.clone()))
+                    .add_service(limits.inspection(engine.clone())),
                 kind: Kind::Native(engine),
             })
         }

@@ -11,10 +11,10 @@ use crate::threads;
 use super::flags::Span;
 use super::session::{Dialect, Session};
 use super::{
-    attach, checkpoint, cp, create, diff, events, exec, image, imagefsinfo, images, info, inspect,
-    inspecti, inspectp, logs, metricdescs, metricsp, network, pods, port_forward, prune, ps, pull,
-    rm, rmi, rmp, run, runp, runtime_config, start, stats, statsp, stop, stopp, top, tree, update,
-    update_runtime_config, version, wait,
+    attach, checkpoint, cp, create, diff, doctor, events, exec, image, imagefsinfo, images, info,
+    inspect, inspecti, inspectp, logs, metricdescs, metricsp, network, pods, port_forward, prune,
+    ps, pull, rm, rmi, rmp, run, runp, runtime_config, start, stats, statsp, stop, stopp, top,
+    trace, tree, update, update_runtime_config, version, wait,
 };
 
 /// Flags of all client commands; they stand before the command.
@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Create(create::Args),
     /// Show what a container has changed in its root file system
     Diff(diff::Args),
+    /// Tell what is wrong with this node, and how to mend it
+    Doctor(doctor::Args),
     /// Show what happens to containers, as it happens
     #[command(visible_alias = "event")]
     Events(events::Args),
@@ -126,6 +128,8 @@ pub(crate) enum Command {
     Stopp(stopp::Args),
     /// Watch what pods and containers use, with logs and shells at a key
     Top(top::Args),
+    /// Show where the time of a pod's start went
+    Trace(trace::Args),
     /// Show pods, their containers and the processes of these
     Tree(tree::Args),
     /// Change the limits of containers
@@ -155,6 +159,7 @@ impl Command {
             Self::Attach(args) => attach::run(args, session).await,
             Self::Checkpoint(args) => checkpoint::run(args, session).await,
             Self::Cp(args) => cp::run(args, session).await,
+            Self::Doctor(args) => return doctor::run(args).await,
             Self::Create(args) => create::run(args, session).await,
             Self::Diff(args) => diff::run(args, session).await,
             Self::Events(args) => events::run(args, session).await,
@@ -186,6 +191,7 @@ impl Command {
             Self::Stop(args) => stop::run(args, session).await,
             Self::Stopp(args) => stopp::run(args, session).await,
             Self::Top(args) => top::run(args, session).await,
+            Self::Trace(args) => trace::run(args, session).await,
             Self::Tree(args) => tree::run(args, session).await,
             Self::Update(args) => update::run(args, session).await,
             Self::UpdateRuntimeConfig(args) => update_runtime_config::run(args, session).await,

@@ -136,6 +136,11 @@ impl Session {
         Ok(self.connection(timeout).await?.runtime())
     }
 
+    /// The connection for questions, for several clients on it.
+    pub(super) async fn runtime_connection(&self) -> anyhow::Result<Connection> {
+        self.connection(self.timeout.unwrap_or(QUICK)).await
+    }
+
     /// A client of the image service.
     pub(super) async fn images(&self) -> anyhow::Result<ImageClient> {
         Ok(self

@@ -9,7 +9,7 @@ use super::section::{Section, section};
 use super::values::{
     AbsolutePath, Affinity, Backend, ByteSize, CgroupDriver, Group, HairpinMode, InProcess,
     Interval, IpPreference, LevelFilter, Limit, LogFormat, MetricsEndpoint, NetworkPlugin,
-    Platform, RuntimeKind, SocketPath, Subnet, Ulimit,
+    OtlpEndpoint, Platform, RuntimeKind, SocketPath, Subnet, Ulimit,
 };
 
 /// The whole configuration of the daemon.
@@ -19,6 +19,7 @@ pub(crate) struct Config {
     pub(crate) grpc: Grpc,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
+    pub(crate) traces: Traces,
     pub(crate) images: Images,
     pub(crate) network: Network,
     pub(crate) streaming: Streaming,
@@ -33,12 +34,13 @@ pub(crate) const RUNTIMES: &str = "runtimes";
 
 impl Config {
     /// Every table under its name; the first holds the keys above all tables.
-    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 10] {
+    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 11] {
         [
             ("", &self.daemon),
             ("grpc", &self.grpc),
             ("log", &self.log),
             ("metrics", &self.metrics),
+            ("traces", &self.traces),
             ("images", &self.images),
             ("network", &self.network),
             ("streaming", &self.streaming),
@@ -55,6 +57,7 @@ impl Config {
             "grpc" => &mut self.grpc,
             "log" => &mut self.log,
             "metrics" => &mut self.metrics,
+            "traces" => &mut self.traces,
             "images" => &mut self.images,
             "network" => &mut self.network,
             "streaming" => &mut self.streaming,
@@ -136,9 +139,18 @@ section! {
 section! {
     /// Metrics for Prometheus, and the health check.
     Metrics {
-        /// Where `/metrics` and `/healthz` are served over HTTP: a loopback address such
-        /// as `127.0.0.1:9273`, or `unix:///path`. Empty: nowhere.
+        /// Where `/metrics`, `/healthz` and `/debug/state` are served over HTTP: a loopback
+        /// address such as `127.0.0.1:9273`, or `unix:///path`. Empty: nowhere.
         listen: Option<MetricsEndpoint> = None => restart,
+    }
+}
+
+section! {
+    /// Where the time of pods' starts went, for OpenTelemetry. `orlop trace` needs none of it.
+    Traces {
+        /// A collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`. Needs a
+        /// build with the feature `otlp`. Empty: none.
+        otlp: Option<OtlpEndpoint> = None => restart,
     }
 }
 

@@ -33,6 +33,10 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     if config.grpc.listen.is_empty() {
         problem("grpc.listen", "must name a socket".to_owned());
     }
+    if config.traces.otlp.is_some() && !crate::otlp::BUILT_IN {
+        let message = "this build can't export traces: build orlop with `--features otlp`";
+        problem("traces.otlp", message.to_owned());
+    }
     let streaming = &config.streaming;
     match (&streaming.tls_cert, &streaming.tls_key) {
         (Some(_), None) => problem("streaming.tls_cert", "also needs `tls_key`".to_owned()),

@@ -1,10 +1,12 @@
 //! Metrics for Prometheus, and the health check.
 
 mod calls;
+mod engine;
 mod health;
 mod process;
 mod server;
 
 pub(crate) use calls::{CallCounter, CallMetrics};
+pub(crate) use engine::Running;
 pub(crate) use health::Health;
 pub(crate) use server::{Exporter, serve};

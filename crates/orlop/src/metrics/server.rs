@@ -15,10 +15,11 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::engine::{EngineGauges, Running};
 use super::health::Health;
 use super::process::Process;
 use crate::listen::{Connection, Listener};
@@ -28,15 +29,21 @@ use crate::listen::{Connection, Listener};
 pub(crate) struct Exporter {
     registry: Registry,
     health: Arc<Health>,
+    engine: Running,
 }
 
 impl Exporter {
     /// Exports the metrics of `registry`, and the process's own.
-    pub(crate) fn new(mut registry: Registry, health: Arc<Health>) -> Self {
+    pub(crate) fn new(mut registry: Registry, health: Arc<Health>, engine: Running) -> Self {
         registry.register_collector(Box::new(Process));
+        registry.register_collector(Box::new(EngineGauges(Arc::clone(&engine))));
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("orlop_build", "What is running", build);
-        Self { registry, health }
+        Self {
+            registry,
+            health,
+            engine,
+        }
     }
 
     fn respond(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
@@ -49,11 +56,24 @@ impl Exporter {
                 Ok(()) => plain(StatusCode::OK, "ok\n"),
                 Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, why),
             },
+            "/debug/state" => self.state(),
             _ => plain(
                 StatusCode::NOT_FOUND,
-                "/metrics and /healthz are served here\n",
+                "/metrics, /healthz and /debug/state are served here\n",
             ),
         }
+    }
+
+    fn state(&self) -> Response<Full<Bytes>> {
+        let Some(engine) = self.engine.get() else {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n");
+        };
+        let mut response = Response::new(Full::from(format!("{:#}\n", engine.state())));
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            header::HeaderValue::from_static("application/json"),
+        );
+        response
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {
@@ -109,8 +129,14 @@ pub(crate) async fn serve(listener: Listener, exporter: Arc<Exporter>, stop: Can
 
 async fn answer(connection: Connection, exporter: Arc<Exporter>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = exporter.respond(request.method(), request.uri().path());
-        std::future::ready(Ok::<_, Infallible>(response))
+        let exporter = Arc::clone(&exporter);
+        async move {
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            // Counting reads files.
+            let answer = spawn_blocking(move || exporter.respond(&method, &path)).await;
+            let broken = |_| plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke\n");
+            Ok::<_, Infallible>(answer.unwrap_or_else(broken))
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

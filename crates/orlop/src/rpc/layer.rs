@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use http::{Request, Response};
+use orlop_engine::timeline::Arrival;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -138,7 +139,9 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let arrival = Arrival(std::time::Instant::now());
+        request.extensions_mut().insert(arrival);
         let policy = Arc::clone(&self.policy);
         let inner = self.inner.clone();
         let id = request_id::of(request.headers());

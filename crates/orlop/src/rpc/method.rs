@@ -16,7 +16,7 @@ const UNKNOWN: Method = Method {
 };
 
 /// Services besides the CRI.
-const EXTENSIONS: [(&str, &[&str]); 4] = [
+const EXTENSIONS: [(&str, &[&str]); 5] = [
     (
         "orlop.v1.Images",
         &[
@@ -32,6 +32,10 @@ const EXTENSIONS: [(&str, &[&str]); 4] = [
         &["ListNetworks", "ListAttachments", "CollectNetworkGarbage"],
     ),
     ("orlop.v1.Containers", &["ListChanges"]),
+    (
+        "orlop.v1.Inspection",
+        &["ListTraces", "GetState", "Examine"],
+    ),
     ("orlop.v1.Admin", &["GetLogLevel", "SetLogLevel", "Reload"]),
 ];
 

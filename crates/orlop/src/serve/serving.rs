@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use orlop_cri::server::V1Alpha2Layer;
+use orlop_engine::timeline::Metrics;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -19,7 +20,7 @@ use crate::backend::{self, Running};
 use crate::config::{Config, Grpc, Location, Overrides};
 use crate::listen::{Listener, incoming};
 use crate::log::Levels;
-use crate::metrics::{CallMetrics, Exporter, Health, serve as serve_metrics};
+use crate::metrics::{self, CallMetrics, Exporter, Health, serve as serve_metrics};
 use crate::rpc::{CallLayer, Policy};
 use crate::service_manager::Socket;
 
@@ -41,6 +42,8 @@ pub(super) struct Serving {
     server: JoinHandle<Served>,
     exporter: Option<Exporting>,
     backend: Running,
+    #[cfg(feature = "otlp")]
+    traces: Option<JoinHandle<()>>,
 }
 
 /// How the gRPC server ends.
@@ -60,18 +63,33 @@ impl Serving {
         let endpoints = Endpoints::open(&config, sockets)?;
 
         let mut registry = Registry::default();
-        let metrics = CallMetrics::new(&mut registry);
+        let calls = CallMetrics::new(&mut registry);
         let health = Arc::new(Health::default());
-        let exporter = Arc::new(Exporter::new(registry, Arc::clone(&health)));
+        let engine_metrics = Metrics::default();
+        engine_metrics.register(&mut registry);
+        let engine = metrics::Running::default();
+        let exporter = Exporter::new(registry, Arc::clone(&health), Arc::clone(&engine));
+        let exporter = Arc::new(exporter);
         let exporter = endpoints
             .metrics
             .map(|listener| Exporting::start(listener, exporter));
 
         let stop = CancellationToken::new();
         let slow_call = config.log.slow_call.nonzero();
-        let policy = Arc::new(Policy::new(&config.grpc, slow_call, metrics, stop.clone()));
+        let policy = Arc::new(Policy::new(&config.grpc, slow_call, calls, stop.clone()));
         let config = Arc::new(config);
-        let backend = backend::start(&config).await?;
+        let backend = backend::start(&config, engine_metrics).await?;
+        // Set here only.
+        if let Some(native) = backend.engine() {
+            let _ = engine.set(native.clone());
+        }
+        #[cfg(feature = "otlp")]
+        let traces = config
+            .traces
+            .otlp
+            .clone()
+            .zip(backend.engine())
+            .map(|(to, native)| crate::otlp::export(to, native.traces.listen()));
         let sender = watch::Sender::new(Arc::clone(&config));
         let control = Control::new(location, overrides, levels, Arc::clone(&policy), sender);
         let services = backend.services.clone();
@@ -96,6 +114,8 @@ impl Serving {
             server,
             exporter,
             backend,
+            #[cfg(feature = "otlp")]
+            traces,
         })
     }
 
@@ -124,6 +144,10 @@ impl Serving {
         }
         self.server.abort();
         self.backend.stop().await;
+        #[cfg(feature = "otlp")]
+        if let Some(traces) = self.traces {
+            traces.abort();
+        }
         if let Some(exporter) = self.exporter {
             exporter.finish().await;
         }

@@ -19,6 +19,7 @@ mod image_archives;
 mod images;
 mod joins;
 mod logs;
+mod observe;
 mod pods;
 mod profiles;
 mod pulls;

@@ -52,6 +52,11 @@ impl Cri {
         })
     }
 
+    /// The connection, for services beyond the CRI.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     /// A unary call on a path of one's choice: another version, an unknown service.
     pub async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Status>
     where

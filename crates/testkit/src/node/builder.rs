@@ -37,7 +37,7 @@ impl NodeBuilder {
     pub(super) fn new(which: Which) -> Self {
         Self {
             which,
-            runtime: "runc".to_owned(),
+            runtime: std::env::var("ORLOP_TEST_RUNTIME").unwrap_or_else(|_| "runc".to_owned()),
             config: String::new(),
             drop_in: String::new(),
             args: Vec::new(),
@@ -45,7 +45,7 @@ impl NodeBuilder {
         }
     }
 
-    /// The OCI runtime of its pods; runc if not said.
+    /// The OCI runtime of its pods; `$ORLOP_TEST_RUNTIME`, or runc, if not said.
     pub fn runtime(mut self, program: &str) -> Self {
         program.clone_into(&mut self.runtime);
         self

@@ -120,6 +120,8 @@ pub(super) fn usage(samples: &mut Samples, stats: &Stats) {
     for pages in &stats.hugetlb {
         let size = [pages.page_size.as_str()];
         samples.add_with("container_hugetlb_usage_bytes", &size, pages.usage);
+        let peak = pages.peak.unwrap_or(pages.usage);
+        samples.add_with("container_hugetlb_max_usage_bytes", &size, peak);
     }
     pressure(samples, stats);
     devices(samples, stats);

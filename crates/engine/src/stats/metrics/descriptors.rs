@@ -33,6 +33,7 @@ const TABLE: &[Row] = &[
     ("container_fs_usage_bytes", "Bytes used in the writable layer", &["device"], Gauge),
     ("container_fs_writes_bytes_total", "Bytes written to block devices", &["device"], Counter),
     ("container_fs_writes_total", "Writes to block devices", &["device"], Counter),
+    ("container_hugetlb_max_usage_bytes", "Most huge pages in use at a time", &["pagesize"], Gauge),
     ("container_hugetlb_usage_bytes", "Huge pages in use", &["pagesize"], Gauge),
     ("container_last_seen", "When these figures were read", &[], Gauge),
     ("container_memory_cache", "Memory that caches files", &[], Gauge),

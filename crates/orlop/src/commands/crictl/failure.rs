@@ -69,7 +69,8 @@ pub(super) fn usage(error: &clap::Error, root: &mut Command, words: &[String]) -
             help(root, &name)
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation
-            if matches!(name.as_str(), "metricsp" | "metricdescs") => {
+            if matches!(name.as_str(), "metricsp" | "metricdescs") =>
+        {
             help(root, &name)
         }
         _ => {

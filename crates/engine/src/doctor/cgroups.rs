@@ -1,0 +1,50 @@
+//! Whether pods can be limited.
+
+use orlop_cgroup::Hierarchies;
+
+use super::Finding;
+
+const AREA: &str = "cgroups";
+
+pub(super) fn examine() -> Vec<Finding> {
+    let hierarchies = match Hierarchies::detect() {
+        Ok(hierarchies) => hierarchies,
+        Err(error) => {
+            let remedy = "mount cgroup2 on /sys/fs/cgroup";
+            return vec![Finding::problem(AREA, error.to_string(), remedy)];
+        }
+    };
+    let version = if hierarchies.is_v2() { "2" } else { "1" };
+    let mut findings = vec![Finding::ok(AREA, format!("version {version}"))];
+    let needed = [
+        ("cpu", true),
+        ("memory", true),
+        ("pids", true),
+        ("cpuset", false),
+        ("hugetlb", false),
+    ];
+    for (controller, always) in needed {
+        if hierarchies.has(controller) {
+            continue;
+        }
+        let text = format!("there is no {controller} controller");
+        findings.push(if always {
+            let remedy = format!("boot with the {controller} controller enabled");
+            Finding::problem(AREA, text, remedy)
+        } else {
+            Finding::warning(
+                AREA,
+                text,
+                "pods that ask for it are refused by their runtime",
+            )
+        });
+    }
+    if !hierarchies.swap_accounting() {
+        findings.push(Finding::warning(
+            AREA,
+            "swap is not accounted",
+            "memory limits leave swap out; boot with swapaccount=1 where the kernel needs it",
+        ));
+    }
+    findings
+}

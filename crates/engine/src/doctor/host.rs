@@ -1,0 +1,40 @@
+//! All checks of a host.
+
+use super::{Finding, cgroups, clock, disk, kernel, registries, runtimes};
+use crate::blocking;
+use crate::config::Config;
+
+/// Looks at this host with the eyes of a daemon of that configuration. Changes nothing, but that
+/// runtimes are tried out.
+pub async fn examine_host(config: &Config) -> Vec<Finding> {
+    let own = config.clone();
+    let looked = blocking(move || {
+        let mut findings = kernel::examine();
+        findings.extend(cgroups::examine());
+        findings.extend(keeper(&own));
+        findings.extend(registries::examine(&own.images.registry_dirs));
+        findings.extend(disk::examine(&own.root, &own.state));
+        findings.extend(clock::examine());
+        Ok(findings)
+    });
+    let mut findings = looked.await.unwrap_or_else(|error| {
+        let remedy = "this is a bug of orlop: please report it";
+        vec![Finding::problem("doctor", error.to_string(), remedy)]
+    });
+    findings.extend(runtimes::examine(config).await);
+    findings
+}
+
+fn keeper(config: &Config) -> Vec<Finding> {
+    let path = config.keeper.display();
+    let finding = if config.keeper.is_file() {
+        Finding::ok("keeper", format!("{path} is there"))
+    } else {
+        Finding::problem(
+            "keeper",
+            format!("{path} is missing"),
+            "install orlop-keeper beside orlop, or set keeper.path",
+        )
+    };
+    vec![finding]
+}

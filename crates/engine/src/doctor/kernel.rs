@@ -1,0 +1,104 @@
+//! What the kernel must be able to do.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+
+use rustix::mount::{FsOpenFlags, fsopen};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+use super::Finding;
+
+const AREA: &str = "kernel";
+
+/// The oldest that has all that is used: detached mounts, `mount_setattr`, `pidfd`.
+const OLDEST: (u32, u32) = (5, 12);
+
+pub(super) fn examine() -> Vec<Finding> {
+    let mut findings = vec![release()];
+    findings.push(overlay());
+    findings.push(match pidfd_open(getpid(), PidfdFlags::empty()) {
+        Ok(_) => Finding::ok(AREA, "processes can be held by descriptors (pidfd)"),
+        Err(errno) => Finding::problem(
+            AREA,
+            format!("pidfd_open: {errno}"),
+            "run a kernel of 5.12 or later, outside of sandboxes that forbid the call",
+        ),
+    });
+    for (name, used_for) in [
+        ("net", "pods with a network of their own"),
+        ("ipc", "pods"),
+        ("uts", "host names of pods"),
+        ("pid", "containers"),
+        ("user", "pods with a user namespace"),
+        ("cgroup", "containers on cgroup v2"),
+    ] {
+        if !std::path::Path::new("/proc/self/ns").join(name).exists() {
+            let text = format!("there are no {name} namespaces, needed for {used_for}");
+            findings.push(Finding::problem(AREA, text, "run a kernel that has them"));
+        }
+    }
+    findings.push(seccomp());
+    findings.extend(users());
+    findings
+}
+
+fn release() -> Finding {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|text| text.parse().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version >= OLDEST {
+        return Finding::ok(AREA, format!("Linux {release}"));
+    }
+    let (major, minor) = OLDEST;
+    Finding::problem(
+        AREA,
+        format!("Linux {release} is too old"),
+        format!("run a kernel of {major}.{minor} or later"),
+    )
+}
+
+fn overlay() -> Finding {
+    let opened: Result<OwnedFd, _> = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC);
+    match opened {
+        Ok(_) => Finding::ok(AREA, "overlay file systems can be made"),
+        Err(rustix::io::Errno::PERM) => Finding::warning(
+            AREA,
+            "cannot tell whether overlay file systems can be made",
+            "run the check as root",
+        ),
+        Err(errno) => Finding::problem(
+            AREA,
+            format!("no overlay file system: {errno}"),
+            "load the module (`modprobe overlay`), or run a kernel that has it",
+        ),
+    }
+}
+
+fn seccomp() -> Finding {
+    let actions = "/proc/sys/kernel/seccomp/actions_avail";
+    match fs::read_to_string(actions) {
+        Ok(text) if text.contains("errno") => {
+            Finding::ok(AREA, "system calls can be filtered (seccomp)")
+        }
+        _ => Finding::warning(
+            AREA,
+            "system calls can't be filtered: there is no seccomp",
+            "pods that ask for a profile will fail; run a kernel with CONFIG_SECCOMP_FILTER",
+        ),
+    }
+}
+
+fn users() -> Option<Finding> {
+    let path = "/proc/sys/user/max_user_namespaces";
+    let text = fs::read_to_string(path).ok()?;
+    (text.trim() == "0").then(|| {
+        Finding::warning(
+            AREA,
+            "user namespaces are switched off",
+            format!("for pods with hostUsers: false, write a number to {path}"),
+        )
+    })
+}

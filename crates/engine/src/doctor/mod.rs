@@ -1,0 +1,17 @@
+//! What is wrong with a node, and how to mend it.
+//!
+//! [`examine_host`] needs no daemon; what belongs to no pod only a running one can tell
+//! ([`orphans`]).
+
+mod cgroups;
+mod clock;
+mod disk;
+mod finding;
+mod host;
+mod kernel;
+pub(crate) mod orphans;
+mod registries;
+mod runtimes;
+
+pub use finding::{Finding, Level};
+pub use host::examine_host;

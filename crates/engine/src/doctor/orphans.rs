@@ -1,0 +1,329 @@
+//! What is there and belongs to no pod.
+//!
+//! A pod that is being made has things before it is known; so whatever seems to belong to nobody
+//! is looked at again a little later.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Finding;
+use crate::engine::Engine;
+use crate::error::{Error, Result, chain};
+use crate::ids::{ContainerId, PodId};
+use crate::{blocking, pod, teardown, tidy};
+
+const AREA: &str = "orphans";
+
+/// Pods and containers are known long before this is over.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
+
+/// A runtime that takes longer to delete what it does not run hangs.
+const DELETE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Something without an owner.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Orphan {
+    /// A pod's volatile directory, and the keeper that may live there.
+    Keeper(String),
+    /// A pinned network namespace.
+    NetworkNamespace(String),
+    /// A pod's cgroup, without processes.
+    Cgroup(String),
+    /// A container that a runtime knows.
+    RuntimeState { runtime: String, container: String },
+    /// A place where a keeper mounted something for a container or pod.
+    MountPoint(PathBuf),
+    /// A claim on an image.
+    Lease(String),
+    /// A network attachment.
+    Network(String),
+}
+
+/// Looks for what belongs to no pod, and ends, releases and removes it if asked to.
+pub(crate) async fn examine(engine: &Engine, repair: bool) -> Result<Vec<Finding>> {
+    let first = find(engine).await?;
+    let orphans = if first.is_empty() {
+        first
+    } else {
+        tokio::time::sleep(SECOND_LOOK).await;
+        let second = find(engine).await?;
+        first.intersection(&second).cloned().collect()
+    };
+    let mut findings = Vec::new();
+    for orphan in orphans {
+        engine.metrics.leak(orphan.kind());
+        let remedy = "run `orlop doctor --repair`";
+        let mut finding = Finding::problem(AREA, orphan.text(), remedy);
+        if repair {
+            match orphan.end(engine).await {
+                Ok(()) => finding.repaired = true,
+                Err(error) => finding.remedy = format!("by hand: {}", chain(&*error)),
+            }
+        }
+        findings.push(finding);
+    }
+    findings.extend(unread(engine).await?);
+    findings.extend(stuck(engine, repair).await);
+    if findings.is_empty() {
+        findings.push(Finding::ok(AREA, "everything there belongs to a pod"));
+    }
+    Ok(findings)
+}
+
+async fn find(engine: &Engine) -> Result<BTreeSet<Orphan>> {
+    let on_disk = engine.clone();
+    let mut orphans = blocking(move || Ok(find_on_disk(&on_disk))).await?;
+    let known = Known::of(engine).await?;
+    for lease in engine.images.leases() {
+        let container = lease.owner.split('/').next().unwrap_or_default();
+        if !known.containers.contains(container) {
+            orphans.insert(Orphan::Lease(lease.owner));
+        }
+    }
+    let is_valid = move |id: &orlop_network::ContainerId| known.pods.contains(id.as_str());
+    match engine.networks.orphans(is_valid).await {
+        Ok(found) => {
+            let networks = found
+                .iter()
+                .map(|orphan| Orphan::Network(orphan.id.to_string()));
+            orphans.extend(networks);
+        }
+        Err(error) => tracing::warn!(%error, "looking for network attachments without pods"),
+    }
+    Ok(orphans)
+}
+
+/// The identifiers that may own something: also of records that could not be read.
+struct Known {
+    pods: BTreeSet<String>,
+    containers: BTreeSet<String>,
+}
+
+impl Known {
+    async fn of(engine: &Engine) -> Result<Self> {
+        let engine = engine.clone();
+        blocking(move || Ok(Self::look(&engine))).await
+    }
+
+    fn look(engine: &Engine) -> Self {
+        let mut known = Self {
+            pods: engine
+                .pods
+                .all()
+                .iter()
+                .map(|pod| pod.id.to_string())
+                .collect(),
+            containers: BTreeSet::new(),
+        };
+        for name in names_in(&engine.pods_dir()) {
+            let containers = engine.pods_dir().join(&name).join("containers");
+            known.containers.extend(names_in(&containers));
+            known.pods.insert(name);
+        }
+        let containers = engine.containers.all();
+        let ids = containers.iter().map(|container| container.id.to_string());
+        known.containers.extend(ids);
+        known
+    }
+}
+
+fn find_on_disk(engine: &Engine) -> BTreeSet<Orphan> {
+    let mut orphans = BTreeSet::new();
+    let state = &engine.config.state;
+    // Known ones are read last: what comes meanwhile is known then.
+    let runs = names_in(&engine.runs_dir());
+    let pins = names_in(&state.join("netns"));
+    let cgroups = engine.cgroups.pods();
+    let mut containers = Vec::new();
+    for handler in engine.runtimes.everything() {
+        // Others may keep their containers in a directory that is configured.
+        if !handler.runtime.root.starts_with(state) {
+            continue;
+        }
+        for name in names_in(&handler.runtime.root) {
+            if ContainerId::parse(&name).is_some() {
+                containers.push((handler.name.clone(), name));
+            }
+        }
+    }
+    let private = state.join("private");
+    let roots = names_in(&private.join("rootfs"));
+    let shms = names_in(&private.join("shm"));
+    let known = Known::look(engine);
+    let no_pod = |name: &String| PodId::parse(name).is_some() && !known.pods.contains(name);
+    orphans.extend(runs.into_iter().filter(no_pod).map(Orphan::Keeper));
+    orphans.extend(
+        pins.into_iter()
+            .filter(no_pod)
+            .map(Orphan::NetworkNamespace),
+    );
+    for (id, cgroup) in cgroups {
+        // One with processes may be of another daemon on this host.
+        let empty = cgroup
+            .processes()
+            .is_ok_and(|processes| processes.is_empty());
+        if empty && !known.pods.contains(id.as_str()) {
+            orphans.insert(Orphan::Cgroup(id.to_string()));
+        }
+    }
+    for (runtime, container) in containers {
+        if !known.containers.contains(&container) {
+            orphans.insert(Orphan::RuntimeState { runtime, container });
+        }
+    }
+    for name in shms.into_iter().filter(no_pod) {
+        orphans.insert(Orphan::MountPoint(private.join("shm").join(name)));
+    }
+    for name in roots {
+        if ContainerId::parse(&name).is_some() && !known.containers.contains(&name) {
+            orphans.insert(Orphan::MountPoint(private.join("rootfs").join(name)));
+        }
+    }
+    orphans
+}
+
+fn names_in(directory: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+impl Orphan {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Keeper(_) => "keeper",
+            Self::NetworkNamespace(_) => "netns",
+            Self::Cgroup(_) => "cgroup",
+            Self::RuntimeState { .. } => "runtime",
+            Self::MountPoint(_) => "directory",
+            Self::Lease(_) => "lease",
+            Self::Network(_) => "network",
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Keeper(pod) => format!("a keeper's directory of no pod: {pod}"),
+            Self::NetworkNamespace(pod) => format!("a network namespace of no pod: {pod}"),
+            Self::Cgroup(pod) => format!("an empty cgroup of no pod: {pod}"),
+            Self::RuntimeState { runtime, container } => {
+                format!("{runtime} knows a container that nobody else does: {container}")
+            }
+            Self::MountPoint(path) => format!("a mount point of no container: {}", path.display()),
+            Self::Lease(owner) => format!("an image held for no container: {owner}"),
+            Self::Network(pod) => format!("addresses held for no pod: {pod}"),
+        }
+    }
+
+    async fn end(&self, engine: &Engine) -> Result<()> {
+        match self {
+            Self::Keeper(pod) => tidy::end_unknown_keeper(engine, pod).await,
+            Self::NetworkNamespace(pod) => {
+                let pin = engine.config.state.join("netns").join(pod);
+                blocking(move || {
+                    orlop_launch::remove_pin(&pin).map_err(|source| {
+                        let doing = "removing a network namespace".into();
+                        Error::Launch { doing, source }.into()
+                    })
+                })
+                .await
+            }
+            Self::Cgroup(pod) => {
+                let cgroups = engine.cgroups.pods().into_iter();
+                for (_, cgroup) in cgroups.filter(|(id, _)| id.as_str() == pod) {
+                    engine.cgroups.remove_empty(cgroup).await?;
+                }
+                Ok(())
+            }
+            Self::RuntimeState { runtime, container } => {
+                let mut handlers = engine.runtimes.everything();
+                let Some(handler) = handlers.find(|handler| handler.name == *runtime) else {
+                    return Ok(());
+                };
+                let deleted = handler.runtime.delete(container, DELETE_LIMIT).await;
+                deleted.map_err(|source| {
+                    let doing = format!("deleting container {container}");
+                    Error::Launch { doing, source }.into()
+                })
+            }
+            Self::MountPoint(path) => {
+                let path = path.clone();
+                blocking(move || teardown::remove_tree(&path)).await
+            }
+            Self::Lease(owner) => {
+                let freed = engine.images.release(owner).await;
+                let freed = freed.map_err(|source| {
+                    let doing = format!("releasing the image held as {owner}");
+                    Error::Image { doing, source }
+                })?;
+                engine.metrics.freed(&freed);
+                Ok(())
+            }
+            Self::Network(_) => {
+                let known = Known::of(engine).await?;
+                let is_valid =
+                    move |id: &orlop_network::ContainerId| known.pods.contains(id.as_str());
+                let collected = engine.networks.gc(is_valid).await;
+                collected.map(drop).map_err(|source| {
+                    let doing = "releasing network attachments".into();
+                    Error::Network { doing, source }.into()
+                })
+            }
+        }
+    }
+}
+
+/// Records that the daemon could not read when it started.
+async fn unread(engine: &Engine) -> Result<Vec<Finding>> {
+    let directory = engine.pods_dir();
+    let listed = directory.clone();
+    let names = blocking(move || Ok(names_in(&listed))).await?;
+    let unread = names.into_iter().filter(|name| !engine.pods.contains(name));
+    let finding = |name: String| {
+        let path = directory.join(&name);
+        // One that is being removed right now is gone by the time somebody looks.
+        path.exists().then(|| {
+            Finding::problem(
+                AREA,
+                format!("the record of pod {name} can't be read; the pod is left alone"),
+                format!(
+                    "run the newer orlop that wrote it, or restore {} from a backup",
+                    path.display()
+                ),
+            )
+        })
+    };
+    Ok(unread.filter_map(finding).collect())
+}
+
+/// Pods whose removal was begun and got stuck, and pods that lost their keeper unnoticed.
+async fn stuck(engine: &Engine, repair: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for pod in engine.pods.all() {
+        let keeper = pod.now().keeper;
+        let connected = keeper.is_some_and(|keeper| keeper.is_connected());
+        match pod.phase() {
+            pod::Phase::Removing => {
+                let text = format!("the removal of pod {} was begun and not finished", pod.id);
+                let remedy = "run `orlop doctor --repair`, or `orlop rmp` for this pod";
+                let mut finding = Finding::warning(AREA, text, remedy);
+                if repair {
+                    match teardown::remove(engine, &pod).await {
+                        Ok(()) => finding.repaired = true,
+                        Err(error) => finding.remedy = format!("by hand: {}", chain(&*error)),
+                    }
+                }
+                findings.push(finding);
+            }
+            pod::Phase::Ready if !connected => findings.push(Finding::problem(
+                AREA,
+                format!("the keeper of pod {} does not answer", pod.id),
+                "stop the pod; its client will make it anew",
+            )),
+            _ => {}
+        }
+    }
+    findings
+}

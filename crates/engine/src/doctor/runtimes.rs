@@ -1,0 +1,69 @@
+//! Whether the low-level runtimes work here.
+
+use std::time::Duration;
+
+use super::Finding;
+use crate::cgroups::Cgroups;
+use crate::config::Config;
+use crate::error::chain;
+use crate::runtimes::{self, Trial};
+
+const AREA: &str = "runtimes";
+
+/// A runtime that does not say its version within this time hangs.
+const LIMIT: Duration = Duration::from_secs(10);
+
+pub(super) async fn examine(config: &Config) -> Vec<Finding> {
+    let driver = match Cgroups::find(config) {
+        Ok(cgroups) => cgroups.driver(),
+        Err(error) => {
+            let remedy = "mend the cgroups first";
+            return vec![Finding::problem(AREA, chain(&*error), remedy)];
+        }
+    };
+    let trials = runtimes::try_all(config, driver).await;
+    let configured = !config.runtimes.is_empty();
+    let mut findings = Vec::new();
+    let mut works = false;
+    for Trial { runtime, result } in trials {
+        let name = &runtime.name;
+        match result {
+            Ok(()) => {
+                works = true;
+                let version = runtime.version(LIMIT).await.unwrap_or_default();
+                let features = runtime.features(LIMIT).await.unwrap_or_default();
+                let user = if features.user_namespaces() {
+                    ""
+                } else {
+                    "no "
+                };
+                let read_only = if features.recursive_read_only() {
+                    ""
+                } else {
+                    "no "
+                };
+                findings.push(Finding::ok(
+                    AREA,
+                    format!(
+                        "{name} works ({version}; {user}user namespaces, \
+                         {read_only}recursive read-only mounts)"
+                    ),
+                ));
+            }
+            Err(error) => {
+                let text = format!("{name} does not work here: {}", chain(&error));
+                findings.push(if configured {
+                    let remedy = format!("mend or remove [runtimes.{name}]");
+                    Finding::problem(AREA, text, remedy)
+                } else {
+                    Finding::warning(AREA, text, "nothing, if another runtime works")
+                });
+            }
+        }
+    }
+    if !works {
+        let text = "no runtime works on this host";
+        findings.push(Finding::problem(AREA, text, "install crun or runc"));
+    }
+    findings
+}

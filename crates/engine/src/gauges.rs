@@ -1,0 +1,88 @@
+//! What there is at the moment, for metrics.
+
+use std::collections::BTreeMap;
+
+use crate::container::Phase;
+use crate::engine::Engine;
+use crate::pod;
+
+/// Numbers of things.
+#[derive(Debug, Clone, Default)]
+pub struct Gauges {
+    /// Pods by state.
+    pub pods: BTreeMap<&'static str, i64>,
+    /// Containers by state.
+    pub containers: BTreeMap<&'static str, i64>,
+    /// Keepers that are connected.
+    pub keepers: i64,
+    /// Commands under way in containers.
+    pub commands: i64,
+    /// Subscribers of events.
+    pub subscribers: i64,
+    /// Images.
+    pub images: i64,
+    /// Claims on images.
+    pub leases: i64,
+    /// Pulls under way.
+    pub pulls: i64,
+    /// Bytes that images take.
+    pub store_bytes: i64,
+    /// Inodes that images take.
+    pub store_inodes: i64,
+}
+
+impl Engine {
+    /// Counts what there is.
+    pub fn gauges(&self) -> Gauges {
+        let mut gauges = Gauges {
+            pods: BTreeMap::from([
+                ("creating", 0),
+                ("ready", 0),
+                ("not_ready", 0),
+                ("removing", 0),
+            ]),
+            containers: BTreeMap::from([
+                ("creating", 0),
+                ("created", 0),
+                ("running", 0),
+                ("exited", 0),
+                ("removing", 0),
+            ]),
+            commands: number(self.execs.count()),
+            subscribers: number(self.events.count()),
+            images: number(self.images.list().len()),
+            leases: number(self.images.leases().len()),
+            pulls: number(self.pulls.under_way().len()),
+            ..Gauges::default()
+        };
+        for pod in self.pods.all() {
+            let state = match pod.phase() {
+                pod::Phase::Creating => "creating",
+                pod::Phase::Ready => "ready",
+                pod::Phase::NotReady => "not_ready",
+                pod::Phase::Removing => "removing",
+            };
+            *gauges.pods.entry(state).or_default() += 1;
+            let connected = pod.now().keeper.is_some_and(|keeper| keeper.is_connected());
+            gauges.keepers += i64::from(connected);
+        }
+        for container in self.containers.all() {
+            let state = match container.phase() {
+                Phase::Creating => "creating",
+                Phase::Created => "created",
+                Phase::Running => "running",
+                Phase::Exited => "exited",
+                Phase::Removing => "removing",
+            };
+            *gauges.containers.entry(state).or_default() += 1;
+        }
+        let store = self.images.fs_info();
+        gauges.store_bytes = i64::try_from(store.used_bytes).unwrap_or(i64::MAX);
+        gauges.store_inodes = i64::try_from(store.inodes_used).unwrap_or(i64::MAX);
+        gauges
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,82 @@
+//! `Examine`: looks for what belongs to no pod, and for damage in the store; mends it if asked to.
+
+use orlop_cri::inspection::{
+    ExamineRequest, ExamineResponse, Finding as ListedFinding, FindingLevel,
+};
+
+use crate::doctor::{Finding, Level, orphans};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// Answers the call. Repairs go on when the client leaves.
+pub async fn call(engine: &Engine, request: ExamineRequest) -> Result<ExamineResponse> {
+    let engine_too = engine.clone();
+    let findings = engine
+        .finish(async move { examine(&engine_too, request).await })
+        .await?;
+    Ok(ExamineResponse {
+        findings: findings.into_iter().map(listed).collect(),
+    })
+}
+
+async fn examine(engine: &Engine, request: ExamineRequest) -> Result<Vec<Finding>> {
+    let mut findings = orphans::examine(engine, request.repair).await?;
+    findings.push(network(engine).await);
+    if request.images {
+        findings.extend(images(engine, request.repair).await?);
+    }
+    Ok(findings)
+}
+
+async fn network(engine: &Engine) -> Finding {
+    const AREA: &str = "network";
+    match engine.networks.status().await {
+        orlop_network::Status::Ready { warnings } if warnings.is_empty() => {
+            Finding::ok(AREA, "pods can be attached")
+        }
+        orlop_network::Status::Ready { warnings } => {
+            let remedy = "mend the CNI configuration";
+            Finding::warning(AREA, warnings.join("; "), remedy)
+        }
+        orlop_network::Status::NotReady { message, .. } => {
+            let remedy = "mend the CNI configuration, or install the plugins it names";
+            Finding::problem(AREA, message, remedy)
+        }
+    }
+}
+
+async fn images(engine: &Engine, repair: bool) -> Result<Vec<Finding>> {
+    const AREA: &str = "images";
+    let verified = engine.images.verify(repair).await;
+    let verified = verified.map_err(|source| {
+        let doing = "comparing images with their digests".into();
+        Error::Image { doing, source }
+    })?;
+    let (sound, unchecked) = (verified.sound, verified.unchecked);
+    let mut findings = vec![Finding::ok(
+        AREA,
+        format!("{sound} layers are sound, {unchecked} can't be checked"),
+    )];
+    for layer in verified.broken {
+        let text = format!("layer {} is damaged: {}", layer.diff_id, layer.reason);
+        let mut finding = Finding::problem(AREA, text, "run `orlop image verify --repair`");
+        finding.repaired = layer.repaired;
+        findings.push(finding);
+    }
+    Ok(findings)
+}
+
+fn listed(finding: Finding) -> ListedFinding {
+    let level = match finding.level {
+        Level::Ok => FindingLevel::Ok,
+        Level::Warning => FindingLevel::Warning,
+        Level::Problem => FindingLevel::Problem,
+    };
+    ListedFinding {
+        area: finding.area.to_owned(),
+        level: level.into(),
+        text: finding.text,
+        remedy: finding.remedy,
+        repaired: finding.repaired,
+    }
+}

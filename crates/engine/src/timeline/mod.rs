@@ -1,0 +1,12 @@
+//! Where the time of a pod's start, or of a pull, went: steps in microseconds, kept in memory for
+//! the latest ones, counted for all.
+
+mod metrics;
+mod origin;
+mod trace;
+mod traces;
+
+pub use metrics::{Metrics, Outcome};
+pub use origin::{Arrival, Origin, TraceParent};
+pub use trace::{Call, Kind, Span, Trace, TraceFacts};
+pub use traces::{FinishedCall, Traces};

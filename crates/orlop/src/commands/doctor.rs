@@ -1,0 +1,179 @@
+//! `doctor`: what is wrong with this node, and how to mend it.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use orlop_cri::client::Connection;
+use orlop_cri::inspection::{ExamineRequest, Finding as ListedFinding, FindingLevel};
+use orlop_cri::{Endpoint, client::ClientOptions};
+use orlop_engine::doctor::{Finding, Level, examine_host};
+use serde_json::json;
+use tonic::{Code, Status};
+
+use super::output::write_all;
+use crate::backend::engine_config;
+use crate::config::{Location, Overrides, load};
+
+/// What to look at, and what to do about it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The daemon's configuration [default: /etc/orlop/config.toml, where it exists]
+    #[arg(long, value_name = "FILE")]
+    daemon_config: Option<PathBuf>,
+
+    /// The daemon's socket [default: the configuration's first]
+    #[arg(long, value_name = "SOCKET")]
+    socket: Option<String>,
+
+    /// End, release and remove what belongs to no pod
+    #[arg(long)]
+    repair: bool,
+
+    /// Also read all images and compare them with their digests
+    #[arg(long)]
+    images: bool,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reading all images takes its time.
+const PATIENCE: Duration = Duration::from_hours(1);
+
+/// Ends with 0 where nothing is broken (or all was mended), with 1 where something is.
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = load(
+        &Location::new(args.daemon_config.clone()),
+        &Overrides::default(),
+    )?
+    .config;
+    let mut findings = match engine_config(&config) {
+        Ok(config) => examine_host(&config).await,
+        Err(error) => vec![Finding::problem(
+            "configuration",
+            format!("{error:#}"),
+            "mend it, and try `orlop config check`",
+        )],
+    };
+    let socket = match (&args.socket, config.grpc.listen.first()) {
+        (Some(socket), _) => socket.clone(),
+        (None, Some(path)) => path.to_string(),
+        (None, None) => String::new(),
+    };
+    let mut listed: Vec<_> = findings.drain(..).map(own).collect();
+    listed.extend(ask_daemon(&socket, &args).await);
+    let broken = listed.iter().any(is_broken);
+    let text = if args.json {
+        as_json(&listed)
+    } else {
+        for_people(&listed, broken)
+    };
+    write_all(&text)?;
+    Ok(ExitCode::from(u8::from(broken)))
+}
+
+fn is_broken(finding: &ListedFinding) -> bool {
+    finding.level() == FindingLevel::Problem && !finding.repaired
+}
+
+fn own(finding: Finding) -> ListedFinding {
+    let level = match finding.level {
+        Level::Ok => FindingLevel::Ok,
+        Level::Warning => FindingLevel::Warning,
+        Level::Problem => FindingLevel::Problem,
+    };
+    ListedFinding {
+        area: finding.area.to_owned(),
+        level: level.into(),
+        text: finding.text,
+        remedy: finding.remedy,
+        repaired: finding.repaired,
+    }
+}
+
+async fn ask_daemon(socket: &str, args: &Args) -> Vec<ListedFinding> {
+    let request = ExamineRequest {
+        repair: args.repair,
+        images: args.images,
+    };
+    match examine(socket, request).await {
+        Ok(findings) => {
+            let text = format!("the daemon on {socket} answers");
+            let mut all = vec![own(Finding::ok("daemon", text))];
+            all.extend(findings);
+            all
+        }
+        Err(problem) => vec![own(Finding::problem(
+            "daemon",
+            format!("{problem}; what belongs to no pod can't be told without it"),
+            "start it with `orlop serve`, or name its socket with --socket",
+        ))],
+    }
+}
+
+async fn examine(socket: &str, request: ExamineRequest) -> Result<Vec<ListedFinding>, String> {
+    let endpoint: Endpoint = socket.parse().map_err(|error| format!("{error}"))?;
+    let options = ClientOptions {
+        timeout: PATIENCE,
+        ..ClientOptions::default()
+    };
+    let connection = Connection::new(endpoint, options);
+    let answer = connection.orlop_inspection().examine(request).await;
+    let refused = |status: Status| match status.code() {
+        Code::Unimplemented => format!("what listens on {socket} is not this orlop"),
+        Code::Unavailable => format!("no daemon answers on {socket}"),
+        _ => format!("the daemon on {socket} says: {}", status.message()),
+    };
+    Ok(answer.map_err(refused)?.into_inner().findings)
+}
+
+fn word(finding: &ListedFinding) -> &'static str {
+    match (finding.repaired, finding.level()) {
+        (true, _) => "mended",
+        (false, FindingLevel::Ok) => "ok",
+        (false, FindingLevel::Warning) => "warning",
+        (false, FindingLevel::Problem) => "problem",
+    }
+}
+
+fn as_json(findings: &[ListedFinding]) -> String {
+    let list: Vec<_> = findings
+        .iter()
+        .map(|finding| {
+            json!({
+                "area": finding.area,
+                "state": word(finding),
+                "text": finding.text,
+                "remedy": finding.remedy,
+            })
+        })
+        .collect();
+    let mut text = serde_json::to_string_pretty(&list).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn for_people(findings: &[ListedFinding], broken: bool) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let _ = writeln!(
+            text,
+            "{:<8} {:<14} {}",
+            word(finding),
+            finding.area,
+            finding.text
+        );
+        if !finding.remedy.is_empty() && !finding.repaired {
+            let _ = writeln!(text, "{:<23} → {}", "", finding.remedy);
+        }
+    }
+    text.push_str(if broken {
+        "\nSomething is broken.\n"
+    } else {
+        "\nNothing is broken.\n"
+    });
+    text
+}

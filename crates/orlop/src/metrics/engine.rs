@@ -1,0 +1,71 @@
+//! What there is of pods, images and the like, counted when somebody asks.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use orlop_engine::Engine;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
+
+/// The engine, once it runs.
+pub(crate) type Running = Arc<OnceLock<Engine>>;
+
+/// The gauges of the engine.
+#[derive(Debug)]
+pub(super) struct EngineGauges(pub(super) Running);
+
+impl Collector for EngineGauges {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(engine) = self.0.get() else {
+            return Ok(());
+        };
+        let gauges = engine.gauges();
+        for (name, help, values) in [
+            ("orlop_pods", "Pods", &gauges.pods),
+            ("orlop_containers", "Containers", &gauges.containers),
+        ] {
+            let kind = ConstGauge::new(0_i64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (state, count) in values {
+                let labels = [("state", *state)];
+                ConstGauge::new(*count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        for (name, help, value) in [
+            ("orlop_keepers", "Keepers connected", gauges.keepers),
+            (
+                "orlop_commands_in_flight",
+                "Commands under way in containers",
+                gauges.commands,
+            ),
+            (
+                "orlop_event_subscribers",
+                "Clients that listen to events",
+                gauges.subscribers,
+            ),
+            ("orlop_images", "Images", gauges.images),
+            (
+                "orlop_image_leases",
+                "Claims of containers on images",
+                gauges.leases,
+            ),
+            ("orlop_pulls_in_flight", "Images being pulled", gauges.pulls),
+            (
+                "orlop_image_store_bytes",
+                "Disk that images take",
+                gauges.store_bytes,
+            ),
+            (
+                "orlop_image_store_inodes",
+                "Inodes that images take",
+                gauges.store_inodes,
+            ),
+        ] {
+            let gauge = ConstGauge::new(value);
+            let descriptor = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            gauge.encode(descriptor)?;
+        }
+        Ok(())
+    }
+}
