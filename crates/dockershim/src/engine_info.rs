@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::shim::Shim;
 
 /// The engine counts all its containers for an answer.
-const SERVES: Duration = Duration::from_secs(60);
+const SERVES: Duration = Duration::from_mins(1);
 
 /// The last answer.
 #[derive(Debug, Default)]

@@ -44,7 +44,7 @@ pub(crate) async fn run(shim: Shim) {
     let stop = shim.stop.clone();
     let (tell, news) = mpsc::channel(QUEUE);
     let both = async {
-        tokio::join!(listen(&shim, tell), act(&shim, news));
+        tokio::join!(listen(&shim, tell), Box::pin(act(&shim, news)));
     };
     stop.run_until_cancelled(both).await;
 }

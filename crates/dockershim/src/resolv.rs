@@ -37,12 +37,12 @@ fn text(dns: &DnsConfig) -> String {
     let clean = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
     let mut text = String::new();
     for server in dns.servers.iter().filter(|word| clean(word)) {
-        text.push_str(&format!("nameserver {server}\n"));
+        text.extend(["nameserver ", server, "\n"]);
     }
     for (key, words) in [("search", &dns.searches), ("options", &dns.options)] {
         let words: Vec<_> = words.iter().filter(|word| clean(word)).cloned().collect();
         if !words.is_empty() {
-            text.push_str(&format!("{key} {}\n", words.join(" ")));
+            text.extend([key, " ", &words.join(" "), "\n"]);
         }
     }
     text

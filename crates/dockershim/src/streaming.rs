@@ -109,12 +109,11 @@ async fn exec(shim: &Shim, request: ExecRequest, client: Session) -> Result<Exit
         running.end().await
     };
     let ended = gone.run_until_cancelled(work).await;
-    match ended {
-        Some(code) => Ok(ExitOutcome::Exited(code.map_err(failed())?)),
-        None => {
-            running.kill().await;
-            Ok(ExitOutcome::Abandoned)
-        }
+    if let Some(code) = ended {
+        Ok(ExitOutcome::Exited(code.map_err(failed())?))
+    } else {
+        running.kill().await;
+        Ok(ExitOutcome::Abandoned)
     }
 }
 

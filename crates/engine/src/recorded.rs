@@ -181,6 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::await_holding_lock, reason = "another thread waits for it")]
     async fn an_event_is_recorded_even_when_its_caller_leaves() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");

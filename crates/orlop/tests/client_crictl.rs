@@ -28,17 +28,16 @@ async fn scripts_for_crictl_notice_no_difference() {
     skip_unless!(machine::has_program("containerd"));
     let directory = tempfile::tempdir().unwrap();
     let bless = std::env::var_os("ORLOP_BLESS").is_some();
-    let program = match std::env::var_os("ORLOP_CRICTL") {
-        Some(path) => PathBuf::from(path),
-        None => {
-            assert!(
-                !bless,
-                "only a crictl's answers are recorded: set ORLOP_CRICTL"
-            );
-            let link = directory.path().join("crictl");
-            symlink(node::binary(), &link).unwrap();
-            link
-        }
+    let program = if let Some(path) = std::env::var_os("ORLOP_CRICTL") {
+        PathBuf::from(path)
+    } else {
+        assert!(
+            !bless,
+            "only a crictl's answers are recorded: set ORLOP_CRICTL"
+        );
+        let link = directory.path().join("crictl");
+        symlink(node::binary(), &link).unwrap();
+        link
     };
     let registry = Registry::start();
     let image = registry

@@ -23,7 +23,7 @@ const ENDPOINT: &str = "/run/orlop/orlop.sock";
 /// What the daemon makes where nobody tells it otherwise.
 const OWN: [&str; 2] = ["/var/lib/orlop", "/run/orlop"];
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn pods_live_through_all_that_befalls_the_unit() {

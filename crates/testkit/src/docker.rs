@@ -9,7 +9,7 @@ use crate::machine;
 use crate::process::Process;
 use crate::scratch::Scratch;
 
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 /// The engine gives its containers ten seconds to end.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 

@@ -207,7 +207,8 @@ mod tests {
     #[test]
     fn handlers_are_the_engines_runtimes() {
         let mut info = Info::default();
-        info.runtimes.insert("runc".into(), Default::default());
+        info.runtimes
+            .insert("runc".into(), crate::docker::types::RuntimeInfo::default());
         assert_eq!(runtime("", &info).unwrap(), "");
         assert_eq!(runtime("docker", &info).unwrap(), "");
         assert_eq!(runtime("runc", &info).unwrap(), "runc");

@@ -20,16 +20,15 @@ pub(super) fn option(
     if security.privileged {
         return Ok(Some(UNCONFINED.into()));
     }
-    let profile = match &security.seccomp {
-        Some(profile) => Profile::of(profile),
-        None => {
-            #[allow(deprecated, reason = "old clients have nothing else")]
-            let old = &security.seccomp_profile_path;
-            match old.as_str() {
-                "" if default_when_unset => Profile::Default,
-                "" => Profile::Unconfined,
-                old => Profile::of_old(old, "seccomp_profile_path")?,
-            }
+    let profile = if let Some(profile) = &security.seccomp {
+        Profile::of(profile)
+    } else {
+        #[allow(deprecated, reason = "old clients have nothing else")]
+        let old = &security.seccomp_profile_path;
+        match old.as_str() {
+            "" if default_when_unset => Profile::Default,
+            "" => Profile::Unconfined,
+            old => Profile::of_old(old, "seccomp_profile_path")?,
         }
     };
     match profile {

@@ -92,13 +92,12 @@ fn selinux_options(options: &SeLinuxOption) -> Vec<String> {
 }
 
 fn apparmor(security: &LinuxContainerSecurityContext, info: &Info) -> Result<Option<String>> {
-    let profile = match &security.apparmor {
-        Some(profile) => Profile::of(profile),
-        None => {
-            #[allow(deprecated, reason = "old clients have nothing else")]
-            let old = &security.apparmor_profile;
-            Profile::of_old(old, "apparmor_profile")?
-        }
+    let profile = if let Some(profile) = &security.apparmor {
+        Profile::of(profile)
+    } else {
+        #[allow(deprecated, reason = "old clients have nothing else")]
+        let old = &security.apparmor_profile;
+        Profile::of_old(old, "apparmor_profile")?
     };
     match profile {
         Profile::Default => Ok(None),

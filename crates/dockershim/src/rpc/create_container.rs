@@ -35,7 +35,7 @@ pub(crate) async fn call(
     let sandbox = request.pod_sandbox_id.clone();
     let work = {
         let (shim, name) = (shim.clone(), name.clone());
-        async move { create(&shim, &name, &sandbox, config, pod).await }
+        async move { Box::pin(create(&shim, &name, &sandbox, config, pod)).await }
     };
     let container_id = shim.new_containers.run(&name, request, work).await?;
     Ok(CreateContainerResponse { container_id })

@@ -51,9 +51,10 @@ pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSy
     );
     let outcome = match limit {
         0 => run.await,
-        seconds => match timeout(Duration::from_secs(seconds), run).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
+        seconds => {
+            if let Ok(outcome) = timeout(Duration::from_secs(seconds), run).await {
+                outcome
+            } else {
                 running.kill().await;
                 let problem = format!(
                     "the command in container {} timed out after {seconds} s and was killed",
@@ -61,7 +62,7 @@ pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSy
                 );
                 return Err(Error::Timeout(problem).into());
             }
-        },
+        }
     };
     Ok(outcome.map_err(failed())?)
 }

@@ -1,5 +1,7 @@
 //! The calls of the CRI, one file each. `call` answers.
 
+#![expect(clippy::unused_async, reason = "all calls have one shape")]
+
 pub(crate) mod attach;
 pub(crate) mod checkpoint_container;
 pub(crate) mod checkpoint_pod;

@@ -31,7 +31,7 @@ pub(crate) async fn call(
     let handler = request.runtime_handler.clone();
     let work = {
         let (shim, name) = (shim.clone(), name.clone());
-        async move { run(&shim, &name, pod, &handler).await }
+        async move { Box::pin(run(&shim, &name, pod, &handler)).await }
     };
     let pod_sandbox_id = shim.new_sandboxes.run(&name, request, work).await?;
     Ok(RunPodSandboxResponse { pod_sandbox_id })

@@ -136,15 +136,12 @@ fn figures(
         .names
         .iter()
         .find_map(|name| names::sandbox_of(name))?;
-    let reading = match &place.pod {
-        Some((cgroup, meter)) => {
-            let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
-            meter.read(cgroup)
-        }
-        None => {
-            let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
-            place.cgroup.as_ref().and_then(|cgroup| meter.read(cgroup))
-        }
+    let reading = if let Some((cgroup, meter)) = &place.pod {
+        let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
+        meter.read(cgroup)
+    } else {
+        let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
+        place.cgroup.as_ref().and_then(|cgroup| meter.read(cgroup))
     };
     let reading = reading.as_ref();
     let (own_labels, annotations) = labels::parted(&sandbox.labels);

@@ -18,7 +18,7 @@ const VOLATILE: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 pub(super) fn examine(root: &Path, state: &Path) -> Vec<Finding> {
     let mut findings = room(root);
     match rustix::fs::statfs(nearest(state)) {
-        Ok(found) if VOLATILE.contains(&i64::from(found.f_type)) => {
+        Ok(found) if VOLATILE.contains(&found.f_type) => {
             findings.push(Finding::ok(
                 AREA,
                 format!("{} is in memory", state.display()),

@@ -86,7 +86,7 @@ async fn find(engine: &Engine) -> Result<BTreeSet<Orphan>> {
         Ok(found) => {
             let networks = found
                 .iter()
-                .map(|orphan| Orphan::Network(orphan.id.to_string()));
+                .map(|orphan| Orphan::Network(orphan.id.as_str().to_owned()));
             orphans.extend(networks);
         }
         Err(error) => tracing::warn!(%error, "looking for network attachments without pods"),

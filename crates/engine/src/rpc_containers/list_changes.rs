@@ -47,7 +47,7 @@ pub fn call(engine: &Engine, request: &ListChangesRequest) -> Result<Answers<Lis
         if let Err(source) = walked {
             let doing = format!("comparing the layers of container {}", container.id);
             let error = Error::io(doing)(source);
-            let _ = sender.blocking_send(Err(status(&error.into())));
+            let _ = sender.blocking_send(Err(status(&error)));
         } else if !batch.is_empty() {
             send(&sender, &mut batch);
         }
@@ -76,7 +76,7 @@ fn message(change: Change) -> wire::Change {
         ChangeKind::Deleted => wire::ChangeKind::Deleted,
     };
     wire::Change {
-        path: change.path.as_os_str().as_bytes().to_vec().into(),
+        path: change.path.as_os_str().as_bytes().to_vec(),
         kind: kind.into(),
         mode: change.mode,
         size: change.size,

@@ -96,7 +96,7 @@ async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> any
     let found = walked.await.context("comparing the layers broke off")?;
     for change in found.context("cannot compare the layers: only root may read them")? {
         printer.take(&Change {
-            path: change.path.as_os_str().as_bytes().to_vec().into(),
+            path: change.path.as_os_str().as_bytes().to_vec(),
             kind: match change.kind {
                 changes::ChangeKind::Modified => ChangeKind::Modified,
                 changes::ChangeKind::Added => ChangeKind::Added,
@@ -161,15 +161,12 @@ fn unescaped(text: &str) -> PathBuf {
             .then(|| std::str::from_utf8(&after[..3]).ok())
             .flatten()
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match octal {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
+        if let Some(byte) = octal {
+            bytes.push(byte);
+            rest = &after[3..];
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     Path::new(std::ffi::OsStr::from_bytes(&bytes)).to_owned()

@@ -115,19 +115,16 @@ impl UpArgs {
             .unwrap_or_else(|| daemon.root.join("node"));
         let name = self.node_name.take().unwrap_or_else(node::name);
         let mut options = AgentOptions::new(&name.to_lowercase(), root);
-        match &self.node_config {
-            Some(path) => {
-                let (configuration, idle) = read_configuration(path)?;
-                for remark in idle {
-                    eprintln!("{remark}");
-                }
-                options.configuration = configuration;
+        if let Some(path) = &self.node_config {
+            let (configuration, idle) = read_configuration(path)?;
+            for remark in idle {
+                eprintln!("{remark}");
             }
-            None => {
-                // Nobody has asked for them, and a kubelet may have the ports.
-                options.configuration.enable_server = false;
-                options.configuration.healthz_port = 0;
-            }
+            options.configuration = configuration;
+        } else {
+            // Nobody has asked for them, and a kubelet may have the ports.
+            options.configuration.enable_server = false;
+            options.configuration.healthz_port = 0;
         }
         let manifests = std::path::absolute(&self.manifests)
             .with_context(|| format!("cannot use {}", self.manifests.display()))?;

@@ -103,7 +103,7 @@ section! {
         /// The largest message taken or sent.
         max_message_size: ByteSize = ByteSize::mib(16) => restart,
         /// Connections served at once; more wait to be accepted.
-        max_connections: NonZeroU32 = count(256) => restart,
+        max_connections: NonZeroU32 = count(512) => restart,
         /// Calls in work at once, over all connections. As many again wait their turn,
         /// further ones are refused with RESOURCE_EXHAUSTED.
         max_calls: NonZeroU32 = count(1024) => restart,

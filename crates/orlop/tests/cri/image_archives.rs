@@ -91,7 +91,7 @@ async fn an_exported_image_comes_back_with_its_id() {
     }
 
     // A directory is as good as an archive of it.
-    let empty = world.node.scratch().subdir("empty");
+    let _empty = world.node.scratch().subdir("empty");
     let layout = world.node.scratch().path("layout");
     let there = format!("{}/", layout.display());
     out(&world, &["image", "export", "-o", &there, &name]);

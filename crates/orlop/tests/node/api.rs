@@ -87,7 +87,7 @@ async fn the_kubelets_paths_answer() {
     assert_eq!(agent.get(&format!("{logs}?tailLines=0")), "");
     let dated = agent.get(&format!("{logs}?timestamps=true"));
     assert!(
-        dated.ends_with("Z hello\n") || dated.contains("+") && dated.ends_with(" hello\n"),
+        dated.ends_with("Z hello\n") || dated.contains('+') && dated.ends_with(" hello\n"),
         "{dated}"
     );
     assert_eq!(agent.ask("GET", &format!("{logs}?tailLines=x"), "").0, 400);

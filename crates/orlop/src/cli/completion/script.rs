@@ -49,7 +49,7 @@ else
 fi
 "#;
 
-pub(super) const FISH: &str = r#"# fish completion for @NAME@: @NAME@ completion fish | source
+pub(super) const FISH: &str = r"# fish completion for @NAME@: @NAME@ completion fish | source
 function __@NAME@_complete
     set -l words (commandline -opc) (commandline -ct)
     for line in ($words[1] __complete -- $words 2>/dev/null)
@@ -63,4 +63,4 @@ function __@NAME@_complete
     end
 end
 complete -c @NAME@ -f -a '(__@NAME@_complete)'
-"#;
+";

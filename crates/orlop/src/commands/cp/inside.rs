@@ -174,15 +174,14 @@ impl Inside {
 
     /// Where a copy goes: into a directory that is there, else to the name itself.
     pub(super) async fn target(&self, here: &Path, path: &str) -> anyhow::Result<(String, String)> {
-        let is_directory = match path {
-            "/" => true,
-            _ => {
-                let ended = self
-                    .run(&["test", "-d", path], ClientStreams::default())
-                    .await?;
-                // Without `test` the name must say it.
-                ended.code == 0 || (ended.is_missing() && path.ends_with('/'))
-            }
+        let is_directory = if path == "/" {
+            true
+        } else {
+            let ended = self
+                .run(&["test", "-d", path], ClientStreams::default())
+                .await?;
+            // Without `test` the name must say it.
+            ended.code == 0 || (ended.is_missing() && path.ends_with('/'))
         };
         if is_directory {
             let name = here.canonicalize()?;
