@@ -197,14 +197,14 @@ async fn round(node: Node, native: bool) {
 #[tokio::test]
 async fn a_node_is_debugged_on_our_own_endpoint() {
     skip_unless!(machine::can_run_pods());
-    round(Node::start().await, true).await;
+    Box::pin(round(Node::start().await, true)).await;
 }
 
 #[tokio::test]
 async fn a_node_is_debugged_on_a_peer_s_endpoint() {
     skip_unless!(machine::can_run_pods());
     skip_unless!(machine::has_program("containerd"));
-    round(Node::containerd().start().await, false).await;
+    Box::pin(round(Node::containerd().start().await, false)).await;
 }
 
 #[tokio::test]

@@ -158,6 +158,7 @@ impl Installed {
     }
 
     /// A pod of the host's network in a slice as a kubelet names it.
+    #[expect(clippy::unused_self, reason = "pods are run while the unit is there")]
     fn pod(&self, scratch: &Scratch) -> PodSpec {
         let slice = format!("{}-pod1.slice", scratch.id());
         PodSpec::new("unit", scratch.id(), slice, scratch.subdir("logs"))

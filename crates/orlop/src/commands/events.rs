@@ -1,6 +1,7 @@
 //! `events`: what happens to containers, as it happens.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::str::FromStr;
 
@@ -192,9 +193,9 @@ fn line(event: &ContainerEventResponse, style: Style) -> String {
     if let Some(status) = status
         && event.container_event_type() == ContainerEventType::ContainerStoppedEvent
     {
-        line.push_str(&format!("  exit code {}", status.exit_code));
+        let _ = write!(line, "  exit code {}", status.exit_code);
         if !status.reason.is_empty() {
-            line.push_str(&format!(" ({})", status.reason));
+            let _ = write!(line, " ({})", status.reason);
         }
     }
     line

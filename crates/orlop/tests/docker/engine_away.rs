@@ -26,7 +26,10 @@ async fn an_engine_that_is_restarted_is_found_again_with_its_containers() {
 
     world.engine.start_again();
     world.wait_ready(true).await;
-    assert_eq!(world.cri.containers().await.unwrap(), [id.clone()]);
+    assert_eq!(
+        world.cri.containers().await.unwrap(),
+        std::slice::from_ref(&id)
+    );
     let log = pod.logs().join("main.log");
     let lines = || std::fs::read_to_string(&log).unwrap().lines().count();
     let before = lines();

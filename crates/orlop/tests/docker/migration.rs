@@ -53,13 +53,19 @@ async fn pods_of_cri_dockerd_are_taken_over() {
     world.node.start_again().await;
     world.cri = world.node.cri().await;
     world.wait_ready(true).await;
-    assert_eq!(world.cri.pods().await.unwrap(), [sandbox.clone()]);
+    assert_eq!(
+        world.cri.pods().await.unwrap(),
+        std::slice::from_ref(&sandbox)
+    );
     let status = world.cri.pod_status(&sandbox).await.unwrap();
     let metadata = status.metadata.clone().unwrap();
     assert_eq!((&*metadata.name, &*metadata.namespace), ("old", "space"));
     assert_eq!((&*metadata.uid, metadata.attempt), ("uid1", 2));
     assert_eq!(status.annotations["key"], "value");
-    assert_eq!(world.cri.containers().await.unwrap(), [container.clone()]);
+    assert_eq!(
+        world.cri.containers().await.unwrap(),
+        std::slice::from_ref(&container)
+    );
     let status = world.cri.status(&container).await.unwrap();
     assert_eq!(status.metadata.unwrap().attempt, 5);
     assert_eq!(status.log_path, log.display().to_string());
@@ -101,7 +107,7 @@ async fn a_sandbox_removed_behind_our_back_can_still_be_undone() {
     world.engine.docker(&["rm", "-f", &id]);
     assert_eq!(
         world.cri.pods().await.unwrap(),
-        [id.clone()],
+        std::slice::from_ref(&id),
         "only its checkpoint tells of it"
     );
     let mut runtime = world.cri.runtime.clone();

@@ -51,6 +51,7 @@ impl World {
         self.engine.socket().with_file_name("shim").join("sandbox")
     }
 
+    #[expect(clippy::unused_self, reason = "the world is where the image is")]
     pub(crate) fn container(&self, name: &str) -> ContainerSpec {
         ContainerSpec::new(name, BUSYBOX)
     }
@@ -58,11 +59,9 @@ impl World {
     /// Runs a pod with one container that runs a script; its log is `main.log`.
     pub(crate) async fn run_script(&self, name: &str, script: &str) -> (PodSpec, String, String) {
         let pod = self.node.pod(name);
-        let pod_id = self.cri.run_pod(&pod).await.expect("run a pod");
+        let pod_id = Box::pin(self.cri.run_pod(&pod)).await.expect("run a pod");
         let spec = self.container("main").shell(script);
-        let id = self
-            .cri
-            .run(&pod_id, &pod, &spec)
+        let id = Box::pin(self.cri.run(&pod_id, &pod, &spec))
             .await
             .expect("run a container");
         (pod, pod_id, id)

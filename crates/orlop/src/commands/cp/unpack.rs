@@ -136,7 +136,7 @@ impl Unpacker {
             let mut entry = entry.context("what the container sends is no archive")?;
             let theirs = PathBuf::from(OsStr::from_bytes(&entry.path_bytes()));
             self.entry(&mut entry, &theirs)
-                .with_context(|| shown(&theirs).clone())?;
+                .with_context(|| shown(&theirs))?;
         }
         // Without its end the archive may have been cut off.
         Ok(())

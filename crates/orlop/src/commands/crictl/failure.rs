@@ -1,6 +1,7 @@
 //! How crictl fails: its exit codes, and its words on the standard error.
 
 use std::error::Error as _;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -102,17 +103,16 @@ pub(super) fn words(error: &anyhow::Error) -> String {
         }
         match cause.downcast_ref::<ClientError>() {
             Some(ClientError::Call { status, .. }) => {
-                text.push_str(&format!(
+                let _ = write!(
+                    text,
                     "rpc error: code = {:?} desc = {}",
                     status.code(),
                     status.message()
-                ));
+                );
                 break;
             }
             Some(error @ ClientError::Deadline { .. }) => {
-                text.push_str(&format!(
-                    "rpc error: code = DeadlineExceeded desc = {error}"
-                ));
+                let _ = write!(text, "rpc error: code = DeadlineExceeded desc = {error}");
                 break;
             }
             Some(error) if error.source().is_some() => text.push_str(&error.to_string()),

@@ -34,12 +34,12 @@ impl Keys {
         let mut rest = self.begun.as_slice();
         while !rest.is_empty() {
             let (key, length) = match rest {
-                [0x1b] => (Some(Key::Escape), 1),
                 [0x1b, b'[' | b'O', tail @ ..] => match sequence(tail) {
                     Some((key, length)) => (key, length + 2),
                     None if rest.len() < LONGEST => break,
                     None => (None, rest.len()),
                 },
+                // Alone, or before what begins no sequence.
                 [0x1b, ..] => (Some(Key::Escape), 1),
                 [b'\r' | b'\n', ..] => (Some(Key::Enter), 1),
                 [0x7f | 0x08, ..] => (Some(Key::Backspace), 1),

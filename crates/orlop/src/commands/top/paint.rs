@@ -1,5 +1,6 @@
 //! The view as lines of a screen.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::sample::Usage;
@@ -241,10 +242,10 @@ fn heading(view: &View, width: usize) -> String {
     );
     for field in shown(width) {
         let text = format!("{}{}", field.heading, mark(field.sort));
-        line.push_str(&format!(" {text:>width$}", width = field.width));
+        let _ = write!(line, " {text:>width$}", width = field.width);
     }
     if width >= 80 {
-        line.push_str(&format!(" AGE{}", mark(Some(Column::Age))));
+        let _ = write!(line, " AGE{}", mark(Some(Column::Age)));
     }
     line
 }
@@ -257,16 +258,12 @@ fn row(row: &Row, by_pod: bool, width: usize) -> String {
     };
     let mut line = fill(&name, name_width(width));
     for field in shown(width) {
-        line.push_str(&format!(
-            " {:>width$}",
-            (field.text)(row),
-            width = field.width
-        ));
+        let _ = write!(line, " {:>width$}", (field.text)(row), width = field.width);
     }
     if width >= 80 {
         let age = ago(row.created_at);
         let age = age.strip_suffix(" ago").unwrap_or(&age);
-        line.push_str(&format!(" {}", cut(age, AGE)));
+        let _ = write!(line, " {}", cut(age, AGE));
     }
     line
 }

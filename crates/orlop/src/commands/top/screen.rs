@@ -41,12 +41,14 @@ impl Screen {
     }
 
     /// Columns and rows.
+    #[expect(clippy::unused_self, reason = "only who holds the screen asks")]
     pub(super) fn size(&self) -> (usize, usize) {
         let size = size(io::stdout()).filter(|size| size.width > 0 && size.height > 0);
         size.map_or((80, 24), |size| (size.width.into(), size.height.into()))
     }
 
     /// Shows lines from the top, in one write, so that nothing flickers.
+    #[expect(clippy::unused_self, reason = "only who holds the screen draws")]
     pub(super) fn show(&self, lines: &[String]) -> io::Result<()> {
         let mut text = String::from("\x1b[H");
         for (number, line) in lines.iter().enumerate() {
