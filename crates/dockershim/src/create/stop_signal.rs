@@ -6,7 +6,7 @@ use orlop_cri::v1::Signal;
 pub(crate) fn named(signal: Signal) -> Option<String> {
     let name = match signal {
         Signal::RuntimeDefault => return None,
-        other => other.as_str_name().trim_start_matches("SIGNAL_"),
+        other => other.as_str_name(),
     };
     // SIGRTMINPLUS3 is SIGRTMIN+3 to the engine.
     Some(name.replace("PLUS", "+").replace("MINUS", "-"))
@@ -23,7 +23,7 @@ pub(crate) fn parsed(text: &str) -> Signal {
     let name = text.to_ascii_uppercase();
     let name = name.trim_start_matches("SIG");
     let name = name.replace('+', "PLUS").replace('-', "MINUS");
-    Signal::from_str_name(&format!("SIGNAL_SIG{name}")).unwrap_or(Signal::RuntimeDefault)
+    Signal::from_str_name(&format!("SIG{name}")).unwrap_or(Signal::RuntimeDefault)
 }
 
 /// Images may name signals by number; those that are in use for stopping.
