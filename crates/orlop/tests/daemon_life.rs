@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{VersionRequest, VersionResponse};
-use orlop_testkit::{Cri, Node};
+use orlop_testkit::{Cri, Node, leaks};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tonic::Code;
@@ -264,6 +264,7 @@ impl Drop for Managed {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        leaks::let_go(&self.path("state"));
     }
 }
 

@@ -10,7 +10,7 @@ use orlop_cri::v1::{
     AuthConfig, ContainerConfig, CreateContainerRequest, ExecSyncRequest, ImageSpec, KeyValue,
     PodSandboxConfig, PullImageRequest,
 };
-use orlop_testkit::Node;
+use orlop_testkit::{Node, leaks};
 use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -68,6 +68,7 @@ impl Drop for Logged {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        leaks::let_go(&self.dir.path().join("state"));
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use orlop_testkit::leaks;
 use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -53,6 +54,12 @@ impl Place {
             std::thread::sleep(Duration::from_millis(5));
         }
         running
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        leaks::let_go(&self.path("state"));
     }
 }
 

@@ -21,6 +21,12 @@ pub enum Leak {
     Interface(String),
 }
 
+/// Undoes the mount that a killed daemon leaves in its state directory, which could not be removed
+/// otherwise.
+pub fn let_go(state: &Path) {
+    let _ = rustix::mount::unmount(state.join("private"), rustix::mount::UnmountFlags::DETACH);
+}
+
 /// Finds all that carries the name `id`, save for the processes in `except`.
 ///
 /// Mounts, pinned namespaces and processes are known by a path below the test's scratch
