@@ -125,7 +125,8 @@ fn a_fork_bomb_is_killed() {
             ..Limits::default()
         })
         .unwrap();
-    let mut child = own.spawn("f() { f | f & f; }; f 2>/dev/null; sleep 100");
+    // The sleepers stay when the shells end for want of processes.
+    let mut child = own.spawn("f() { sleep 100 & f | f & f; }; f 2>/dev/null; sleep 100");
     wait_until("it grows", || own.0.processes().unwrap().len() > 10);
     own.0.kill(PATIENCE).unwrap();
     let _ = child.wait();
@@ -204,7 +205,13 @@ fn what_is_used_is_counted_from_open_files() {
         }
         if let Some(memory) = reader.memory().unwrap() {
             assert!(memory.usage > 0 && memory.working_set <= memory.usage);
-            assert!(memory.page_faults > 0);
+            // Kernels gather this one per processor and may take seconds to add it up.
+            wait_until("page faults are counted", || {
+                reader
+                    .memory()
+                    .unwrap()
+                    .is_none_or(|memory| memory.page_faults > 0)
+            });
         }
         own.0.kill(PATIENCE).unwrap();
         let _ = child.wait();
