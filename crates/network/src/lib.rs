@@ -45,6 +45,7 @@ mod pod_cidr;
 mod pod_network;
 mod status;
 mod store;
+mod traffic;
 mod watch;
 
 pub use attachment::{Attachment, ContainerId, InterfaceName, PortMapping, Protocol};
@@ -58,3 +59,4 @@ pub use native::NativeError;
 pub use networks::{GcReport, NetworkSummary, Networks, Orphan};
 pub use pod_network::{AttachedNetwork, PodAddress, PodInterface, PodNetwork};
 pub use status::Status;
+pub use traffic::{Direction, InterfaceTraffic, traffic_of};

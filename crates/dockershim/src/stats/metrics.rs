@@ -4,9 +4,9 @@ use std::sync::{Arc, PoisonError};
 
 use orlop_cgroup::Stats;
 use orlop_cri::v1::{ContainerMetrics, Metric, MetricDescriptor, MetricType, PodSandboxMetrics};
+use orlop_network::traffic_of;
 
 use super::meter::value;
-use super::network;
 use super::place::{self, Place};
 use super::processes::open_files;
 use crate::docker::Which;
@@ -161,7 +161,7 @@ fn of_pod(sandbox: &ContainerSummary, place: &Place) -> Vec<Metric> {
         }
     }
     if place.pid > 0 && !place.host_network {
-        traffic(&mut samples, place.pid);
+        traffic(&mut samples, place.pid.unsigned_abs());
     }
     samples.metrics
 }
@@ -387,8 +387,8 @@ fn file_system(samples: &mut Samples, root: &str, written: u64) {
     samples.add("container_fs_inodes_free", &device, stat.f_ffree);
 }
 
-fn traffic(samples: &mut Samples, pid: i32) {
-    for interface in network::interfaces(pid) {
+fn traffic(samples: &mut Samples, pid: u32) {
+    for interface in traffic_of(pid) {
         let name = [interface.name.as_str()];
         for (way, figures) in [
             ("receive", &interface.received),

@@ -155,7 +155,8 @@ fn figures(
         linux: Some(LinuxPodSandboxStats {
             cpu: reading.and_then(Reading::cpu),
             memory: reading.and_then(Reading::memory),
-            network: (place.pid > 0 && !place.host_network).then(|| network::usage(place.pid)),
+            network: (place.pid > 0 && !place.host_network)
+                .then(|| network::usage(place.pid.unsigned_abs())),
             process: reading.and_then(|reading| {
                 Some(ProcessUsage {
                     timestamp: reading.at,

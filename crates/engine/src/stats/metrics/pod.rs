@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 
 use orlop_cri::v1::PodSandboxMetrics;
+use orlop_network::traffic_of;
 
 use super::container::{of_container, usage};
 use super::samples::Samples;
@@ -10,7 +11,6 @@ use crate::clock;
 use crate::container::Phase;
 use crate::engine::Engine;
 use crate::pod::Pod;
-use crate::stats::network::interfaces_of;
 
 /// Reads a pod's metrics. Blocks.
 pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
@@ -50,7 +50,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
 }
 
 fn network(samples: &mut Samples, pid: u32) {
-    for interface in interfaces_of(pid) {
+    for interface in traffic_of(pid) {
         let label = [interface.name.as_str()];
         let (received, sent) = (&interface.received, &interface.sent);
         samples.add_with(
