@@ -1,5 +1,8 @@
 //! orlop: a Kubernetes node's container runtime, the daemon and its clients.
 
+#[macro_use]
+mod say;
+
 mod backend;
 mod cli;
 mod commands;

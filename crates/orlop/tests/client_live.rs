@@ -35,6 +35,32 @@ impl Client {
     }
 }
 
+fn interrupt(child: &Child) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+}
+
+/// The page behind a forwarded port that is about to be listened on.
+fn get(address: std::net::SocketAddr, forward: &mut Child) -> String {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let mut stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(error) => {
+                let ended = forward.try_wait().unwrap();
+                assert!(ended.is_none(), "it ended with {ended:?}");
+                assert!(std::time::Instant::now() < deadline, "{error}");
+                thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+    };
+    stream.write_all(b"GET /a HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, page) = answer.split_once("\r\n\r\n").unwrap();
+    page.to_owned()
+}
+
 #[tokio::test]
 async fn streams_reach_the_container_and_come_back() {
     skip_unless!(machine::can_run_pods());
@@ -104,8 +130,28 @@ async fn streams_reach_the_container_and_come_back() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("ahoy\n"), "{answer}");
-    let pid = Pid::from_raw(i32::try_from(forward.id()).unwrap()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
+    interrupt(&forward);
+    assert!(
+        forward.wait().unwrap().success(),
+        "an interrupt ends it well"
+    );
+
+    // Whoever starts one may look away at once: the ports stay.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let local = free.local_addr().unwrap();
+    drop(free);
+    let ports = format!("{}:8088", local.port());
+    let unread = || std::io::pipe().unwrap().1;
+    let mut forward = client
+        .command(&["port-forward", &pod_id, &ports])
+        .stdout(unread())
+        .stderr(unread())
+        .spawn()
+        .unwrap();
+    for round in 0..2 {
+        assert_eq!(get(local, &mut forward), "ahoy\n", "connection {round}");
+    }
+    interrupt(&forward);
     assert!(
         forward.wait().unwrap().success(),
         "an interrupt ends it well"

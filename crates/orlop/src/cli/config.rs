@@ -67,7 +67,7 @@ fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
         }
         Err(problems) => {
             for problem in &problems.0 {
-                eprintln!("{problem}");
+                say!("{problem}");
             }
             return Ok(ExitCode::FAILURE);
         }

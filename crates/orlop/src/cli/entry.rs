@@ -66,7 +66,7 @@ pub(crate) fn main() -> ExitCode {
     match run(Cli::parse(), inherited) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("orlop: {error:#}");
+            say!("orlop: {error:#}");
             ExitCode::FAILURE
         }
     }

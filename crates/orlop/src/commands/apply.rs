@@ -94,7 +94,7 @@ pub(super) fn show(outcome: &Outcome) -> anyhow::Result<bool> {
     }
     out.flush()?;
     for remark in &outcome.remarks {
-        eprintln!("{remark}");
+        say!("{remark}");
     }
     Ok(outcome
         .remarks

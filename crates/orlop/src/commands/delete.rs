@@ -49,7 +49,7 @@ impl DeleteArgs {
             match self.agent.order(&order, String::new()) {
                 Ok(outcome) => good &= apply::show(&outcome)?,
                 Err(error) => {
-                    eprintln!("{error:#}");
+                    say!("{error:#}");
                     good = false;
                 }
             }

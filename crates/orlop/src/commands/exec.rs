@@ -230,7 +230,7 @@ fn exit_code(results: Vec<anyhow::Result<i32>>, ignore: bool) -> anyhow::Result<
     }
     if ignore {
         for error in failed {
-            eprintln!("warning: {error:#}");
+            say!("warning: {error:#}");
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -22,7 +22,7 @@ where
         made = &mut make => return made.map_err(Into::into),
         interrupt = tokio::signal::ctrl_c() => interrupt?,
     }
-    eprintln!("interrupted: what the runtime is making is undone (again: leave it)");
+    say!("interrupted: what the runtime is making is undone (again: leave it)");
     let made = tokio::select! {
         made = &mut make => made,
         _ = tokio::signal::ctrl_c() => bail!("interrupted; the runtime may still be making it"),

@@ -83,7 +83,7 @@ fn parse<M: prost::Name + Default>(text: &str, source: &str) -> anyhow::Result<M
     let message =
         json::read(&value, &mut unknown).with_context(|| format!("cannot use {source}"))?;
     for field in unknown {
-        eprintln!("warning: {source}: `{field}` is not known and ignored");
+        say!("warning: {source}: `{field}` is not known and ignored");
     }
     Ok(message)
 }

@@ -76,7 +76,7 @@ fn ask() -> anyhow::Result<String> {
     let read = stdin.lock().read_line(&mut line);
     if let Some(shown) = &shown {
         tcsetattr(&stdin, OptionalActions::Flush, shown).context("cannot restore the terminal")?;
-        eprintln!();
+        say!();
     }
     read.context("cannot read the password")?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())

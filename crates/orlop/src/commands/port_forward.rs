@@ -1,5 +1,6 @@
 //! `port-forward`: local ports that lead into a pod.
 
+use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -72,10 +73,13 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     }
     let wanted = args.ports.iter().map(|ports| ports.remote.into()).collect();
     let url = whole_url(&runtime.port_forward(&pod, wanted).await?);
+    let mut ways = String::new();
     for forward in &forwards {
         let address = forward.listener.local_addr()?;
-        write_all(&format!("Forwarding from {address} -> {}\n", forward.port))?;
+        let _ = writeln!(ways, "Forwarding from {address} -> {}", forward.port);
     }
+    // Who has read enough of this, or nothing, still wants the ports.
+    let _ = write_all(&ways);
     let stop = CancellationToken::new();
     let interrupted = stop.clone();
     let watcher = tokio::spawn(async move {
@@ -109,8 +113,8 @@ async fn listeners(ports: Ports) -> anyhow::Result<Vec<Forward>> {
 
 fn report(event: ForwardEvent) {
     match event {
-        ForwardEvent::Accepted { port } => eprintln!("Handling connection for {port}"),
-        ForwardEvent::Failed { port, reason } => eprintln!("port {port}: {reason}"),
+        ForwardEvent::Accepted { port } => say!("Handling connection for {port}"),
+        ForwardEvent::Failed { port, reason } => say!("port {port}: {reason}"),
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let images = session.patient_images().await?;
     let doomed = find(&args, session, &client, &images).await?;
     if doomed.is_empty() {
-        eprintln!("there is nothing to remove");
+        say!("there is nothing to remove");
         return Ok(());
     }
     let mut out = stdout();
@@ -81,7 +81,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         return Ok(());
     }
     if !args.yes && !agreed()? {
-        eprintln!("nothing is removed");
+        say!("nothing is removed");
         return Ok(());
     }
     remove(doomed, client, images).await

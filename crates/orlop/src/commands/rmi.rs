@@ -45,7 +45,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         }
     }
     if names.is_empty() {
-        eprintln!("there is no image to remove");
+        say!("there is no image to remove");
     }
     several::each(names, |name| remove(client.clone(), name, args.prune)).await
 }
@@ -93,14 +93,14 @@ async fn remove(client: ImageClient, name: String, pruning: bool) -> anyhow::Res
         bail!("no such image {name}");
     };
     if image.repo_tags.len() > 1 && !image.id.contains(&name) {
-        eprintln!(
+        say!(
             "warning: all names of {name} go: {}",
             image.repo_tags.join(", ")
         );
     }
     if let Err(error) = client.remove_image(spec(&name)).await {
         if pruning {
-            eprintln!("warning: cannot remove image {name}: {error}");
+            say!("warning: cannot remove image {name}: {error}");
             return Ok(());
         }
         return Err(error).with_context(|| format!("cannot remove image {name}"));

@@ -202,7 +202,7 @@ impl Session {
 
     fn to(&self, endpoint: Endpoint, timeout: Duration) -> Connection {
         if self.debug {
-            eprintln!("using {endpoint}, waiting {timeout:?} for answers");
+            say!("using {endpoint}, waiting {timeout:?} for answers");
         }
         let observer = self.debug.then(|| Arc::new(Narrator) as Arc<dyn Observer>);
         Connection::new(
@@ -222,7 +222,7 @@ fn found(quiet: bool) -> anyhow::Result<Endpoint> {
     for (place, path) in KNOWN.iter().enumerate() {
         if answers(Path::new(path)) {
             if place > 0 && !quiet {
-                eprintln!("found {path}; choose with --runtime-endpoint");
+                say!("found {path}; choose with --runtime-endpoint");
             }
             return path.parse().context("cannot use a known endpoint");
         }
@@ -273,8 +273,8 @@ struct Narrator;
 impl Observer for Narrator {
     fn ended(&self, rpc: Rpc, took: Duration, outcome: Outcome) {
         match outcome {
-            Ok(()) => eprintln!("{rpc}: {took:.1?}"),
-            Err(code) => eprintln!("{rpc}: {code:?} after {took:.1?}"),
+            Ok(()) => say!("{rpc}: {took:.1?}"),
+            Err(code) => say!("{rpc}: {code:?} after {took:.1?}"),
         }
     }
 }

@@ -70,7 +70,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             .iter()
             .any(|branch| branch.containers.iter().any(|leaf| leaf.elsewhere))
         {
-            eprintln!(
+            say!(
                 "the processes are out of sight: run this on the runtime's own machine, as root, \
                  in the host's PID namespace"
             );

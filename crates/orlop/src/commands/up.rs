@@ -118,7 +118,7 @@ impl UpArgs {
         if let Some(path) = &self.node_config {
             let (configuration, idle) = read_configuration(path)?;
             for remark in idle {
-                eprintln!("{remark}");
+                say!("{remark}");
             }
             options.configuration = configuration;
         } else {

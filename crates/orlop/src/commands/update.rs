@@ -63,7 +63,7 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if args.cpu_count.or(args.cpu_maximum).is_some() {
-        eprintln!("warning: --cpu-count and --cpu-maximum are for Windows and do nothing here");
+        say!("warning: --cpu-count and --cpu-maximum are for Windows and do nothing here");
     }
     let client = session.patient_runtime(None).await?;
     let limits = LinuxContainerResources {

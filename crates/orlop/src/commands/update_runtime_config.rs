@@ -20,6 +20,6 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         }),
     };
     client.update_runtime_config(config).await?;
-    eprintln!("the runtime took the configuration");
+    say!("the runtime took the configuration");
     Ok(())
 }

@@ -96,7 +96,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if let Some(copied) = copied.filter(|_| !args.quiet) {
         let size = super::output::short_bytes(copied.bytes);
         let files = if copied.files == 1 { "file" } else { "files" };
-        eprintln!("copied {} {files}, {size}", copied.files);
+        say!("copied {} {files}, {size}", copied.files);
         if copied.left_out > 0 {
             bail!("{} could not be copied", copied.left_out);
         }

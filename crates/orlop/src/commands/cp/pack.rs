@@ -97,7 +97,7 @@ impl<W: Write> Packer<W> {
             } else {
                 "a device or pipe"
             };
-            eprintln!("warning: {} is {what} and left out", path.display());
+            say!("warning: {} is {what} and left out", path.display());
             self.copied.left_out += 1;
         }
         Ok(())

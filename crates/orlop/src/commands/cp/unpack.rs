@@ -25,6 +25,9 @@ use super::{Copied, Keep};
 /// Longer names of nested directories are refused.
 const MAX_DEPTH: usize = 512;
 
+/// What may follow the end of an archive; `tar` fills up its last record of 10 KiB.
+const MAX_PADDING: u64 = 1 << 20;
+
 /// Where an archive goes.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -128,7 +131,10 @@ struct Unpacker {
 
 impl Unpacker {
     fn all(&mut self, from: impl Read, cancelled: &CancellationToken) -> anyhow::Result<()> {
-        let mut archive = Archive::new(from);
+        let mut archive = Archive::new(Watched {
+            from,
+            at_end: false,
+        });
         for entry in archive.entries()? {
             if cancelled.is_cancelled() {
                 bail!("interrupted");
@@ -138,7 +144,14 @@ impl Unpacker {
             self.entry(&mut entry, &theirs)
                 .with_context(|| shown(&theirs))?;
         }
-        // Without its end the archive may have been cut off.
+        // An archive ends with blocks of zeros: where the stream ends first it was cut off, be it
+        // between two files.
+        let mut rest = archive.into_inner();
+        if rest.at_end {
+            bail!("what the container sends breaks off");
+        }
+        // Padding that nobody reads would be an error to the one who sends it.
+        io::copy(&mut rest.by_ref().take(MAX_PADDING), &mut io::sink())?;
         Ok(())
     }
 
@@ -156,7 +169,7 @@ impl Unpacker {
             EntryType::Link => self.make_link(entry, &path),
             EntryType::XGlobalHeader => Ok(()),
             _ => {
-                eprintln!(
+                say!(
                     "warning: {} is a device or pipe and left out",
                     shown(theirs)
                 );
@@ -276,7 +289,7 @@ impl Unpacker {
             .count()
             .saturating_sub(1 + usize::from(self.root.is_some()));
         if !stays_within(&target, depth) {
-            eprintln!(
+            say!(
                 "warning: {} is a link to {} and left out: it leads out of the tree",
                 shown(theirs),
                 shown(&target)
@@ -342,6 +355,20 @@ impl Unpacker {
                 let _ = futimens(&directory, &times);
             }
         }
+    }
+}
+
+/// A reader that notices its end.
+struct Watched<R> {
+    from: R,
+    at_end: bool,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.at_end |= read == 0 && !into.is_empty();
+        Ok(read)
     }
 }
 

@@ -157,8 +157,11 @@ fn an_archive_that_breaks_off_leaves_nothing() {
         .file("data/b", &"y".repeat(5000));
     let bytes = sent.0.into_inner().unwrap();
     let never = CancellationToken::new();
-    let cut = &bytes[..4096];
-    let target = Target::new("/data", directory.path()).unwrap();
-    assert!(target.unpack(cut, Keep::Plain, &never).is_err());
-    assert_eq!(left(directory.path()), Vec::<String>::new());
+    // In the middle of a file, and between two of them.
+    for length in [4096, 1536] {
+        let cut = &bytes[..length];
+        let target = Target::new("/data", directory.path()).unwrap();
+        assert!(target.unpack(cut, Keep::Plain, &never).is_err(), "{length}");
+        assert_eq!(left(directory.path()), Vec::<String>::new(), "{length}");
+    }
 }

@@ -23,7 +23,7 @@ pub(super) fn usage(error: &clap::Error, root: &mut Command, words: &[String]) -
         }
         ErrorKind::InvalidSubcommand => {
             let word = context(error, ContextKind::InvalidSubcommand);
-            eprintln!("No help topic for '{word}'");
+            say!("No help topic for '{word}'");
             return ExitCode::from(3);
         }
         _ => {}
@@ -48,7 +48,7 @@ pub(super) fn usage(error: &clap::Error, root: &mut Command, words: &[String]) -
             "start" | "update" | "attach" | "logs" | "checkpoint" => complain("ID cannot be empty"),
             "pull" => complain("image name cannot be empty"),
             "stop" => {
-                eprintln!("you must specify at least one CONTAINER-ID or use --all");
+                say!("you must specify at least one CONTAINER-ID or use --all");
                 ExitCode::FAILURE
             }
             _ => help(root, &name),
@@ -86,10 +86,10 @@ pub(super) fn usage(error: &clap::Error, root: &mut Command, words: &[String]) -
 pub(super) fn complain(text: &str) -> ExitCode {
     let stderr = io::stderr();
     if stderr.is_terminal() {
-        eprintln!("{}[0000] {text}", Style::of(&stderr).colour(31, "ERRO"));
+        say!("{}[0000] {text}", Style::of(&stderr).colour(31, "ERRO"));
     } else {
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-        eprintln!("time=\"{time}\" level=error msg={text:?}");
+        say!("time=\"{time}\" level=error msg={text:?}");
     }
     ExitCode::FAILURE
 }

@@ -123,7 +123,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             .reopen_container_log(&id)
             .await
             .context("cannot have the log opened anew")?;
-        eprintln!("the log is opened anew");
+        say!("the log is opened anew");
     }
     let status = client
         .container_status(&id, false)

@@ -117,7 +117,7 @@ impl Merged {
             self.known.insert(container.id);
             match open(&status, previous, self.part) {
                 Ok(log) => self.add(own, log),
-                Err(error) => eprintln!("warning: {own}: {error:#}"),
+                Err(error) => say!("warning: {own}: {error:#}"),
             }
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Source {
         let entry = match Entry::parse(raw) {
             Ok(entry) => entry,
             Err(error) => {
-                eprintln!("warning: {}: {error}", self.name);
+                say!("warning: {}: {error}", self.name);
                 return;
             }
         };

@@ -38,7 +38,7 @@ impl Printer {
                         return Ok(false);
                     }
                 }
-                Err(error) => eprintln!("warning: {error}"),
+                Err(error) => say!("warning: {error}"),
             }
         }
         Ok(true)

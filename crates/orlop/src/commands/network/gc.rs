@@ -32,7 +32,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     let mut out = stdout();
     if !output::list(&mut out, &answer, &format)? {
         if answer.released.is_empty() && answer.failed.is_empty() {
-            eprintln!("nothing belongs to no pod");
+            say!("nothing belongs to no pod");
         }
         if !answer.released.is_empty() {
             let word = if args.dry_run { "WOULD GO" } else { "RELEASED" };
@@ -49,7 +49,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     }
     out.flush()?;
     for failed in &answer.failed {
-        eprintln!("orlop: {} is not released: {}", failed.id, failed.problem);
+        say!("orlop: {} is not released: {}", failed.id, failed.problem);
     }
     Ok(if answer.failed.is_empty() {
         ExitCode::SUCCESS

@@ -85,10 +85,10 @@ fn networks(
     table.print(out)?;
     out.flush()?;
     if !answer.ready {
-        eprintln!("not ready: {} ({})", answer.message, answer.reason);
+        say!("not ready: {} ({})", answer.message, answer.reason);
     }
     for warning in &answer.warnings {
-        eprintln!("warning: {warning}");
+        say!("warning: {warning}");
     }
     Ok(())
 }
