@@ -6,7 +6,9 @@
 
 mod descriptors;
 mod read;
+mod schema;
 mod write;
 
 pub use read::{JsonError, read};
+pub use schema::{JsonSchema, schema};
 pub use write::{JsonView, to_value, view};

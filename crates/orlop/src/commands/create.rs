@@ -3,30 +3,35 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use orlop_cri::client::RuntimeClient;
 use orlop_cri::v1::PodSandboxConfig;
 
 use super::flags::Span;
 use super::output::write_all;
 use super::password::CredentialFlags;
+use super::schema::AnySchema;
 use super::session::Session;
 use super::{interrupt, manifest, pull, select};
 
 /// Which container, and where.
 #[derive(Debug, clap::Args)]
+#[command(subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    schema: Option<AnySchema>,
+
     /// The pod
-    #[arg(value_name = "POD")]
-    pod: String,
+    #[arg(value_name = "POD", required = true)]
+    pod: Option<String>,
 
     /// The container's configuration, JSON or YAML
-    #[arg(value_name = "CONTAINER-CONFIG")]
-    config: PathBuf,
+    #[arg(value_name = "CONTAINER-CONFIG", required = true)]
+    config: Option<PathBuf>,
 
     /// The pod's configuration, JSON or YAML
-    #[arg(value_name = "POD-CONFIG")]
-    pod_config: PathBuf,
+    #[arg(value_name = "POD-CONFIG", required = true)]
+    pod_config: Option<PathBuf>,
 
     #[command(flatten)]
     pull: PullFlags,
@@ -68,18 +73,19 @@ impl PullFlags {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    if let Some(schema) = args.schema {
+        return schema.print();
+    }
+    let (Some(pod), Some(config), Some(pod_config)) = (&args.pod, &args.config, &args.pod_config)
+    else {
+        bail!("no configuration is named");
+    };
     let client = session.patient_runtime(args.pull.patience()).await?;
-    let pod = select::pod(&client, &args.pod).await?;
-    let pod_config = manifest::pod(&args.pod_config)?;
+    let pod = select::pod(&client, pod).await?;
+    let pod_config = manifest::pod(pod_config)?;
     let wanted = args.pull.wanted(session.pull_on_create);
     let id = create(
-        session,
-        &client,
-        &pod,
-        &args.config,
-        pod_config,
-        &args.pull,
-        wanted,
+        session, &client, &pod, config, pod_config, &args.pull, wanted,
     )
     .await?;
     Ok(write_all(&format!("{id}\n"))?)
@@ -109,7 +115,7 @@ pub(super) async fn create(
             .cloned()
             .collect();
         for image in images {
-            eprintln!("pulling {}", image.image);
+            say!("pulling {}", image.image);
             let timeout = flags.pull_timeout.map(|span| span.0);
             pull::fetch(
                 session,

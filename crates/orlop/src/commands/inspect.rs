@@ -2,14 +2,12 @@
 
 use std::io::{self, Write};
 
-use anyhow::bail;
 use orlop_cri::json;
 use orlop_cri::v1::{ContainerState, ContainerStatus};
 use serde_json::Value;
 
-use super::output::{
-    Format, FormatFlags, StatusReport, ago, labels, print_reports, rfc3339, stdout,
-};
+use super::inspection::{self, Inspected, InspectionFlags, with_empty_parts};
+use super::output::{ago, labels, rfc3339};
 use super::select::{self, ContainerFlags};
 use super::session::Session;
 
@@ -35,15 +33,11 @@ pub(crate) struct Args {
     all: bool,
 
     #[command(flatten)]
-    format: FormatFlags,
-
-    /// Leave out what the runtime adds of its own
-    #[arg(short, long)]
-    quiet: bool,
+    shown: InspectionFlags,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let format = args.format.or_json()?;
+    let format = args.shown.format()?;
     let client = session.runtime().await?;
     let ids = if args.containers.is_empty() {
         let images = session.images().await?;
@@ -56,25 +50,23 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     } else {
         select::containers(&client, &args.containers).await?
     };
-    if ids.is_empty() {
-        bail!("there is no such container");
+    let ask = async |id: &str| {
+        let answer = client.container_status(id, !args.shown.quiet).await?;
+        Ok((answer.status.unwrap_or_default(), answer.info))
+    };
+    inspection::show(ids, &args.shown, &format, ask).await
+}
+
+impl Inspected for ContainerStatus {
+    const NAME: &'static str = "container";
+
+    fn value(&self) -> Value {
+        value(self)
     }
-    let mut out = stdout();
-    let mut reports = Vec::new();
-    for id in ids {
-        let answer = client.container_status(&id, !args.quiet).await?;
-        let status = answer.status.unwrap_or_default();
-        if matches!(format, Format::Table) {
-            table(&mut out, &status)?;
-            if !args.quiet {
-                labels(&mut out, "Info", &answer.info)?;
-            }
-        } else {
-            reports.push(StatusReport::new(value(&status), answer.info));
-        }
+
+    fn table(&self, out: &mut impl Write) -> io::Result<()> {
+        table(out, self)
     }
-    print_reports(&mut out, reports, &format)?;
-    Ok(out.flush()?)
 }
 
 /// The status with times that people can read, and all its parts even where they are empty.
@@ -95,9 +87,7 @@ fn value(status: &ContainerStatus) -> Value {
         map.insert("createdAt".to_owned(), time(true, status.created_at));
         map.insert("startedAt".to_owned(), time(started, status.started_at));
         map.insert("finishedAt".to_owned(), time(finished, status.finished_at));
-        for part in ["metadata", "image", "resources", "user"] {
-            map.entry(part).or_insert(Value::Null);
-        }
+        with_empty_parts(map, &["metadata", "image", "resources", "user"]);
     }
     value
 }

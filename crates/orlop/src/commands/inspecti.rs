@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use anyhow::bail;
 use orlop_cri::json;
 use orlop_cri::v1::{Image, ImageSpec};
+use serde_json::Value;
 
 use super::images::ImageFlags;
-use super::output::{
-    Format, FormatFlags, StatusReport, labels, print_reports, short_bytes, stdout,
-};
+use super::inspection::{self, Inspected, InspectionFlags};
+use super::output::short_bytes;
 use super::session::Session;
 
 /// Which images, and how to show them.
@@ -27,15 +27,11 @@ pub(crate) struct Args {
     which: ImageFlags,
 
     #[command(flatten)]
-    format: FormatFlags,
-
-    /// Leave out what the runtime adds of its own
-    #[arg(short, long)]
-    quiet: bool,
+    shown: InspectionFlags,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let format = args.format.or_json()?;
+    let format = args.shown.format()?;
     let client = session.images().await?;
     let names = if args.images.is_empty() {
         let found = args.which.list(&client, args.name).await?;
@@ -43,31 +39,30 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     } else {
         args.images
     };
-    if names.is_empty() {
-        bail!("there is no such image");
-    }
-    let mut out = stdout();
-    let mut reports = Vec::new();
-    for name in names {
+    let ask = async |name: &str| {
         let spec = ImageSpec {
-            image: name.clone(),
+            image: name.to_owned(),
             ..Default::default()
         };
-        let answer = client.image_status(spec, !args.quiet).await?;
-        let Some(image) = answer.image else {
-            bail!("no such image \"{name}\" present")
-        };
-        if matches!(format, Format::Table) {
-            table(&mut out, &image)?;
-            if !args.quiet {
-                labels(&mut out, "Info", &answer.info)?;
-            }
-        } else {
-            reports.push(StatusReport::new(json::to_value(&image), answer.info));
+        let answer = client.image_status(spec, !args.shown.quiet).await?;
+        match answer.image {
+            Some(image) => Ok((image, answer.info)),
+            None => bail!("no such image \"{name}\" present"),
         }
+    };
+    inspection::show(names, &args.shown, &format, ask).await
+}
+
+impl Inspected for Image {
+    const NAME: &'static str = "image";
+
+    fn value(&self) -> Value {
+        json::to_value(self)
     }
-    print_reports(&mut out, reports, &format)?;
-    Ok(out.flush()?)
+
+    fn table(&self, out: &mut impl Write) -> io::Result<()> {
+        table(out, self)
+    }
 }
 
 fn table(out: &mut impl Write, image: &Image) -> io::Result<()> {

@@ -2,14 +2,12 @@
 
 use std::io::{self, Write};
 
-use anyhow::bail;
 use orlop_cri::json;
 use orlop_cri::v1::PodSandboxStatus;
 use serde_json::Value;
 
-use super::output::{
-    Format, FormatFlags, StatusReport, full, labels, print_reports, rfc3339, stdout,
-};
+use super::inspection::{self, Inspected, InspectionFlags, with_empty_parts};
+use super::output::{full, labels, rfc3339};
 use super::select::{self, PodFlags};
 use super::session::Session;
 
@@ -24,15 +22,11 @@ pub(crate) struct Args {
     which: PodFlags,
 
     #[command(flatten)]
-    format: FormatFlags,
-
-    /// Leave out what the runtime adds of its own
-    #[arg(short, long)]
-    quiet: bool,
+    shown: InspectionFlags,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let format = args.format.or_json()?;
+    let format = args.shown.format()?;
     let client = session.runtime().await?;
     let ids = if args.pods.is_empty() {
         let found = args.which.list(&client, None).await?;
@@ -40,25 +34,23 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     } else {
         select::pods(&client, &args.pods).await?
     };
-    if ids.is_empty() {
-        bail!("there is no such pod");
+    let ask = async |id: &str| {
+        let answer = client.pod_sandbox_status(id, !args.shown.quiet).await?;
+        Ok((answer.status.unwrap_or_default(), answer.info))
+    };
+    inspection::show(ids, &args.shown, &format, ask).await
+}
+
+impl Inspected for PodSandboxStatus {
+    const NAME: &'static str = "pod";
+
+    fn value(&self) -> Value {
+        value(self)
     }
-    let mut out = stdout();
-    let mut reports = Vec::new();
-    for id in ids {
-        let answer = client.pod_sandbox_status(&id, !args.quiet).await?;
-        let status = answer.status.unwrap_or_default();
-        if matches!(format, Format::Table) {
-            table(&mut out, &status)?;
-            if !args.quiet {
-                labels(&mut out, "Info", &answer.info)?;
-            }
-        } else {
-            reports.push(StatusReport::new(value(&status), answer.info));
-        }
+
+    fn table(&self, out: &mut impl Write) -> io::Result<()> {
+        table(out, self)
     }
-    print_reports(&mut out, reports, &format)?;
-    Ok(out.flush()?)
 }
 
 /// The status with a time that people can read, and all its parts even where they are empty.
@@ -69,9 +61,7 @@ fn value(status: &PodSandboxStatus) -> Value {
             "createdAt".to_owned(),
             Value::String(rfc3339(status.created_at)),
         );
-        for part in ["metadata", "network", "linux"] {
-            map.entry(part).or_insert(Value::Null);
-        }
+        with_empty_parts(map, &["metadata", "network", "linux"]);
     }
     value
 }

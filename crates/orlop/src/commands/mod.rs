@@ -5,6 +5,7 @@
 mod cli;
 mod crictl;
 mod flags;
+mod inspection;
 mod interrupt;
 mod live;
 mod logs;
@@ -14,11 +15,14 @@ mod offer;
 mod output;
 mod password;
 mod progress;
+mod removal;
+mod schema;
 mod select;
 mod session;
 mod settings;
 mod several;
 mod tls;
+mod usage;
 
 mod apply;
 mod attach;

@@ -12,14 +12,19 @@ use super::manifest;
 use super::output::write_all;
 use super::password::CredentialFlags;
 use super::progress::Progress;
+use super::schema::PodSchema;
 use super::session::Session;
 
 /// Which image, and with what.
 #[derive(Debug, clap::Args)]
+#[command(subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    schema: Option<PodSchema>,
+
     /// The image
-    #[arg(value_name = "IMAGE")]
-    image: String,
+    #[arg(value_name = "IMAGE", required = true)]
+    image: Option<String>,
 
     /// The configuration of the pod it is for, JSON or YAML
     #[arg(long, value_name = "POD-CONFIG")]
@@ -38,13 +43,17 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    if args.image.is_empty() {
+    if let Some(schema) = args.schema {
+        return schema.print();
+    }
+    let name = args.image.unwrap_or_default();
+    if name.is_empty() {
         bail!("the name of the image is empty");
     }
     let auth = args.credentials.resolve()?;
     let pod = args.pod_config.as_deref().map(manifest::pod).transpose()?;
     let image = ImageSpec {
-        image: args.image,
+        image: name,
         annotations: map(&args.annotation),
         ..Default::default()
     };

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use orlop_cri::client::RuntimeClient;
-use orlop_cri::v1::ContainerState;
+use orlop_cri::v1::{ContainerState, ContainerStatus};
 
 use super::output::write_all;
+use super::removal::{self, Chosen, Removable};
+use super::select;
 use super::session::Session;
-use super::{select, several};
 
 /// Which containers.
 #[derive(Debug, clap::Args)]
@@ -37,48 +37,59 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let client = session.patient_runtime(None).await?;
-    let ids = if args.all {
-        client
-            .list_containers(None)
-            .await?
-            .into_iter()
-            .map(|container| container.id)
-            .collect()
-    } else {
-        select::containers(&client, &args.containers).await?
+    let containers = Containers {
+        client: session.patient_runtime(None).await?,
+        keep_logs: args.keep_logs,
     };
-    if ids.is_empty() {
-        eprintln!("there is no container to remove");
-    }
-    several::each(ids, |id| {
-        remove(client.clone(), id, args.force, args.keep_logs)
-    })
-    .await
+    let chosen = Chosen {
+        words: &args.containers,
+        all: args.all,
+        force: args.force,
+    };
+    removal::remove(&containers, chosen).await
 }
 
-async fn remove(
+struct Containers {
     client: RuntimeClient,
-    id: String,
-    force: bool,
     keep_logs: bool,
-) -> anyhow::Result<()> {
-    let answer = client.container_status(&id, false).await;
-    let answer = answer.with_context(|| format!("cannot get the status of container {id}"))?;
-    let status = answer.status.unwrap_or_default();
-    if status.state() == ContainerState::ContainerRunning {
-        if !force {
-            bail!("container {id} is running: stop it first, or use --force");
+}
+
+impl Removable for Containers {
+    const NAME: &'static str = "container";
+    type Status = ContainerStatus;
+
+    async fn all(&self) -> anyhow::Result<Vec<String>> {
+        let all = self.client.list_containers(None).await?;
+        Ok(all.into_iter().map(|container| container.id).collect())
+    }
+
+    async fn find(&self, words: &[String]) -> anyhow::Result<Vec<String>> {
+        select::containers(&self.client, words).await
+    }
+
+    async fn status(&self, id: &str) -> anyhow::Result<ContainerStatus> {
+        let answer = self.client.container_status(id, false).await?;
+        Ok(answer.status.unwrap_or_default())
+    }
+
+    fn runs(status: &ContainerStatus) -> bool {
+        status.state() == ContainerState::ContainerRunning
+    }
+
+    async fn stop(&self, id: &str) -> anyhow::Result<()> {
+        Ok(self.client.stop_container(id, Duration::ZERO).await?)
+    }
+
+    async fn remove(&self, id: &str) -> anyhow::Result<()> {
+        Ok(self.client.remove_container(id).await?)
+    }
+
+    fn removed(&self, id: &str, status: &ContainerStatus) -> anyhow::Result<()> {
+        if !self.keep_logs && !status.log_path.is_empty() {
+            remove_logs(Path::new(&status.log_path));
         }
-        let stopped = client.stop_container(&id, Duration::ZERO).await;
-        stopped.with_context(|| format!("cannot stop container {id}"))?;
+        Ok(write_all(&format!("{id}\n"))?)
     }
-    let removed = client.remove_container(&id).await;
-    removed.with_context(|| format!("cannot remove container {id}"))?;
-    if !keep_logs && !status.log_path.is_empty() {
-        remove_logs(Path::new(&status.log_path));
-    }
-    Ok(write_all(&format!("{id}\n"))?)
 }
 
 /// Removes a log and its rotations. The container is gone: a log that stays is worth a word only.
@@ -94,7 +105,7 @@ fn remove_logs(log: &Path) {
         let found = entry.file_name();
         let is_log = found == name || found.as_encoded_bytes().starts_with(&rotated);
         if is_log && let Err(error) = fs::remove_file(entry.path()) {
-            eprintln!(
+            say!(
                 "warning: cannot remove the log {}: {error}",
                 entry.path().display()
             );

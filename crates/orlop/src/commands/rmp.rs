@@ -1,12 +1,12 @@
 //! `rmp`: removes pods.
 
-use anyhow::{Context, bail};
 use orlop_cri::client::RuntimeClient;
-use orlop_cri::v1::PodSandboxState;
+use orlop_cri::v1::{PodSandboxState, PodSandboxStatus};
 
 use super::output::write_all;
+use super::removal::{self, Chosen, Removable};
+use super::select;
 use super::session::Session;
-use super::{select, several};
 
 /// Which pods.
 #[derive(Debug, clap::Args)]
@@ -29,38 +29,51 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let client = session.patient_runtime(None).await?;
-    let ids = if args.all {
-        client
-            .list_pod_sandbox(None)
-            .await?
-            .into_iter()
-            .map(|pod| pod.id)
-            .collect()
-    } else {
-        select::pods(&client, &args.pods).await?
+    let pods = Pods(session.patient_runtime(None).await?);
+    let chosen = Chosen {
+        words: &args.pods,
+        all: args.all,
+        force: args.force,
     };
-    if ids.is_empty() {
-        eprintln!("there is no pod to remove");
-    }
-    several::each(ids, |id| remove(client.clone(), id, args.force)).await
+    removal::remove(&pods, chosen).await
 }
 
-async fn remove(client: RuntimeClient, id: String, force: bool) -> anyhow::Result<()> {
-    let status = client.pod_sandbox_status(&id, false).await;
-    let status = status.with_context(|| format!("cannot get the status of pod {id}"))?;
-    let running = status
-        .status
-        .is_some_and(|status| status.state() == PodSandboxState::SandboxReady);
-    if running && !force {
-        bail!("pod {id} is running: stop it first, or use --force");
+struct Pods(RuntimeClient);
+
+impl Removable for Pods {
+    const NAME: &'static str = "pod";
+    type Status = Option<PodSandboxStatus>;
+
+    async fn all(&self) -> anyhow::Result<Vec<String>> {
+        let all = self.0.list_pod_sandbox(None).await?;
+        Ok(all.into_iter().map(|pod| pod.id).collect())
     }
-    if running {
-        let stopped = client.stop_pod_sandbox(&id).await;
-        stopped.with_context(|| format!("cannot stop pod {id}"))?;
-        write_all(&format!("Stopped sandbox {id}\n"))?;
+
+    async fn find(&self, words: &[String]) -> anyhow::Result<Vec<String>> {
+        select::pods(&self.0, words).await
     }
-    let removed = client.remove_pod_sandbox(&id).await;
-    removed.with_context(|| format!("cannot remove pod {id}"))?;
-    Ok(write_all(&format!("Removed sandbox {id}\n"))?)
+
+    async fn status(&self, id: &str) -> anyhow::Result<Option<PodSandboxStatus>> {
+        Ok(self.0.pod_sandbox_status(id, false).await?.status)
+    }
+
+    fn runs(status: &Option<PodSandboxStatus>) -> bool {
+        let ready = PodSandboxState::SandboxReady;
+        status
+            .as_ref()
+            .is_some_and(|status| status.state() == ready)
+    }
+
+    async fn stop(&self, id: &str) -> anyhow::Result<()> {
+        self.0.stop_pod_sandbox(id).await?;
+        Ok(write_all(&format!("Stopped sandbox {id}\n"))?)
+    }
+
+    async fn remove(&self, id: &str) -> anyhow::Result<()> {
+        Ok(self.0.remove_pod_sandbox(id).await?)
+    }
+
+    fn removed(&self, id: &str, _: &Self::Status) -> anyhow::Result<()> {
+        Ok(write_all(&format!("Removed sandbox {id}\n"))?)
+    }
 }

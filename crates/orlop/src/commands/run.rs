@@ -1,7 +1,7 @@
 //! `run`: runs a container in a pod of its own. If that fails or is interrupted, the pod is
 //! removed again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use orlop_cri::client::RuntimeClient;
@@ -9,19 +9,24 @@ use orlop_cri::v1::PodSandboxConfig;
 
 use super::create::{PullFlags, create};
 use super::output::write_all;
+use super::schema::AnySchema;
 use super::session::Session;
 use super::{interrupt, manifest};
 
 /// What to run.
 #[derive(Debug, clap::Args)]
+#[command(subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    schema: Option<AnySchema>,
+
     /// The container's configuration, JSON or YAML
-    #[arg(value_name = "CONTAINER-CONFIG")]
-    config: PathBuf,
+    #[arg(value_name = "CONTAINER-CONFIG", required = true)]
+    config: Option<PathBuf>,
 
     /// The pod's configuration, JSON or YAML
-    #[arg(value_name = "POD-CONFIG")]
-    pod_config: PathBuf,
+    #[arg(value_name = "POD-CONFIG", required = true)]
+    pod_config: Option<PathBuf>,
 
     /// The handler that is to run the pod
     #[arg(short, long, value_name = "HANDLER", default_value = "")]
@@ -32,9 +37,15 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let pod_config = manifest::pod(&args.pod_config)?;
+    if let Some(schema) = args.schema {
+        return schema.print();
+    }
+    let (Some(config), Some(pod_config)) = (&args.config, &args.pod_config) else {
+        bail!("no configuration is named");
+    };
+    let pod_config = manifest::pod(pod_config)?;
     // Read early: a mistake in it shouldn't cost a pod.
-    manifest::container(&args.config)?;
+    manifest::container(config)?;
     let client = session.patient_runtime(args.pull.patience()).await?;
     let making = client.run_pod_sandbox(pod_config.clone(), &args.runtime);
     let pod = interrupt::or_undo(making, |pod| {
@@ -43,7 +54,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     })
     .await?;
     let started = tokio::select! {
-        result = start(&args, session, &client, &pod, pod_config) => result,
+        result = start(&args.pull, config, session, &client, &pod, pod_config) => result,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     match started {
@@ -58,23 +69,15 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
 }
 
 async fn start(
-    args: &Args,
+    flags: &PullFlags,
+    config: &Path,
     session: &Session,
     client: &RuntimeClient,
     pod: &str,
     pod_config: PodSandboxConfig,
 ) -> anyhow::Result<String> {
-    let wanted = args.pull.wanted(!session.no_pull_on_run);
-    let id = create(
-        session,
-        client,
-        pod,
-        &args.config,
-        pod_config,
-        &args.pull,
-        wanted,
-    )
-    .await?;
+    let wanted = flags.wanted(!session.no_pull_on_run);
+    let id = create(session, client, pod, config, pod_config, flags, wanted).await?;
     let started = client.start_container(&id).await;
     started.with_context(|| format!("cannot start container {id}"))?;
     Ok(id)

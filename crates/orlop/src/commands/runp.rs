@@ -2,17 +2,24 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
+
 use super::flags::Span;
 use super::output::write_all;
+use super::schema::PodSchema;
 use super::session::Session;
 use super::{interrupt, manifest, run};
 
 /// Which pod.
 #[derive(Debug, clap::Args)]
+#[command(subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    schema: Option<PodSchema>,
+
     /// The pod's configuration, JSON or YAML; - for the standard input
-    #[arg(value_name = "POD-CONFIG")]
-    config: PathBuf,
+    #[arg(value_name = "POD-CONFIG", required = true)]
+    config: Option<PathBuf>,
 
     /// The handler that is to run it
     #[arg(short, long, value_name = "HANDLER", default_value = "")]
@@ -24,7 +31,11 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let config = manifest::pod(&args.config)?;
+    if let Some(schema) = args.schema {
+        return schema.print();
+    }
+    let path = args.config.context("no configuration is named")?;
+    let config = manifest::pod(&path)?;
     let client = session
         .patient_runtime(args.cancel_timeout.map(|span| span.0))
         .await?;

@@ -1,17 +1,12 @@
 //! `statsp`: what pods use.
 
-use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
-use std::time::Duration;
-
-use orlop_cri::client::RuntimeClient;
 use orlop_cri::v1::{ListPodSandboxStatsResponse, PodSandboxStats, PodSandboxStatsFilter};
 
 use super::flags::{Pair, map};
-use super::output::{self, Format, FormatFlags, Table, bytes, short_id, stdout};
+use super::output::{Table, bytes, short_id};
 use super::select;
-use super::session::{Dialect, Session};
-use super::stats::{CLEAR, PAUSE, number, percent};
+use super::session::Session;
+use super::usage::{self, Statistics, UsageFlags, number, percent};
 
 /// Which pods, and how to show them.
 #[derive(Debug, clap::Args)]
@@ -29,19 +24,11 @@ pub(crate) struct Args {
     label: Vec<Pair>,
 
     #[command(flatten)]
-    format: FormatFlags,
-
-    /// Seconds over which CPU use is measured
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 1)]
-    seconds: u64,
-
-    /// Again and again
-    #[arg(short, long)]
-    watch: bool,
+    usage: UsageFlags,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
-    let format = args.format.or_table()?;
+    let format = args.usage.format()?;
     let client = session.runtime().await?;
     let mut filter = PodSandboxStatsFilter {
         label_selector: map(&args.label),
@@ -50,80 +37,42 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if let Some(word) = args.pod.as_deref().or(args.id.as_deref()) {
         filter.id = select::pod(&client, word).await?;
     }
-    let mut out = stdout();
-    loop {
-        let stats = read(&client, &filter).await?;
-        if matches!(format, Format::Table) {
-            let before: HashMap<_, _> = stats
-                .into_iter()
-                .map(|stats| (id(&stats).to_owned(), stats))
-                .collect();
-            tokio::time::sleep(Duration::from_secs(args.seconds.max(1))).await;
-            let table = table(&before, &read(&client, &filter).await?);
-            if session.dialect == Dialect::Crictl || args.watch && std::io::stdout().is_terminal() {
-                out.write_all(CLEAR.as_bytes())?;
-            }
-            table.print(&mut out)?;
-        } else {
-            output::list(&mut out, &ListPodSandboxStatsResponse { stats }, &format)?;
-        }
-        out.flush()?;
-        if !args.watch {
-            return Ok(());
-        }
-        tokio::time::sleep(PAUSE).await;
+    let read = async || Ok(client.list_pod_sandbox_stats(Some(filter.clone())).await?);
+    usage::show(&args.usage, &format, session, read).await
+}
+
+impl Statistics for PodSandboxStats {
+    type List = ListPodSandboxStatsResponse;
+
+    fn id(&self) -> &str {
+        let attributes = self.attributes.as_ref();
+        attributes.map_or("", |attributes| &attributes.id)
     }
-}
 
-async fn read(
-    client: &RuntimeClient,
-    filter: &PodSandboxStatsFilter,
-) -> anyhow::Result<Vec<PodSandboxStats>> {
-    let mut stats = client.list_pod_sandbox_stats(Some(filter.clone())).await?;
-    stats.sort_by(|a, b| id(a).cmp(id(b)));
-    Ok(stats)
-}
+    fn list(stats: Vec<Self>) -> ListPodSandboxStatsResponse {
+        ListPodSandboxStatsResponse { stats }
+    }
 
-fn table(before: &HashMap<String, PodSandboxStats>, after: &[PodSandboxStats]) -> Table {
-    let mut table = Table::new(["POD", "POD ID", "CPU %", "MEM"]);
-    for stats in after {
-        let Some(before) = before.get(id(stats)) else {
-            continue;
-        };
-        let Some(linux) = &stats.linux else { continue };
-        let memory = number(
-            linux
-                .memory
-                .as_ref()
-                .and_then(|memory| memory.working_set_bytes),
-        );
-        let cpu = number(
-            linux
-                .cpu
-                .as_ref()
-                .and_then(|cpu| cpu.usage_core_nano_seconds),
-        );
-        if cpu == 0 && memory == 0 {
-            continue;
+    fn heading() -> Table {
+        Table::new(["POD", "POD ID", "CPU %", "MEM"])
+    }
+
+    fn row(&self, before: &Self) -> Option<Vec<String>> {
+        let linux = self.linux.as_ref()?;
+        let memory = linux.memory.as_ref();
+        let memory = number(memory.and_then(|memory| memory.working_set_bytes));
+        let cpu = linux.cpu.as_ref();
+        if number(cpu.and_then(|cpu| cpu.usage_core_nano_seconds)) == 0 && memory == 0 {
+            return None;
         }
         let earlier = before.linux.as_ref().and_then(|linux| linux.cpu.as_ref());
-        let metadata = stats
-            .attributes
-            .as_ref()
-            .and_then(|it| it.metadata.as_ref());
-        table.row([
+        let attributes = self.attributes.as_ref();
+        let metadata = attributes.and_then(|attributes| attributes.metadata.as_ref());
+        Some(vec![
             metadata.map_or("", |metadata| &metadata.name).to_owned(),
-            short_id(id(stats)).to_owned(),
-            percent(earlier, linux.cpu.as_ref()),
+            short_id(self.id()).to_owned(),
+            percent(earlier, cpu),
             bytes(memory),
-        ]);
+        ])
     }
-    table
-}
-
-fn id(stats: &PodSandboxStats) -> &str {
-    stats
-        .attributes
-        .as_ref()
-        .map_or("", |attributes| &attributes.id)
 }

@@ -14,6 +14,10 @@ pub(super) fn normalised(root: &Command, words: Vec<String>) -> Vec<String> {
     while let Some(word) = words.next() {
         if word == "--" || word == "-" || !word.starts_with('-') {
             let below = command.find_subcommand(&word);
+            if word == "h" && below.is_none() && command.has_subcommands() {
+                done.push("help".to_owned());
+                break;
+            }
             done.push(word);
             match below {
                 Some(below) => command = below,
@@ -59,7 +63,7 @@ pub(super) fn normalised(root: &Command, words: Vec<String>) -> Vec<String> {
 }
 
 /// The flag of this name, by its long one or by its letter.
-fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+pub(super) fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     let long = command.get_arguments().find(|arg| {
         arg.get_long() == Some(name)
             || arg
@@ -79,7 +83,7 @@ fn short(command: &Command, letter: char) -> Option<&Arg> {
         .find(|arg| arg.get_short() == Some(letter))
 }
 
-fn takes_value(arg: &Arg) -> bool {
+pub(super) fn takes_value(arg: &Arg) -> bool {
     arg.get_action().takes_values() && !matches!(arg.get_action(), ArgAction::SetTrue)
 }
 
@@ -111,6 +115,7 @@ mod tests {
             "exec -it web ls -all=false -- -x",
             "the command in the container is its own"
         );
+        assert_eq!(read("h ps"), "help ps");
         assert_eq!(read("inspect -o=json x"), "inspect --output=json x");
     }
 }

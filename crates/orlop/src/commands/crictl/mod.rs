@@ -22,8 +22,12 @@ const VERSION: &str = concat!("version v1.36.0+orlop.", env!("CARGO_PKG_VERSION"
 
 /// client for CRI
 #[derive(Debug, Parser)]
-#[command(name = "crictl", version = VERSION)]
+#[command(name = "crictl", version = VERSION, disable_version_flag = true)]
 pub(crate) struct Crictl {
+    /// Print the version
+    #[arg(short = 'v', long = "version", action = clap::ArgAction::Version)]
+    _version: Option<bool>,
+
     #[command(flatten)]
     flags: ClientFlags,
 
@@ -71,7 +75,7 @@ impl UnusedFlags {
             (self.profile_mem.is_some(), "--profile-mem"),
         ];
         for (_, flag) in given.into_iter().filter(|(given, _)| *given) {
-            eprintln!("warning: {flag} is not done by this client");
+            say!("warning: {flag} is not done by this client");
         }
     }
 }
@@ -177,12 +181,46 @@ mod tests {
             "crictl update --cpu-count 2 --cpu-maximum 3 abc",
             "crictl -enable-tracing --tracing-endpoint x -profile-cpu p ps",
             "crictl completion zsh",
+            "crictl create jsonschema -p",
+            "crictl run js --container --pod",
+            "crictl runp js",
+            "crictl pull jsonschema",
         ] {
             let words = line.split(' ').skip(1).map(str::to_owned).collect();
             let words = arguments::normalised(&Crictl::command(), words);
             let words = std::iter::once("crictl".to_owned()).chain(words);
             if let Err(error) = Crictl::try_parse_from(words) {
                 panic!("{line}: {error}");
+            }
+        }
+    }
+
+    /// All flags of all commands of crictl 1.36, as its help lists them.
+    const FLAGS: &str = include_str!("../../../tests/crictl/flags.txt");
+
+    #[test]
+    fn no_flag_of_crictl_is_missing() {
+        let mut root = Crictl::command();
+        root.build();
+        for line in FLAGS.lines() {
+            let (words, flags) = line.split_once(": ").unwrap();
+            let mut command = &root;
+            for word in words.split(' ').skip(1) {
+                let below = command.find_subcommand(word);
+                command = below.unwrap_or_else(|| panic!("there is no `{words}`"));
+            }
+            let (flags, valued) = match flags.strip_suffix(" VALUE") {
+                Some(flags) => (flags, true),
+                None => (flags, false),
+            };
+            for flag in flags.split(' ') {
+                let found = arguments::find(command, flag.trim_start_matches('-'));
+                let found = found.unwrap_or_else(|| panic!("{words} has no {flag}"));
+                assert_eq!(
+                    arguments::takes_value(found),
+                    valued,
+                    "{words} {flag}: whether it has a value"
+                );
             }
         }
     }

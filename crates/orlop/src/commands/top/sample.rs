@@ -8,7 +8,7 @@ use orlop_cri::v1::{
 };
 use tonic::Code;
 
-use crate::commands::stats::number;
+use crate::commands::usage::number;
 
 /// How many looks are remembered.
 pub(super) const REMEMBERED: usize = 60;
