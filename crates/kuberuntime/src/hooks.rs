@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::checks::{HttpError, HttpTarget, get, http_target};
-use crate::manager::Context;
+use crate::manager::{Context, Severity};
 use crate::pod::{Container, LifecycleHandler};
 
 /// The container that a hook is of.
@@ -12,6 +12,8 @@ pub(crate) struct HookSite<'a> {
     pub(crate) container_id: &'a str,
     pub(crate) container: &'a Container,
     pub(crate) pod_ip: Option<IpAddr>,
+    /// Whom to tell what the pod's owner should know.
+    pub(crate) tell: &'a (dyn Fn(Severity, &'static str, String) + Send + Sync),
 }
 
 /// Runs a hook. A command has no limit of its own; `limit` is for the runtime, which kills the
@@ -40,7 +42,7 @@ pub(crate) async fn run_hook(
     }
     if let Some(action) = &hook.http_get {
         let target = http_target(action, site.container, site.pod_ip, "kube-lifecycle/1.0")?;
-        return ask(ctx, target).await;
+        return ask(ctx, target, site).await;
     }
     if let Some(sleep) = &hook.sleep {
         tokio::time::sleep(Duration::from_secs(sleep.seconds)).await;
@@ -50,15 +52,24 @@ pub(crate) async fn run_hook(
 }
 
 /// Old manifests say HTTPS where HTTP is spoken.
-async fn ask(ctx: &Context, mut target: HttpTarget) -> Result<(), String> {
+async fn ask(ctx: &Context, mut target: HttpTarget, site: &HookSite<'_>) -> Result<(), String> {
     const LIMIT: Duration = Duration::from_mins(1);
     let answer = match get(target.clone(), LIMIT).await {
         Err(HttpError::NotTls { .. }) => {
-            ctx.metrics.hook_fell_back_to_http();
             target.secure = false;
             let secret = |name: &str| name.eq_ignore_ascii_case("authorization");
             target.headers.retain(|(name, _)| !secret(name));
-            get(target, LIMIT).await
+            let place = format!("{}:{}", target.host, target.port);
+            let answer = get(target, LIMIT).await;
+            if answer.is_ok() {
+                ctx.metrics.hook_fell_back_to_http();
+                let message = format!(
+                    "request to HTTPS lifecycle hook {place} got HTTP response, retry with HTTP \
+                     succeeded"
+                );
+                (site.tell)(Severity::Warning, "LifecycleHTTPFallback", message);
+            }
+            answer
         }
         done => done,
     };

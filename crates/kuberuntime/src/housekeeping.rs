@@ -13,7 +13,7 @@ use crate::gc::{DeadContainer, PodFate, Sandbox, containers_to_remove, sandboxes
 use crate::images::ImageCollector;
 use crate::labels::{self, stop_record};
 use crate::logs::{RotateTarget, rotate};
-use crate::manager::{Context, RuntimeState};
+use crate::manager::{Context, Handler, RuntimeState};
 use crate::pod::Container;
 use crate::status::ContainerState;
 use crate::termination::MINIMUM_GRACE;
@@ -57,22 +57,22 @@ pub(crate) async fn ask_runtime(ctx: &Context) {
     let mut handlers: Vec<_> = answer
         .runtime_handlers
         .iter()
-        .map(|h| h.name.clone())
+        .map(|handler| {
+            let features = handler.features.unwrap_or_default();
+            Handler {
+                name: handler.name.clone(),
+                recursive_read_only: features.recursive_read_only_mounts,
+                user_namespaces: features.user_namespaces,
+            }
+        })
         .collect();
     handlers.sort();
-    let recursive = answer.runtime_handlers.iter().any(|handler| {
-        let features = handler.features.as_ref();
-        features.is_some_and(|f| f.recursive_read_only_mounts)
+    ctx.note_runtime(RuntimeState {
+        runtime_error: condition("RuntimeReady"),
+        network_error: condition("NetworkReady"),
+        handlers,
+        ..ctx.runtime_state()
     });
-    ctx.note_runtime(
-        RuntimeState {
-            runtime_error: condition("RuntimeReady"),
-            network_error: condition("NetworkReady"),
-            handlers,
-            ..ctx.runtime_state()
-        },
-        recursive,
-    );
 }
 
 /// Ends pods that nobody wants, and removes what is dead.
@@ -102,7 +102,7 @@ pub(crate) async fn collect_once(ctx: &Arc<Context>) -> Result<(), ClientError> 
     remove_containers(ctx, &containers, ready).await;
     remove_sandboxes(ctx, &sandboxes, &containers, ready).await;
     if ready {
-        remove_leftovers(ctx).await;
+        remove_leftovers(ctx, &alive(&sandboxes, &containers)).await;
     }
     ctx.log_links.remove_dead().await;
     ctx.backoff().collect_garbage(now());
@@ -165,8 +165,10 @@ fn end_strangers(ctx: &Arc<Context>, sandboxes: &[v1::PodSandbox], containers: &
                 .and_then(|network| network.ip.parse().ok());
             let ended = kill_all(&ctx, victims, &[], ip, &quiet).await;
             let stopped = stop_sandboxes(&ctx, own.iter().map(String::as_str)).await;
-            if let Err(error) = ended.and(stopped) {
-                tracing::warn!(%error, "cannot end a pod that nobody wants");
+            match ended.and(stopped) {
+                // What it leaves goes with the next round.
+                Ok(()) => ctx.strangers.send_modify(|n| *n += 1),
+                Err(error) => tracing::warn!(%error, "cannot end a pod that nobody wants"),
             }
         });
     }
@@ -289,12 +291,29 @@ fn fate(ctx: &Context, uid: &str) -> PodFate {
 }
 
 /// Removes the logs, files and cgroups of pods that are gone.
-async fn remove_leftovers(ctx: &Arc<Context>) {
-    let known: BTreeSet<String> = ctx.with_workers(|workers| workers.keys().cloned().collect());
+/// The pods of which something runs.
+fn alive(sandboxes: &[v1::PodSandbox], containers: &[v1::Container]) -> BTreeSet<String> {
+    let ready = sandboxes
+        .iter()
+        .filter(|s| s.state() == v1::PodSandboxState::SandboxReady)
+        .filter_map(|s| uid(&s.labels));
+    let running = containers
+        .iter()
+        .filter(|c| c.state() == v1::ContainerState::ContainerRunning)
+        .filter_map(|c| uid(&c.labels));
+    ready.chain(running).cloned().collect()
+}
+
+/// Removes what is left on the node of pods that nobody knows, once nothing of them runs: until
+/// then they use their files, and the ids of their users.
+async fn remove_leftovers(ctx: &Arc<Context>, alive: &BTreeSet<String>) {
+    let mut known = alive.clone();
+    ctx.with_workers(|workers| known.extend(workers.keys().cloned()));
     ctx.cgroups.remove_unknown(&known).await;
     let logs = ctx.options.pod_logs_dir.clone();
     let pods = ctx.options.root_dir.join("pods");
     let root = ctx.options.root_dir.clone();
+    let user_namespaces = ctx.user_namespaces.clone();
     let remove = move || {
         for entry in std::fs::read_dir(&logs).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -311,9 +330,13 @@ async fn remove_leftovers(ctx: &Arc<Context>) {
                 .file_name()
                 .to_str()
                 .filter(|uid| !known.contains(*uid))
-                && let Err(error) = crate::volumes::PodDirs::new(&root, uid).remove()
             {
-                tracing::warn!(uid, %error, "the files of a pod that is gone stay");
+                match crate::volumes::PodDirs::new(&root, uid).remove() {
+                    Ok(()) => user_namespaces.release(uid),
+                    Err(error) => {
+                        tracing::warn!(uid, %error, "the files of a pod that is gone stay");
+                    }
+                }
             }
         }
     };
@@ -338,15 +361,26 @@ pub(crate) async fn collect_images_once(
     at_least: Option<u64>,
 ) -> Result<u64, ClientError> {
     let policy = &ctx.options.images.gc;
+    let clients = (&ctx.runtime, &ctx.image_client);
+    let mounted = mounted_images(ctx);
     collector
-        .collect(
-            &ctx.runtime,
-            &ctx.image_client,
-            policy,
-            at_least,
-            &ctx.metrics,
-        )
+        .collect(clients, policy, at_least, mounted, &ctx.metrics)
         .await
+}
+
+/// The images that are volumes of containers: lists of containers do not tell of them.
+fn mounted_images(ctx: &Context) -> BTreeSet<String> {
+    let observations: Vec<_> =
+        ctx.with_workers(|workers| workers.values().map(|w| w.observation()).collect());
+    observations
+        .iter()
+        .flat_map(|seen| seen.containers.values())
+        .flat_map(|status| &status.mounts)
+        .filter_map(|mount| mount.image.as_ref())
+        .flat_map(|spec| [&spec.image, &spec.user_specified_image])
+        .filter(|name| !name.is_empty())
+        .cloned()
+        .collect()
 }
 
 /// Rotates the logs of running containers.

@@ -1,6 +1,6 @@
 //! The kubelet's side of CRI: what to do with a pod, decided from plain data, and done.
 //!
-//! Only [`manager`] and [`agent`] talk to a runtime, a disk or a clock. All other modules take what is known
+//! Only [`manager`] and [`agent`] talk to a runtime, a disk or a clock; `userns` keeps its records. All other modules take what is known
 //! and say what follows, so that every rule stands in a table of its tests.
 //!
 //! | module | what it decides |
@@ -20,6 +20,7 @@
 //! | [`labels`] | by what the kubelet finds its own, and stops it without a manifest |
 //! | [`log_path`] | where a container's log is |
 //! | [`hash`] | whether a container's definition has changed |
+//! | `userns` | which ids a pod with users of its own has |
 //! | [`manager`] | nothing: it carries the decisions out |
 //! | [`agent`] | which pods there are: manifests, admission, eviction; and the kubelet's HTTP API |
 
@@ -52,6 +53,7 @@ pub mod status;
 mod table;
 pub mod termination;
 mod time;
+mod userns;
 mod volumes;
 mod worker;
 

@@ -29,6 +29,8 @@ struct Inner {
     sandbox_seconds: Histograms,
     sandbox_errors: Family<Labels, Counter>,
     started_pods: Counter,
+    user_namespaced_pods: Counter,
+    user_namespaced_pod_errors: Counter,
     started_pod_errors: Family<Labels, Counter>,
     started_containers: Family<Labels, Counter>,
     started_container_errors: Family<Labels, Counter>,
@@ -76,6 +78,8 @@ impl Metrics {
             sandbox_seconds: family(),
             sandbox_errors: Family::default(),
             started_pods: Counter::default(),
+            user_namespaced_pods: Counter::default(),
+            user_namespaced_pod_errors: Counter::default(),
             started_pod_errors: Family::default(),
             started_containers: Family::default(),
             started_container_errors: Family::default(),
@@ -156,6 +160,14 @@ impl Metrics {
             self.0.sandbox_errors.get_or_create(&labels).inc();
             let labels = vec![("message", code.to_owned())];
             self.0.started_pod_errors.get_or_create(&labels).inc();
+        }
+    }
+
+    /// A pod with a user namespace of its own was started, or could not be.
+    pub(crate) fn ran_user_namespaced(&self, failed: bool) {
+        self.0.user_namespaced_pods.inc();
+        if failed {
+            self.0.user_namespaced_pod_errors.inc();
         }
     }
 
@@ -332,6 +344,16 @@ impl Inner {
             "started_pods_errors",
             "Pods that could not be started",
             self.started_pod_errors.clone(),
+        );
+        r.register(
+            "started_user_namespaced_pods",
+            "Pods started with a user namespace of their own",
+            self.user_namespaced_pods.clone(),
+        );
+        r.register(
+            "started_user_namespaced_pods_errors",
+            "Pods with a user namespace of their own that could not be started",
+            self.user_namespaced_pod_errors.clone(),
         );
         r.register(
             "started_containers",

@@ -13,6 +13,7 @@ mod session;
 mod spdy;
 mod status;
 pub mod terminal;
+pub mod translate;
 mod ws;
 
 pub use flow::{Input, Output};

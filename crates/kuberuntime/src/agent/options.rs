@@ -113,6 +113,8 @@ impl AgentOptions {
             .ok()
             .filter(|it| *it > 0);
         options.cgroups.cpu_quota = written.cpu_cfs_quota;
+        options.user_namespaces.ids_per_pod = written.user_namespaces.ids_per_pod;
+        options.user_namespaces.max_pods = written.max_pods;
         options.dns.servers.clone_from(&written.cluster_dns);
         options.dns.domain.clone_from(&written.cluster_domain);
         options.dns.resolv_conf = (&written.resolv_conf).into();

@@ -274,7 +274,7 @@ impl Shared {
                 "version": runtime.version,
                 "error": runtime.runtime_error,
                 "networkError": runtime.network_error,
-                "handlers": runtime.handlers,
+                "handlers": runtime.handlers.iter().map(|handler| &handler.name).collect::<Vec<_>>(),
             },
             "capacity": amounts(&self.0.capacity.total),
             "allocatable": amounts(&self.0.capacity.allocatable),

@@ -29,6 +29,8 @@ pub struct ContainerInput {
     pub hugepage_sizes: Vec<String>,
     /// The RuntimeClass' handler.
     pub runtime_handler: String,
+    /// Whose users its pod's users are.
+    pub user_namespace: Option<v1::UserNamespace>,
 }
 
 /// What the runtime is told about a container.
@@ -62,7 +64,7 @@ pub fn container_config(
                 value: value.into_bytes(),
             })
             .collect(),
-        mounts: input.mounts.clone(),
+        mounts: mounts(input),
         labels: labels::container_labels(pod, container)
             .into_iter()
             .collect(),
@@ -85,6 +87,7 @@ pub fn container_config(
                 container,
                 &input.image_user,
                 input.target_id.as_deref(),
+                input.user_namespace.as_ref(),
             )),
         }),
         stop_signal: container
@@ -96,6 +99,18 @@ pub fn container_config(
             .into(),
         ..v1::ContainerConfig::default()
     }
+}
+
+/// Files belong in the pod to whom they belong on the node: each mount is mapped as the pod is.
+fn mounts(input: &ContainerInput) -> Vec<v1::Mount> {
+    let mut mounts = input.mounts.clone();
+    if let Some(users) = &input.user_namespace {
+        for mount in &mut mounts {
+            mount.uid_mappings.clone_from(&users.uids);
+            mount.gid_mappings.clone_from(&users.gids);
+        }
+    }
+    mounts
 }
 
 /// `SIGRTMIN+1` as the contract writes it.
@@ -139,5 +154,23 @@ mod tests {
         );
         let security = made.linux.unwrap().security_context.unwrap();
         assert_eq!(security.run_as_username, "www");
+    }
+    #[test]
+    fn a_pod_with_users_of_its_own_has_them_in_its_mounts() {
+        let users = crate::userns::options(Some(crate::userns::IdRange {
+            first: 131_072,
+            length: 65536,
+        }));
+        let input = ContainerInput {
+            mounts: vec![v1::Mount::default()],
+            user_namespace: Some(users.clone()),
+            ..ContainerInput::default()
+        };
+        let made = container_config(&Pod::default(), &Container::default(), &input);
+        assert_eq!(made.mounts[0].uid_mappings, users.uids);
+        assert_eq!(made.mounts[0].gid_mappings, users.gids);
+        let security = made.linux.unwrap().security_context.unwrap();
+        let namespaces = security.namespace_options.unwrap();
+        assert_eq!(namespaces.userns_options, Some(users));
     }
 }

@@ -1,7 +1,6 @@
 //! What the runtime is told about a sandbox and a container.
 //!
-//! Not here yet: user namespaces, exclusive processors, memory quality of service, swap, device
-//! plugins and CDI.
+//! Not here yet: exclusive processors, memory quality of service, swap, device plugins and CDI.
 
 mod container;
 mod dns;

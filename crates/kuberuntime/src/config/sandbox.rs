@@ -20,6 +20,8 @@ pub struct SandboxInput {
     pub domain: String,
     /// The pod's name resolution.
     pub dns: v1::DnsConfig,
+    /// Whose users its users are.
+    pub user_namespace: Option<v1::UserNamespace>,
 }
 
 /// What the runtime is told about a pod's sandbox.
@@ -64,7 +66,7 @@ fn linux(pod: &Pod, input: &SandboxInput) -> v1::LinuxPodSandboxConfig {
             .map(|s| (s.name.replace('/', "."), s.value.clone()))
             .collect(),
         security_context: Some(v1::LinuxSandboxSecurityContext {
-            namespace_options: Some(namespaces(pod, None)),
+            namespace_options: Some(namespaces(pod, None, input.user_namespace.as_ref())),
             selinux_options: context.se_linux_options.as_ref().map(selinux),
             run_as_user: context.run_as_user.map(int64),
             run_as_group: context.run_as_group.map(int64),

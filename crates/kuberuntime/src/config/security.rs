@@ -74,7 +74,11 @@ pub fn check_non_root(
 }
 
 /// The namespaces of a pod, or of a container that looks into another one.
-pub(super) fn namespaces(pod: &Pod, target_id: Option<&str>) -> v1::NamespaceOption {
+pub(super) fn namespaces(
+    pod: &Pod,
+    target_id: Option<&str>,
+    user_namespace: Option<&v1::UserNamespace>,
+) -> v1::NamespaceOption {
     let node_if = |host: bool| {
         if host {
             v1::NamespaceMode::Node
@@ -96,7 +100,7 @@ pub(super) fn namespaces(pod: &Pod, target_id: Option<&str>) -> v1::NamespaceOpt
         pid: pid.into(),
         ipc: node_if(pod.spec.host_ipc).into(),
         target_id: target_id.unwrap_or_default().to_owned(),
-        userns_options: None,
+        userns_options: user_namespace.cloned(),
     }
 }
 
@@ -106,6 +110,7 @@ pub(super) fn container_security(
     container: &Container,
     user: &ImageUser,
     target_id: Option<&str>,
+    user_namespace: Option<&v1::UserNamespace>,
 ) -> v1::LinuxContainerSecurityContext {
     let own = &container.security_context;
     let of_pod = &pod.spec.security_context;
@@ -127,7 +132,7 @@ pub(super) fn container_security(
             add_ambient_capabilities: Vec::new(),
         }),
         privileged,
-        namespace_options: Some(namespaces(pod, target_id)),
+        namespace_options: Some(namespaces(pod, target_id, user_namespace)),
         selinux_options: own
             .se_linux_options
             .as_ref()
@@ -259,7 +264,7 @@ mod tests {
             let mut pod = Pod::default();
             pod.spec.host_pid = host_pid;
             pod.spec.share_process_namespace = share;
-            let made = namespaces(&pod, target);
+            let made = namespaces(&pod, target, None);
             assert_eq!(made.pid(), pid);
             assert_eq!((made.network(), made.ipc()), (Shared, Shared));
         }
@@ -269,7 +274,7 @@ mod tests {
     fn privileged_containers_see_all_of_proc() {
         let mut container = Container::default();
         let made = |c: &Container| {
-            container_security(&Pod::default(), c, &ImageUser::default(), None).masked_paths
+            container_security(&Pod::default(), c, &ImageUser::default(), None, None).masked_paths
         };
         assert!(made(&container).contains(&"/proc/kcore".to_owned()));
         container.security_context.privileged = Some(true);

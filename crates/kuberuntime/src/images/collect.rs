@@ -21,16 +21,17 @@ struct Seen {
 }
 
 impl ImageCollector {
-    /// One round; frees at least `at_least` bytes if that many can be. Answers what went.
+    /// One round; frees at least `at_least` bytes if that many can be. Answers what went. What is
+    /// in `mounted` is in use, by whatever name.
     pub(crate) async fn collect(
         &mut self,
-        runtime: &RuntimeClient,
-        images: &ImageClient,
+        (runtime, images): (&RuntimeClient, &ImageClient),
         policy: &ImagePolicy,
         at_least: Option<u64>,
+        mounted: BTreeSet<String>,
         metrics: &Metrics,
     ) -> Result<u64, ClientError> {
-        let records = self.detect(runtime, images).await?;
+        let records = self.detect(runtime, images, mounted).await?;
         let disk = disk_usage(images).await?;
         let to_free = at_least.or_else(|| bytes_to_free(policy, disk));
         let policy = match at_least {
@@ -77,9 +78,9 @@ impl ImageCollector {
         &mut self,
         runtime: &RuntimeClient,
         images: &ImageClient,
+        mut used: BTreeSet<String>,
     ) -> Result<Vec<ImageRecord>, ClientError> {
         let list = images.list_images(None).await?;
-        let mut used = BTreeSet::new();
         for container in runtime.list_containers(None).await? {
             used.insert(container.image_id);
             used.insert(container.image_ref);

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Change, Event, Options, RuntimeState, Severity};
+use super::{Change, Event, Handler, Options, RuntimeState, Severity};
 use crate::backoff::Backoff;
 use crate::cgroups::Cgroups;
 use crate::config::NodeFacts;
@@ -18,6 +18,7 @@ use crate::log_path::pod_directory;
 use crate::logs::LogLinks;
 use crate::metrics::Metrics;
 use crate::pod::Pod;
+use crate::userns::UserNamespaces;
 use crate::worker::Mailbox;
 
 /// For how long a runtime may be silent before the node is unwell (`maxWaitForContainerRuntime`).
@@ -37,6 +38,7 @@ pub(crate) struct Context {
     pub(crate) runtime_name: String,
     pub(crate) metrics: Metrics,
     pub(crate) cgroups: Cgroups,
+    pub(crate) user_namespaces: Arc<UserNamespaces>,
     pub(crate) log_links: LogLinks,
     pub(crate) facts: NodeFacts,
     /// The node's memory in bytes.
@@ -60,7 +62,6 @@ pub(crate) struct Context {
 
 struct State {
     runtime: RuntimeState,
-    recursive_read_only: bool,
     answered: Instant,
     relisted: Instant,
     strangers: BTreeSet<String>,
@@ -83,6 +84,7 @@ pub(super) struct Parts {
     pub(super) state: RuntimeState,
     pub(super) metrics: Metrics,
     pub(super) cgroups: Cgroups,
+    pub(super) user_namespaces: Arc<UserNamespaces>,
     pub(super) log_links: LogLinks,
     pub(super) facts: NodeFacts,
     pub(super) memory: u64,
@@ -105,6 +107,7 @@ impl Context {
             image_collector: tokio::sync::Mutex::default(),
             metrics: parts.metrics,
             cgroups: parts.cgroups,
+            user_namespaces: parts.user_namespaces,
             log_links: parts.log_links,
             facts: parts.facts,
             memory: parts.memory,
@@ -118,7 +121,6 @@ impl Context {
             workers: Mutex::default(),
             state: Mutex::new(State {
                 runtime: parts.state,
-                recursive_read_only: false,
                 answered: now,
                 relisted: now,
                 strangers: BTreeSet::new(),
@@ -210,20 +212,15 @@ impl Context {
         self.state().runtime.network_error.clone()
     }
 
-    pub(crate) fn has_handler(&self, name: &str) -> bool {
-        self.state()
-            .runtime
-            .handlers
-            .iter()
-            .any(|handler| handler == name)
-    }
-
-    pub(crate) fn can_recursive_read_only(&self) -> bool {
-        self.state().recursive_read_only
+    /// What a handler can do; an empty name means the runtime's own choice.
+    pub(crate) fn handler(&self, name: &str) -> Option<Handler> {
+        let state = self.state();
+        let mut handlers = state.runtime.handlers.iter();
+        handlers.find(|handler| handler.name == name).cloned()
     }
 
     /// The runtime has said how it is.
-    pub(crate) fn note_runtime(&self, fresh: RuntimeState, recursive_read_only: bool) {
+    pub(crate) fn note_runtime(&self, fresh: RuntimeState) {
         let mut state = self.state();
         if state.runtime.runtime_error != fresh.runtime_error
             || state.runtime.network_error != fresh.network_error
@@ -240,7 +237,6 @@ impl Context {
         }
         let network_came = state.runtime.network_error.is_some() && fresh.network_error.is_none();
         state.runtime = fresh;
-        state.recursive_read_only = recursive_read_only;
         state.answered = Instant::now();
         drop(state);
         if network_came {

@@ -62,7 +62,4 @@ pub enum RequestError {
         /// What the system said.
         source: io::Error,
     },
-    /// It cannot be done yet.
-    #[error("{0} is not implemented yet")]
-    Missing(&'static str),
 }

@@ -1,75 +1,20 @@
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use orlop_cri::client::{ClientOptions, Connection, ImageClient, RuntimeClient};
-use orlop_cri::v1;
-use tokio::sync::mpsc;
 
 use super::context::{Context, Parts};
-use super::node_facts::Machine;
+use super::local::Local;
 use super::{Options, PodInput, PodView, RequestError, Stage, StartError, Watch};
-use crate::Timestamp;
-use crate::cgroups::Cgroups;
-use crate::images::{Images, Providers};
-use crate::labels;
-use crate::logs::{LogLinks, Source, read};
+use crate::images::Images;
 use crate::metrics::Metrics;
-use crate::status::ContainerState;
-use crate::worker::{Cause, Ending, Mailbox, load_all, run};
+use crate::worker::{Cause, Ending, Mailbox, run};
 use crate::{housekeeping, pleg};
 
 /// The kubelet's side of a runtime. Cheap to clone; clones are the same manager.
 #[derive(Debug, Clone)]
 pub struct Manager {
-    ctx: Arc<Context>,
-}
-
-/// What an exec or attach session is to have.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ExecStreams {
-    /// Send input.
-    pub stdin: bool,
-    /// Take output.
-    pub stdout: bool,
-    /// Take error output.
-    pub stderr: bool,
-    /// With a terminal.
-    pub tty: bool,
-}
-
-/// Which part of a container's log.
-#[derive(Debug, Clone, Default)]
-pub struct LogQuery {
-    /// Go on with what comes until the container ends.
-    pub follow: bool,
-    /// The instance before the present one.
-    pub previous: bool,
-    /// Put the time before each line.
-    pub timestamps: bool,
-    /// Only what is younger.
-    pub since: Option<Timestamp>,
-    /// Only so many lines from the end.
-    pub tail_lines: Option<u64>,
-    /// No more than so many bytes.
-    pub limit_bytes: Option<u64>,
-    /// Only `Stdout` or `Stderr`; all if `None`.
-    pub stream: Option<orlop_cri::log::Stream>,
-}
-
-/// A log as it is read; the channel is short, so that a slow reader slows the reading.
-#[derive(Debug)]
-pub struct LogReader {
-    pub(super) parts: mpsc::Receiver<Result<Bytes, RequestError>>,
-}
-
-impl LogReader {
-    /// The next lines; `None` at the end.
-    pub async fn next(&mut self) -> Option<Result<Bytes, RequestError>> {
-        self.parts.recv().await
-    }
+    pub(super) ctx: Arc<Context>,
 }
 
 /// How the runtime is.
@@ -83,20 +28,19 @@ pub struct RuntimeState {
     pub runtime_error: Option<String>,
     /// What keeps it from running pods with a network; `None` if it can.
     pub network_error: Option<String>,
-    /// The names of its handlers, sorted.
-    pub handlers: Vec<String>,
+    /// Its handlers, by name. The default one has no name; an older runtime tells of none.
+    pub handlers: Vec<Handler>,
 }
 
-/// What becomes of the pods when their manager ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shutdown {
-    /// They run on.
-    Leave,
-    /// They are stopped, each within its own grace period and no more than this.
-    Stop {
-        /// The longest grace period.
-        at_most: Duration,
-    },
+/// A handler of the runtime, as a RuntimeClass names it, and what it can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Handler {
+    /// Its name; empty for the default one.
+    pub name: String,
+    /// Make all of a mount's own mounts read-only.
+    pub recursive_read_only: bool,
+    /// Run pods with a user namespace of their own.
+    pub user_namespaces: bool,
 }
 
 impl Manager {
@@ -145,6 +89,7 @@ impl Manager {
                 ..RuntimeState::default()
             },
             cgroups: local.cgroups,
+            user_namespaces: Arc::new(local.user_namespaces),
             log_links: local.log_links,
             options,
             runtime,
@@ -311,236 +256,6 @@ impl Manager {
         self.ctx.health()
     }
 
-    /// A URL on which a command can be run in a container.
-    pub async fn exec_url(
-        &self,
-        uid: &str,
-        container: &str,
-        command: Vec<String>,
-        streams: ExecStreams,
-    ) -> Result<String, RequestError> {
-        let request = v1::ExecRequest {
-            container_id: self.running(uid, container)?,
-            cmd: command,
-            tty: streams.tty,
-            stdin: streams.stdin,
-            stdout: streams.stdout,
-            stderr: streams.stderr && !streams.tty,
-        };
-        Ok(self.ctx.runtime.exec(request).await?)
-    }
-
-    /// A URL on which a container's own streams can be had. Input and terminal are given only
-    /// where the container was made with them.
-    pub async fn attach_url(
-        &self,
-        uid: &str,
-        container: &str,
-        streams: ExecStreams,
-    ) -> Result<String, RequestError> {
-        let id = self.running(uid, container)?;
-        let (input, _) = self.worker(uid)?.snapshot();
-        let ephemeral = input
-            .pod
-            .spec
-            .ephemeral_containers
-            .iter()
-            .map(|c| &c.container);
-        let spec = input
-            .pod
-            .spec
-            .init_and_regular()
-            .chain(ephemeral)
-            .find(|c| c.name == container);
-        let tty = spec.is_some_and(|c| c.tty);
-        let request = v1::AttachRequest {
-            container_id: id,
-            tty,
-            stdin: streams.stdin && spec.is_some_and(|c| c.stdin),
-            stdout: streams.stdout,
-            stderr: streams.stderr && !tty,
-        };
-        Ok(self.ctx.runtime.attach(request).await?)
-    }
-
-    /// A URL on which connections into a pod can be made.
-    pub async fn port_forward_url(
-        &self,
-        uid: &str,
-        ports: Vec<i32>,
-    ) -> Result<String, RequestError> {
-        let (_, seen) = self.worker(uid)?.snapshot();
-        let sandbox = seen.status.sandboxes().iter().find(|s| s.ready);
-        let sandbox = sandbox.ok_or_else(|| RequestError::NotRunning {
-            pod: uid.to_owned(),
-            container: "(its sandbox)".to_owned(),
-        })?;
-        Ok(self.ctx.runtime.port_forward(&sandbox.id, ports).await?)
-    }
-
-    /// Runs a command to its end, for `/run`; both outputs are in the answer.
-    pub async fn run_in_container(
-        &self,
-        uid: &str,
-        container: &str,
-        command: Vec<String>,
-        timeout: Duration,
-    ) -> Result<v1::ExecSyncResponse, RequestError> {
-        let id = self.running(uid, container)?;
-        Ok(self.ctx.runtime.exec_sync(&id, command, timeout).await?)
-    }
-
-    /// Reads a container's log, over rotations.
-    #[allow(
-        clippy::unused_async,
-        reason = "as all that asks for something of a container"
-    )]
-    pub async fn container_logs(
-        &self,
-        uid: &str,
-        container: &str,
-        query: LogQuery,
-    ) -> Result<LogReader, RequestError> {
-        let worker = self.worker(uid)?;
-        let (_, seen) = worker.snapshot();
-        let instances = seen.status.containers().iter();
-        let mut instances = instances.filter(|c| c.name == container);
-        let mut found = instances.next();
-        if query.previous {
-            // The newest that has ended is meant, were it the present one's forerunner or not.
-            found = match found {
-                Some(c) if c.state == ContainerState::Exited => Some(c),
-                _ => instances.next(),
-            };
-        }
-        let found = found.filter(|c| c.state != ContainerState::Created);
-        let found = found.ok_or_else(|| RequestError::NoContainer {
-            pod: uid.to_owned(),
-            container: container.to_owned(),
-        })?;
-        let id = found.id.clone();
-        let source = Source {
-            path: found.log_path.clone().into(),
-            is_running: Box::new(move || {
-                let seen = worker.observation();
-                let state = seen
-                    .status
-                    .containers()
-                    .iter()
-                    .find(|c| c.id == id)
-                    .map(|c| c.state);
-                matches!(
-                    state,
-                    Some(ContainerState::Running | ContainerState::Unknown)
-                )
-            }),
-        };
-        let (out, parts) = mpsc::channel(16);
-        tokio::task::spawn_blocking(move || read(&source, &query, &out));
-        Ok(LogReader { parts })
-    }
-
-    /// What the sandboxes of the pods use, by uid, as the runtime says.
-    pub async fn pod_stats(&self) -> Result<BTreeMap<String, v1::PodSandboxStats>, RequestError> {
-        let all = self.ctx.runtime.list_pod_sandbox_stats(None).await?;
-        let mut by_uid = BTreeMap::new();
-        for stats in all {
-            let uid = stats
-                .attributes
-                .as_ref()
-                .and_then(|a| a.metadata.as_ref())
-                .map(|m| m.uid.clone());
-            if let Some(uid) = uid.filter(|uid| self.ctx.mailbox(uid).is_some()) {
-                by_uid.insert(uid, stats);
-            }
-        }
-        Ok(by_uid)
-    }
-
-    /// What the containers use, as the runtime says, by uid and container.
-    pub async fn container_stats(
-        &self,
-    ) -> Result<BTreeMap<(String, String), v1::ContainerStats>, RequestError> {
-        let all = self.ctx.runtime.list_container_stats(None).await?;
-        let mut by_name = BTreeMap::new();
-        for stats in all {
-            let Some(attributes) = &stats.attributes else {
-                continue;
-            };
-            let of = |label: &str| attributes.labels.get(label).cloned();
-            if let (Some(uid), Some(name)) = (of(labels::POD_UID), of(labels::CONTAINER_NAME)) {
-                by_name.insert((uid, name), stats);
-            }
-        }
-        Ok(by_name)
-    }
-
-    /// The kubelet's metrics in the text format, for `/metrics`.
-    pub fn metrics(&self) -> String {
-        self.ctx.metrics.text()
-    }
-
-    /// The probes' metrics in the text format, for `/metrics/probes`.
-    pub fn probe_metrics(&self) -> String {
-        self.ctx.metrics.probe_text()
-    }
-
-    /// Removes dead containers, sandboxes and all unused images now, as under pressure on the
-    /// disk; answers how many bytes of images went.
-    pub async fn reclaim_disk(&self) -> Result<u64, RequestError> {
-        housekeeping::collect_once(&self.ctx).await?;
-        let mut collector = self.ctx.image_collector.lock().await;
-        let all = Some(u64::MAX);
-        Ok(housekeeping::collect_images_once(&self.ctx, &mut collector, all).await?)
-    }
-
-    /// Ends the manager: every worker is gone when this returns.
-    pub async fn shutdown(&self, policy: Shutdown) {
-        if let Shutdown::Stop { at_most } = policy {
-            let workers: Vec<_> = self
-                .ctx
-                .with_workers(|workers| workers.values().cloned().collect());
-            for mailbox in &workers {
-                let own = mailbox
-                    .snapshot()
-                    .0
-                    .pod
-                    .spec
-                    .termination_grace_period_seconds;
-                let own = own
-                    .and_then(|s| u64::try_from(s).ok())
-                    .map(Duration::from_secs);
-                mailbox.end(Ending {
-                    cause: Cause::Shutdown,
-                    grace: Some(own.map_or(at_most, |own| own.min(at_most))),
-                });
-            }
-            // Some more than the grace: the runtime has its own work to do.
-            let limit = at_most + Duration::from_secs(15);
-            let wait = async {
-                for mailbox in workers {
-                    let ended =
-                        |m: &Mailbox| m.view().is_none_or(|view| view.stage == Stage::Terminated);
-                    while !ended(&mailbox) && !self.ctx.tasks.is_empty() {
-                        tokio::time::sleep(Duration::from_millis(20)).await;
-                    }
-                }
-            };
-            if tokio::time::timeout(limit, wait).await.is_err() {
-                tracing::warn!("some pods did not stop in time and are left as they are");
-            }
-        }
-        self.ctx.stop.cancel();
-        self.ctx.tasks.close();
-        let limit = Duration::from_secs(10);
-        if tokio::time::timeout(limit, self.ctx.tasks.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!("some tasks of the manager did not end");
-        }
-    }
-
     fn take(&self, input: PodInput, confirmed: bool) {
         let fresh = self.ctx.with_workers(|workers| {
             if let Some(mailbox) = workers.get(input.uid()) {
@@ -572,63 +287,9 @@ impl Manager {
         });
     }
 
-    fn worker(&self, uid: &str) -> Result<Arc<Mailbox>, RequestError> {
+    pub(super) fn worker(&self, uid: &str) -> Result<Arc<Mailbox>, RequestError> {
         self.ctx
             .mailbox(uid)
             .ok_or_else(|| RequestError::NoPod(uid.to_owned()))
     }
-
-    /// The id of a container that runs.
-    fn running(&self, uid: &str, container: &str) -> Result<String, RequestError> {
-        let (_, seen) = self.worker(uid)?.snapshot();
-        let (pod, container) = (uid.to_owned(), container.to_owned());
-        match seen.status.newest(&container) {
-            None => Err(RequestError::NoContainer { pod, container }),
-            Some(c) if c.state != ContainerState::Running => {
-                Err(RequestError::NotRunning { pod, container })
-            }
-            Some(c) => Ok(c.id.clone()),
-        }
-    }
-}
-
-/// What is read and made on the node before anything else.
-struct Local {
-    machine: Machine,
-    cgroups: Cgroups,
-    providers: Providers,
-    log_links: LogLinks,
-    known: Vec<PodInput>,
-}
-
-impl Local {
-    fn prepare(options: &Options) -> Result<Self, StartError> {
-        for dir in [
-            options.root_dir.join("pods"),
-            options.root_dir.join("checkpoints"),
-            options.pod_logs_dir.clone(),
-        ] {
-            make(&dir)?;
-        }
-        let setting = |why: String| StartError::Setting(why);
-        let images = &options.images;
-        Ok(Self {
-            machine: Machine::look(&options.node),
-            cgroups: Cgroups::new(options.cgroups.clone()).map_err(|e| setting(e.to_string()))?,
-            providers: Providers::read(
-                images.credential_provider_config.as_deref(),
-                images.credential_provider_bin_dir.as_deref(),
-            )
-            .map_err(setting)?,
-            log_links: LogLinks::new(options.container_logs_dir.as_deref()),
-            known: load_all(&options.root_dir),
-        })
-    }
-}
-
-fn make(dir: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(dir).map_err(|source| StartError::Directory {
-        path: dir.to_owned(),
-        source,
-    })
 }

@@ -29,18 +29,27 @@ mod context;
 mod error;
 mod event;
 mod input;
+mod local;
+mod logs;
 #[allow(clippy::module_inception, reason = "the type it is about")]
 mod manager;
 mod node_facts;
 mod options;
+mod shutdown;
+mod streams;
+mod usage;
 mod view;
 
 pub(crate) use context::Context;
 pub use error::{RequestError, StartError};
 pub use event::{Change, Event, Severity, Watch};
 pub use input::{InputError, Objects, PodInput, RuntimeClass, Secret};
-pub use manager::{ExecStreams, LogQuery, LogReader, Manager, RuntimeState, Shutdown};
+pub use logs::{LogQuery, LogReader};
+pub use manager::{Handler, Manager, RuntimeState};
 pub use options::{
     CgroupDriver, CgroupOptions, DnsOptions, ImageOptions, LogOptions, NodeOptions, Options,
+    UserNamespaceOptions,
 };
+pub use shutdown::Shutdown;
+pub use streams::ExecStreams;
 pub use view::{PodView, Stage};

@@ -27,6 +27,8 @@ pub struct Options {
     pub seccomp_default: bool,
     /// The pods' cgroups.
     pub cgroups: CgroupOptions,
+    /// The ids of pods with a user namespace of their own.
+    pub user_namespaces: UserNamespaceOptions,
     /// The pods' name resolution.
     pub dns: DnsOptions,
     /// Pulling, credentials and removal of images.
@@ -59,6 +61,7 @@ impl Options {
             container_logs_dir: Some("/var/log/containers".into()),
             seccomp_default: false,
             cgroups: CgroupOptions::default(),
+            user_namespaces: UserNamespaceOptions::default(),
             dns: DnsOptions::default(),
             images: ImageOptions::default(),
             logs: LogOptions::default(),
@@ -123,6 +126,24 @@ impl Default for CgroupOptions {
             driver: CgroupDriver::default(),
             pids_limit: None,
             cpu_quota: true,
+        }
+    }
+}
+
+/// The ids of pods with a user namespace of their own.
+#[derive(Debug, Clone, Copy)]
+pub struct UserNamespaceOptions {
+    /// `userNamespaces.idsPerPod`: how many ids each has, a multiple of 65536.
+    pub ids_per_pod: u32,
+    /// `maxPods`: for how many pods the node's ids must be enough.
+    pub max_pods: u32,
+}
+
+impl Default for UserNamespaceOptions {
+    fn default() -> Self {
+        Self {
+            ids_per_pod: 65536,
+            max_pods: 110,
         }
     }
 }

@@ -86,6 +86,9 @@ async fn kill(
             container_id: &victim.id,
             container: &victim.container,
             pod_ip,
+            tell: &|severity, reason, message| {
+                tell(Some(&victim.name), severity, reason, message);
+            },
         };
         let limit = victim.grace.saturating_sub(waited).max(MINIMUM_GRACE);
         let run = run_hook(ctx, hook, &site, limit);

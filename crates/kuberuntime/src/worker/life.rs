@@ -18,6 +18,7 @@ use crate::pod::{Container, Pod};
 use crate::status::ContainerState;
 use crate::termination::{grace_period, termination_order};
 use crate::time::now;
+use crate::userns::IdRange;
 use crate::volumes::{Places, PodDirs, has_limits};
 
 /// The first wait after something went wrong that is not a container's fault.
@@ -75,6 +76,8 @@ pub(super) struct Life {
     pub(super) places: Option<(u64, Arc<Places>)>,
     /// For which wish the cgroup was made.
     pub(super) cgroup: u64,
+    /// The ids of its users, if it has its own.
+    pub(super) id_range: Option<IdRange>,
     /// Last words by container id.
     pub(super) words: BTreeMap<String, String>,
     pub(super) stage: Stage,
@@ -113,6 +116,7 @@ impl Life {
             actuated: known.as_ref().map(Checkpoint::actuated).unwrap_or_default(),
             places: None,
             cgroup: 0,
+            id_range: None,
             words: BTreeMap::new(),
             stage: Stage::Syncing,
             ended: known.and_then(|c| c.ended),
@@ -506,6 +510,7 @@ impl Life {
         };
         let removed = tokio::task::spawn_blocking(remove).await;
         removed.map_err(|e| e.to_string())??;
+        self.ctx.user_namespaces.release(&self.mailbox.uid);
         self.ctx.log_links.remove_pod(&self.pod).await;
         Ok(())
     }

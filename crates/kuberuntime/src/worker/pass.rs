@@ -80,6 +80,11 @@ impl Life {
                 message,
             });
         }
+        if !self.mailbox.is_confirmed() {
+            // Known from its checkpoint alone. What it needs beside its manifest, such as the values
+            // of ConfigMaps, comes with its source, which may also not want it any more.
+            return Ok(Next::Idle);
+        }
         if self.cgroup != self.generation {
             let ensured = self.ctx.cgroups.ensure(&self.pod).await;
             ensured.map_err(|error| {
@@ -162,7 +167,7 @@ impl Life {
                 None => return Ok(self.again()),
             }
         };
-        let config = self.sandbox_config(actions.attempt)?;
+        let config = self.sandbox_config(actions.attempt).await?;
         self.write_hosts().await?;
 
         let mut retry: Option<Timestamp> = None;

@@ -12,6 +12,7 @@ use crate::config::{
 };
 use crate::manager::{Objects, Severity};
 use crate::status::SandboxStatus;
+use crate::userns;
 
 /// The objects of a pod's namespace.
 pub(super) struct OfNamespace {
@@ -27,6 +28,18 @@ impl Values for OfNamespace {
     fn secret(&self, name: &str) -> Option<&BTreeMap<String, Vec<u8>>> {
         self.objects.secret(&self.namespace, name).map(|s| &s.data)
     }
+}
+
+/// The kubelet's words, and the way out.
+fn no_user_namespaces(handler: &str) -> String {
+    let who = match handler {
+        "" => "runtime".to_owned(),
+        name => format!("RuntimeClass handler {name:?}"),
+    };
+    format!(
+        "can't set `spec.hostUsers: false`, {who} does not support user namespaces: it needs \
+         id-mapped mounts (runc 1.2, crun 1.9, containerd 2.0 or later)"
+    )
 }
 
 impl Life {
@@ -49,7 +62,11 @@ impl Life {
     }
 
     /// What the runtime is told about the pod's sandbox.
-    pub(super) fn sandbox_config(&mut self, attempt: u32) -> Result<v1::PodSandboxConfig, Problem> {
+    pub(super) async fn sandbox_config(
+        &mut self,
+        attempt: u32,
+    ) -> Result<v1::PodSandboxConfig, Problem> {
+        let user_namespace = self.user_namespace().await?;
         let dns = &self.ctx.options.dns;
         let host = if dns.resolv_conf.as_os_str().is_empty() {
             HostResolver::default()
@@ -65,6 +82,7 @@ impl Life {
             cgroup_parent: self.ctx.cgroups.parent(&self.pod),
             domain: dns.domain.clone(),
             dns: resolver.config,
+            user_namespace: Some(user_namespace),
         };
         let asked_for_cluster = resolver.without_cluster && !dns.domain.is_empty();
         if asked_for_cluster {
@@ -86,12 +104,30 @@ impl Life {
                 message.to_owned(),
             );
         }
-        if self.pod.spec.host_users == Some(false) {
-            let message = "hostUsers: false (a user namespace of the pod's own) is not \
-                           implemented yet; leave it out";
-            return Err(Problem::new("FailedCreatePodSandBox", message));
-        }
         Ok(sandbox_config(&self.pod, &input))
+    }
+
+    /// Whose users the pod's are: the node's, or its own, with the ids that it has been given.
+    async fn user_namespace(&mut self) -> Result<v1::UserNamespace, Problem> {
+        if self.pod.spec.host_users != Some(false) {
+            return Ok(userns::options(None));
+        }
+        if self.id_range.is_none() {
+            let fail = |why: String| {
+                let message = format!("Failed to create pod sandbox: {why}");
+                Problem::new("FailedCreatePodSandBox", message)
+            };
+            let handler = self.runtime_handler()?;
+            let able = self.ctx.handler(&handler);
+            if !able.is_some_and(|handler| handler.user_namespaces) {
+                return Err(fail(no_user_namespaces(&handler)));
+            }
+            let (ranges, uid) = (self.ctx.user_namespaces.clone(), self.mailbox.uid.clone());
+            let got = tokio::task::spawn_blocking(move || ranges.get(&uid)).await;
+            let got = got.map_err(|error| fail(error.to_string()))?;
+            self.id_range = Some(got.map_err(|error| fail(error.to_string()))?);
+        }
+        Ok(userns::options(self.id_range))
     }
 
     /// The RuntimeClass' handler. Without an object of that name, a handler of that name will do.
@@ -108,7 +144,7 @@ impl Life {
         if let Some(class) = self.input.objects.runtime_class(name) {
             return Ok(class.handler.clone());
         }
-        if self.ctx.has_handler(name) {
+        if self.ctx.handler(name).is_some() {
             return Ok(name.to_owned());
         }
         let message = format!(
@@ -119,7 +155,7 @@ impl Life {
     }
 
     pub(super) async fn create_sandbox(&mut self, attempt: u32) -> Result<String, Problem> {
-        let config = self.sandbox_config(attempt)?;
+        let config = self.sandbox_config(attempt).await?;
         let handler = self.runtime_handler()?;
         let logs = config.log_directory.clone();
         let made = tokio::task::spawn_blocking(move || {
@@ -136,9 +172,11 @@ impl Life {
             .as_ref()
             .err()
             .map(|error| format!("{:?}", error.code()));
-        self.ctx
-            .metrics
-            .ran_sandbox(&handler, begun.elapsed(), code.as_deref());
+        let metrics = &self.ctx.metrics;
+        metrics.ran_sandbox(&handler, begun.elapsed(), code.as_deref());
+        if self.pod.spec.host_users == Some(false) {
+            metrics.ran_user_namespaced(code.is_some());
+        }
         let id = ran.map_err(|error| fail(error.to_string()))?;
         // Its addresses are needed for the containers' files and variables.
         let answer = self.ctx.runtime.pod_sandbox_status(&id, false).await?;

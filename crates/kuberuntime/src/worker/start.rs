@@ -17,6 +17,12 @@ use crate::status::ContainerState;
 use crate::time::now;
 use crate::volumes::{MountInput, Place, container_mounts, termination_log};
 
+/// A container's users are its sandbox's.
+fn user_namespace(sandbox: &v1::PodSandboxConfig) -> Option<v1::UserNamespace> {
+    let security = sandbox.linux.as_ref()?.security_context.as_ref()?;
+    security.namespace_options.as_ref()?.userns_options.clone()
+}
+
 /// What kind of container is started.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
@@ -229,10 +235,13 @@ impl Life {
         let Some(hook) = container.lifecycle.post_start.clone() else {
             return Ok(());
         };
+        let teller = self.teller();
+        let of = container.name.clone();
         let site = HookSite {
             container_id: id,
             container,
             pod_ip: self.pod_ip(),
+            tell: &move |severity, reason, message| teller(Some(&of), severity, reason, message),
         };
         // A command of this hook has no limit of its own; a pod that is to go breaks it off.
         let ran = run_hook(&self.ctx, &hook, &site, Duration::ZERO).await;
@@ -315,7 +324,9 @@ impl Life {
                 .unwrap_or_default();
             let variables = variables.clone();
             let hosts = Some(self.dirs.hosts()).filter(|path| path.exists());
-            let recursive_read_only = self.ctx.can_recursive_read_only();
+            let handler = self.runtime_handler().unwrap_or_default();
+            let handler = self.ctx.handler(&handler);
+            let recursive_read_only = handler.is_some_and(|it| it.recursive_read_only);
             let work = move || {
                 let log = if container.termination_message_path.is_empty() {
                     None
@@ -351,6 +362,7 @@ impl Life {
             memory_capacity: self.ctx.memory,
             hugepage_sizes: self.ctx.hugepage_sizes.clone(),
             runtime_handler: self.runtime_handler().unwrap_or_default(),
+            user_namespace: user_namespace(sandbox_config),
         };
         // Its variables are resolved by now.
         let mut resolved = container.clone();

@@ -1,11 +1,12 @@
 //! Images that are not there, not there yet, and not for everybody.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use orlop_cri::v1;
 use orlop_testkit::{ImageBuilder, Registry};
 use serde_json::json;
 
-use crate::world::{World, container};
+use crate::world::{LIMIT, World, container};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pull_that_fails_is_tried_again_and_recovers() {
@@ -119,5 +120,202 @@ async fn a_pull_secret_opens_a_private_registry() {
     world.ready(&with).await;
     world.gone(&without).await;
     tokio::time::sleep(Duration::from_millis(10)).await;
+    world.finish().await;
+}
+
+/// Busybox with a file beside it, of an image of its own.
+async fn marked(world: &World, name: &str) -> String {
+    let image = ImageBuilder::busybox().marked(name).build();
+    world.registry.push(&image, &format!("{name}:1")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_is_a_volume_and_stays_while_it_is_mounted() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::with(|options| {
+        // A disk that is always too full: whatever is unused goes at once.
+        options.images.gc.high_percent = 1;
+        options.images.gc.low_percent = 0;
+        options.images.gc.min_age = Duration::ZERO;
+        options.images.gc_period = Duration::from_secs(1);
+    })
+    .await;
+    let (mounted, spare) = (
+        marked(&world, "mounted").await,
+        marked(&world, "spare").await,
+    );
+    let images = world.manager.images();
+    let is_there = async |name: &str| {
+        let spec = v1::ImageSpec {
+            image: name.to_owned(),
+            ..v1::ImageSpec::default()
+        };
+        images
+            .image_status(spec, false)
+            .await
+            .unwrap()
+            .image
+            .is_some()
+    };
+    let mut one = world.idle("main");
+    one["image"] = json!(spare);
+    let unused = world.run(
+        "unused",
+        json!({"terminationGracePeriodSeconds": 0, "containers": [one]}),
+    );
+    world.ready(&unused).await;
+    assert!(is_there(&spare).await);
+    let mounts = !world.node.is_peer();
+    let uid = if mounts {
+        let mut main = world.idle("main");
+        main["volumeMounts"] = json!([
+            {"name": "files", "mountPath": "/files"},
+            {"name": "files", "mountPath": "/part", "subPath": "bin"},
+        ]);
+        let uid = world.run(
+            "mounts",
+            json!({"containers": [main], "volumes": [{"name": "files", "image": {"reference": mounted}}]}),
+        );
+        world.ready(&uid).await;
+        for (script, expected) in [
+            ("test -e /files/bin/busybox && echo yes", "yes"),
+            ("test -e /part/busybox && echo yes", "yes"),
+            ("touch /files/x 2>/dev/null || echo read-only", "read-only"),
+        ] {
+            assert_eq!(world.exec(&uid, "main", script).await, expected, "{script}");
+        }
+        Some(uid)
+    } else {
+        None
+    };
+    world.manager.remove_pod(&unused, None);
+    world.gone(&unused).await;
+    let deadline = Instant::now() + LIMIT;
+    while is_there(&spare).await {
+        assert!(Instant::now() < deadline, "an unused image stays");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(
+        !mounts || is_there(&mounted).await,
+        "an image went that is mounted"
+    );
+    let metrics = world.manager.metrics();
+    assert!(
+        metrics.contains("kubelet_image_garbage_collected_total{reason=\"space\"}"),
+        "{metrics}"
+    );
+    if let Some(uid) = uid {
+        // What cannot be had keeps the container back, and says so.
+        let mut main = world.idle("main");
+        main["volumeMounts"] = json!([{"name": "files", "mountPath": "/files"}]);
+        let missing = world.registry.reference("missing:1");
+        let bad = world.run(
+            "bad",
+            json!({"containers": [main], "volumes": [{"name": "files", "image": {"reference": missing}}]}),
+        );
+        world
+            .until(&bad, "kept back", |view| {
+                view.status.to_string().contains("missing:1") && !view.ready
+            })
+            .await;
+        world.exec(&uid, "main", "test -e /files/bin/busybox").await;
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pulls_go_one_by_one_or_as_many_at_once_as_the_node_allows() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    for (at_once, expected) in [(None, 1), (Some(2), 2)] {
+        let mut world = World::with(|options| {
+            options.images.serialize_pulls = at_once.is_none();
+            options.images.max_parallel_pulls = at_once;
+        })
+        .await;
+        let mut uids = Vec::new();
+        let mut images = Vec::new();
+        for name in ["one", "two", "three"] {
+            images.push(marked(&world, name).await);
+        }
+        // What is begun does not end until the registry moves again.
+        world.registry.freeze();
+        for (name, image) in ["one", "two", "three"].iter().zip(&images) {
+            let mut main = world.idle("main");
+            main["image"] = json!(image);
+            uids.push(world.run(name, json!({"containers": [main]})));
+        }
+        let begun = || {
+            let happened = uids.iter().flat_map(|uid| world.happened(uid));
+            happened.filter(|event| event == "Pulling main").count()
+        };
+        let deadline = Instant::now() + LIMIT;
+        while begun() < expected {
+            assert!(Instant::now() < deadline, "{} pulls began", begun());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(begun(), expected, "at once, with {at_once:?}");
+        world.registry.thaw();
+        for uid in &uids {
+            world.ready(uid).await;
+        }
+        world.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_of_the_node_knows_the_credentials() {
+    use std::os::unix::fs::PermissionsExt;
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let private = Registry::start_with_login();
+    let login = private.login().unwrap();
+    let host = private.host();
+    let programs = tempfile::tempdir().unwrap();
+    let (asked, config) = (
+        programs.path().join("asked"),
+        programs.path().join("config.yaml"),
+    );
+    let answer = json!({
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderResponse",
+        "cacheKeyType": "Registry", "cacheDuration": "1h",
+        "auth": {host.clone(): {"username": login.user, "password": login.password}},
+    });
+    let program = programs.path().join("helper");
+    let script = format!(
+        "#!/bin/sh\ncat >> {asked}; echo >> {asked}\ncat <<'END'\n{answer}\nEND\n",
+        asked = asked.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!(
+        "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n\
+         - name: helper\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  \
+         matchImages: ['{host}']\n  defaultCacheDuration: 1m\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let dir = programs.path().to_owned();
+    let world = World::with(|options| {
+        options.images.credential_provider_config = Some(config);
+        options.images.credential_provider_bin_dir = Some(dir);
+    })
+    .await;
+    for name in ["first", "second"] {
+        let image = ImageBuilder::busybox().marked(name).build();
+        let image = private.push(&image, &format!("{name}:1")).await;
+        let mut main = world.idle("main");
+        main["image"] = json!(image);
+        let uid = world.run(name, json!({"containers": [main]}));
+        world.ready(&uid).await;
+    }
+    let asked = std::fs::read_to_string(asked).unwrap();
+    assert_eq!(
+        asked.lines().count(),
+        1,
+        "asked once for a registry: {asked}"
+    );
+    assert!(
+        asked.contains("CredentialProviderRequest") && asked.contains("/first:1"),
+        "{asked}"
+    );
     world.finish().await;
 }

@@ -7,6 +7,7 @@
     reason = "tests: a panic is a failure, and nothing here is hot"
 )]
 
+mod checks;
 mod files;
 mod images;
 mod lifecycle;
@@ -14,4 +15,5 @@ mod logs;
 mod many;
 mod probes;
 mod restarts;
+mod users;
 mod world;

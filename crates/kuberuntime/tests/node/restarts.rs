@@ -205,3 +205,45 @@ async fn what_runs_and_is_nobodys_ends_once_all_sources_are_read() {
     assert_eq!(running().await, 0, "removed as well");
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_before_the_sources_are_read_waits_for_them() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let mut world = World::start().await;
+    let dir = world.dir("told");
+    let config = json!({"kind": "ConfigMap", "metadata": {"name": "config", "namespace": "test"},
+                        "data": {"key": "value"}});
+    let mut main = world.sh(
+        "main",
+        "until [ -e /told/go ]; do sleep 0.1; done; rm /told/go; exit 0",
+    );
+    main["env"] = json!([{"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "config", "key": "key"}}}]);
+    main["volumeMounts"] = json!([
+        {"name": "told", "mountPath": "/told"}, {"name": "config", "mountPath": "/config"}]);
+    let spec = json!({"terminationGracePeriodSeconds": 0, "containers": [main], "volumes": [
+        {"name": "told", "hostPath": {"path": dir}}, {"name": "config", "configMap": {"name": "config"}}]});
+    let objects = [config];
+    let uid = world.run_with("told", spec.clone(), &objects);
+    world.ready(&uid).await;
+
+    world.restart_manager(|_| {}).await;
+    std::fs::write(dir.join("go"), "").unwrap();
+    world
+        .until(&uid, "ended", |view| {
+            container(view, "main")["state"]["terminated"].is_object()
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.happened(&uid), Vec::<String>::new());
+    world.run_with("told", spec, &objects);
+    world.manager.sources_ready();
+    let view = world.ready(&uid).await;
+    assert_eq!(view.restarts, 1);
+    let happened = world.happened(&uid);
+    assert!(
+        !happened.iter().any(|it| it.starts_with("Failed")),
+        "{happened:?}"
+    );
+    assert_eq!(world.exec(&uid, "main", "cat /config/key").await, "value");
+    world.finish().await;
+}

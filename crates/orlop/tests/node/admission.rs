@@ -1,6 +1,10 @@
 //! Pods that there is no room for.
 
-use crate::world::world;
+use std::time::{Duration, Instant};
+
+use orlop_testkit::ImageBuilder;
+
+use crate::world::{SOON, world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_no_room_is_shown_with_the_reason_and_comes_in_later() {
@@ -82,6 +86,40 @@ async fn a_node_that_runs_low_ends_a_pod_and_says_why() {
     let conditions = status["conditions"].as_array().unwrap();
     let pressure = conditions.iter().find(|it| it["type"] == "MemoryPressure");
     assert_eq!(pressure.unwrap()["status"], "True");
+    agent.finish(&world).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_takes_unused_images_first_and_then_a_pod() {
+    let world = world!();
+    let image = ImageBuilder::busybox().marked("unused").build();
+    let unused = world.registry.push(&image, "unused:1").await;
+    world.cri.pull(&unused).await.unwrap();
+    world.write("a.yaml", &world.sleeper("victim", "hostNetwork: true", ""));
+    let mut agent = world.agent(&[
+        // No disk is that empty.
+        "--eviction-soft=imagefs.available<99%,nodefs.available<99%",
+        "--eviction-soft-grace-period=imagefs.available=5s,nodefs.available=5s",
+    ]);
+    let pod = agent
+        .until("victim-n1", "evicted", |pod| {
+            pod["status"]["reason"] == "Evicted"
+        })
+        .await;
+    assert_eq!(pod["status"]["phase"], "Failed");
+    let status = agent.json("/orlop/v1/status");
+    let conditions = status["conditions"].as_array().unwrap();
+    let pressure = conditions.iter().find(|it| it["type"] == "DiskPressure");
+    assert_eq!(pressure.unwrap()["status"], "True");
+    let deadline = Instant::now() + SOON;
+    while world.cri.image(&unused).await.unwrap().is_some() {
+        assert!(
+            Instant::now() < deadline,
+            "an unused image stays on a full disk"
+        );
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     agent.finish(&world).await;
     world.finish().await;
 }

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use crate::world::{Agent, SOON, world};
 
 /// Where the agent serves HTTPS: it says so in its log.
-async fn address(agent: &Agent) -> SocketAddr {
+pub(crate) async fn address(agent: &Agent) -> SocketAddr {
     let deadline = Instant::now() + SOON;
     loop {
         let log = agent.process.log();
@@ -29,7 +29,7 @@ async fn address(agent: &Agent) -> SocketAddr {
     }
 }
 
-fn trust(agent: &Agent, own: Option<&orlop_testkit::tls::Pair>) -> Arc<ClientConfig> {
+pub(crate) fn trust(agent: &Agent, own: Option<&orlop_testkit::tls::Pair>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let certificate = agent.root.join("pki/kubelet.crt");
     roots
@@ -144,14 +144,7 @@ async fn a_command_is_run_through_https_over_either_protocol() {
     agent.ready("a-n1").await;
     let address = address(&agent).await;
     let tls = trust(&agent, None);
-    // Over containerd 1.6's WebSocket the end of the input cannot be told, and cat waits for it.
-    let both = [Protocol::Spdy, Protocol::WebSocket];
-    let protocols = if world.node.is_peer() {
-        &both[..1]
-    } else {
-        &both[..]
-    };
-    for protocol in protocols.iter().copied() {
+    for protocol in [Protocol::Spdy, Protocol::WebSocket] {
         let options = ClientOptions {
             protocol,
             tls: Some(Arc::clone(&tls)),

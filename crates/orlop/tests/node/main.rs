@@ -14,6 +14,8 @@ mod apply;
 mod crowd;
 mod manifests;
 mod restart;
+mod shutdown;
 mod starting;
+mod streams;
 mod up;
 mod world;

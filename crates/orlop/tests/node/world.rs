@@ -31,7 +31,7 @@ pub(crate) use world;
 pub(crate) struct World {
     pub(crate) cri: Cri,
     // The image's layers come from it.
-    _registry: Registry,
+    pub(crate) registry: Registry,
     pub(crate) busybox: String,
     pub(crate) node: Node,
 }
@@ -46,7 +46,7 @@ impl World {
         cri.pull(&busybox).await.expect("pull busybox");
         Self {
             cri,
-            _registry: registry,
+            registry,
             busybox,
             node,
         }

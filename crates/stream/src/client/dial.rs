@@ -70,13 +70,13 @@ pub(super) const LIMITS: Limits = Limits {
 };
 
 /// An upgraded connection and the protocol the server chose.
-pub(super) struct Dialed {
-    pub(super) transport: Transport,
+pub(crate) struct Dialed {
+    pub(crate) transport: Transport,
     pub(super) chosen: String,
 }
 
 /// Connects and asks for an upgrade with one of `offers`.
-pub(super) async fn dial(
+pub(crate) async fn dial(
     url: &str,
     options: &ClientOptions,
     offers: &[&str],

@@ -7,6 +7,8 @@ mod session;
 mod streams;
 
 pub use dial::{ClientOptions, Protocol};
+pub(crate) use dial::{Dialed, dial};
 pub use error::ClientError;
 pub use port_forward::{Forward, ForwardEvent, port_forward};
 pub use session::{ClientStreams, attach, exec};
+pub(crate) use streams::{Opened, Wanted, open};

@@ -16,31 +16,31 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// Which streams the session has; this must be what the URL was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    pub(super) stdin: bool,
-    pub(super) stdout: bool,
-    pub(super) stderr: bool,
-    pub(super) resize: bool,
+pub(crate) struct Wanted {
+    pub(crate) stdin: bool,
+    pub(crate) stdout: bool,
+    pub(crate) stderr: bool,
+    pub(crate) resize: bool,
 }
 
 /// A session's streams, open.
-pub(super) struct Opened {
-    pub(super) status: Input,
-    pub(super) stdin: Option<Output>,
-    pub(super) stdout: Option<Input>,
-    pub(super) stderr: Option<Input>,
-    pub(super) resize: Option<Output>,
-    pub(super) wire: Wire,
+pub(crate) struct Opened {
+    pub(crate) status: Input,
+    pub(crate) stdin: Option<Output>,
+    pub(crate) stdout: Option<Input>,
+    pub(crate) stderr: Option<Input>,
+    pub(crate) resize: Option<Output>,
+    pub(crate) wire: Wire,
 }
 
 /// The connection below a session.
-pub(super) enum Wire {
+pub(crate) enum Wire {
     Spdy(Connection),
     WebSocket(Channels),
 }
 
 impl Wire {
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         match self {
             Self::Spdy(connection) => connection.close().await,
             Self::WebSocket(channels) => channels.finish(LINGER).await,
@@ -48,7 +48,7 @@ impl Wire {
     }
 }
 
-pub(super) async fn open(
+pub(crate) async fn open(
     url: &str,
     options: &ClientOptions,
     wanted: Wanted,

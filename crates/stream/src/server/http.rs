@@ -31,9 +31,9 @@ use crate::ws::{Encoding, accept_key};
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_HEADERS: usize = 16 * 1024;
 
-type Reply = Response<Full<Bytes>>;
+pub(crate) type Reply = Response<Full<Bytes>>;
 /// An answer that is not an upgrade.
-type Refusal = Box<Reply>;
+pub(crate) type Refusal = Box<Reply>;
 
 /// What a connection becomes.
 #[derive(Clone, Debug)]
@@ -229,7 +229,10 @@ fn agree_spdy(headers: &HeaderMap, port_forward: bool) -> Result<(Plan, Reply), 
     Ok((plan, complete(reply)))
 }
 
-fn agree_websocket(headers: &HeaderMap, port_forward: bool) -> Result<(Plan, Reply), Refusal> {
+pub(crate) fn agree_websocket(
+    headers: &HeaderMap,
+    port_forward: bool,
+) -> Result<(Plan, Reply), Refusal> {
     let one = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if one("Sec-WebSocket-Version") != Some("13") {
         let mut reply = refusal(
@@ -291,7 +294,7 @@ fn agree_websocket(headers: &HeaderMap, port_forward: bool) -> Result<(Plan, Rep
 }
 
 /// All members of a header that is a list, over all its lines.
-fn listed(headers: &HeaderMap, name: &str) -> Vec<String> {
+pub(crate) fn listed(headers: &HeaderMap, name: &str) -> Vec<String> {
     headers
         .get_all(name)
         .iter()

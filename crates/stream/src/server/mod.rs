@@ -13,6 +13,7 @@ mod tokens;
 
 pub use config::Config;
 pub use error::ServerError;
+pub(crate) use http::{agree_websocket, listed};
 pub use listener::Server;
 pub use tls::TlsFiles;
 pub use tokens::TooManyPending;

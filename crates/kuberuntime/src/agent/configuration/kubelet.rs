@@ -160,6 +160,8 @@ pub struct KubeletConfiguration {
     /// Refuse to start on cgroup v1. Unlike the kubelet's, this is off until said otherwise.
     #[serde(rename = "failCgroupV1")]
     pub fail_cgroup_v1: bool,
+    /// Pods with a user namespace of their own.
+    pub user_namespaces: UserNamespaces,
 }
 
 /// Who may come in.
@@ -234,6 +236,20 @@ pub struct CrashLoopBackOff {
     pub max_container_restart_period: Option<Duration>,
 }
 
+/// Pods with a user namespace of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UserNamespaces {
+    /// How many ids each has.
+    pub ids_per_pod: u32,
+}
+
+impl Default for UserNamespaces {
+    fn default() -> Self {
+        Self { ids_per_pod: 65536 }
+    }
+}
+
 impl Default for KubeletConfiguration {
     fn default() -> Self {
         const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -301,6 +317,7 @@ impl Default for KubeletConfiguration {
             container_runtime_endpoint: String::new(),
             image_service_endpoint: String::new(),
             fail_cgroup_v1: false,
+            user_namespaces: UserNamespaces::default(),
         }
     }
 }

@@ -135,6 +135,7 @@ pub(super) const WITH_EFFECT: &[&str] = &[
     "containerRuntimeEndpoint",
     "imageServiceEndpoint",
     "failCgroupV1",
+    "userNamespaces",
 ];
 
 #[cfg(test)]

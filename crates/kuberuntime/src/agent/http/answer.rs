@@ -52,7 +52,6 @@ pub(super) fn failure(error: &RequestError) -> Answer {
     let status = match error {
         RequestError::NoPod(_) | RequestError::NoContainer { .. } => StatusCode::NOT_FOUND,
         RequestError::NotRunning { .. } => StatusCode::BAD_REQUEST,
-        RequestError::Missing(_) => StatusCode::NOT_IMPLEMENTED,
         RequestError::Runtime(_) | RequestError::Log { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
     text(status, format!("{error}\n"))

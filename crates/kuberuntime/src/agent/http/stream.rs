@@ -1,5 +1,6 @@
-//! `/exec`, `/attach` and `/portForward`, passed on to the runtime's streaming server as they are,
-//! whatever protocol the client speaks; and `/run`, which needs no stream.
+//! `/exec`, `/attach` and `/portForward`, passed on to the runtime's streaming server: as they are,
+//! but for the WebSockets that older runtimes do not know, which become SPDY, as under a kubelet; and
+//! `/run`, which needs no stream.
 
 use std::io;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use orlop_stream::client::{ClientError, ClientOptions};
+use orlop_stream::translate::{Behind, SessionStreams, Translation, is_translated};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -46,17 +49,17 @@ pub(super) async fn answer(
     query: &Query,
     request: Request<Incoming>,
 ) -> Answer {
-    let url = match url(shared, verb, pod, container, query).await {
-        Ok(url) => url,
+    let (url, behind) = match url(shared, verb, pod, container, query).await {
+        Ok(found) => found,
         Err(answer) => return *answer,
     };
-    match join(
-        &url,
-        request,
-        shared.configuration().streaming_connection_idle_timeout,
-    )
-    .await
-    {
+    let idle = shared.configuration().streaming_connection_idle_timeout;
+    let joined = if is_translated(request.headers(), behind) {
+        translate(&url, request, behind, idle).await
+    } else {
+        join(&url, request, idle).await
+    };
+    match joined {
         Ok(answer) => answer,
         Err(error) => {
             tracing::warn!(pod = pod.name, %error, "passing a stream on to the runtime");
@@ -72,7 +75,7 @@ async fn url(
     pod: &PodView,
     container: &str,
     query: &Query,
-) -> Result<String, Box<Answer>> {
+) -> Result<(String, Behind), Box<Answer>> {
     let refuse = |text: &str| Box::new(answer::text(StatusCode::BAD_REQUEST, text));
     let manager = shared.manager();
     let mut streams = ExecStreams {
@@ -99,8 +102,12 @@ async fn url(
             manager
                 .exec_url(&pod.uid, container, command, streams)
                 .await
+                .map(|url| (url, session(streams)))
         }
-        Verb::Attach => manager.attach_url(&pod.uid, container, streams).await,
+        Verb::Attach => manager
+            .attach_url(&pod.uid, container, streams)
+            .await
+            .map(|(url, given)| (url, session(given))),
         Verb::PortForward => {
             let ports: Result<Vec<i32>, _> = query
                 .all("port")
@@ -110,10 +117,49 @@ async fn url(
                 .map(str::parse)
                 .collect();
             let ports = ports.map_err(|_| refuse("a port must be a number\n"))?;
-            manager.port_forward_url(&pod.uid, ports).await
+            let url = manager.port_forward_url(&pod.uid, ports).await;
+            url.map(|url| (url, Behind::PortForward))
         }
     };
     found.map_err(|error| Box::new(answer::failure(&error)))
+}
+
+fn session(streams: ExecStreams) -> Behind {
+    Behind::Session(SessionStreams {
+        stdin: streams.stdin,
+        stdout: streams.stdout,
+        stderr: streams.stderr,
+        tty: streams.tty,
+    })
+}
+
+/// Speaks WebSocket to the client and SPDY to the runtime.
+async fn translate(
+    url: &str,
+    mut request: Request<Incoming>,
+    behind: Behind,
+    idle: Duration,
+) -> Result<Answer, io::Error> {
+    let options = ClientOptions {
+        timeout: SETUP,
+        ..ClientOptions::default()
+    };
+    let prepared = Translation::prepare(&mut request, url, behind, &options, idle).await;
+    let (reply, session) = match prepared {
+        Ok(translation) => translation.split(),
+        Err(ClientError::Refused { status, message }) => {
+            return Ok(answer::text(status, format!("{message}\n")));
+        }
+        Err(error) => {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+            return Err(io::Error::other(format!("{error}{cause}")));
+        }
+    };
+    tokio::spawn(session);
+    let (parts, body) = reply.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    Ok(Response::from_parts(parts, answer::whole(body)))
 }
 
 /// Asks the runtime for the same upgrade, and joins both connections.

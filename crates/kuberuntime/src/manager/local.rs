@@ -1,0 +1,62 @@
+use std::path::Path;
+
+use super::node_facts::Machine;
+use super::{Options, PodInput, StartError, UserNamespaceOptions};
+use crate::cgroups::Cgroups;
+use crate::images::Providers;
+use crate::logs::LogLinks;
+use crate::userns::{UserNamespaceError, UserNamespaces, ids_of_node};
+use crate::worker::load_all;
+
+/// What is read and made on the node before anything else.
+pub(super) struct Local {
+    pub(super) machine: Machine,
+    pub(super) cgroups: Cgroups,
+    pub(super) user_namespaces: UserNamespaces,
+    pub(super) providers: Providers,
+    pub(super) log_links: LogLinks,
+    pub(super) known: Vec<PodInput>,
+}
+
+impl Local {
+    /// Blocks.
+    pub(super) fn prepare(options: &Options) -> Result<Self, StartError> {
+        for dir in [
+            options.root_dir.join("pods"),
+            options.root_dir.join("checkpoints"),
+            options.pod_logs_dir.clone(),
+        ] {
+            make(&dir)?;
+        }
+        let setting = |why: String| StartError::Setting(why);
+        let images = &options.images;
+        Ok(Self {
+            machine: Machine::look(&options.node),
+            cgroups: Cgroups::new(options.cgroups.clone()).map_err(|e| setting(e.to_string()))?,
+            providers: Providers::read(
+                images.credential_provider_config.as_deref(),
+                images.credential_provider_bin_dir.as_deref(),
+            )
+            .map_err(setting)?,
+            user_namespaces: user_namespaces(options).map_err(|e| setting(e.to_string()))?,
+            log_links: LogLinks::new(options.container_logs_dir.as_deref()),
+            known: load_all(&options.root_dir),
+        })
+    }
+}
+
+fn user_namespaces(options: &Options) -> Result<UserNamespaces, UserNamespaceError> {
+    let UserNamespaceOptions {
+        ids_per_pod,
+        max_pods,
+    } = options.user_namespaces;
+    let ids = ids_of_node(ids_per_pod)?;
+    UserNamespaces::open(&options.root_dir, ids, ids_per_pod, max_pods)
+}
+
+fn make(dir: &Path) -> Result<(), StartError> {
+    std::fs::create_dir_all(dir).map_err(|source| StartError::Directory {
+        path: dir.to_owned(),
+        source,
+    })
+}

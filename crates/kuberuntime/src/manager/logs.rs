@@ -1,0 +1,91 @@
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::{Manager, RequestError};
+use crate::Timestamp;
+use crate::logs::{Source, read};
+use crate::status::ContainerState;
+
+/// Which part of a container's log.
+#[derive(Debug, Clone, Default)]
+pub struct LogQuery {
+    /// Go on with what comes until the container ends.
+    pub follow: bool,
+    /// The instance before the present one.
+    pub previous: bool,
+    /// Put the time before each line.
+    pub timestamps: bool,
+    /// Only what is younger.
+    pub since: Option<Timestamp>,
+    /// Only so many lines from the end.
+    pub tail_lines: Option<u64>,
+    /// No more than so many bytes.
+    pub limit_bytes: Option<u64>,
+    /// Only `Stdout` or `Stderr`; all if `None`.
+    pub stream: Option<orlop_cri::log::Stream>,
+}
+
+/// A log as it is read; the channel is short, so that a slow reader slows the reading.
+#[derive(Debug)]
+pub struct LogReader {
+    pub(super) parts: mpsc::Receiver<Result<Bytes, RequestError>>,
+}
+
+impl LogReader {
+    /// The next lines; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, RequestError>> {
+        self.parts.recv().await
+    }
+}
+
+impl Manager {
+    /// Reads a container's log, over rotations.
+    #[allow(
+        clippy::unused_async,
+        reason = "as all that asks for something of a container"
+    )]
+    pub async fn container_logs(
+        &self,
+        uid: &str,
+        container: &str,
+        query: LogQuery,
+    ) -> Result<LogReader, RequestError> {
+        let worker = self.worker(uid)?;
+        let (_, seen) = worker.snapshot();
+        let instances = seen.status.containers().iter();
+        let mut instances = instances.filter(|c| c.name == container);
+        let mut found = instances.next();
+        if query.previous {
+            // The newest that has ended is meant, were it the present one's forerunner or not.
+            found = match found {
+                Some(c) if c.state == ContainerState::Exited => Some(c),
+                _ => instances.next(),
+            };
+        }
+        let found = found.filter(|c| c.state != ContainerState::Created);
+        let found = found.ok_or_else(|| RequestError::NoContainer {
+            pod: uid.to_owned(),
+            container: container.to_owned(),
+        })?;
+        let id = found.id.clone();
+        let source = Source {
+            path: found.log_path.clone().into(),
+            is_running: Box::new(move || {
+                let seen = worker.observation();
+                let state = seen
+                    .status
+                    .containers()
+                    .iter()
+                    .find(|c| c.id == id)
+                    .map(|c| c.state);
+                matches!(
+                    state,
+                    Some(ContainerState::Running | ContainerState::Unknown)
+                )
+            }),
+        };
+        let (out, parts) = mpsc::channel(16);
+        tokio::task::spawn_blocking(move || read(&source, &query, &out));
+        Ok(LogReader { parts })
+    }
+}

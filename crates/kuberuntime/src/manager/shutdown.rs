@@ -1,0 +1,65 @@
+use std::time::Duration;
+
+use super::{Manager, Stage};
+use crate::worker::{Cause, Ending, Mailbox};
+
+/// What becomes of the pods when their manager ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// They run on.
+    Leave,
+    /// They are stopped, each within its own grace period and no more than this.
+    Stop {
+        /// The longest grace period.
+        at_most: Duration,
+    },
+}
+
+impl Manager {
+    /// Ends the manager: every worker is gone when this returns.
+    pub async fn shutdown(&self, policy: Shutdown) {
+        if let Shutdown::Stop { at_most } = policy {
+            let workers: Vec<_> = self
+                .ctx
+                .with_workers(|workers| workers.values().cloned().collect());
+            for mailbox in &workers {
+                let own = mailbox
+                    .snapshot()
+                    .0
+                    .pod
+                    .spec
+                    .termination_grace_period_seconds;
+                let own = own
+                    .and_then(|s| u64::try_from(s).ok())
+                    .map(Duration::from_secs);
+                mailbox.end(Ending {
+                    cause: Cause::Shutdown,
+                    grace: Some(own.map_or(at_most, |own| own.min(at_most))),
+                });
+            }
+            // Some more than the grace: the runtime has its own work to do.
+            let limit = at_most + Duration::from_secs(15);
+            let wait = async {
+                for mailbox in workers {
+                    let ended =
+                        |m: &Mailbox| m.view().is_none_or(|view| view.stage == Stage::Terminated);
+                    while !ended(&mailbox) && !self.ctx.tasks.is_empty() {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                }
+            };
+            if tokio::time::timeout(limit, wait).await.is_err() {
+                tracing::warn!("some pods did not stop in time and are left as they are");
+            }
+        }
+        self.ctx.stop.cancel();
+        self.ctx.tasks.close();
+        let limit = Duration::from_secs(10);
+        if tokio::time::timeout(limit, self.ctx.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("some tasks of the manager did not end");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+use std::collections::BTreeMap;
+
+use orlop_cri::v1;
+
+use super::{Manager, RequestError};
+use crate::{housekeeping, labels};
+
+impl Manager {
+    /// What the sandboxes of the pods use, by uid, as the runtime says.
+    pub async fn pod_stats(&self) -> Result<BTreeMap<String, v1::PodSandboxStats>, RequestError> {
+        let all = self.ctx.runtime.list_pod_sandbox_stats(None).await?;
+        let mut by_uid = BTreeMap::new();
+        for stats in all {
+            let uid = stats
+                .attributes
+                .as_ref()
+                .and_then(|a| a.metadata.as_ref())
+                .map(|m| m.uid.clone());
+            if let Some(uid) = uid.filter(|uid| self.ctx.mailbox(uid).is_some()) {
+                by_uid.insert(uid, stats);
+            }
+        }
+        Ok(by_uid)
+    }
+
+    /// What the containers use, as the runtime says, by uid and container.
+    pub async fn container_stats(
+        &self,
+    ) -> Result<BTreeMap<(String, String), v1::ContainerStats>, RequestError> {
+        let all = self.ctx.runtime.list_container_stats(None).await?;
+        let mut by_name = BTreeMap::new();
+        for stats in all {
+            let Some(attributes) = &stats.attributes else {
+                continue;
+            };
+            let of = |label: &str| attributes.labels.get(label).cloned();
+            if let (Some(uid), Some(name)) = (of(labels::POD_UID), of(labels::CONTAINER_NAME)) {
+                by_name.insert((uid, name), stats);
+            }
+        }
+        Ok(by_name)
+    }
+
+    /// The kubelet's metrics in the text format, for `/metrics`.
+    pub fn metrics(&self) -> String {
+        self.ctx.metrics.text()
+    }
+
+    /// The probes' metrics in the text format, for `/metrics/probes`.
+    pub fn probe_metrics(&self) -> String {
+        self.ctx.metrics.probe_text()
+    }
+
+    /// Removes dead containers, sandboxes and all unused images now, as under pressure on the
+    /// disk; answers how many bytes of images went.
+    pub async fn reclaim_disk(&self) -> Result<u64, RequestError> {
+        housekeeping::collect_once(&self.ctx).await?;
+        let mut collector = self.ctx.image_collector.lock().await;
+        let all = Some(u64::MAX);
+        Ok(housekeeping::collect_images_once(&self.ctx, &mut collector, all).await?)
+    }
+}

@@ -1,0 +1,182 @@
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{IdRange, UserNamespaceError};
+
+/// The user whose subordinate ids are the pods'.
+const USER: &str = "kubelet";
+
+/// The ids that pods may have: those of the user `kubelet`, where the node has one with ids of its
+/// own, and else all from the second range on. Blocks.
+pub(crate) fn ids_of_node(per_pod: u32) -> Result<IdRange, UserNamespaceError> {
+    let etc = Path::new("/etc");
+    if !has_user(&etc.join("passwd")) {
+        return Ok(all(per_pod));
+    }
+    let fail = |why: String| UserNamespaceError::Node(format!("the ids of user {USER}: {why}"));
+    let (uids, gids) = match (ask(&[USER]), ask(&["-g", USER])) {
+        (Ok(uids), Ok(gids)) => (spoken(&uids), spoken(&gids)),
+        // Without the program there may be the files that it reads.
+        (Err(error), _) | (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            match (written(&etc.join("subuid")), written(&etc.join("subgid"))) {
+                (Ok(None), Ok(None)) => return Ok(all(per_pod)),
+                (uids, gids) => (one(uids), one(gids)),
+            }
+        }
+        (Err(error), _) | (_, Err(error)) => return Err(fail(error.to_string())),
+    };
+    let (uids, gids) = (uids.map_err(fail)?, gids.map_err(fail)?);
+    if uids != gids {
+        let why = "those of users and those of groups differ; make them the same";
+        return Err(fail(why.to_owned()));
+    }
+    Ok(uids)
+}
+
+/// All ids but the first range, which is the node's own.
+fn all(per_pod: u32) -> IdRange {
+    // What is left of 2^32, and of whole ranges.
+    let length = u64::from(u32::MAX) + 1 - u64::from(per_pod);
+    let whole = length - length.checked_rem(u64::from(per_pod)).unwrap_or(0);
+    IdRange {
+        first: per_pod,
+        length: u32::try_from(whole).unwrap_or(u32::MAX),
+    }
+}
+
+fn has_user(passwd: &Path) -> bool {
+    let text = fs::read_to_string(passwd).unwrap_or_default();
+    text.lines()
+        .any(|line| line.split(':').next() == Some(USER))
+}
+
+fn ask(args: &[&str]) -> io::Result<String> {
+    let output = Command::new("getsubids")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(io::Error::other(format!("getsubids: {said}")));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What `getsubids` says: `0: kubelet 65536 7208960`.
+fn spoken(text: &str) -> Result<IdRange, String> {
+    let lines: Vec<_> = text.lines().collect();
+    let [line] = &lines[..] else {
+        return Err(format!(
+            "getsubids names {} ranges instead of one",
+            lines.len()
+        ));
+    };
+    let fields: Vec<_> = line.split_whitespace().collect();
+    let [_, _, first, length] = fields[..] else {
+        return Err(format!("getsubids says {line:?}"));
+    };
+    range(first, length)
+}
+
+/// What `/etc/subuid` and its like say: `kubelet:65536:7208960`; nothing if the user is not in it.
+fn written(path: &Path) -> Result<Option<IdRange>, String> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(format!("{}: {error}", path.display()));
+        }
+        text => text.unwrap_or_default(),
+    };
+    let mut found = None;
+    for line in text.lines() {
+        let fields: Vec<_> = line.split(':').collect();
+        if fields.first() != Some(&USER) {
+            continue;
+        }
+        let [_, first, length] = fields[..] else {
+            return Err(format!("{}: {line:?} is not read", path.display()));
+        };
+        if found.replace(range(first, length)?).is_some() {
+            return Err(format!("{} names several ranges", path.display()));
+        }
+    }
+    Ok(found)
+}
+
+fn one(found: Result<Option<IdRange>, String>) -> Result<IdRange, String> {
+    found?.ok_or_else(|| "only one of /etc/subuid and /etc/subgid has them".to_owned())
+}
+
+fn range(first: &str, length: &str) -> Result<IdRange, String> {
+    let number = |text: &str| {
+        text.trim()
+            .parse::<u32>()
+            .map_err(|_| format!("{text:?} is no number of ids"))
+    };
+    let (first, length) = (number(first)?, number(length)?);
+    // The last id may be the last there is.
+    if u64::from(first) + u64::from(length) > u64::from(u32::MAX) + 1 {
+        return Err(format!(
+            "{length} ids from {first} on are more than there are"
+        ));
+    }
+    Ok(IdRange { first, length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_user_all_ids_but_the_nodes_own_are_the_pods() {
+        for (per_pod, count) in [(65536, 65535), (131_072, 32767), (196_608, 21844)] {
+            let ids = all(per_pod);
+            assert_eq!(ids.first, per_pod);
+            assert_eq!(ids.length / per_pod, count);
+            assert_eq!(ids.length % per_pod, 0);
+        }
+    }
+
+    #[test]
+    fn what_the_node_says_of_the_user_is_read() {
+        let ids = |first, length| Ok(IdRange { first, length });
+        for (text, expected) in [
+            ("0: kubelet 65536 7208960\n", ids(65536, 7_208_960)),
+            ("0: kubelet 65536 4294901760\n", ids(65536, 4_294_901_760)),
+            ("", Err("0 ranges")),
+            ("0: kubelet 1 2\n1: kubelet 3 4\n", Err("2 ranges")),
+            ("0: kubelet 1\n", Err("says")),
+            ("0: kubelet x 4\n", Err("\"x\"")),
+            ("0: kubelet 65537 4294901760\n", Err("more than there are")),
+        ] {
+            match (spoken(text), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+                (Err(why), Err(word)) => assert!(why.contains(word), "{why}"),
+                (found, _) => panic!("{text:?}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn files_say_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("subuid");
+        assert_eq!(written(&file), Ok(None), "without a file");
+        for (text, expected) in [
+            ("ann:100000:65536\n", Ok(None)),
+            (
+                "ann:1:2\nkubelet:65536:131072\n",
+                Ok(Some(IdRange {
+                    first: 65536,
+                    length: 131_072,
+                })),
+            ),
+            ("kubelet:1:2\nkubelet:3:4\n", Err(())),
+            ("kubelet:1\n", Err(())),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(written(&file).map_err(|_| ()), expected, "{text}");
+        }
+    }
+}

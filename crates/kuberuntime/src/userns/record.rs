@@ -1,0 +1,111 @@
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{IdRange, UserNamespaceError};
+
+/// A record that is larger is none.
+const MAX_SIZE: u64 = 64 << 10;
+
+/// The kubelet's file of a pod's mappings.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    uid_mappings: Vec<Mapping>,
+    gid_mappings: Vec<Mapping>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Mapping {
+    host_id: u32,
+    container_id: u32,
+    length: u32,
+}
+
+/// What is written down of a pod; nothing, if it has no range. Blocks.
+pub(super) fn read(root: &Path, uid: &str) -> Result<Option<IdRange>, UserNamespaceError> {
+    let path = path(root, uid);
+    let fail = |source| UserNamespaceError::File {
+        path: path.clone(),
+        source,
+    };
+    match fs::metadata(&path) {
+        Ok(meta) if meta.len() > MAX_SIZE => {
+            return Err(wrong(root, uid, format!("has {} bytes", meta.len())));
+        }
+        Ok(_) => {}
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(fail(error)),
+    }
+    let text = fs::read(&path).map_err(fail)?;
+    let record: Record = serde_json::from_slice(&text)
+        .map_err(|error| wrong(root, uid, format!("is no JSON of mappings: {error}")))?;
+    let ([own], gids) = (&record.uid_mappings[..], &record.gid_mappings[..]) else {
+        return Err(wrong(root, uid, "must have one mapping".to_owned()));
+    };
+    if gids != [own.clone()] {
+        let why = "must have the same mapping for users and groups";
+        return Err(wrong(root, uid, why.to_owned()));
+    }
+    if own.container_id != 0 {
+        return Err(wrong(root, uid, "must map id 0 of the pod".to_owned()));
+    }
+    Ok(Some(IdRange {
+        first: own.host_id,
+        length: own.length,
+    }))
+}
+
+/// Writes it down, for good when this returns. Blocks.
+pub(super) fn write(root: &Path, uid: &str, range: IdRange) -> Result<(), UserNamespaceError> {
+    let path = path(root, uid);
+    let mapping = Mapping {
+        host_id: range.first,
+        container_id: 0,
+        length: range.length,
+    };
+    let record = Record {
+        uid_mappings: vec![mapping.clone()],
+        gid_mappings: vec![mapping],
+    };
+    let next = path.with_extension("next");
+    let store = || -> io::Result<()> {
+        let mut open = fs::OpenOptions::new();
+        let open = open.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = open.open(&next)?;
+        file.write_all(&serde_json::to_vec(&record)?)?;
+        file.sync_data()?;
+        fs::rename(&next, &path)?;
+        // The name must last, too.
+        path.parent()
+            .map_or(Ok(()), |dir| fs::File::open(dir)?.sync_all())
+    };
+    store().map_err(|source| UserNamespaceError::File {
+        path: path.clone(),
+        source,
+    })
+}
+
+/// What is written down cannot be true.
+pub(super) fn wrong(root: &Path, uid: &str, why: String) -> UserNamespaceError {
+    UserNamespaceError::Record {
+        uid: uid.to_owned(),
+        path: path(root, uid),
+        why,
+    }
+}
+
+fn path(root: &Path, uid: &str) -> PathBuf {
+    root.join("pods").join(uid).join("userns")
+}

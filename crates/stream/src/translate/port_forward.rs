@@ -1,0 +1,29 @@
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use crate::client::{ClientError, ClientOptions, Dialed};
+use crate::flow::{Limits, Role, Transport};
+use crate::protocol::PORT_FORWARD;
+use crate::ws::tunnel;
+
+pub(super) async fn dial(url: &str, options: &ClientOptions) -> Result<Transport, ClientError> {
+    let Dialed { transport, .. } = crate::client::dial(url, options, &[PORT_FORWARD]).await?;
+    Ok(transport)
+}
+
+/// Takes the SPDY out of the client's WebSocket: what is in it goes on as it is.
+pub(super) async fn join(client: Transport, server: Transport, limits: Limits) {
+    let (client, bridge) = tunnel(client, Role::Server, limits);
+    tokio::join!(
+        carry(client.reader, server.writer),
+        carry(server.reader, client.writer),
+    );
+    // The last of it is on its way to the client.
+    let _ = bridge.await;
+}
+
+async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    if let Err(error) = tokio::io::copy(&mut from, &mut to).await {
+        tracing::debug!(%error, "a forwarded connection broke off");
+    }
+    let _ = to.shutdown().await;
+}
