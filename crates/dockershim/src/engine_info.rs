@@ -12,7 +12,7 @@ use crate::shim::Shim;
 /// The engine counts all its containers for an answer.
 const SERVES: Duration = Duration::from_mins(1);
 
-/// The last answer.
+/// The last answer, and when it was asked for anew.
 #[derive(Debug, Default)]
 pub(crate) struct InfoMemory(Mutex<Option<(Instant, Arc<Info>)>>);
 
@@ -28,13 +28,25 @@ impl InfoMemory {
 }
 
 impl Shim {
-    /// What the engine says about itself.
+    /// What the engine says about itself. What it said a while ago serves once more, while it is
+    /// asked anew: it runs programs and counts containers for its answer.
     pub(crate) async fn info(&self) -> Result<Arc<Info>> {
-        if let Some((at, info)) = &*self.info.lock()
-            && at.elapsed() < SERVES
-        {
+        if let Some((at, info)) = &mut *self.info.lock() {
+            if at.elapsed() >= SERVES {
+                *at = Instant::now();
+                let shim = self.clone();
+                self.tasks.spawn(async move {
+                    if let Err(error) = shim.ask_for_info().await {
+                        tracing::debug!(error = %crate::error::chain(&*error), "no news of the engine");
+                    }
+                });
+            }
             return Ok(Arc::clone(info));
         }
+        self.ask_for_info().await
+    }
+
+    async fn ask_for_info(&self) -> Result<Arc<Info>> {
         let info = self.docker.info().await;
         let info = Arc::new(info.map_err(Error::engine("asking the Docker Engine about itself"))?);
         *self.info.lock() = Some((Instant::now(), Arc::clone(&info)));

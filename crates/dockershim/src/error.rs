@@ -123,6 +123,11 @@ impl Error {
         }
     }
 
+    /// Whether the engine does not answer, as opposed to saying no.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Self::Engine { source, .. } if source.inner().is_absence())
+    }
+
     /// Whether the engine says that there is no such thing.
     pub(crate) fn is_not_found(&self) -> bool {
         match self {

@@ -70,10 +70,20 @@ impl Events {
     }
 }
 
-/// Tells the subscribers of something that happened, with the pod as it is now.
-pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &Actor) {
+/// Whether the subscribers were told of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// They were, or there are none.
+    Yes,
+    /// The engine is away, and nobody knows what has become of the pod.
+    No,
+}
+
+/// Tells the subscribers of something that happened, with the pod as it is now. Without it a
+/// kubelet does not heed the word.
+pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &Actor) -> Told {
     if !shim.events.wanted() {
-        return;
+        return Told::Yes;
     }
     let is_sandbox = whom
         .attributes
@@ -94,11 +104,13 @@ pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &
         Err(error) if error.is_not_found() && is_sandbox => {
             event.pod_sandbox_status = Some(gone(whom));
         }
+        Err(error) if error.is_absence() => return Told::No,
         Err(error) => {
             tracing::debug!(sandbox, %error, "an event without its pod");
         }
     }
     shim.events.publish(&event);
+    Told::Yes
 }
 
 async fn pod(shim: &Shim, sandbox: &str, event: &mut ContainerEventResponse) -> Result<()> {

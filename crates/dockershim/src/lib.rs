@@ -12,8 +12,8 @@
 //! * `events`, `stats`, `exec`, `streaming`: what happens, what is used, and sessions
 //! * `pause`, `elf`: the process of a sandbox
 //!
-//! The engine is the only record of containers. Nothing is remembered here that it knows, so
-//! that a restart of either loses nothing.
+//! The engine is the only record of containers. What is remembered here of what it knows
+//! (`remembered`) is forgotten at any word of a change, so that a restart of either loses nothing.
 
 mod checkpoint;
 mod clock;
@@ -38,6 +38,7 @@ mod network;
 mod pause;
 mod pull;
 mod reconcile;
+mod remembered;
 mod resolv;
 mod rpc;
 mod runtime_cgroup;

@@ -49,6 +49,14 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<(), String> {
     #[serde(default)]
     struct Line {
         error: String,
+        /// Newer engines say it here alone.
+        #[serde(rename = "errorDetail")]
+        detail: Detail,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Detail {
+        message: String,
     }
     let mut rest = Vec::new();
     loop {
@@ -65,8 +73,11 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<(), String> {
         }
         let mut lines = serde_json::Deserializer::from_slice(&rest).into_iter::<Line>();
         for line in lines.by_ref().map_while(std::result::Result::ok) {
-            if !line.error.is_empty() {
-                return Err(line.error);
+            let problem = [line.error, line.detail.message]
+                .into_iter()
+                .find(|words| !words.is_empty());
+            if let Some(problem) = problem {
+                return Err(problem);
             }
         }
         let read = lines.byte_offset();

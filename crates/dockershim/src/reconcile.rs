@@ -18,6 +18,7 @@ use tokio::time::sleep;
 use crate::docker::Which;
 use crate::docker::types::{Actor, ContainerSummary, Event};
 use crate::error::chain;
+use crate::events::Told;
 use crate::log::{From, Source};
 use crate::shim::Shim;
 use crate::{clock, events, labels, network, runtime_cgroup};
@@ -76,6 +77,10 @@ async fn once(shim: &Shim, tell: &mpsc::Sender<News>, last: &mut i64) -> Result<
     // There may be another engine behind the socket now.
     shim.info.forget();
     shim.pause.set(None);
+    shim.remembered.forget_all();
+    let asking = shim.clone();
+    // In advance: the first pod need not wait for it.
+    shim.tasks.spawn(async move { asking.info().await.is_ok() });
     runtime_cgroup::enter(shim).await;
     let listed = shim.docker.list_containers(&ours()).await;
     let listed = listed.map_err(|error| chain(&error))?;
@@ -179,6 +184,12 @@ impl Known {
             "destroy" => Type::ContainerDeletedEvent,
             _ => return,
         };
+        if what != Type::ContainerCreatedEvent {
+            // The word of a sandbox's start comes while it is being made, and says nothing new.
+            if what != Type::ContainerStartedEvent || is_container(&event.actor) {
+                shim.remembered.forget(&event.actor.id);
+            }
+        }
         self.note(shim, what, event.time_nano, event.actor).await;
     }
 
@@ -188,10 +199,12 @@ impl Known {
             Type::ContainerStartedEvent => Stage::Running,
             Type::ContainerStoppedEvent => Stage::Ended,
             Type::ContainerDeletedEvent => {
-                self.containers.remove(&whom.id);
+                let known = self.containers.remove(&whom.id);
                 shim.logs.forget(&whom.id);
                 shim.stats.forget(&whom.id);
-                events::tell(shim, what, at, &whom).await;
+                if events::tell(shim, what, at, &whom).await == Told::No {
+                    self.remember(whom.id, known);
+                }
                 return;
             }
         };
@@ -199,15 +212,27 @@ impl Known {
             stage,
             attributes: whom.attributes.clone(),
         };
-        self.containers.insert(whom.id.clone(), container);
+        let before = self.containers.insert(whom.id.clone(), container);
         match stage {
             Stage::Created => {}
+            Stage::Running if !is_container(&whom) => {}
             // What is started here has its reader already; this one was started by hand.
             Stage::Running if shim.logs.is_followed(&whom.id) => {}
             Stage::Running => read_log(shim, &whom.id).await,
             Stage::Ended => shim.logs.settle(&whom.id).await,
         }
-        events::tell(shim, what, at, &whom).await;
+        if events::tell(shim, what, at, &whom).await == Told::No {
+            self.remember(whom.id, before);
+        }
+    }
+
+    /// What was known of a container is known again: what has happened since is found out, and
+    /// told, when the engine is back.
+    fn remember(&mut self, id: String, before: Option<Container>) {
+        match before {
+            Some(before) => self.containers.insert(id, before),
+            None => self.containers.remove(&id),
+        };
     }
 
     /// Compares what there is with what was known, and makes up for what was not heard of.
@@ -221,11 +246,9 @@ impl Known {
             .cloned()
             .collect();
         for id in gone {
-            if let Some(container) = self.containers.remove(&id) {
-                let whom = Actor {
-                    id,
-                    attributes: container.attributes,
-                };
+            if let Some(container) = self.containers.get(&id) {
+                let attributes = container.attributes.clone();
+                let whom = Actor { id, attributes };
                 self.note(shim, Type::ContainerDeletedEvent, now, whom)
                     .await;
             }
@@ -237,21 +260,30 @@ impl Known {
                 attributes: attributes(one),
             };
             let before = self.containers.get(&one.id).map(|known| known.stage);
-            let container = Container {
-                stage,
-                attributes: whom.attributes.clone(),
+            let missed = if begun {
+                missed(before, stage)
+            } else {
+                Vec::new()
             };
-            self.containers.insert(one.id.clone(), container);
-            if begun {
-                for what in missed(before, stage) {
-                    self.note(shim, what, now, whom.clone()).await;
-                }
+            if missed.is_empty() {
+                let attributes = whom.attributes.clone();
+                let container = Container { stage, attributes };
+                self.containers.insert(one.id.clone(), container);
+            }
+            for what in missed {
+                self.note(shim, what, now, whom.clone()).await;
             }
         }
         if !begun {
             shim.tasks.spawn(catch_up(shim.clone(), listed.to_vec()));
         }
     }
+}
+
+fn is_container(whom: &Actor) -> bool {
+    whom.attributes
+        .get(labels::KIND)
+        .is_some_and(|kind| kind == labels::CONTAINER)
 }
 
 /// What must have happened between two looks.

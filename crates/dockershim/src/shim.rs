@@ -23,6 +23,7 @@ use crate::exec::Execs;
 use crate::joins::Joins;
 use crate::log::Logs;
 use crate::pause::Pause;
+use crate::remembered::Remembered;
 use crate::rpc::image_fs_info::Usage;
 use crate::stats::Stats;
 use crate::{limits, network, reconcile, streaming};
@@ -42,6 +43,7 @@ pub struct Inner {
     pub(crate) addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
     pub(crate) pause: Pause,
     pub(crate) info: InfoMemory,
+    pub(crate) remembered: Remembered,
     pub(crate) new_sandboxes: Joins<RunPodSandboxRequest>,
     pub(crate) new_containers: Joins<CreateContainerRequest>,
     pub(crate) logs: Logs,
@@ -93,6 +95,7 @@ impl Shim {
             addresses: Mutex::default(),
             pause: Pause::default(),
             info: InfoMemory::default(),
+            remembered: Remembered::default(),
             new_sandboxes: Joins::default(),
             new_containers: Joins::default(),
             logs: Logs::default(),

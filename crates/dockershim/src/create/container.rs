@@ -13,7 +13,7 @@ use super::{devices, mounts, namespaces, sandbox, seccomp, security, stop_signal
 use crate::config::Containers;
 use crate::docker::ApiVersion;
 use crate::docker::types::{
-    Container, ContainerConfig, CreateBody, Healthcheck, HostConfig, Info, RestartPolicy, Ulimit,
+    ContainerConfig, CreateBody, Healthcheck, HostConfig, Info, RestartPolicy, Ulimit,
 };
 use crate::error::{Error, Result};
 use crate::limits::{self, Extra};
@@ -27,8 +27,10 @@ pub(crate) struct Around<'a> {
     pub(crate) driver: Driver,
     pub(crate) cgroup_v2: bool,
     pub(crate) oom_floor: Option<i64>,
-    /// The container's sandbox as the engine has it.
-    pub(crate) sandbox: &'a Container,
+    /// The container's sandbox.
+    pub(crate) sandbox: &'a str,
+    /// The engine's runtime for it.
+    pub(crate) runtime: &'a str,
 }
 
 /// A container for the engine to make. Reads and makes files.
@@ -43,7 +45,7 @@ pub(crate) fn container(
     let resources = linux.resources.as_ref().unwrap_or(&no_limits);
     let no_security = LinuxContainerSecurityContext::default();
     let secured = linux.security_context.as_ref().unwrap_or(&no_security);
-    let sandbox_id = &around.sandbox.id;
+    let sandbox_id = around.sandbox;
     let spaces = namespaces::of_container(secured.namespace_options.as_ref(), sandbox_id)?;
     let image = config.image.as_ref().map_or("", |image| &image.image);
     if image.is_empty() {
@@ -53,7 +55,7 @@ pub(crate) fn container(
     let mut all_labels = labels::joined(&config.labels, &config.annotations);
     all_labels.insert(labels::KIND.into(), labels::CONTAINER.into());
     all_labels.insert(labels::LOG_PATH.into(), log_path(config, pod));
-    all_labels.insert(labels::SANDBOX_ID.into(), sandbox_id.clone());
+    all_labels.insert(labels::SANDBOX_ID.into(), sandbox_id.to_owned());
     let extra = Extra::of(resources, around.cgroup_v2)?;
     if !extra.is_empty()
         && let Ok(text) = serde_json::to_string(&extra)
@@ -63,11 +65,7 @@ pub(crate) fn container(
 
     let abilities = Abilities {
         api: around.api,
-        recursive_read_only: view::recursive_read_only(
-            around.info,
-            &around.sandbox.host_config.runtime,
-            around.api,
-        ),
+        recursive_read_only: view::recursive_read_only(around.info, around.runtime, around.api),
     };
     let mounts = mounts::mounts(config, abilities)?;
     let parent = pod.linux.as_ref().map_or("", |linux| &linux.cgroup_parent);
@@ -79,7 +77,7 @@ pub(crate) fn container(
         pid_mode: spaces.pid,
         uts_mode: spaces.uts,
         restart_policy: RestartPolicy { name: "no".into() },
-        runtime: around.sandbox.host_config.runtime.clone(),
+        runtime: around.runtime.to_owned(),
         cgroup_parent: sandbox::cgroup_parent(parent, around.driver),
         resources: limits::of(resources),
         oom_score_adj: limits::oom_score_adj(resources.oom_score_adj, around.oom_floor)?,

@@ -470,6 +470,34 @@ mod tests {
     }
 
     #[test]
+    fn what_newer_engines_leave_out_is_empty() {
+        // API 1.52 on: addresses by network alone, no storage driver's directories, an image's
+        // settings only where it has some.
+        let text = r#"{"Id":"a","NetworkSettings":{"SandboxID":"b","Ports":{},"Networks":{"bridge":
+            {"IPAddress":"172.17.0.2","GlobalIPv6Address":"fd00::2"}}},
+            "Storage":{"RootFS":{"Snapshot":{"Name":"overlayfs"}}}}"#;
+        let container: Container = serde_json::from_str(text).unwrap();
+        assert!(container.network_settings.ip_address.is_empty());
+        assert_eq!(
+            container.network_settings.networks["bridge"].ip_address,
+            "172.17.0.2"
+        );
+        assert!(container.graph_driver.data.is_empty());
+        let text = r#"{"Id":"sha256:a","Size":5,"Config":{},"Descriptor":{"size":1}}"#;
+        let image: Image = serde_json::from_str(text).unwrap();
+        assert!(image.config.cmd.is_empty() && image.created.is_none());
+        // API 1.53 on: no sum over the layers.
+        let text = r#"{"Images":[],"ImageUsage":{"TotalSize":7,"TotalCount":1}}"#;
+        let usage: DiskUsage = serde_json::from_str(text).unwrap();
+        assert_eq!((usage.layers_size, usage.image_usage.total_size), (0, 7));
+        // API 1.52 on: events without their old names.
+        let text = r#"{"Type":"container","Action":"die","Actor":{"ID":"a","Attributes":
+            {"exitCode":"3"}},"scope":"local","time":1,"timeNano":1000000005}"#;
+        let event: Event = serde_json::from_str(text).unwrap();
+        assert_eq!((&*event.actor.id, event.time_nano), ("a", 1_000_000_005));
+    }
+
+    #[test]
     fn empty_lists_of_hidden_paths_are_told() {
         let body = CreateBody {
             host_config: HostConfig {

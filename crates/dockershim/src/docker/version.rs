@@ -15,8 +15,8 @@ pub(crate) struct ApiVersion {
 impl ApiVersion {
     /// The oldest that has what is needed (Docker 20.10).
     pub(crate) const OLDEST: Self = Self::new(1, 41);
-    /// The newest that this was written against (Docker 28.3).
-    pub(crate) const NEWEST: Self = Self::new(1, 51);
+    /// The newest that this was written against (Docker 29).
+    pub(crate) const NEWEST: Self = Self::new(1, 56);
     /// Read-only mounts can be recursive or not as asked.
     pub(crate) const RECURSIVE_READ_ONLY: Self = Self::new(1, 44);
     /// Images can be mounted.
@@ -81,7 +81,7 @@ mod tests {
                 .map_err(|error| error.to_string())
         };
         assert_eq!(agreed("1.12", "1.41").unwrap(), "1.41");
-        assert_eq!(agreed("1.44", "1.60").unwrap(), "1.51");
+        assert_eq!(agreed("1.44", "1.60").unwrap(), "1.56");
         assert!(
             agreed("1.12", "1.40")
                 .unwrap_err()

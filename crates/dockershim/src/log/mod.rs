@@ -10,9 +10,9 @@ mod file;
 mod follower;
 mod lines;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -25,7 +25,23 @@ use crate::shim::Shim;
 
 /// The readers, by container.
 #[derive(Default)]
-pub(crate) struct Logs(Mutex<HashMap<String, Reader>>);
+pub(crate) struct Logs {
+    readers: Mutex<HashMap<String, Reader>>,
+    /// Containers whose reader is about to begin.
+    expected: Arc<Mutex<HashSet<String>>>,
+}
+
+/// Somebody is about to read a container's log.
+pub(crate) struct Expected {
+    id: String,
+    all: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        lock(&self.all).remove(&self.id);
+    }
+}
 
 struct Reader {
     wishes: mpsc::Sender<Wish>,
@@ -67,9 +83,19 @@ pub(crate) enum From {
 }
 
 impl Logs {
+    /// Until the answer is dropped, the container's log counts as read by somebody for all but
+    /// [`Logs::follow`].
+    pub(crate) fn expect(&self, id: &str) -> Expected {
+        lock(&self.expected).insert(id.to_owned());
+        Expected {
+            id: id.to_owned(),
+            all: Arc::clone(&self.expected),
+        }
+    }
+
     /// Begins to read, unless somebody does. The file is there when this returns.
     pub(crate) async fn follow(&self, shim: &Shim, source: Source, from: From) -> Result<()> {
-        if self.is_followed(&source.id) {
+        if self.has_reader(&source.id) {
             return Ok(());
         }
         let id = source.id.clone();
@@ -95,11 +121,13 @@ impl Logs {
         Ok(())
     }
 
-    /// A reader that has come to its end does not count: the container may run again.
+    /// Whether somebody reads it, or is about to.
     pub(crate) fn is_followed(&self, id: &str) -> bool {
-        self.lock()
-            .get(id)
-            .is_some_and(|reader| !*reader.done.borrow())
+        lock(&self.expected).contains(id) || self.has_reader(id)
+    }
+
+    fn has_reader(&self, id: &str) -> bool {
+        self.lock().get(id).is_some_and(Reader::goes_on)
     }
 
     /// Waits until all that a container that has ended wrote is in its file.
@@ -161,7 +189,11 @@ impl Logs {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Reader>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Reader>> {
+        lock(&self.readers)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

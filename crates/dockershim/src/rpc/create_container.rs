@@ -6,6 +6,7 @@ use orlop_cri::v1::{
 
 use crate::create::{self, AroundContainer};
 use crate::error::{Error, Result};
+use crate::rpc::start_container;
 use crate::shim::Shim;
 use crate::{conflict, find, names};
 
@@ -48,11 +49,7 @@ async fn create(
     config: ContainerConfig,
     pod: PodSandboxConfig,
 ) -> Result<String> {
-    let sandbox = find::sandbox(shim, sandbox).await?;
-    if !sandbox.state.running {
-        let problem = format!("pod sandbox {} does not run", sandbox.id);
-        return Err(Error::Precondition(problem).into());
-    }
+    let (sandbox, runtime) = running_sandbox(shim, sandbox).await?;
     let info = shim.info().await?;
     let driver = shim.cgroup_driver().await?;
     let failed = || Error::engine(format!("creating the container {name}"));
@@ -72,6 +69,7 @@ async fn create(
             cgroup_v2,
             oom_floor,
             sandbox: &sandbox,
+            runtime: &runtime,
         };
         create::container(&config, &pod, &around)
     });
@@ -84,5 +82,20 @@ async fn create(
     for warning in created.warnings {
         tracing::debug!(container = created.id, warning, "the engine warns");
     }
+    let made = start_container::made(&created.id, &body.config);
+    shim.remembered.made(&created.id, made);
     Ok(created.id)
+}
+
+/// The id of a sandbox that runs, and the engine's runtime for what is in it.
+async fn running_sandbox(shim: &Shim, id: &str) -> Result<(String, String)> {
+    if let Some(runtime) = shim.remembered.runtime_of(id) {
+        return Ok((id.to_owned(), runtime));
+    }
+    let found = find::sandbox(shim, id).await?;
+    if !found.state.running {
+        let problem = format!("pod sandbox {} does not run", found.id);
+        return Err(Error::Precondition(problem).into());
+    }
+    Ok((found.id, found.host_config.runtime))
 }

@@ -104,7 +104,9 @@ async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig) -> Result<()> {
         return Err(Error::Precondition(problem).into());
     }
     resolv::write(&found.resolv_conf_path, pod.dns_config.as_ref()).await?;
-    network::attach(shim, &found, pod).await
+    network::attach(shim, &found, pod).await?;
+    shim.remembered.sandbox_runs(id, &found.host_config.runtime);
+    Ok(())
 }
 
 async fn stop(shim: &Shim, id: &str, checkpoint: &Checkpoint) {

@@ -3,10 +3,11 @@
 use orlop_cri::v1::{StartContainerRequest, StartContainerResponse};
 
 use crate::docker::DockerError;
-use crate::docker::types::Container;
+use crate::docker::types::ContainerConfig;
 use crate::error::{Error, Result};
 use crate::limits::{Extra, cgroup_of};
 use crate::log::{From, Source};
+use crate::remembered::Made;
 use crate::shim::Shim;
 use crate::{find, labels};
 
@@ -15,8 +16,30 @@ pub(crate) async fn call(
     shim: &Shim,
     request: StartContainerRequest,
 ) -> Result<StartContainerResponse> {
-    let found = find::container(shim, &request.container_id).await?;
-    // The engine would run one again that has ended.
+    let (id, made) = startable(shim, &request.container_id).await?;
+    // The event of the start finds it taken care of.
+    let expected = made.log.as_ref().map(|log| shim.logs.expect(&log.id));
+    let started = shim.docker.start_container(&id).await;
+    // Also when it failed: whoever asks for the log finds one.
+    if let Some(log) = made.log
+        && let Err(error) = shim.logs.follow(shim, log, From::File).await
+    {
+        tracing::warn!(container = id, error = %crate::error::chain(&*error), "no log");
+    }
+    drop(expected);
+    started.map_err(|error| start_failed(&id, error))?;
+    if let Some(extra) = made.extra {
+        apply(shim, &id, extra).await?;
+    }
+    Ok(StartContainerResponse {})
+}
+
+/// A container that has never run: the engine would run one again that has ended.
+async fn startable(shim: &Shim, id: &str) -> Result<(String, Made)> {
+    if let Some(made) = shim.remembered.take_made(id) {
+        return Ok((id.to_owned(), made));
+    }
+    let found = find::container(shim, id).await?;
     if found.state.status != "created" {
         let problem = format!(
             "container {} was started before: it is {}",
@@ -24,38 +47,21 @@ pub(crate) async fn call(
         );
         return Err(Error::Precondition(problem).into());
     }
-    let started = shim.docker.start_container(&found.id).await;
-    // Also when it failed: whoever asks for the log finds one.
-    if let Err(error) = read_log(shim, &found).await {
-        tracing::warn!(container = found.id, error = %crate::error::chain(&*error), "no log");
-    }
-    started.map_err(|error| start_failed(&found.id, error))?;
-    if let Some(extra) = extra(&found) {
-        apply(shim, &found.id, extra).await?;
-    }
-    Ok(StartContainerResponse {})
+    let made = made(&found.id, &found.config);
+    Ok((found.id, made))
 }
 
-async fn read_log(shim: &Shim, found: &Container) -> Result<()> {
-    let path = found
-        .config
-        .labels
-        .get(labels::LOG_PATH)
-        .map_or("", String::as_str);
-    if path.is_empty() {
-        return Ok(());
+/// What a container's configuration says about its start.
+pub(crate) fn made(id: &str, config: &ContainerConfig) -> Made {
+    let label = |key: &str| config.labels.get(key).filter(|value| !value.is_empty());
+    Made {
+        log: label(labels::LOG_PATH).map(|path| Source {
+            id: id.to_owned(),
+            path: path.into(),
+            terminal: config.tty,
+        }),
+        extra: label(labels::EXTRA_LIMITS).and_then(|text| serde_json::from_str(text).ok()),
     }
-    let source = Source {
-        id: found.id.clone(),
-        path: path.into(),
-        terminal: found.config.tty,
-    };
-    shim.logs.follow(shim, source, From::File).await
-}
-
-fn extra(found: &Container) -> Option<Extra> {
-    let text = found.config.labels.get(labels::EXTRA_LIMITS)?;
-    serde_json::from_str(text).ok()
 }
 
 /// Sets what the engine does not know. A container without its limits is stopped.

@@ -22,6 +22,7 @@ pub(crate) async fn call(
     request: StopPodSandboxRequest,
 ) -> Result<StopPodSandboxResponse> {
     let id = request.pod_sandbox_id;
+    shim.remembered.forget(&id);
     match find::sandbox(shim, &id).await {
         Ok(found) => {
             let checkpoint = checkpoint(shim, &found.id);

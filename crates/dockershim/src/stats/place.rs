@@ -50,6 +50,37 @@ impl Stats {
     }
 }
 
+/// The directory of what a container has written, where the engine's images are containerd's and
+/// it does not say: its root file system's upper layer, as its first process has it mounted.
+fn upper_of(pid: i32) -> Option<PathBuf> {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).ok()?;
+    upper_in(&table)
+}
+
+/// A container with privileges can mount what it likes; only what looks like a snapshot counts.
+fn upper_in(table: &str) -> Option<PathBuf> {
+    let root = table
+        .lines()
+        .find(|line| line.split(' ').nth(4) == Some("/"))?;
+    let (_, of_kind) = root.split_once(" - overlay ")?;
+    let options = of_kind.rsplit(' ').next()?;
+    let upper = options
+        .split(',')
+        .find_map(|option| option.strip_prefix("upperdir="))?;
+    let upper = PathBuf::from(upper);
+    let mut parts = upper
+        .components()
+        .rev()
+        .map(std::path::Component::as_os_str);
+    let is_number = |part: &std::ffi::OsStr| {
+        part.to_str()
+            .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_snapshot =
+        parts.next()? == "fs" && is_number(parts.next()?) && parts.next()? == "snapshots";
+    is_snapshot.then_some(upper)
+}
+
 /// A container's place.
 pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
     let known = shim.stats.lock().get(id).cloned();
@@ -76,7 +107,10 @@ pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
     let place = Arc::new(Place {
         pid: found.state.pid,
         cgroup,
-        upper: found.graph_driver.data.get("UpperDir").map(PathBuf::from),
+        upper: match found.graph_driver.data.get("UpperDir") {
+            Some(upper) => Some(PathBuf::from(upper)),
+            None => upper_of(found.state.pid),
+        },
         host_network: found.host_config.network_mode == "host",
         limits: found.host_config.resources.clone(),
         started_at: clock::parse(&found.state.started_at),
@@ -85,4 +119,26 @@ pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
     });
     shim.stats.lock().insert(id.to_owned(), Arc::clone(&place));
     Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_upper_layer_is_read_from_the_mount_of_the_root() {
+        let line = |upper: &str| {
+            format!(
+                "1 2 0:3 / /proc rw - proc proc rw\n4 5 0:6 / / rw,relatime - overlay overlay \
+                 rw,lowerdir=/a/snapshots/1/fs,upperdir={upper},workdir=/a/snapshots/2/work\n"
+            )
+        };
+        assert_eq!(
+            upper_in(&line("/a/snapshots/2/fs")).unwrap(),
+            PathBuf::from("/a/snapshots/2/fs")
+        );
+        assert_eq!(upper_in(&line("/etc")), None);
+        assert_eq!(upper_in(&line("/a/snapshots/x/fs")), None);
+        assert_eq!(upper_in("1 2 0:3 / / rw - ext4 /dev/vda rw\n"), None);
+    }
 }

@@ -1,0 +1,102 @@
+//! What was made here a moment ago, so that the engine need not be asked about it once more on the
+//! way to a running container.
+//!
+//! The engine stays the only record: an entry goes with any word that the container has changed,
+//! and all of them go when such words may have been missed. Whoever finds nothing here asks.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::limits::Extra;
+use crate::log::Source;
+
+/// The remembered pods and containers.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    /// Sandboxes that run, with the engine's runtime for their containers.
+    sandboxes: HashMap<String, String>,
+    /// Containers that have not been started.
+    containers: HashMap<String, Made>,
+}
+
+/// What a container's start must know of its making.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Made {
+    /// Its log, if it is to have one.
+    pub(crate) log: Option<Source>,
+    /// What is set after its start.
+    pub(crate) extra: Option<Extra>,
+}
+
+/// Entries that nobody came back for are given up at this number of either kind.
+const MOST: usize = 4096;
+
+impl Remembered {
+    /// A sandbox runs.
+    pub(crate) fn sandbox_runs(&self, id: &str, runtime: &str) {
+        self.change(|entries| {
+            if entries.sandboxes.len() < MOST {
+                entries.sandboxes.insert(id.to_owned(), runtime.to_owned());
+            }
+        });
+    }
+
+    /// The runtime of a sandbox that runs.
+    pub(crate) fn runtime_of(&self, sandbox: &str) -> Option<String> {
+        self.change(|entries| entries.sandboxes.get(sandbox).cloned())
+    }
+
+    /// A container was made.
+    pub(crate) fn made(&self, id: &str, made: Made) {
+        self.change(|entries| {
+            if entries.containers.len() < MOST {
+                entries.containers.insert(id.to_owned(), made);
+            }
+        });
+    }
+
+    /// A container that was made and not started since; only its first start finds it.
+    pub(crate) fn take_made(&self, container: &str) -> Option<Made> {
+        self.change(|entries| entries.containers.remove(container))
+    }
+
+    /// Something happened to a sandbox or container.
+    pub(crate) fn forget(&self, id: &str) {
+        self.change(|entries| {
+            entries.sandboxes.remove(id);
+            entries.containers.remove(id);
+        });
+    }
+
+    /// Anything may have happened.
+    pub(crate) fn forget_all(&self) {
+        self.change(|entries| *entries = Entries::default());
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_serves_until_something_happens() {
+        let remembered = Remembered::default();
+        remembered.sandbox_runs("pod", "runc");
+        remembered.made("one", Made::default());
+        remembered.made("two", Made::default());
+        assert_eq!(remembered.runtime_of("pod").as_deref(), Some("runc"));
+        assert!(remembered.take_made("one").is_some());
+        assert!(remembered.take_made("one").is_none(), "for one start");
+        remembered.forget("two");
+        assert!(remembered.take_made("two").is_none());
+        remembered.forget_all();
+        assert_eq!(remembered.runtime_of("pod"), None);
+    }
+}
