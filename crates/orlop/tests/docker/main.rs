@@ -1,9 +1,13 @@
 //! The docker backend on a real Docker Engine.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod calls;
+mod disk;
 mod engine_away;
 mod logs;
 mod migration;
+mod networks;
 mod pods;
 mod sessions;
+mod streams;
 mod world;

@@ -1,5 +1,6 @@
 //! An engine with a busybox image, and a daemon on it.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{RuntimeCondition, StatusRequest};
@@ -11,6 +12,12 @@ macro_rules! world {
     ($engine:expr) => {{
         orlop_testkit::skip_unless!(orlop_testkit::docker::can_run());
         $crate::world::World::on($engine).await
+    }};
+    ($engine:expr, $config:expr) => {{
+        orlop_testkit::skip_unless!(orlop_testkit::docker::can_run());
+        let engine = $engine;
+        let socket = engine.socket();
+        $crate::world::World::with(engine, &socket, $config).await
     }};
 }
 pub(crate) use world;
@@ -27,13 +34,18 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn on(engine: DockerEngine) -> Self {
-        engine.load(&ImageBuilder::busybox().build(), BUSYBOX);
         let socket = engine.socket();
+        Self::with(engine, &socket, "").await
+    }
+
+    /// One with more of the configuration: keys of its table `[docker]`, then other tables.
+    pub(crate) async fn with(engine: DockerEngine, endpoint: &Path, more: &str) -> Self {
+        engine.load(&ImageBuilder::busybox().build(), BUSYBOX);
         // Beside the engine's socket, whose directory ends with the test.
-        let root = socket.with_file_name("shim");
+        let root = engine.socket().with_file_name("shim");
         let config = format!(
-            "backend = \"docker\"\n[docker]\nendpoint = \"{}\"\nroot = \"{}\"\n",
-            socket.display(),
+            "backend = \"docker\"\n[docker]\nendpoint = \"{}\"\nroot = \"{}\"\n{more}\n",
+            endpoint.display(),
             root.display()
         );
         let node = Node::orlop().config(&config).start().await;

@@ -12,6 +12,7 @@ mod admission;
 mod api;
 mod apply;
 mod crowd;
+mod docker;
 mod manifests;
 mod restart;
 mod shutdown;

@@ -1,9 +1,13 @@
 //! Debian's Docker Engine on directories of the test's own, and its command line as a witness.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
+use serde_json::json;
+
+use super::bridge::{self, Bridge};
+use super::settings::Settings;
 use crate::image::BuiltImage;
 use crate::machine;
 use crate::process::Process;
@@ -17,7 +21,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct DockerEngine {
     process: Option<Process>,
-    live_restore: bool,
+    settings: Settings,
+    // Goes after the engine, and before its name does.
+    bridge: Option<Bridge>,
     scratch: Scratch,
 }
 
@@ -31,22 +37,32 @@ pub fn can_run() -> Result<(), String> {
 }
 
 impl DockerEngine {
-    /// Starts one.
+    /// Describes one.
+    pub fn settings() -> Settings {
+        Settings::default()
+    }
+
+    /// Starts one without a network of its own.
     pub fn start() -> Self {
-        Self::launch(false)
+        Settings::default().start()
     }
 
     /// Starts one whose containers go on without it.
     pub fn start_with_live_restore() -> Self {
-        Self::launch(true)
+        Settings::default().live_restore().start()
     }
 
-    fn launch(live_restore: bool) -> Self {
+    pub(super) fn launch(settings: Settings) -> Self {
+        let scratch = Scratch::new();
         let mut engine = Self {
             process: None,
-            live_restore,
-            scratch: Scratch::new(),
+            bridge: settings.bridge.then(|| Bridge::new(&scratch)),
+            settings,
+            scratch,
         };
+        if let Some(size) = engine.settings.disk {
+            mount_disk(&engine.data(), size);
+        }
         engine.start_again();
         engine
     }
@@ -61,15 +77,40 @@ impl DockerEngine {
         self.process.as_ref().expect("the engine runs").pid()
     }
 
+    /// Where its data is.
+    pub fn data(&self) -> PathBuf {
+        self.scratch.subdir("docker")
+    }
+
+    /// The bridge of its containers, if it has one.
+    pub fn bridge(&self) -> Option<&str> {
+        self.bridge.as_ref().map(Bridge::name)
+    }
+
     /// Starts it again on the same directories.
     pub fn start_again(&mut self) {
         assert!(self.process.is_none(), "the engine still runs");
+        std::fs::write(self.scratch.path("daemon.json"), self.daemon_json())
+            .expect("write daemon.json");
+        let mut command = self.command();
+        let mut process =
+            Process::spawn("dockerd", &mut command, &self.scratch.path("dockerd.log"));
+        let (docker, socket) = (program_docker(), self.socket());
+        process.wait_until(START_LIMIT, "answer", || {
+            ask(&docker, &socket, &["version"]).status.success()
+        });
+        self.process = Some(process);
+    }
+
+    fn command(&self) -> Command {
         let run = self.scratch.run();
-        let program = machine::program("dockerd").unwrap_or_else(|e| panic!("{e}"));
+        let program = std::env::var_os("ORLOP_TEST_DOCKERD").map(PathBuf::from);
+        let program = program
+            .unwrap_or_else(|| machine::program("dockerd").unwrap_or_else(|e| panic!("{e}")));
         let mut command = Command::new(program);
         command
             .arg("--data-root")
-            .arg(self.scratch.subdir("docker"))
+            .arg(self.data())
             .arg("--exec-root")
             .arg(run.join("x"))
             .arg("--pidfile")
@@ -78,17 +119,36 @@ impl DockerEngine {
             .arg(self.scratch.path("daemon.json"))
             .arg("--host")
             .arg(format!("unix://{}", self.socket().display()))
-            .args(["--bridge=none", "--iptables=false", "--ip6tables=false"])
-            .args(["--ip-forward=false", "--userland-proxy=false"]);
-        let settings = format!("{{\"live-restore\":{}}}", self.live_restore);
-        std::fs::write(self.scratch.path("daemon.json"), settings).expect("write daemon.json");
-        let mut process =
-            Process::spawn("dockerd", &mut command, &self.scratch.path("dockerd.log"));
-        let (docker, socket) = (program_docker(), self.socket());
-        process.wait_until(START_LIMIT, "answer", || {
-            ask(&docker, &socket, &["version"]).status.success()
-        });
-        self.process = Some(process);
+            .args([
+                "--iptables=false",
+                "--ip6tables=false",
+                "--ip-forward=false",
+            ]);
+        match &self.bridge {
+            None => command.args(["--bridge=none", "--userland-proxy=false"]),
+            Some(bridge) => {
+                command.arg("--bridge").arg(bridge.name());
+                command.args(["--ip-masq=false", "--userland-proxy=true"])
+            }
+        };
+        if self.settings.ipv6 {
+            let subnet = bridge::subnet_v6(&self.scratch);
+            command.args(["--ipv6", "--fixed-cidr-v6", &subnet]);
+        }
+        command
+    }
+
+    fn daemon_json(&self) -> String {
+        let runtimes: serde_json::Map<_, _> = self
+            .settings
+            .runtimes
+            .iter()
+            .map(|(name, program)| {
+                let path = machine::program(program).unwrap_or_else(|e| panic!("{e}"));
+                (name.clone(), json!({ "path": path }))
+            })
+            .collect();
+        json!({ "live-restore": self.settings.live_restore, "runtimes": runtimes }).to_string()
     }
 
     /// Ends it as a service manager does.
@@ -109,9 +169,14 @@ impl DockerEngine {
 
     /// Runs the `docker` command, which must succeed, and returns what it printed.
     pub fn docker(&self, args: &[&str]) -> String {
-        let output = ask(&program_docker(), &self.socket(), args);
+        let output = self.try_docker(args);
         assert!(output.status.success(), "docker {args:?}: {output:?}");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Runs the `docker` command.
+    pub fn try_docker(&self, args: &[&str]) -> Output {
+        ask(&program_docker(), &self.socket(), args)
     }
 
     /// Loads an image under a name.
@@ -119,14 +184,24 @@ impl DockerEngine {
         let archive = self.scratch.path("image.tar");
         std::fs::write(&archive, image.docker_archive(name)).expect("write an archive");
         self.docker(&["load", "--quiet", "--input", &archive.to_string_lossy()]);
+        let _ = std::fs::remove_file(archive);
     }
+}
+
+/// A file system of its own; it goes with the scratch directory.
+fn mount_disk(dir: &Path, bytes: u64) {
+    let status = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "disk"])
+        .arg(dir)
+        .status();
+    assert!(status.expect("run mount").success(), "mounting a disk");
 }
 
 fn program_docker() -> PathBuf {
     machine::program("docker").unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn ask(docker: &Path, socket: &Path, args: &[&str]) -> std::process::Output {
+fn ask(docker: &Path, socket: &Path, args: &[&str]) -> Output {
     Command::new(docker)
         .env_remove("DOCKER_CONTEXT")
         .arg("--host")
@@ -138,7 +213,7 @@ fn ask(docker: &Path, socket: &Path, args: &[&str]) -> std::process::Output {
 
 impl Drop for DockerEngine {
     fn drop(&mut self) {
-        if self.process.is_none() && self.live_restore {
+        if self.process.is_none() && self.settings.live_restore {
             // What goes on without it must be ended by it.
             self.start_again();
         }

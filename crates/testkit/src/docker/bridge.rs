@@ -1,0 +1,54 @@
+//! The bridge of an engine's containers; it carries the test's name.
+
+use std::process::Command;
+
+use crate::machine;
+use crate::scratch::Scratch;
+
+/// A bridge that goes when it is dropped.
+#[derive(Debug)]
+pub(super) struct Bridge {
+    name: String,
+}
+
+impl Bridge {
+    /// Makes one with the first address of the test's subnet.
+    pub(super) fn new(scratch: &Scratch) -> Self {
+        let bridge = Self {
+            name: scratch.id().to_owned(),
+        };
+        let address = scratch.subnet().replace(".0/24", ".1/24");
+        ip(&["link", "add", &bridge.name, "type", "bridge"]);
+        ip(&["address", "add", &address, "dev", &bridge.name]);
+        ip(&["link", "set", &bridge.name, "up"]);
+        bridge
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A subnet of unique local addresses that is as good as the test's own.
+pub(super) fn subnet_v6(scratch: &Scratch) -> String {
+    let number = scratch.id().trim_start_matches("ot");
+    let (high, low) = number.split_at(4);
+    format!("fd00:{high}:{low}::/64")
+}
+
+fn ip(args: &[&str]) {
+    let program = machine::program("ip").unwrap_or_else(|e| panic!("{e}"));
+    let output = Command::new(program).args(args).output().expect("run ip");
+    assert!(output.status.success(), "ip {args:?}: {output:?}");
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        if let Ok(program) = machine::program("ip") {
+            let _ = Command::new(program)
+                .args(["link", "delete", &self.name])
+                .output();
+        }
+    }
+}

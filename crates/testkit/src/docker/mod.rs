@@ -1,0 +1,13 @@
+//! A Docker Engine for tests of the docker backend.
+//!
+//! `ORLOP_TEST_DOCKERD` names another engine's program than the one on the path, so that the same
+//! tests run on a newer engine.
+
+mod bridge;
+mod engine;
+mod settings;
+mod tap;
+
+pub use engine::{DockerEngine, can_run};
+pub use settings::Settings;
+pub use tap::EngineTap;
