@@ -16,6 +16,7 @@ use super::control::Control;
 use super::serving::{Beginning, Serving};
 use super::signals::{Signals, Wish};
 use super::watchdog;
+use crate::memory;
 use crate::service_manager::{Notifier, State};
 
 /// Serves until a signal ends it.
@@ -32,6 +33,7 @@ pub(super) async fn live(
             return Ok(());
         }
     };
+    memory::forget_the_start();
     notifier.tell(State::Ready);
     let control = serving.control.clone();
 
