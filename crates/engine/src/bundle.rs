@@ -12,6 +12,7 @@ use orlop_cri::v1::{ImageSpec, Mount};
 use orlop_image::rootfs::OverlayMount;
 use orlop_image::{Digest, Image};
 use orlop_launch::{Keeper, oci};
+use orlop_nri::Event;
 use serde::Serialize;
 
 use crate::blocking;
@@ -21,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::files::PodFiles;
 use crate::pod::{Pod, make_private_dir};
 use crate::timeline::Trace;
-use crate::{labels, spec};
+use crate::{labels, nri, spec};
 
 /// A mount that is not yet anywhere, and where the pod's keeper is to put it.
 #[derive(Debug)]
@@ -55,9 +56,44 @@ pub async fn build(
         let mounts = mount_volumes(engine, container, &volumes);
         trace.step("volumes", &name, mounts).await?
     };
-    let (engine, container, image) = (engine.clone(), Arc::clone(container), image.clone());
-    let build = blocking(move || build_blocking(&engine, &container, &image, volumes));
-    trace.step("rootfs", &name, build).await
+    // Nobody else's wishes: all is done on one thread.
+    let asked = engine.nri.wants(Event::CreateContainer);
+    let build = {
+        let (engine, container, image) = (engine.clone(), Arc::clone(container), image.clone());
+        blocking(move || {
+            let made = build_blocking(&engine, &container, &image, volumes)?;
+            if !asked {
+                write_spec(&container.bundle, &made.0)?;
+            }
+            Ok(made)
+        })
+    };
+    let (spec, effective) = trace.step("rootfs", &name, build).await?;
+    if !asked {
+        return Ok(effective);
+    }
+    let adjust = adjust(engine, container, spec, effective);
+    trace.step("plugins", &name, adjust).await
+}
+
+/// Writes the specification that plugins want.
+async fn adjust(
+    engine: &Engine,
+    container: &Arc<Container>,
+    spec: oci::Spec,
+    effective: Effective,
+) -> Result<Effective> {
+    let written = match nri::adjust(engine, container, spec, effective).await {
+        Ok((spec, effective)) => {
+            let bundle = container.bundle.clone();
+            blocking(move || write_spec(&bundle, &spec).map(|()| effective)).await
+        }
+        Err(error) => Err(error),
+    };
+    if written.is_err() {
+        nri::undone(engine, container).await;
+    }
+    written
 }
 
 async fn hold_images(
@@ -79,17 +115,16 @@ fn build_blocking(
     container: &Arc<Container>,
     image: &Image,
     volumes: Vec<ImageVolume>,
-) -> Result<Effective> {
+) -> Result<(oci::Spec, Effective)> {
     for directory in [container.work(), container.volumes()] {
         make_private_dir(&directory)?;
     }
     make_upper(engine, container, image)?;
     let rootfs = root_mount(engine, container, &image.id)?;
-    let (spec, effective) = specification(engine, container, image, &rootfs, &volumes)?;
-    write_spec(&container.bundle, &spec)?;
+    let made = specification(engine, container, image, &rootfs, &volumes)?;
     let volumes = volumes.into_iter().map(|volume| volume.pending);
     container.set_pending_mounts(std::iter::once(rootfs).chain(volumes).collect());
-    Ok(effective)
+    Ok(made)
 }
 
 /// Has the keeper put the container's mounts in place.
@@ -463,6 +498,7 @@ fn specification(
         mounts: effective.mounts,
         resources: effective.resources,
         stop_signal: effective.stop_signal.to_cri().into(),
+        cgroups_path: None,
     };
     Ok((spec, effective))
 }

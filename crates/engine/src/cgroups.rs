@@ -90,6 +90,9 @@ impl Cgroups {
 
     /// A container's cgroup, whether or not it is there.
     pub fn of_container(&self, container: &Container) -> Option<Cgroup> {
+        if let Some(path) = container.cgroups_path() {
+            return Some(self.at(CgroupParent::named_by(&path, self.driver)?));
+        }
         let parent = self.parent(&container.pod).ok()?;
         Some(self.at(parent.container_path(container.id.as_str()).ok()?))
     }

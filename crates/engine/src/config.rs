@@ -8,6 +8,7 @@ use std::time::Duration;
 pub use orlop_cgroup::Driver as CgroupDriver;
 pub use orlop_image::Config as Images;
 pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
+pub use orlop_nri::{Config as Plugins, Listen as PluginListen, validator::Validator};
 
 pub use orlop_launch::oci::Rlimit;
 
@@ -41,6 +42,8 @@ pub struct Config {
     pub streaming: Streaming,
     /// Limits and defaults for containers.
     pub containers: Containers,
+    /// Plugins of the Node Resource Interface; `None`: there are none.
+    pub nri: Option<Plugins>,
 }
 
 /// A low-level runtime that pods choose by name.

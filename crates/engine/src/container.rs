@@ -23,6 +23,7 @@ use crate::bundle::{self, PendingMount};
 use crate::error::{Error, Result};
 use crate::ids::ContainerId;
 use crate::names::ContainerName;
+use crate::nri::Told;
 use crate::pod::{Pod, make_private_dir};
 use crate::recorded::{Recorded, State};
 use crate::stats::Meter;
@@ -47,6 +48,9 @@ pub struct Container {
     pub bundle: PathBuf,
     /// Held by whoever starts, updates or removes it.
     pub turn: tokio::sync::Mutex<()>,
+    /// What plugins were told of it; held from before its start is told until after. Taken
+    /// before its turn.
+    pub told: tokio::sync::Mutex<Told>,
     /// Reads what it uses.
     pub meter: Mutex<Meter>,
     state: Recorded<Now>,
@@ -128,6 +132,9 @@ pub struct Effective {
     pub resources: ContainerResources,
     /// The signal that asks it to end, as a number of CRI's.
     pub stop_signal: i32,
+    /// Its cgroup as its specification names it, where a plugin chose another than its pod's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroups_path: Option<String>,
 }
 
 /// A line of a container's journal.
@@ -213,7 +220,8 @@ impl Container {
     ) -> Self {
         let dir = pod.containers_dir().join(id.as_str());
         let bundle = pod.run.join(id.as_str());
-        let (ended, _) = watch::channel(state.look(|now| now.exit.is_some()));
+        let has_ended = state.look(|now| now.exit.is_some());
+        let (ended, _) = watch::channel(has_ended);
         Self {
             id,
             pod,
@@ -223,6 +231,8 @@ impl Container {
             dir,
             bundle,
             turn: tokio::sync::Mutex::default(),
+            // The end of one that ended in an earlier run is old news.
+            told: tokio::sync::Mutex::new(Told { stopped: has_ended }),
             meter: Mutex::default(),
             state,
             ended,
@@ -315,6 +325,11 @@ impl Container {
     /// Its first process, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.state.look(|now| now.pid)
+    }
+
+    /// Its cgroup as its specification names it, if that is not below its pod's.
+    pub fn cgroups_path(&self) -> Option<String> {
+        self.state.look(|now| now.effective.cgroups_path.clone())
     }
 
     /// Where it is in its life.

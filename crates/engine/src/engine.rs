@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use orlop_cgroup::Driver;
 use orlop_cri::v1::{
@@ -14,6 +14,7 @@ use orlop_cri::v1::{
 };
 use orlop_image::{Image, Images};
 use orlop_network::Networks;
+use orlop_nri::Nri;
 use tokio_util::task::TaskTracker;
 
 use crate::cgroups::Cgroups;
@@ -27,6 +28,7 @@ use crate::joins::Joins;
 use crate::labels::AllottedLevels;
 use crate::messages::{container_matches, container_status, pod_matches, pod_status};
 use crate::names::{ContainerName, PodName};
+use crate::nri::PluginRuntime;
 use crate::pod::Pod;
 use crate::pulls::Pulls;
 use crate::runtimes::Runtimes;
@@ -39,6 +41,23 @@ use crate::{blocking, clock, images, network_gc, restore, tidy};
 /// The native runtime service. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
+
+/// The service, as long as others hold it.
+#[derive(Clone)]
+pub struct WeakEngine(Weak<Inner>);
+
+impl fmt::Debug for WeakEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakEngine").finish_non_exhaustive()
+    }
+}
+
+impl WeakEngine {
+    /// The service, if it is still there.
+    pub fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(Engine)
+    }
+}
 
 /// What the service holds.
 pub struct Inner {
@@ -66,6 +85,8 @@ pub struct Inner {
     pub levels: AllottedLevels,
     /// The subscribers of events.
     pub events: Events,
+    /// The plugins that take part.
+    pub nri: Nri,
     /// What is counted.
     pub metrics: Metrics,
     /// The latest starts of pods and pulls.
@@ -137,6 +158,7 @@ impl Engine {
         );
         cgroups.remove_trials().await;
         let (images, networks, runtimes) = (images?, networks?, runtimes?);
+        let nri = Nri::new(config.nri.clone(), metrics.plugins().clone());
         let engine = Self(Arc::new(Inner {
             config,
             cgroup_driver,
@@ -151,6 +173,7 @@ impl Engine {
             levels: AllottedLevels::default(),
             events: Events::default(),
             traces: Traces::new(metrics.clone()),
+            nri,
             metrics,
             execs: Execs::default(),
             sandboxes: Joins::new(),
@@ -161,6 +184,8 @@ impl Engine {
         }));
         let left = restore::run(&engine).await?;
         engine.serve_streams().await?;
+        let plugins_see = PluginRuntime(engine.downgrade());
+        engine.nri.start(Arc::new(plugins_see)).await;
         let engine_too = engine.clone();
         engine
             .tasks
@@ -169,6 +194,11 @@ impl Engine {
             network_gc::start(&engine, every);
         }
         Ok(engine)
+    }
+
+    /// For whoever must not keep it alive.
+    pub fn downgrade(&self) -> WeakEngine {
+        WeakEngine(Arc::downgrade(&self.0))
     }
 
     async fn serve_streams(&self) -> Result<()> {
@@ -196,6 +226,7 @@ impl Engine {
 
     /// Lets go of what the daemon holds; pods go on. A node without pods is left as it was found.
     pub async fn stop(&self) {
+        self.nri.stop().await;
         self.images.close().await;
         if self.pods.all().iter().any(|pod| pod.now().keeper.is_some()) {
             return;

@@ -78,6 +78,9 @@ pub enum Error {
         #[source]
         source: orlop_launch::Error,
     },
+    /// Plugins of the node stand against it.
+    #[error(transparent)]
+    Plugins(#[from] orlop_nri::Error),
     /// The pod's network could not be made or undone.
     #[error("{doing}")]
     Network {
@@ -133,6 +136,8 @@ fn code(error: &Error) -> Code {
             _ => Code::Internal,
         },
         Error::Launch { .. } | Error::Network { .. } => Code::Unknown,
+        Error::Plugins(orlop_nri::Error::Plugin { .. }) => Code::Unknown,
+        Error::Plugins(_) => Code::FailedPrecondition,
         Error::Image { source, .. } => image_code(source),
         Error::Spec(error) => spec_code(error),
     }

@@ -11,7 +11,7 @@ use crate::container::{Container, Exit, Phase};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::pod::{self, Pod};
-use crate::{blocking, process};
+use crate::{blocking, nri, process};
 
 /// The exit code of a container whose end nobody saw, as the peers report it.
 const UNKNOWN: i32 = 255;
@@ -64,15 +64,18 @@ pub fn watch(engine: &Engine, pod: &Arc<Pod>, mut events: KeeperEvents) {
 pub fn ended(engine: &Engine, container: Arc<Container>, status: ExitStatus) {
     let engine_too = engine.clone();
     engine.tasks.spawn(async move {
-        // A start that is still being written down comes first.
-        let _turn = container.turn.lock().await;
-        if !container.exited(exit_of(&status)).await {
-            return;
+        {
+            // A start that is still being written down comes first.
+            let _turn = container.turn.lock().await;
+            if !container.exited(exit_of(&status)).await {
+                return;
+            }
+            engine_too.tell_container(&container, ContainerEventType::ContainerStoppedEvent);
+            if let Err(error) = process::clean_up(&engine_too, &container).await {
+                tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
+            }
         }
-        engine_too.tell_container(&container, ContainerEventType::ContainerStoppedEvent);
-        if let Err(error) = process::clean_up(&engine_too, &container).await {
-            tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
-        }
+        nri::container_stopped(&engine_too, &container).await;
     });
 }
 
@@ -137,7 +140,14 @@ pub async fn note_loss(engine: &Engine, pod: &Arc<Pod>) {
             tracing::error!(container = %container.id, %error, "ending a container without keeper");
         }
     }
+    for container in engine.containers_of(pod) {
+        if container.phase() == Phase::Exited {
+            nri::container_stopped(engine, &container).await;
+        }
+    }
     if pod.phase() == pod::Phase::Ready {
+        // Its stop is told once it is stopped.
+        pod.tell(|told| told.running = true);
         match pod.record(pod::Event::NotReady).await {
             Ok(()) => engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent),
             Err(error) => tracing::error!(pod = %pod.id, %error, "noting that the pod is down"),

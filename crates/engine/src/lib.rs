@@ -8,6 +8,7 @@
 //! * `sandbox`, `network`, `files`: what a pod is made of
 //! * `bundle`, `spec`: what a container is made of
 //! * `process`, `session`: starting and stopping processes, commands in containers
+//! * `limits`: changing what a container may use; `nri`: what plugins see and change
 //! * `exits`, `execs`, `events`: what happens by itself, and who is told
 //! * `timeline`: where the time of a pod's start went; `doctor`: what is wrong with a node
 //! * `teardown`, `restore`, `tidy`: undoing, and taking up what an earlier run left
@@ -35,11 +36,13 @@ mod inspection_service;
 mod joins;
 mod journal;
 mod labels;
+mod limits;
 mod messages;
 mod names;
 mod network;
 mod network_gc;
 mod networks_service;
+mod nri;
 mod off_reactor;
 mod pod;
 mod process;

@@ -72,6 +72,17 @@ pub struct Now {
     pub resources: Option<LinuxContainerResources>,
     /// What the pod itself uses on top of that, once that was changed.
     pub overhead: Option<LinuxContainerResources>,
+    /// What plugins were told of it by this run of the daemon.
+    told: Told,
+}
+
+/// What plugins were told of a pod.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Told {
+    /// That it runs.
+    pub running: bool,
+    /// That it is stopped.
+    pub stopped: bool,
 }
 
 /// Where a pod is in its life.
@@ -232,6 +243,11 @@ impl Pod {
     /// Sets or clears the keeper, which is not a matter of record: it is found by its socket.
     pub fn set_keeper(&self, keeper: Option<Keeper>) {
         self.state.change(|now| now.keeper = keeper);
+    }
+
+    /// Notes what plugins are told. Not a matter of record: later plugins know nothing of it.
+    pub fn tell<T>(&self, note: impl FnOnce(&mut Told) -> T) -> T {
+        self.state.change(|now| note(&mut now.told))
     }
 
     /// What is true at the moment.

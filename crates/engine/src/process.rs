@@ -47,20 +47,25 @@ pub async fn start(engine: &Engine, container: &Arc<Container>, trace: &Trace) -
             Ok(())
         }
         Err(error) => {
-            let exit = Exit {
-                at: clock::now(),
-                code: START_ERROR,
-                reason: reason_of_failure(&error).into(),
-                message: chain(&*error),
-            };
-            container.exited(exit).await;
-            if let Err(error) = clean_up(engine, container).await {
-                tracing::warn!(container = %container.id, %error, "cleaning up after a failed start");
-            }
-            engine.tell_container(container, ContainerEventType::ContainerStoppedEvent);
+            could_not_start(engine, container, &error).await;
             Err(error)
         }
     }
+}
+
+/// A container that could not be started counts as ended.
+pub async fn could_not_start(engine: &Engine, container: &Arc<Container>, error: &Error) {
+    let exit = Exit {
+        at: clock::now(),
+        code: START_ERROR,
+        reason: reason_of_failure(error).into(),
+        message: chain(error),
+    };
+    container.exited(exit).await;
+    if let Err(error) = clean_up(engine, container).await {
+        tracing::warn!(container = %container.id, %error, "cleaning up after a failed start");
+    }
+    engine.tell_container(container, ContainerEventType::ContainerStoppedEvent);
 }
 
 async fn launch(

@@ -89,6 +89,11 @@ impl<T: Item> Store<T> {
         }
     }
 
+    /// The entry with this very identifier.
+    pub fn exactly(&self, id: &str) -> Option<Arc<T>> {
+        self.read().by_id.get(id).cloned()
+    }
+
     /// The entry, or `None` where there is none: for calls that must not mind.
     pub fn find_if_any(&self, id: &str) -> Result<Option<Arc<T>>> {
         match self.find(id) {

@@ -14,7 +14,7 @@ use crate::container::{self, Container};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::pod::{self, Pod};
-use crate::{blocking, bundle, process, sandbox};
+use crate::{blocking, bundle, nri, process, sandbox};
 
 /// Stops a pod and lets clients see that it is stopped.
 pub async fn stop_visible(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
@@ -50,6 +50,12 @@ pub async fn stop(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
         .await
         .into_iter()
         .collect::<Result<Vec<()>>>()?;
+    for container in &containers {
+        if container.phase() == container::Phase::Exited {
+            nri::container_stopped(engine, container).await;
+        }
+    }
+    nri::pod_stopped(engine, pod).await;
     sandbox::dismantle(engine, pod).await
 }
 
@@ -81,6 +87,10 @@ pub async fn erase(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     .await?;
     engine.levels.release(pod);
     engine.pods.remove(pod.id.as_str());
+    // Nobody has heard of one that failed before.
+    if pod.visible() || pod.tell(|told| told.running) {
+        nri::pod_removed(engine, pod).await;
+    }
     Ok(())
 }
 
@@ -109,17 +119,24 @@ pub async fn undo_container(engine: &Engine, container: &Arc<Container>) -> Resu
 /// Removes a container; one that runs is killed first.
 pub async fn remove_container(engine: &Engine, container: &Arc<Container>) -> Result<()> {
     process::stop(engine, container, Duration::ZERO).await?;
-    let _turn = container.turn.lock().await;
-    process::clean_up(engine, container).await?;
     let told = container.visible();
-    if container.phase() != container::Phase::Removing {
-        container
-            .record_if_possible(container::Event::Removing)
-            .await;
+    if told {
+        nri::container_stopped(engine, container).await;
     }
-    erase_container(engine, container).await?;
+    let farewell = nri::farewell(engine, container).await;
+    {
+        let _turn = container.turn.lock().await;
+        process::clean_up(engine, container).await?;
+        if container.phase() != container::Phase::Removing {
+            container
+                .record_if_possible(container::Event::Removing)
+                .await;
+        }
+        erase_container(engine, container).await?;
+    }
     if told {
         engine.tell_container(container, ContainerEventType::ContainerDeletedEvent);
+        nri::container_removed(engine, container, farewell).await;
     }
     Ok(())
 }

@@ -15,8 +15,8 @@ pub use features::{
     MountExtensions, SeccompFeatures,
 };
 pub use linux::{
-    Device, DeviceKind, IdMapping, IntelRdt, Linux, Namespace, NamespaceKind, NetDevice,
-    Personality, TimeOffset,
+    Device, DeviceKind, IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NamespaceKind,
+    NetDevice, Personality, TimeOffset,
 };
 pub use process::{
     Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,

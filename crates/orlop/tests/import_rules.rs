@@ -12,6 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("network", &[]),
     ("cgroup", &[]),
     ("stream", &[]),
+    ("nri", &[]),
     ("launch", &["wire", "cgroup"]),
     // The keeper shares nothing but the words that it exchanges with the daemon.
     ("wire", &[]),
@@ -20,7 +21,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cri", &[]),
     (
         "engine",
-        &["image", "network", "cgroup", "launch", "stream", "cri"],
+        &[
+            "image", "network", "cgroup", "launch", "nri", "stream", "cri",
+        ],
     ),
     ("dockershim", &["network", "cgroup", "stream", "cri"]),
     ("kuberuntime", &["cri", "stream"]),
@@ -29,7 +32,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "orlop",
         &["engine", "dockershim", "kuberuntime", "cri", "stream"],
     ),
-    ("testkit", &["cri"]),
+    // A plugin of a test speaks the interface from its other end.
+    ("testkit", &["cri", "nri"]),
 ];
 
 /// Nothing but tests may use it, and tests may use nothing else of the house.

@@ -3,6 +3,7 @@
 //! | module | what a test gets from it |
 //! |---|---|
 //! | [`node`] | the daemon under test, or Debian's containerd as the reference, torn down on panic too |
+//! | [`plugin`] | a plugin of the Node Resource Interface that the test plays |
 //! | [`docker`] | Debian's Docker Engine, for the docker backend |
 //! | [`cri`] | clients on its socket, pod and container configurations, whole-life shortcuts |
 //! | [`registry`] | Debian's docker-registry on a free loopback port |
@@ -28,6 +29,7 @@ pub mod leaks;
 pub mod machine;
 pub mod mutation;
 pub mod node;
+pub mod plugin;
 pub mod process;
 pub mod proxy;
 pub mod registry;
@@ -41,7 +43,10 @@ pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
 pub use image::{BuiltImage, Compression, Format, ImageBuilder, Layer};
 pub use mutation::{Chance, Fuzz};
+pub use orlop_nri as nri;
+
 pub use node::{Node, NodeBuilder};
+pub use plugin::{Manners, Plugin};
 pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
 pub use scratch::Scratch;

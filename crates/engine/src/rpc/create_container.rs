@@ -14,7 +14,7 @@ use crate::ids::ContainerId;
 use crate::names::ContainerName;
 use crate::pod::{Phase, Pod};
 use crate::timeline::{Origin, Trace};
-use crate::{blocking, bundle, teardown};
+use crate::{blocking, bundle, nri, teardown};
 
 /// More environment variables than any program looks at.
 const MAX_ENVS: usize = 100_000;
@@ -115,10 +115,10 @@ async fn make(
     let create = blocking(move || Container::create(&pod_too, config, facts));
     let container = Arc::new(trace.step("record", &name, create).await?);
     engine.containers.insert(Arc::clone(&container));
-    match bundle::build(engine, &container, &image, trace).await {
-        Ok(effective) => {
-            container.record(Event::Ready { effective }).await?;
+    match complete(engine, &container, &image, trace).await {
+        Ok(()) => {
             engine.tell_container(&container, ContainerEventType::ContainerCreatedEvent);
+            nri::post_created(engine, &container).await;
             Ok(container.id.clone())
         }
         Err(error) => {
@@ -129,6 +129,18 @@ async fn make(
             Err(error)
         }
     }
+}
+
+/// Makes all that a container needs, and lets clients see it.
+async fn complete(
+    engine: &Engine,
+    container: &Arc<Container>,
+    image: &orlop_image::Image,
+    trace: &Trace,
+) -> Result<()> {
+    let _hold = engine.nri.hold().await;
+    let effective = bundle::build(engine, container, image, trace).await?;
+    container.record(Event::Ready { effective }).await
 }
 
 /// Requests often carry only a digest; people know images by their tags.

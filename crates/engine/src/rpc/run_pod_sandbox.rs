@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::ids::PodId;
 use crate::names::PodName;
 use crate::pod::{Event, Phase, Pod};
-use crate::timeline::Origin;
-use crate::{blocking, sandbox, teardown};
+use crate::timeline::{Origin, Trace};
+use crate::{blocking, nri, sandbox, teardown};
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: RunPodSandboxRequest) -> Result<RunPodSandboxResponse> {
@@ -92,7 +92,7 @@ async fn make(engine: &Engine, asked: Asked) -> Result<PodId> {
     let trace = engine.traces.of_pod(&pod);
     let call = trace.begin("RunPodSandbox", "", origin);
     let built = match sandbox::build(engine, &pod, &trace).await {
-        Ok(()) => trace.step("record", "", pod.record(Event::Ready)).await,
+        Ok(()) => show(engine, &pod, &trace).await,
         Err(error) => Err(error),
     };
     call.end(&built);
@@ -103,6 +103,13 @@ async fn make(engine: &Engine, asked: Asked) -> Result<PodId> {
     engine.tell_pod(&pod, ContainerEventType::ContainerCreatedEvent);
     engine.tell_pod(&pod, ContainerEventType::ContainerStartedEvent);
     Ok(pod.id.clone())
+}
+
+/// Lets clients see a complete pod, unless plugins refuse it.
+async fn show(engine: &Engine, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
+    let _hold = engine.nri.hold().await;
+    nri::pod_running(engine, pod).await?;
+    trace.step("record", "", pod.record(Event::Ready)).await
 }
 
 /// Leaves nothing of a pod that could not be made. What can't be undone now stays visible

@@ -8,7 +8,7 @@ use crate::container::{Container, Phase};
 use crate::engine::{Engine, Work};
 use crate::error::{Error, Result};
 use crate::timeline::Origin;
-use crate::{pod, process};
+use crate::{nri, pod, process};
 
 /// Answers the call.
 pub async fn call(
@@ -28,6 +28,32 @@ pub async fn call(
 async fn start(engine: &Engine, container: &Arc<Container>, origin: Origin) -> Result<()> {
     // The pod is not stopped meanwhile.
     let _pod = container.pod.turn.read().await;
+    let _hold = engine.nri.hold().await;
+    // Plugins hear of its end after its start.
+    let mut told = container.told.lock().await;
+    let due = container.phase() == Phase::Created && container.pod.phase() == pod::Phase::Ready;
+    let asked = if due {
+        nri::starting(engine, container).await
+    } else {
+        Ok(())
+    };
+    let started = start_in_turn(engine, container, origin, asked).await;
+    match &started {
+        Ok(()) if due => nri::post_started(engine, container).await,
+        Err(_) if container.phase() == Phase::Exited => {
+            nri::stopped_while_told(engine, container, &mut told).await;
+        }
+        _ => {}
+    }
+    started
+}
+
+async fn start_in_turn(
+    engine: &Engine,
+    container: &Arc<Container>,
+    origin: Origin,
+    asked: Result<()>,
+) -> Result<()> {
     let _turn = container.turn.lock().await;
     let id = &container.id;
     match container.phase() {
@@ -38,7 +64,13 @@ async fn start(engine: &Engine, container: &Arc<Container>, origin: Origin) -> R
         Phase::Created => {
             let trace = engine.traces.of_pod(&container.pod);
             let call = trace.begin("StartContainer", &container.metadata().name, origin);
-            let started = process::start(engine, container, &trace).await;
+            let started = match asked {
+                Ok(()) => process::start(engine, container, &trace).await,
+                Err(error) => {
+                    process::could_not_start(engine, container, &error).await;
+                    Err(error)
+                }
+            };
             call.end(&started);
             started
         }

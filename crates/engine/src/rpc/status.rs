@@ -100,5 +100,8 @@ fn info(engine: &Engine) -> HashMap<String, String> {
         "pods": engine.pods.all().len(),
         "containers": engine.containers.all().len(),
     });
-    HashMap::from([("config".to_owned(), config.to_string())])
+    HashMap::from([
+        ("config".to_owned(), config.to_string()),
+        ("nri".to_owned(), engine.state_of_plugins().to_string()),
+    ])
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use orlop_cri::v1::{StopContainerRequest, StopContainerResponse};
 
+use crate::container::Phase;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::process;
+use crate::{nri, process};
 
 /// Answers the call. A container that is not there is stopped. The stop goes on when the
 /// client leaves; a second stop with a shorter timeout overtakes the first.
@@ -15,7 +16,13 @@ pub async fn call(engine: &Engine, request: StopContainerRequest) -> Result<Stop
         let grace = Duration::from_secs(request.timeout.try_into().unwrap_or(0));
         let engine_too = engine.clone();
         engine
-            .finish(async move { process::stop(&engine_too, &container, grace).await })
+            .finish(async move {
+                process::stop(&engine_too, &container, grace).await?;
+                if container.phase() == Phase::Exited {
+                    nri::container_stopped(&engine_too, &container).await;
+                }
+                Ok(())
+            })
             .await?;
     }
     Ok(StopContainerResponse {})

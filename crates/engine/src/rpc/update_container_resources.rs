@@ -1,22 +1,15 @@
 //! `UpdateContainerResources`: new limits for a container, running or not yet started.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use orlop_cgroup::Limits;
 use orlop_cri::v1::{
     LinuxContainerResources, UpdateContainerResourcesRequest, UpdateContainerResourcesResponse,
 };
-use orlop_launch::oci;
 
-use crate::container::{Container, Event, Phase};
+use crate::container::Container;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::{blocking, bundle, spec};
-
-/// A runtime that takes longer is killed.
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::{limits, nri};
 
 /// Answers the call.
 pub async fn call(
@@ -39,102 +32,17 @@ async fn update(
     container: &Arc<Container>,
     asked: LinuxContainerResources,
 ) -> Result<()> {
-    let _turn = container.turn.lock().await;
-    let phase = container.phase();
-    if !matches!(phase, Phase::Created | Phase::Running) {
-        let problem = format!("container {} has ended; it has no resources", container.id);
-        return Err(Error::Precondition(problem).into());
-    }
-    let bundle = container.bundle.clone();
-    let mut whole = blocking(move || bundle::read_spec(&bundle)).await?;
-    let update = limits(engine, container, &asked)?;
-    let before = whole
-        .linux
-        .as_ref()
-        .and_then(|linux| linux.resources.clone());
-    let next = spec::updated_resources(&before.unwrap_or_default(), &update);
-    if phase == Phase::Running {
-        apply(engine, container, &next).await?;
-    }
-    let score = whole
-        .process
-        .as_ref()
-        .and_then(|process| process.oom_score_adj);
-    let report = spec::report_resources(&next, score);
-    whole.linux.get_or_insert_default().resources = Some(next);
-    let bundle = container.bundle.clone();
-    blocking(move || bundle::write_spec(&bundle, &whole)).await?;
-    container.record(Event::Updated { resources: report }).await
-}
-
-fn limits(
-    engine: &Engine,
-    container: &Container,
-    asked: &LinuxContainerResources,
-) -> Result<oci::Resources> {
-    let mut warnings = Vec::new();
-    let update = spec::limits(Some(asked), &engine.host, None, "linux", &mut warnings)
-        .map_err(Error::Spec)?;
-    for warning in warnings {
-        tracing::warn!(container = %container.id, "{warning}");
-    }
-    Ok(update)
-}
-
-/// Has the runtime change the limits of a container that runs.
-///
-/// It is told all of them: runtimes take what is not named for what they remember, which with
-/// systemd they write anew. Device rules stay out of it; those never change.
-async fn apply(engine: &Engine, container: &Container, next: &oci::Resources) -> Result<()> {
-    let handler = engine.runtimes.of(&container.pod)?;
-    let path = container.bundle.join("update.json");
-    let limits = oci::Resources {
-        devices: Vec::new(),
-        ..next.clone()
+    // What is wrong with the request plugins need not know.
+    let requested = limits::of_request(engine, container, &asked)?;
+    let _hold = engine.nri.hold().await;
+    let change = match nri::updating(engine, container, &asked).await? {
+        Some(wanted) => limits::of_plugin(engine, container, &wanted)?,
+        None => requested,
     };
-    let text = serde_json::to_vec(&limits)
-        .map_err(|error| Error::Internal(format!("writing resources as JSON: {error}")))?;
-    write(&path, text).await?;
-    let updated = handler
-        .runtime
-        .update(container.id.as_str(), &path, LIMIT)
-        .await;
-    let _ = tokio::fs::remove_file(&path).await;
-    updated.map_err(|source| {
-        let doing = format!("updating the resources of container {}", container.id);
-        Arc::new(Error::Launch { doing, source })
-    })?;
-    apply_hugepages(engine, container, next).await
-}
-
-/// Not all runtimes look at these in an update.
-async fn apply_hugepages(
-    engine: &Engine,
-    container: &Container,
-    next: &oci::Resources,
-) -> Result<()> {
-    let Some(cgroup) = engine.cgroups.of_container(container) else {
-        return Ok(());
-    };
-    let pages = next.hugepage_limits.iter();
-    let limits = Limits {
-        hugepages: pages
-            .map(|limit| (limit.page_size.clone(), limit.limit))
-            .collect(),
-        ..Limits::default()
-    };
-    let id = container.id.clone();
-    blocking(move || {
-        cgroup.set(&limits).map_err(|error| {
-            Error::Internal(format!("limiting huge pages of container {id}: {error}")).into()
-        })
-    })
-    .await
-}
-
-async fn write(path: &Path, text: Vec<u8>) -> Result<()> {
-    tokio::fs::write(path, text)
-        .await
-        .map_err(Error::io(format!("writing {}", path.display())))
-        .map_err(Into::into)
+    {
+        let _turn = container.turn.lock().await;
+        limits::change(engine, container, &change).await?;
+    }
+    nri::post_updated(engine, container).await;
+    Ok(())
 }

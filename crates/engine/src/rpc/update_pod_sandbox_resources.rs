@@ -12,7 +12,7 @@ use orlop_cri::v1::{
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::pod::{Event, Phase, Pod};
-use crate::spec;
+use crate::{nri, spec};
 
 /// Answers the call.
 pub async fn call(
@@ -38,6 +38,9 @@ async fn update(
     let overhead = overhead.or_else(|| pod.overhead());
     let limits = spec::pod_limits(resources.as_ref(), overhead.as_ref(), &engine.host)
         .map_err(Error::Spec)?;
+    // Now plugins may refuse it; they see the pod as it is before.
+    let _hold = engine.nri.hold().await;
+    nri::pod_updating(engine, pod, overhead.as_ref(), resources.as_ref()).await?;
     if pod.phase() == Phase::Ready {
         engine.cgroups.limit_pod(pod, limits).await?;
     }
@@ -45,5 +48,7 @@ async fn update(
         resources: Box::new(resources.unwrap_or_default()),
         overhead: Box::new(overhead.unwrap_or_default()),
     };
-    pod.record(updated).await
+    pod.record(updated).await?;
+    nri::post_pod_updated(engine, pod).await;
+    Ok(())
 }

@@ -4,6 +4,8 @@ use orlop_cri::inspection::{
     ExamineRequest, ExamineResponse, Finding as ListedFinding, FindingLevel,
 };
 
+use orlop_nri::Listen;
+
 use crate::doctor::{Finding, Level, orphans};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -22,6 +24,7 @@ pub async fn call(engine: &Engine, request: ExamineRequest) -> Result<ExamineRes
 async fn examine(engine: &Engine, request: ExamineRequest) -> Result<Vec<Finding>> {
     let mut findings = orphans::examine(engine, request.repair).await?;
     findings.push(network(engine).await);
+    findings.extend(plugins(engine));
     if request.images {
         findings.extend(images(engine, request.repair).await?);
     }
@@ -43,6 +46,28 @@ async fn network(engine: &Engine) -> Finding {
             Finding::problem(AREA, message, remedy)
         }
     }
+}
+
+fn plugins(engine: &Engine) -> Option<Finding> {
+    const AREA: &str = "nri";
+    let config = engine.nri.config()?;
+    if let Listen::At(path) = &config.listen
+        && !engine.nri.is_listening()
+    {
+        let text = format!("no plugin can connect: {} is not served", path.display());
+        let remedy = "see the daemon's log; set nri.socket to a path of its own";
+        return Some(Finding::warning(AREA, text, remedy));
+    }
+    let plugins = engine.nri.list();
+    let names: Vec<_> = plugins
+        .iter()
+        .map(|plugin| format!("{}-{}", plugin.index, plugin.name))
+        .collect();
+    let text = match names.as_slice() {
+        [] => "no plugin takes part".to_owned(),
+        names => format!("plugins that take part: {}", names.join(", ")),
+    };
+    Some(Finding::ok(AREA, text))
 }
 
 async fn images(engine: &Engine, repair: bool) -> Result<Vec<Finding>> {

@@ -2,6 +2,7 @@
 //! whatever a client sent beyond names stays out.
 
 use orlop_cri::inspection::GetStateResponse;
+use orlop_nri::Listen;
 use serde_json::{Value, json};
 
 use crate::container::Container;
@@ -38,9 +39,33 @@ impl Engine {
                 "commands": self.execs.count(),
                 "tasks": self.tasks.len(),
             },
+            "nri": self.state_of_plugins(),
             "event_subscribers": self.events.count(),
             "default_runtime": self.runtimes.default_name(),
             "cgroup_driver": format!("{:?}", self.cgroup_driver).to_lowercase(),
+        })
+    }
+
+    /// The plugins that take part.
+    pub fn state_of_plugins(&self) -> Value {
+        let Some(config) = self.nri.config() else {
+            return json!({ "enabled": false });
+        };
+        let plugins = self.nri.list().into_iter();
+        json!({
+            "enabled": true,
+            "version": orlop_nri::VERSION,
+            "socket": match &config.listen {
+                Listen::At(path) if self.nri.is_listening() => Some(path),
+                _ => None,
+            },
+            "plugins": plugins.map(|plugin| json!({
+                "index": plugin.index,
+                "name": plugin.name,
+                "version": plugin.version,
+                "pid": plugin.pid,
+                "launched": plugin.launched,
+            })).collect::<Vec<_>>(),
         })
     }
 

@@ -79,7 +79,7 @@ impl BlockIoClasses {
         Ok(Self(classes))
     }
 
-    fn limits(&self, class: &str) -> Result<BlockIo, String> {
+    pub(super) fn limits(&self, class: &str) -> Result<BlockIo, String> {
         let Some(parts) = self.0.get(class) else {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
             return Err(format!(

@@ -30,13 +30,21 @@ pub(super) fn apply(
     policy: &Policy,
     spec: &mut Spec,
 ) -> Result<(), Error> {
-    let names = requested(&config.cdi_devices, &config.annotations);
+    add(
+        &requested(&config.cdi_devices, &config.annotations),
+        policy,
+        spec,
+    )
+}
+
+/// Changes a specification for devices by their names.
+pub(super) fn add(names: &[&str], policy: &Policy, spec: &mut Spec) -> Result<(), Error> {
     if names.is_empty() {
         return Ok(());
     }
     let registry = Registry::read(&policy.cdi_dirs);
     let mut files = Vec::new();
-    for name in names {
+    for &name in names {
         let device = registry.find(name)?;
         // What all devices of a file need is done once.
         if !files.contains(&device.file) {

@@ -43,6 +43,28 @@ impl CgroupParent {
         }
     }
 
+    /// The directory that a runtime makes of a container's `linux.cgroupsPath`.
+    pub fn named_by(oci_path: &str, driver: Driver) -> Option<CgroupPath> {
+        match driver {
+            Driver::Cgroupfs => CgroupPath::parse(oci_path).ok(),
+            Driver::Systemd => {
+                let mut parts = oci_path.splitn(3, ':');
+                let (slice, prefix, name) = (parts.next()?, parts.next()?, parts.next()?);
+                let slice = if slice.is_empty() {
+                    "system.slice"
+                } else {
+                    slice
+                };
+                let scope = match (prefix, name.ends_with(".slice")) {
+                    (_, true) => name.to_owned(),
+                    ("", false) => format!("{name}.scope"),
+                    (prefix, false) => format!("{prefix}-{name}.scope"),
+                };
+                CgroupPath::of_slice(slice).ok()?.child(&scope).ok()
+            }
+        }
+    }
+
     /// The cgroup itself, where kubelets set the pod's limits.
     pub fn path(&self) -> &CgroupPath {
         &self.path
@@ -87,6 +109,22 @@ mod tests {
             parent.container_path("c1").unwrap().as_str(),
             "/kubepods/burstable/pod1/c1"
         );
+    }
+
+    #[test]
+    fn a_path_of_a_specification_is_found_again() {
+        for (driver, parent) in [
+            (Driver::Cgroupfs, "/kubepods/pod1"),
+            (Driver::Systemd, "kubepods-pod1.slice"),
+        ] {
+            let parent = CgroupParent::parse(parent, driver, "").unwrap();
+            assert_eq!(
+                CgroupParent::named_by(&parent.oci_path("c1"), driver),
+                Some(parent.container_path("c1").unwrap())
+            );
+        }
+        assert_eq!(CgroupParent::named_by("/a/../b", Driver::Cgroupfs), None);
+        assert_eq!(CgroupParent::named_by("a.slice:b", Driver::Systemd), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! From a CRI container request to an OCI specification, one file per concern.
 
+mod adjust;
 mod annotations;
 mod apparmor;
 mod apparmor_default;
@@ -22,6 +23,7 @@ mod input;
 mod mounts;
 mod namespaces;
 mod oom;
+mod plugin_resources;
 mod pod_limits;
 mod propagation;
 mod rdt;
@@ -42,6 +44,7 @@ mod user_files;
 mod userns;
 mod working_dir;
 
+pub use adjust::{AdjustFacts, adjust};
 pub use apparmor::AppArmor;
 pub use block_io::BlockIoClasses;
 pub use build::build;
@@ -53,6 +56,7 @@ pub use input::{
     HandlerFacts, HostFacts, ImageFacts, ImageMount, PodFacts, PodFiles, PodNamespaces, Policy,
     RootfsFacts, SpecInput,
 };
+pub use plugin_resources::limits as plugin_limits;
 pub use pod_limits::pod_limits;
 pub use resources::{limits, report as report_resources, updated as updated_resources};
 pub use selinux::Labels;

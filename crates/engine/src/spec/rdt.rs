@@ -7,7 +7,7 @@ use orlop_launch::oci::IntelRdt;
 
 use super::Error;
 use super::classes::{Kind, asked};
-use super::input::SpecInput;
+use super::input::{Policy, SpecInput};
 
 /// Where the kernel has the classes.
 const RESCTRL: &str = "/sys/fs/resctrl";
@@ -21,8 +21,22 @@ fn class_in(input: &SpecInput<'_>, resctrl: &Path) -> Result<Option<IntelRdt>, E
     let Some((class, annotation)) = asked(Kind::Rdt, input.config, input.pod_config)? else {
         return Ok(None);
     };
-    let field = format!("annotation {annotation}");
-    let offered = &input.policy.rdt_classes;
+    named(
+        class,
+        &format!("annotation {annotation}"),
+        input.policy,
+        resctrl,
+    )
+    .map(Some)
+}
+
+/// The class that a plugin chooses.
+pub(super) fn of_plugin(class: &str, field: &str, policy: &Policy) -> Result<IntelRdt, Error> {
+    named(class, field, policy, Path::new(RESCTRL))
+}
+
+fn named(class: &str, field: &str, policy: &Policy, resctrl: &Path) -> Result<IntelRdt, Error> {
+    let offered = &policy.rdt_classes;
     if !offered.iter().any(|own| own == class) {
         let problem = if offered.is_empty() {
             format!("no class {class:?}: containers.rdt_classes offers none on this node")
@@ -43,8 +57,8 @@ fn class_in(input: &SpecInput<'_>, resctrl: &Path) -> Result<Option<IntelRdt>, E
         );
         return Err(Error::unmet(field, problem));
     }
-    Ok(Some(IntelRdt {
+    Ok(IntelRdt {
         clos_id: class.to_owned(),
         ..IntelRdt::default()
-    }))
+    })
 }

@@ -39,7 +39,7 @@ pub fn limits(
 /// Runtimes of many years turn shares into weights by a straight line, on which the usual 1024
 /// come out as 39 of 100: those beside them that systemd made would get more than twice as much.
 /// So that the curve of today is in force whatever the runtime, it is told the weight.
-fn weigh(resources: &mut Resources, host: &HostFacts) {
+pub(super) fn weigh(resources: &mut Resources, host: &HostFacts) {
     let shares = resources.cpu.as_ref().and_then(|cpu| cpu.shares);
     if let Some(shares) = shares.filter(|_| host.cgroup_v2) {
         resources
@@ -72,6 +72,8 @@ pub fn updated(current: &Resources, update: &Resources) -> Resources {
         cpu.shares = new.shares.or(cpu.shares);
         cpu.quota = new.quota.or(cpu.quota);
         cpu.period = new.period.or(cpu.period);
+        cpu.realtime_runtime = new.realtime_runtime.or(cpu.realtime_runtime);
+        cpu.realtime_period = new.realtime_period.or(cpu.realtime_period);
         for (new, old) in [(&new.cpus, &mut cpu.cpus), (&new.mems, &mut cpu.mems)] {
             if !new.is_empty() {
                 new.clone_into(old);
@@ -82,6 +84,12 @@ pub fn updated(current: &Resources, update: &Resources) -> Resources {
         let memory = next.memory.get_or_insert_default();
         memory.limit = new.limit.or(memory.limit);
         memory.swap = new.swap.or(memory.swap);
+        memory.reservation = new.reservation.or(memory.reservation);
+        memory.kernel = new.kernel.or(memory.kernel);
+        memory.kernel_tcp = new.kernel_tcp.or(memory.kernel_tcp);
+        memory.swappiness = new.swappiness.or(memory.swappiness);
+        memory.disable_oom_killer = new.disable_oom_killer.or(memory.disable_oom_killer);
+        memory.use_hierarchy = new.use_hierarchy.or(memory.use_hierarchy);
     }
     if let Some(new) = &update.pids {
         next.pids = Some(new.clone());
@@ -145,7 +153,7 @@ fn cpu(request: &v1::LinuxContainerResources, field: &str) -> Result<Cpu, Error>
 }
 
 /// A list like `0-3,7`.
-fn list(text: &str, field: &str) -> Result<String, Error> {
+pub(super) fn list(text: &str, field: &str) -> Result<String, Error> {
     let number = |text: &str| text.parse::<u16>().ok();
     let fits = |part: &str| match part.split_once('-') {
         Some((first, last)) => {
@@ -192,7 +200,7 @@ fn memory(
 }
 
 /// Kubelets send a limit of 0 for every page size of the node, also where nothing can limit them.
-fn hugepages(
+pub(super) fn hugepages(
     requested: &[v1::HugepageLimit],
     host: &HostFacts,
     field: &str,
@@ -221,16 +229,17 @@ fn hugepages(
 }
 
 /// Names become files of the container's cgroup: nothing may lead elsewhere.
-fn unified(
-    requested: &HashMap<String, String>,
+pub(super) fn unified<'a>(
+    requested: impl IntoIterator<Item = (&'a String, &'a String)>,
     host: &HostFacts,
     field: &str,
 ) -> Result<BTreeMap<String, String>, Error> {
     let field = || format!("{field}.unified");
-    if !requested.is_empty() && !host.cgroup_v2 {
-        return Err(Error::unmet(field(), "is set, but this node has cgroup v1"));
-    }
+    let mut settings = BTreeMap::new();
     for (name, value) in requested {
+        if !host.cgroup_v2 {
+            return Err(Error::unmet(field(), "is set, but this node has cgroup v1"));
+        }
         let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let fits = name.split_once('.').is_some_and(|(controller, file)| {
             !controller.is_empty() && !file.is_empty() && !file.starts_with('.')
@@ -245,8 +254,9 @@ fn unified(
                 format!("the value of {name} holds a NUL"),
             ));
         }
+        settings.insert(name.clone(), value.clone());
     }
-    Ok(requested.clone().into_iter().collect())
+    Ok(settings)
 }
 
 #[cfg(test)]

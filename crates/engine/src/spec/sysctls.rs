@@ -104,13 +104,15 @@ fn defaults(
     Ok(settings)
 }
 
-enum Scope {
+/// The kind of namespace that a setting belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
     Network,
     Ipc,
     HostName,
 }
 
-fn scope(name: &str) -> Option<Scope> {
+pub(super) fn scope(name: &str) -> Option<Scope> {
     match name {
         "kernel.domainname" => Some(Scope::HostName),
         _ if IPC.contains(&name) || name.starts_with("fs.mqueue.") => Some(Scope::Ipc),
@@ -121,7 +123,7 @@ fn scope(name: &str) -> Option<Scope> {
 
 /// The name with dots between its parts. With slashes between them, dots belong to a part (a
 /// device like `eth0.100`); such a name keeps its slashes.
-fn dotted(name: &str) -> Result<String, Error> {
+pub(super) fn dotted(name: &str) -> Result<String, Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-' | '*');
     let separator = name
         .find(['.', '/'])

@@ -51,6 +51,7 @@ struct Inner {
     leaks: Family<KindLabels, Counter>,
     oom_kills: Counter,
     log_dropped: Counter,
+    plugins: orlop_nri::Metrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -108,6 +109,7 @@ impl Default for Inner {
             leaks: Family::default(),
             oom_kills: Counter::default(),
             log_dropped: Counter::default(),
+            plugins: orlop_nri::Metrics::default(),
         }
     }
 }
@@ -165,6 +167,12 @@ impl Metrics {
             "Output of containers that their log could not take",
             inner.log_dropped.clone(),
         );
+        inner.plugins.register(registry);
+    }
+
+    /// Those of the node's plugins.
+    pub fn plugins(&self) -> &orlop_nri::Metrics {
+        &self.0.plugins
     }
 
     pub(super) fn step(&self, handler: &str, step: &'static str, took: Duration) {

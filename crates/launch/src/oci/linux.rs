@@ -52,6 +52,9 @@ pub struct Linux {
     /// Cache and memory bandwidth allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intel_rdt: Option<IntelRdt>,
+    /// Where the process's memory is taken from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_policy: Option<MemoryPolicy>,
     /// Execution domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personality: Option<Personality>,
@@ -177,6 +180,19 @@ pub struct IntelRdt {
     /// Whether a monitoring group is made.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub enable_monitoring: bool,
+}
+
+/// Where memory is taken from, as `set_mempolicy(2)`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryPolicy {
+    /// The mode, as `MPOL_BIND`.
+    pub mode: String,
+    /// Memory nodes, as `0-1`.
+    pub nodes: String,
+    /// Flags, as `MPOL_F_STATIC_NODES`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
 }
 
 /// Execution domain, as `personality(2)`.

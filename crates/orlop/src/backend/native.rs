@@ -31,6 +31,7 @@ pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         network_gc_interval: config.network.gc_interval.nonzero(),
         streaming: streaming(config),
         containers: containers(config)?,
+        nri: plugins(config),
         root,
     })
 }
@@ -178,6 +179,35 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             rdt_classes: section.rdt_classes.clone(),
             ..engine::Policy::default()
         },
+    })
+}
+
+fn plugins(config: &Config) -> Option<engine::Plugins> {
+    let section = &config.nri;
+    section.enable.then(|| engine::Plugins {
+        runtime: ("orlop".into(), env!("CARGO_PKG_VERSION").into()),
+        listen: if section.external_connections {
+            engine::PluginListen::At(own_path(&section.socket))
+        } else {
+            engine::PluginListen::Never
+        },
+        plugin_dir: own_path(&section.plugin_dir),
+        plugin_config_dir: own_path(&section.plugin_config_dir),
+        registration_timeout: section.registration_timeout.get(),
+        request_timeout: section.request_timeout.get(),
+        validator: section.validator.then(|| engine::Validator {
+            reject_oci_hooks: section.reject_oci_hooks,
+            reject_runtime_default_seccomp: section.reject_runtime_default_seccomp,
+            reject_unconfined_seccomp: section.reject_unconfined_seccomp,
+            reject_custom_seccomp: section.reject_custom_seccomp,
+            reject_namespaces: section.reject_namespaces,
+            reject_sysctls: section.reject_sysctls,
+            required_plugins: section.required_plugins.clone(),
+            tolerate_missing_annotation: section
+                .tolerate_missing_annotation
+                .clone()
+                .unwrap_or_default(),
+        }),
     })
 }
 

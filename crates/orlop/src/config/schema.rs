@@ -25,6 +25,7 @@ pub(crate) struct Config {
     pub(crate) streaming: Streaming,
     pub(crate) containers: Containers,
     pub(crate) keeper: Keeper,
+    pub(crate) nri: Nri,
     pub(crate) docker: Docker,
     pub(crate) runtimes: BTreeMap<String, Runtime>,
 }
@@ -34,7 +35,7 @@ pub(crate) const RUNTIMES: &str = "runtimes";
 
 impl Config {
     /// Every table under its name; the first holds the keys above all tables.
-    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 11] {
+    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 12] {
         [
             ("", &self.daemon),
             ("grpc", &self.grpc),
@@ -46,6 +47,7 @@ impl Config {
             ("streaming", &self.streaming),
             ("containers", &self.containers),
             ("keeper", &self.keeper),
+            ("nri", &self.nri),
             ("docker", &self.docker),
         ]
     }
@@ -63,6 +65,7 @@ impl Config {
             "streaming" => &mut self.streaming,
             "containers" => &mut self.containers,
             "keeper" => &mut self.keeper,
+            "nri" => &mut self.nri,
             "docker" => &mut self.docker,
             _ => return None,
         })
@@ -275,6 +278,48 @@ section! {
         /// The control group that keepers live in. Empty: one below the daemon's own where
         /// systemd made that, else `/orlop/keepers`.
         cgroup: Option<String> = None => restart,
+    }
+}
+
+section! {
+    /// Plugins of the Node Resource Interface (NRI), which may adjust and update containers. They
+    /// are root on this node: `docs/nri.md` says what they can do.
+    Nri {
+        /// Whether there are any.
+        enable: bool = true => restart,
+        /// The socket that plugins connect to, for root alone.
+        socket: AbsolutePath = built_in("/var/run/nri/nri.sock") => restart,
+        /// Whether plugins may connect that the daemon has not started itself.
+        external_connections: bool = true => restart,
+        /// Programs named `NN-name` here are started as plugins, in the order of their numbers.
+        plugin_dir: AbsolutePath = built_in("/opt/nri/plugins") => restart,
+        /// Where their configuration is: `NN-name.conf`, or `name.conf`.
+        plugin_config_dir: AbsolutePath = built_in("/etc/nri/conf.d") => restart,
+        /// How long a plugin may take to register, and then to take in what is on the node.
+        registration_timeout: Interval = Interval::from_secs(5) => restart,
+        /// How long a plugin may take for an answer. One that takes longer is disconnected, and
+        /// the pod goes on without it.
+        request_timeout: Interval = Interval::from_secs(2) => restart,
+        /// Whether the keys below hold, and pods may require plugins by the annotation
+        /// `required-plugins.noderesource.dev`.
+        validator: bool = false => restart,
+        /// Refuses containers to which plugins add OCI hooks.
+        reject_oci_hooks: bool = false => restart,
+        /// Refuses changes of the default seccomp policy.
+        reject_runtime_default_seccomp: bool = false => restart,
+        /// Refuses seccomp policies for unconfined containers.
+        reject_unconfined_seccomp: bool = false => restart,
+        /// Refuses changes of a seccomp policy of the node's own.
+        reject_custom_seccomp: bool = false => restart,
+        /// Refuses changes of namespaces.
+        reject_namespaces: bool = false => restart,
+        /// Refuses kernel settings.
+        reject_sysctls: bool = false => restart,
+        /// Plugins without which no container is made, as `name` or `NN-name`. Static pods need
+        /// the annotation below, or they cannot start before the plugins.
+        required_plugins: Vec<String> = Vec::new() => restart,
+        /// The annotation by which a pod does without required plugins (`"true"`). Empty: none.
+        tolerate_missing_annotation: Option<String> = None => restart,
     }
 }
 

@@ -51,6 +51,17 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         ),
         _ => {}
     }
+    for (key, timeout) in [
+        ("nri.registration_timeout", config.nri.registration_timeout),
+        ("nri.request_timeout", config.nri.request_timeout),
+    ] {
+        if timeout.nonzero().is_none() {
+            problem(
+                key,
+                "must be longer than that: no plugin could answer".to_owned(),
+            );
+        }
+    }
     for name in config.runtimes.keys() {
         if !is_handler_name(name) {
             problem(

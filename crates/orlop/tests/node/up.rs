@@ -33,7 +33,7 @@ async fn a_directory_of_manifests_is_all_it_takes() {
     std::fs::write(
         &config,
         format!(
-            "default_runtime = \"test\"\n[network]\nconf_dir = \"{}\"\ncache_dir = \"{}\"\n[keeper]\npath = \"{}\"\ncgroup = \"/{}-keepers\"\n\
+            "default_runtime = \"test\"\n[nri]\nenable = false\n[network]\nconf_dir = \"{}\"\ncache_dir = \"{}\"\n[keeper]\npath = \"{}\"\ncgroup = \"/{}-keepers\"\n\
              [runtimes.test]\nkind = \"oci\"\npath = \"{}\"\n",
             scratch.subdir("cni").display(),
             scratch.path("cni-cache").display(),

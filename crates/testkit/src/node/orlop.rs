@@ -24,6 +24,10 @@ cache_dir = "{cache}"
 [keeper]
 path = "{keeper}"
 cgroup = "/{keepers}"
+[nri]
+socket = "{nri}"
+plugin_dir = "{plugins}"
+plugin_config_dir = "{plugin_config}"
 [runtimes.test]
 kind = "oci"
 path = "{runtime}"
@@ -35,6 +39,9 @@ path = "{runtime}"
         cache = scratch.path("cni-cache").display(),
         keeper = keeper_binary().display(),
         keepers = keepers_cgroup(scratch),
+        nri = plugin_socket(scratch).display(),
+        plugins = scratch.path("nri-plugins").display(),
+        plugin_config = scratch.path("nri-conf").display(),
         runtime = runtime.display(),
     );
     // The file itself is the test's own, to be changed while the daemon runs.
@@ -62,6 +69,11 @@ pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
 /// The cgroup of this node's keepers, at the top of each hierarchy.
 pub(super) fn keepers_cgroup(scratch: &Scratch) -> String {
     format!("{}-keepers", scratch.id())
+}
+
+/// Where plugins connect.
+pub(super) fn plugin_socket(scratch: &Scratch) -> PathBuf {
+    scratch.run().join("nri.sock")
 }
 
 fn config_file(scratch: &Scratch) -> PathBuf {

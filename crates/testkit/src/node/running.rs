@@ -99,6 +99,11 @@ impl Node {
         self.scratch.run().join("s")
     }
 
+    /// Where plugins connect (orlop only).
+    pub fn plugin_socket(&self) -> PathBuf {
+        orlop::plugin_socket(&self.scratch)
+    }
+
     /// The process id of the daemon.
     pub fn pid(&self) -> u32 {
         self.process.as_ref().expect("the daemon runs").pid()

@@ -1,0 +1,312 @@
+//! The moments at which plugins are asked or told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cri::v1::LinuxContainerResources;
+use orlop_launch::oci;
+use orlop_nri::Event;
+use orlop_nri::v1alpha1::{
+    Container as ContainerView, ContainerEviction, ContainerUpdate, LinuxResources, PodSandbox,
+};
+
+use super::view;
+use crate::container::{Container, Effective, Phase};
+use crate::engine::Engine;
+use crate::error::{Error, Result, chain};
+use crate::pod::{self, Pod};
+use crate::{blocking, limits, process, spec};
+
+/// What plugins were told of a container.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// That it has ended.
+    pub stopped: bool,
+}
+
+/// A pod is complete; plugins may refuse it.
+pub async fn pod_running(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    pod.tell(|told| told.running = true);
+    if !engine.nri.wants(Event::RunPodSandbox) {
+        return Ok(());
+    }
+    engine
+        .nri
+        .run_pod(view::pod(engine, pod))
+        .await
+        .map_err(refused)
+}
+
+/// A pod's resources are about to change; plugins may refuse that.
+pub async fn pod_updating(
+    engine: &Engine,
+    pod: &Arc<Pod>,
+    overhead: Option<&LinuxContainerResources>,
+    resources: Option<&LinuxContainerResources>,
+) -> Result<()> {
+    if !engine.nri.wants(Event::UpdatePodSandbox) {
+        return Ok(());
+    }
+    let (overhead, resources) = (
+        overhead.map(view::resources_of_request),
+        resources.map(view::resources_of_request),
+    );
+    let told = engine
+        .nri
+        .update_pod(view::pod(engine, pod), overhead, resources);
+    told.await.map_err(refused)
+}
+
+/// They have changed.
+pub async fn post_pod_updated(engine: &Engine, pod: &Arc<Pod>) {
+    if engine.nri.wants(Event::PostUpdatePodSandbox) {
+        let told = engine.nri.post_update_pod(view::pod(engine, pod)).await;
+        note(pod.id.as_str(), told);
+    }
+}
+
+/// A pod's containers have ended, and its network is there yet. Told once.
+pub async fn pod_stopped(engine: &Engine, pod: &Arc<Pod>) {
+    let ready = pod.phase() == pod::Phase::Ready;
+    let due =
+        pod.tell(|told| (ready || told.running) && !std::mem::replace(&mut told.stopped, true));
+    if due && engine.nri.wants(Event::StopPodSandbox) {
+        let told = engine.nri.stop_pod(view::pod(engine, pod)).await;
+        note(pod.id.as_str(), told);
+    }
+}
+
+/// A pod is gone.
+pub async fn pod_removed(engine: &Engine, pod: &Arc<Pod>) {
+    if engine.nri.wants(Event::RemovePodSandbox) {
+        let told = engine.nri.remove_pod(view::pod(engine, pod)).await;
+        note(pod.id.as_str(), told);
+    }
+}
+
+/// A container is about to be made: asks for adjustments, and makes them. What plugins want of
+/// other containers is done, too.
+pub async fn adjust(
+    engine: &Engine,
+    container: &Arc<Container>,
+    spec: oci::Spec,
+    effective: Effective,
+) -> Result<(oci::Spec, Effective)> {
+    let pod = view::pod(engine, &container.pod);
+    let own = view::container(container, Some(&spec));
+    let created = engine.nri.create(pod, own).await.map_err(refused)?;
+    for (plugin, eviction) in created.evictions {
+        evict(engine, &plugin, vec![eviction]).await;
+    }
+    apply_updates(engine, "a new container's plugins", created.updates).await;
+    let (engine, container) = (engine.clone(), Arc::clone(container));
+    blocking(move || {
+        let mut adjusted = spec;
+        let handler = engine.runtimes.of(&container.pod)?;
+        let facts = spec::AdjustFacts {
+            host: &engine.host,
+            policy: &engine.config.containers.policy,
+            features: &handler.features,
+        };
+        let warnings = spec::adjust(&created.adjust, &facts, &mut adjusted).map_err(Error::Spec)?;
+        for warning in warnings {
+            tracing::warn!(container = %container.id, "{warning}");
+        }
+        let linux = adjusted.linux.clone().unwrap_or_default();
+        let process = adjusted.process.as_ref();
+        let score = process.and_then(|process| process.oom_score_adj);
+        let resources = linux.resources.unwrap_or_default();
+        let wanted = created.adjust.linux.unwrap_or_default().cgroups_path;
+        let effective = Effective {
+            resources: spec::report_resources(&resources, score),
+            cgroups_path: (!wanted.is_empty()).then_some(wanted),
+            ..effective
+        };
+        Ok((adjusted, effective))
+    })
+    .await
+}
+
+/// A container that plugins were asked about was not made after all.
+pub async fn undone(engine: &Engine, container: &Arc<Container>) {
+    container_stopped(engine, container).await;
+    let farewell = farewell(engine, container).await;
+    container_removed(engine, container, farewell).await;
+}
+
+/// A container was made.
+pub async fn post_created(engine: &Engine, container: &Arc<Container>) {
+    tell(engine, container, Event::PostCreateContainer).await;
+}
+
+/// A container is about to start; plugins may refuse.
+pub async fn starting(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    let event = Event::StartContainer;
+    if !engine.nri.wants(event) {
+        return Ok(());
+    }
+    let (pod, own) = view::both(engine, container).await;
+    let told = engine.nri.container(event, pod, own).await;
+    told.map_err(refused)
+}
+
+/// A container has started.
+pub async fn post_started(engine: &Engine, container: &Arc<Container>) {
+    tell(engine, container, Event::PostStartContainer).await;
+}
+
+/// A container's resources are about to change. Gives back what it is to get instead, if plugins
+/// want it so, and does what they want of other containers.
+pub async fn updating(
+    engine: &Engine,
+    container: &Arc<Container>,
+    asked: &LinuxContainerResources,
+) -> Result<Option<LinuxResources>> {
+    if !engine.nri.wants(Event::UpdateContainer) {
+        return Ok(None);
+    }
+    let (pod, own) = view::both(engine, container).await;
+    let asked = view::resources_of_request(asked);
+    let updated = engine.nri.update(pod, own, asked).await.map_err(refused)?;
+    for (plugin, eviction) in updated.evictions {
+        evict(engine, &plugin, vec![eviction]).await;
+    }
+    apply_updates(engine, "an updated container's plugins", updated.updates).await;
+    Ok(updated.resources)
+}
+
+/// They have changed.
+pub async fn post_updated(engine: &Engine, container: &Arc<Container>) {
+    tell(engine, container, Event::PostUpdateContainer).await;
+}
+
+/// A container has ended, or will never start. Told once, after its start was told.
+pub async fn container_stopped(engine: &Engine, container: &Arc<Container>) {
+    let mut told = container.told.lock().await;
+    stopped_while_told(engine, container, &mut told).await;
+}
+
+/// Likewise, for whoever holds what was told.
+pub async fn stopped_while_told(engine: &Engine, container: &Arc<Container>, told: &mut Told) {
+    if std::mem::replace(&mut told.stopped, true) || !engine.nri.wants(Event::StopContainer) {
+        return;
+    }
+    let (pod, own) = view::both(engine, container).await;
+    match engine.nri.stop_container(pod, own).await {
+        Ok(updates) => {
+            apply_updates(engine, "an ended container's plugins", updates).await;
+        }
+        Err(error) => note(container.id.as_str(), Err(error)),
+    }
+}
+
+/// What is to be told of a container that is about to be removed: then it is on disk no more.
+pub async fn farewell(engine: &Engine, container: &Arc<Container>) -> Option<Farewell> {
+    if !engine.nri.wants(Event::RemoveContainer) {
+        return None;
+    }
+    let (pod, own) = view::both(engine, container).await;
+    Some(Farewell(pod, own))
+}
+
+/// A container that is about to be gone, as plugins see it.
+pub struct Farewell(PodSandbox, ContainerView);
+
+/// A container is gone.
+pub async fn container_removed(
+    engine: &Engine,
+    container: &Arc<Container>,
+    farewell: Option<Farewell>,
+) {
+    if let Some(Farewell(pod, own)) = farewell {
+        let event = Event::RemoveContainer;
+        let told = engine.nri.container(event, pod, own).await;
+        note(container.id.as_str(), told);
+    }
+}
+
+async fn tell(engine: &Engine, container: &Arc<Container>, event: Event) {
+    if engine.nri.wants(event) {
+        let (pod, own) = view::both(engine, container).await;
+        let told = engine.nri.container(event, pod, own).await;
+        note(container.id.as_str(), told);
+    }
+}
+
+/// Updates containers as plugins ask. Gives back what failed and should not have; what is not
+/// there, or has ended, needs no update.
+pub async fn apply_updates(
+    engine: &Engine,
+    by: &str,
+    updates: Vec<ContainerUpdate>,
+) -> Vec<ContainerUpdate> {
+    let mut failed = Vec::new();
+    for update in updates {
+        if let Err(error) = apply_update(engine, &update).await {
+            let problem = chain(&*error);
+            let container = &update.container_id;
+            if update.ignore_failure {
+                tracing::debug!(container, by, problem, "an update by an NRI plugin failed");
+            } else {
+                tracing::warn!(container, by, problem, "an update by an NRI plugin failed");
+                failed.push(update);
+            }
+        }
+    }
+    failed
+}
+
+async fn apply_update(engine: &Engine, update: &ContainerUpdate) -> Result<()> {
+    let Some(container) = engine.containers.exactly(&update.container_id) else {
+        return Ok(());
+    };
+    let wanted = update.linux.as_ref();
+    let Some(wanted) = wanted.and_then(|linux| linux.resources.as_ref()) else {
+        return Ok(());
+    };
+    let _turn = container.turn.lock().await;
+    if !matches!(container.phase(), Phase::Created | Phase::Running) {
+        return Ok(());
+    }
+    let change = limits::of_plugin(engine, &container, wanted)?;
+    limits::change(engine, &container, &change).await
+}
+
+/// Ends containers as a plugin asks.
+pub async fn evict(engine: &Engine, plugin: &str, evictions: Vec<ContainerEviction>) {
+    for ContainerEviction {
+        container_id,
+        reason,
+    } in evictions
+    {
+        let Some(container) = engine.containers.exactly(&container_id) else {
+            continue;
+        };
+        tracing::warn!(
+            container = container_id,
+            plugin,
+            reason,
+            "ending a container as an NRI plugin asks"
+        );
+        if let Err(error) = process::stop(engine, &container, Duration::ZERO).await {
+            let problem = chain(&*error);
+            tracing::warn!(
+                container = container_id,
+                plugin,
+                problem,
+                "an eviction failed"
+            );
+        }
+    }
+}
+
+fn refused(error: orlop_nri::Error) -> Arc<Error> {
+    Arc::new(Error::Plugins(error))
+}
+
+/// What has happened is not undone because a plugin does not like it.
+fn note(of: &str, told: orlop_nri::Result<()>) {
+    if let Err(error) = told {
+        tracing::warn!(of, problem = chain(&error), "telling an NRI plugin");
+    }
+}

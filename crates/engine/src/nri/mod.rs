@@ -1,0 +1,17 @@
+//! What plugins of the Node Resource Interface see of pods and containers, and what they may do
+//! to them.
+//!
+//! A plugin is never asked while a container's turn is held: it may answer by updating that very
+//! container.
+
+mod hooks;
+mod of_oci;
+mod runtime;
+mod view;
+
+pub use hooks::{
+    Told, adjust, container_removed, container_stopped, farewell, pod_removed, pod_running,
+    pod_stopped, pod_updating, post_created, post_pod_updated, post_started, post_updated,
+    starting, stopped_while_told, undone, updating,
+};
+pub use runtime::PluginRuntime;

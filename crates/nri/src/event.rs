@@ -1,0 +1,99 @@
+//! Sets of events.
+
+use crate::v1alpha1::Event;
+
+/// The events that a plugin asks for: a bit for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Events(u32);
+
+impl Events {
+    /// All there are.
+    pub const ALL: Self = Self((1 << (Event::Last as u32 - 1)) - 1);
+
+    /// None.
+    pub const NONE: Self = Self(0);
+
+    /// Reads a subscription; `None` if it has bits of no event. Zero asks for all.
+    pub fn of_subscription(bits: i32) -> Option<Self> {
+        let bits = bits.cast_unsigned();
+        match bits {
+            0 => Some(Self::ALL),
+            _ if bits & !Self::ALL.0 != 0 => None,
+            _ => Some(Self(bits)),
+        }
+    }
+
+    /// Together with one more.
+    #[must_use]
+    pub fn and(self, event: Event) -> Self {
+        Self(self.0 | Self::bit(event))
+    }
+
+    /// Whether it is among them.
+    pub fn has(self, event: Event) -> bool {
+        self.0 & Self::bit(event) != 0
+    }
+
+    /// As they are subscribed for.
+    pub fn bits(self) -> i32 {
+        self.0.cast_signed()
+    }
+
+    /// The union of two sets.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn from_raw(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) fn raw(self) -> u32 {
+        self.0
+    }
+
+    fn bit(event: Event) -> u32 {
+        (event as u32).checked_sub(1).map_or(0, |shift| 1 << shift)
+    }
+}
+
+/// The call by which plugins hear of an event.
+pub(crate) fn call_of(event: Event) -> &'static str {
+    match event {
+        Event::RunPodSandbox => "RunPodSandbox",
+        Event::StopPodSandbox => "StopPodSandbox",
+        Event::RemovePodSandbox => "RemovePodSandbox",
+        Event::CreateContainer => "CreateContainer",
+        Event::PostCreateContainer => "PostCreateContainer",
+        Event::StartContainer => "StartContainer",
+        Event::PostStartContainer => "PostStartContainer",
+        Event::UpdateContainer => "UpdateContainer",
+        Event::PostUpdateContainer => "PostUpdateContainer",
+        Event::StopContainer => "StopContainer",
+        Event::RemoveContainer => "RemoveContainer",
+        Event::UpdatePodSandbox => "UpdatePodSandbox",
+        Event::PostUpdatePodSandbox => "PostUpdatePodSandbox",
+        Event::ValidateContainerAdjustment => "ValidateContainerAdjustment",
+        Event::Unknown | Event::Last => "StateChange",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn subscriptions_are_bits_by_the_events_numbers() {
+        let events = Events::NONE
+            .and(Event::RunPodSandbox)
+            .and(Event::ValidateContainerAdjustment);
+        assert_eq!(events.bits(), 1 | 1 << 13);
+        assert!(events.has(Event::RunPodSandbox) && !events.has(Event::StopPodSandbox));
+        assert_eq!(Events::ALL.bits(), 0x3fff);
+        assert_eq!(Events::of_subscription(0), Some(Events::ALL));
+        assert_eq!(Events::of_subscription(1 << 14), None);
+        assert_eq!(Events::of_subscription(-1), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! The Node Resource Interface: plugins that look at pods and containers, adjust containers while
+//! they are made, and update or evict them later.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`v1alpha1`] | the generated messages |
+//! | [`nri`](Nri) | the runtime's side: who is asked about what, in which order |
+//! | [`merge`] | several plugins' wishes become one, or a conflict |
+//! | [`validator`] | the rules of a node that no plugin may break |
+//! | `plugin`, `register`, `launch`, `listen` | a plugin, and how it comes to be one |
+//! | `connection`, `frame` | two ttrpc connections on one socket, for both of its ends |
+//! | [`stub`] | a plugin's side, for plugins in Rust and for tests |
+//!
+//! What a pod or container is, and how a specification is adjusted, the engine says: this crate
+//! knows plugins and messages only.
+
+mod config;
+mod connection;
+mod error;
+mod event;
+mod frame;
+mod launch;
+mod listen;
+mod marks;
+pub mod merge;
+mod metrics;
+mod nri;
+mod plugin;
+mod register;
+mod runtime;
+pub mod spawn;
+pub mod stub;
+mod synchronize;
+pub mod validator;
+
+pub use config::{Config, Listen};
+pub use connection::{CallError, Status, StatusCode};
+pub use error::{Error, Result};
+pub use event::Events;
+pub use marks::removed;
+pub use metrics::Metrics;
+pub use nri::{Created, Hold, Nri, PluginInfo, Updated};
+pub use runtime::{BoxFuture, Runtime};
+pub use v1alpha1::Event;
+
+/// The version of the interface that is spoken, as plugins are told it.
+pub const VERSION: &str = "v0.12.0";
+
+/// The messages, generated from `proto/nri`.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+pub mod v1alpha1 {
+    include!(concat!(env!("OUT_DIR"), "/nri.pkg.api.v1alpha1.rs"));
+}
+
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+mod ttrpc {
+    include!(concat!(env!("OUT_DIR"), "/ttrpc.rs"));
+}
