@@ -1,4 +1,4 @@
-//! Content digests: `sha256:` and 64 hex digits.
+//! Content digests: an algorithm and the hex digits of its result.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -7,46 +7,79 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Digest as _;
 
-/// A SHA-256 content digest, written `sha256:<64 hex digits>`.
+/// A content digest, written `sha256:<64 hex digits>` or `sha512:<128 hex digits>`.
 ///
-/// Other algorithms are not in use for images and are refused at the edge.
+/// Images are known by the first, but the OCI image specification has both. Other
+/// algorithms are refused at the edge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Digest([u8; 32]);
+pub struct Digest(Value);
 
-/// A text that is not a SHA-256 digest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Value {
+    Sha256([u8; 32]),
+    Sha512([u8; 64]),
+}
+
+/// A text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a sha256 digest: {0:?}")]
+#[error("not a sha256 or sha512 digest: {0:?}")]
 pub struct InvalidDigest(String);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// The SHA-256 digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self(sha2::Sha256::digest(bytes).into())
+        Self(Value::Sha256(sha2::Sha256::digest(bytes).into()))
     }
 
-    /// The 64 hex digits alone, as used for file names and short ids.
+    /// The SHA-512 digest of these bytes.
+    pub fn sha512_of(bytes: &[u8]) -> Self {
+        Self(Value::Sha512(sha2::Sha512::digest(bytes).into()))
+    }
+
+    /// What these bytes have by the algorithm of this digest: the same, or they are others.
+    pub fn like(&self, bytes: &[u8]) -> Self {
+        match self.0 {
+            Value::Sha256(_) => Self::of(bytes),
+            Value::Sha512(_) => Self::sha512_of(bytes),
+        }
+    }
+
+    /// The name of the algorithm.
+    pub fn algorithm(&self) -> &'static str {
+        match self.0 {
+            Value::Sha256(_) => "sha256",
+            Value::Sha512(_) => "sha512",
+        }
+    }
+
+    /// The hex digits alone, as used for file names and short ids. Their number tells the
+    /// algorithm.
     pub fn hex(&self) -> String {
-        let mut text = String::with_capacity(64);
-        for byte in self.0 {
+        let bytes: &[u8] = match &self.0 {
+            Value::Sha256(bytes) => bytes,
+            Value::Sha512(bytes) => bytes,
+        };
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
             // Writing to a String can't fail.
             let _ = write!(text, "{byte:02x}");
         }
         text
     }
 
-    /// Parses the 64 hex digits alone.
+    /// Parses the hex digits alone.
     pub fn from_hex(hex: &str) -> Result<Self, InvalidDigest> {
-        let wrong = || InvalidDigest(shorten(hex));
-        let digits = hex.as_bytes();
-        if digits.len() != 64 {
-            return Err(wrong());
-        }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = hex_digit(pair[0]).ok_or_else(wrong)? << 4
-                | hex_digit(pair[1]).ok_or_else(wrong)?;
-        }
-        Ok(Self(bytes))
+        let value = match hex.len() {
+            64 => parse_hex(hex).map(Value::Sha256),
+            128 => parse_hex(hex).map(Value::Sha512),
+            _ => None,
+        };
+        value.map(Self).ok_or_else(|| InvalidDigest(shorten(hex)))
+    }
+
+    /// The path of a blob below the root of an OCI image layout.
+    pub(crate) fn blob_path(&self) -> String {
+        format!("blobs/{}/{}", self.algorithm(), self.hex())
     }
 
     /// The chain id of a layer on top of the chain `parent` (OCI image specification,
@@ -63,16 +96,18 @@ impl FromStr for Digest {
     type Err = InvalidDigest;
 
     fn from_str(text: &str) -> Result<Self, InvalidDigest> {
-        let hex = text
-            .strip_prefix("sha256:")
-            .ok_or_else(|| InvalidDigest(shorten(text)))?;
-        Self::from_hex(hex)
+        text.split_once(':')
+            .and_then(|(algorithm, hex)| {
+                let digest = Self::from_hex(hex).ok()?;
+                (digest.algorithm() == algorithm).then_some(digest)
+            })
+            .ok_or_else(|| InvalidDigest(shorten(text)))
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
+        write!(f, "{}:{}", self.algorithm(), self.hex())
     }
 }
 
@@ -96,16 +131,33 @@ impl<'de> Deserialize<'de> for Digest {
 }
 
 /// Hashes a stream as it goes by.
-#[derive(Clone, Default)]
-pub(crate) struct Hasher(sha2::Sha256);
+#[derive(Clone)]
+pub(crate) enum Hasher {
+    Sha256(sha2::Sha256),
+    Sha512(sha2::Sha512),
+}
 
 impl Hasher {
+    /// One whose result can be compared with `expected`.
+    pub(crate) fn like(expected: Option<&Digest>) -> Self {
+        match expected.map(|digest| digest.0) {
+            None | Some(Value::Sha256(_)) => Self::Sha256(sha2::Sha256::default()),
+            Some(Value::Sha512(_)) => Self::Sha512(sha2::Sha512::default()),
+        }
+    }
+
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        match self {
+            Self::Sha256(hasher) => hasher.update(bytes),
+            Self::Sha512(hasher) => hasher.update(bytes),
+        }
     }
 
     pub(crate) fn finish(self) -> Digest {
-        Digest(self.0.finalize().into())
+        Digest(match self {
+            Self::Sha256(hasher) => Value::Sha256(hasher.finalize().into()),
+            Self::Sha512(hasher) => Value::Sha512(hasher.finalize().into()),
+        })
     }
 }
 
@@ -118,6 +170,14 @@ impl io::Write for Hasher {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn parse_hex<const N: usize>(hex: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+        *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
+    }
+    Some(bytes)
 }
 
 /// Registries only ever write lower-case digits, and upper case would make a second name
@@ -146,13 +206,28 @@ mod tests {
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
         assert_eq!(digest.to_string().parse(), Ok(digest));
+        let long = Digest::sha512_of(b"abc");
+        assert!(long.to_string().starts_with("sha512:ddaf35a193617aba"));
+        assert_eq!(long.to_string().parse(), Ok(long));
+        assert_eq!(Digest::from_hex(&long.hex()), Ok(long));
+        assert_eq!((digest.like(b"abc"), long.like(b"abc")), (digest, long));
+        assert_eq!(Hasher::like(Some(&long)).finish(), Digest::sha512_of(b""));
     }
 
     #[test]
     fn upper_case_short_and_foreign_digests_are_refused() {
-        for text in ["", "sha256:", "sha256:AB", "sha512:00", &"0".repeat(64)] {
+        for text in [
+            "",
+            "sha256:",
+            "sha256:AB",
+            "sha512:00",
+            "md5:00",
+            &"0".repeat(64),
+        ] {
             assert!(text.parse::<Digest>().is_err(), "{text}");
         }
+        let crossed = Digest::of(b"abc").to_string().replace("256", "512");
+        assert!(crossed.parse::<Digest>().is_err());
         let upper = Digest::of(b"abc")
             .to_string()
             .to_uppercase()

@@ -3,7 +3,7 @@
 use crate::store::{ImageRecord, State};
 use crate::{Digest, Error, Reference, Result, Selector};
 
-/// Finds the image that `text` means: a full id with or without `sha256:`, a name in any form
+/// Finds the image that `text` means: a full id with or without its algorithm, a name in any form
 /// that Docker takes, or the unique start of an id, in this order.
 pub(crate) fn find<'s>(state: &'s State, text: &str) -> Result<Option<&'s ImageRecord>> {
     if let Ok(id) = text.parse::<Digest>().or_else(|_| Digest::from_hex(text)) {
@@ -15,7 +15,11 @@ pub(crate) fn find<'s>(state: &'s State, text: &str) -> Result<Option<&'s ImageR
     {
         return Ok(Some(found));
     }
-    let digits = text.strip_prefix("sha256:").unwrap_or(text);
+    let prefix = ["sha256:", "sha512:"];
+    let digits = prefix
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+        .unwrap_or(text);
     if !digits.is_empty()
         && digits
             .bytes()

@@ -256,7 +256,7 @@ mod tests {
             ),
             (
                 r#"{"config":{"digest":"sha256:zz","size":1},"layers":[]}"#,
-                "not a sha256 digest",
+                "not a sha256 or sha512 digest",
             ),
             (
                 r#"{"config":{"digest":"sha256:zz","size":-1},"layers":[]}"#,

@@ -118,7 +118,7 @@ fn parse(text: &str) -> Result<Reference, &'static str> {
         Some((rest, digest)) => {
             let digest = digest
                 .parse()
-                .map_err(|_| "what follows '@' is not a sha256 digest")?;
+                .map_err(|_| "what follows '@' is neither a sha256 nor a sha512 digest")?;
             (rest, Some(digest))
         }
         None => (text, None),
@@ -132,7 +132,7 @@ fn parse(text: &str) -> Result<Reference, &'static str> {
         check_tag(tag)?;
     }
     if digest.is_none() && tag.is_none() && Digest::from_hex(name).is_ok() {
-        return Err("64 hex digits are an image id, not a name");
+        return Err("so many hex digits are an image id, not a name");
     }
     let repository = parse_repository(name)?;
     let selector = match (digest, tag) {
@@ -325,6 +325,7 @@ mod tests {
             "ä",
             "a@sha256:1",
             "a@md5:00",
+            "a@sha512:1",
             "host:port/a",
             "host:70000/a",
             "a.b/",

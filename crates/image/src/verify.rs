@@ -56,7 +56,7 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
 }
 
 fn archive_digest(store: &Store, layer: &LayerRecord) -> Result<Digest> {
-    let mut hasher = Hasher::default();
+    let mut hasher = Hasher::like(Some(&layer.diff_id));
     write_archive(store, layer, &mut hasher)?;
     Ok(hasher.finish())
 }

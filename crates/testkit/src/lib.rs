@@ -41,7 +41,7 @@ pub mod web_proxy;
 
 pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
-pub use image::{BuiltImage, Compression, Format, ImageBuilder, Layer};
+pub use image::{BuiltImage, Compression, Format, Hash, ImageBuilder, Layer};
 pub use mutation::{Chance, Fuzz};
 pub use orlop_nri as nri;
 

@@ -61,7 +61,7 @@ fn write(
 ) -> Result<()> {
     let mut written = std::collections::BTreeSet::new();
     let layer_path = |digest: &Digest| match format {
-        ExportFormat::OciLayout => blob_path(digest),
+        ExportFormat::OciLayout => digest.blob_path(),
         ExportFormat::DockerArchive => format!("{}/layer.tar", digest.hex()),
     };
     for layer in images.iter().flat_map(|image| &image.layers) {
@@ -81,7 +81,7 @@ fn write(
 fn write_layout(images: &[ExportImage], sink: &mut impl Sink) -> Result<()> {
     let mut entries = Vec::new();
     for image in images {
-        sink.bytes(&blob_path(&image.config.digest), &image.config.bytes)?;
+        sink.bytes(&image.config.digest.blob_path(), &image.config.bytes)?;
         let layers: Vec<Value> = image
             .layers
             .iter()
@@ -95,7 +95,7 @@ fn write_layout(images: &[ExportImage], sink: &mut impl Sink) -> Result<()> {
         });
         let manifest = manifest.to_string().into_bytes();
         let digest = Digest::of(&manifest);
-        sink.bytes(&blob_path(&digest), &manifest)?;
+        sink.bytes(&digest.blob_path(), &manifest)?;
         let entry = descriptor(OCI_MANIFEST, &digest, manifest.len() as u64);
         if image.tags.is_empty() {
             entries.push(entry.clone());
@@ -136,10 +136,6 @@ fn write_docker(
 
 fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Value {
     json!({ "mediaType": media_type, "digest": digest.to_string(), "size": size })
-}
-
-fn blob_path(digest: &Digest) -> String {
-    format!("blobs/sha256/{}", digest.hex())
 }
 
 /// Where exported files go.

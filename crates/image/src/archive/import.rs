@@ -157,7 +157,7 @@ impl Source {
             let origins = manifest
                 .layers
                 .iter()
-                .map(|layer| origin(blob_path(&layer.digest).into_bytes()))
+                .map(|layer| origin(layer.digest.blob_path().into_bytes()))
                 .collect();
             found.push(Found {
                 names,
@@ -262,11 +262,11 @@ impl Source {
 
     /// A blob of an OCI layout, checked.
     fn blob(&self, digest: Digest) -> Result<Document> {
-        let path = blob_path(&digest);
+        let path = digest.blob_path();
         let bytes = self
             .read(&path)?
             .ok_or_else(|| Error::invalid("index.json", format!("{path} is missing")))?;
-        let actual = Digest::of(&bytes);
+        let actual = digest.like(&bytes);
         if actual != digest {
             return Err(Error::DigestMismatch {
                 what: path,
@@ -319,8 +319,4 @@ impl Source {
 
 fn failed(path: &str, error: std::io::Error) -> Error {
     Error::io(format!("reading {path:?} of an image archive"), error)
-}
-
-fn blob_path(digest: &Digest) -> String {
-    format!("blobs/sha256/{}", digest.hex())
 }

@@ -32,14 +32,14 @@ pub(crate) fn unpack<J: RecordFiles>(
     target: &Path,
     limits: &Limits,
 ) -> Result<(Unpacked, J)> {
-    let (feeder, mut drain) = pipe();
+    let (feeder, mut drain) = pipe(Hasher::like(layer.diff_id.as_ref()));
     thread::scope(|scope| {
         let decompressor = thread::Builder::new()
             .name("decompress".to_owned())
             .spawn_scoped(scope, move || {
                 let mut hashing = Hashing {
                     input,
-                    hasher: Hasher::default(),
+                    hasher: Hasher::like(layer.blob.as_ref()),
                 };
                 let mut buffered = BufReader::with_capacity(128 << 10, &mut hashing);
                 match decompress(&mut buffered) {

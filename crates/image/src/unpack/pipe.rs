@@ -10,8 +10,8 @@ const BUFFER: usize = 256 << 10;
 /// Buffers in flight; with one at each end this bounds a layer's memory to 1.5 MiB.
 const DEPTH: usize = 4;
 
-/// Makes a pipe of buffers.
-pub(super) fn pipe() -> (Feeder, Drain) {
+/// Makes a pipe of buffers. `hasher` sees what goes through.
+pub(super) fn pipe(hasher: Hasher) -> (Feeder, Drain) {
     let (full_in, full_out) = sync_channel(DEPTH);
     let (empty_in, empty_out) = sync_channel(DEPTH + 2);
     let feeder = Feeder {
@@ -24,7 +24,7 @@ pub(super) fn pipe() -> (Feeder, Drain) {
         buffer: Vec::new(),
         at: 0,
         ended: false,
-        hasher: Hasher::default(),
+        hasher,
         bytes: 0,
     };
     (feeder, drain)

@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::process::Command;
 
 use orlop_image::{Error, ExportFormat, ImportSource};
-use orlop_testkit::{BuiltImage, Compression, Format, ImageBuilder, Layer, Registry};
+use orlop_testkit::{BuiltImage, Compression, Format, Hash, ImageBuilder, Layer, Registry};
 
 use crate::support::{Place, content, pull};
 
@@ -96,6 +96,47 @@ async fn what_is_exported_is_imported_as_the_same_image() {
         built.id()
     );
     assert_eq!(other.images.verify(false).await.unwrap().sound, 2);
+}
+
+#[tokio::test]
+async fn images_named_by_sha512_are_images() {
+    let (registry, place, other) = (Registry::start(), Place::open().await, Place::open().await);
+    let built = ImageBuilder::new()
+        .layer(Layer::new().file("f", "low", 0o644))
+        .packed(Layer::new().file("f", "high", 0o644), Compression::Zstd)
+        .hash(Hash::Sha512)
+        .build();
+    assert!(built.id().starts_with("sha512:"));
+    registry.push(&built, "app:1").await;
+    let name = registry.reference("app:1");
+    let image = pull(&place.images, &name).await.unwrap();
+    assert_eq!(image.id.to_string(), built.id());
+    let mount = place.images.mount_read_only(&image.id).await.unwrap();
+    assert_eq!(content(&mount, "f"), "high");
+    assert_eq!(place.images.verify(false).await.unwrap().sound, 2);
+    let start = &built.id()[..20];
+    assert!(place.images.find(start).unwrap().is_some(), "{start}");
+
+    let dir = place.scratch.subdir("exported");
+    place.images.export_directory(&[&name], &dir).await.unwrap();
+    let source = ImportSource::Directory(dir);
+    let imported = other.images.import(source, None).await.unwrap();
+    assert_eq!(imported[0].id, image.id);
+
+    // Its index and its manifest, too, are named so in a layout.
+    let layout = place.scratch.subdir("layout");
+    built.write_oci_layout(&layout, "a.example/app:2");
+    let source = || ImportSource::Directory(layout.clone());
+    let imported = other.images.import(source(), None).await.unwrap();
+    assert_eq!(imported[0].id, image.id);
+    let layer = layout.join(format!(
+        "blobs/{}",
+        built.layers[0].digest.replacen(':', "/", 1)
+    ));
+    let third = Place::open().await;
+    std::fs::write(&layer, "others").unwrap();
+    let error = third.images.import(source(), None).await.unwrap_err();
+    assert!(matches!(error, Error::DigestMismatch { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ impl BuiltImage {
         ];
         for blob in self.blobs().chain(&self.manifests).chain([&self.top]) {
             files.push((
-                format!("blobs/sha256/{}", hex(&blob.digest)),
+                format!("blobs/{}", blob.digest.replacen(':', "/", 1)),
                 blob.bytes.clone(),
             ));
         }
@@ -82,5 +82,5 @@ fn archive(files: Vec<(String, Vec<u8>)>) -> Vec<u8> {
 }
 
 fn hex(digest: &str) -> &str {
-    digest.trim_start_matches("sha256:")
+    digest.split_once(':').map_or(digest, |(_, hex)| hex)
 }

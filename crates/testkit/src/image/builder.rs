@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::image::Layer;
 
@@ -27,12 +27,21 @@ pub enum Format {
     Docker,
 }
 
+/// What names the blobs of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hash {
+    /// As everybody does.
+    Sha256,
+    /// As the specification allows, too.
+    Sha512,
+}
+
 /// Bytes with a name.
 #[derive(Debug, Clone)]
 pub struct Blob {
     /// What it is, as its descriptor says.
     pub media_type: String,
-    /// `sha256:…` of the bytes.
+    /// The digest of the bytes.
     pub digest: String,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -40,10 +49,10 @@ pub struct Blob {
 
 impl Blob {
     /// Names the bytes.
-    pub fn new(media_type: &str, bytes: Vec<u8>) -> Self {
+    pub fn new(media_type: &str, bytes: Vec<u8>, hash: Hash) -> Self {
         Self {
             media_type: media_type.to_owned(),
-            digest: digest(&bytes),
+            digest: hash.digest(&bytes),
             bytes,
         }
     }
@@ -97,6 +106,7 @@ pub struct ImageBuilder {
     layers: Vec<(Vec<u8>, Compression)>,
     config: serde_json::Map<String, Value>,
     format: Format,
+    hash: Hash,
     index: bool,
 }
 
@@ -109,6 +119,7 @@ impl ImageBuilder {
             layers: Vec::new(),
             config,
             format: Format::Oci,
+            hash: Hash::Sha256,
             index: false,
         }
     }
@@ -153,6 +164,12 @@ impl ImageBuilder {
         self
     }
 
+    /// Chooses what names the blobs.
+    pub fn hash(mut self, hash: Hash) -> Self {
+        self.hash = hash;
+        self
+    }
+
     /// Puts an index on top, where another architecture comes before the host's.
     pub fn index(mut self) -> Self {
         self.index = true;
@@ -165,7 +182,7 @@ impl ImageBuilder {
         let layers: Vec<Blob> = self
             .layers
             .iter()
-            .map(|(tar, how)| Blob::new(types.layer(*how), pack(tar, *how)))
+            .map(|(tar, how)| Blob::new(types.layer(*how), pack(tar, *how), self.hash))
             .collect();
         let own = host_architecture();
         let (config, manifest) = self.platform(own, &types, &layers);
@@ -193,7 +210,7 @@ impl ImageBuilder {
             "manifests": [entry(&other_manifest, other), entry(&manifest, own)],
         });
         BuiltImage {
-            top: Blob::new(types.index, to_bytes(&index)),
+            top: Blob::new(types.index, to_bytes(&index), self.hash),
             manifests: vec![other_manifest, manifest],
             config,
             other_configs: vec![other_config],
@@ -205,7 +222,11 @@ impl ImageBuilder {
     /// The config and the manifest for one architecture.
     fn platform(&self, architecture: &str, types: &MediaTypes, layers: &[Blob]) -> (Blob, Blob) {
         let created = "2023-11-14T22:13:20Z";
-        let diff_ids: Vec<_> = self.layers.iter().map(|(tar, _)| digest(tar)).collect();
+        let diff_ids: Vec<_> = self
+            .layers
+            .iter()
+            .map(|(tar, _)| self.hash.digest(tar))
+            .collect();
         let history: Vec<_> = layers
             .iter()
             .map(|_| json!({ "created": created, "created_by": "testkit" }))
@@ -218,14 +239,17 @@ impl ImageBuilder {
             "rootfs": { "type": "layers", "diff_ids": diff_ids },
             "history": history,
         });
-        let config = Blob::new(types.config, to_bytes(&config));
+        let config = Blob::new(types.config, to_bytes(&config), self.hash);
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": types.manifest,
             "config": config.descriptor(),
             "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
         });
-        (config, Blob::new(types.manifest, to_bytes(&manifest)))
+        (
+            config,
+            Blob::new(types.manifest, to_bytes(&manifest), self.hash),
+        )
     }
 }
 
@@ -275,12 +299,24 @@ impl MediaTypes {
     }
 }
 
-/// `sha256:…` of some bytes.
-pub fn digest(bytes: &[u8]) -> String {
-    let hash = Sha256::digest(bytes);
-    hash.iter().fold("sha256:".to_owned(), |text, byte| {
+impl Hash {
+    fn digest(self, bytes: &[u8]) -> String {
+        match self {
+            Self::Sha256 => written("sha256:", &Sha256::digest(bytes)),
+            Self::Sha512 => written("sha512:", &Sha512::digest(bytes)),
+        }
+    }
+}
+
+fn written(algorithm: &str, hash: &[u8]) -> String {
+    hash.iter().fold(algorithm.to_owned(), |text, byte| {
         text + &format!("{byte:02x}")
     })
+}
+
+/// `sha256:…` of some bytes.
+pub fn digest(bytes: &[u8]) -> String {
+    Hash::Sha256.digest(bytes)
 }
 
 fn pack(tar: &[u8], compression: Compression) -> Vec<u8> {

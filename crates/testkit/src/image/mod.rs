@@ -5,6 +5,6 @@ mod builder;
 mod layer;
 mod push;
 
-pub use builder::{Blob, BuiltImage, Compression, Format, ImageBuilder, digest};
+pub use builder::{Blob, BuiltImage, Compression, Format, Hash, ImageBuilder, digest};
 pub use layer::Layer;
 pub use tar::EntryType;
