@@ -7,6 +7,7 @@ use orlop_cri::Endpoint;
 use thiserror::Error;
 
 use super::KubeletConfiguration;
+use crate::config::SwapBehavior;
 use crate::manager::{CgroupDriver, Options, StartError};
 
 /// All that an agent is told at its start.
@@ -113,6 +114,16 @@ impl AgentOptions {
             .ok()
             .filter(|it| *it > 0);
         options.cgroups.cpu_quota = written.cpu_cfs_quota;
+        options.swap = match written.memory_swap.swap_behavior.as_str() {
+            "" | "NoSwap" => SwapBehavior::NoSwap,
+            "LimitedSwap" => SwapBehavior::LimitedSwap,
+            other => {
+                let text =
+                    format!("memorySwap.swapBehavior must be NoSwap or LimitedSwap, not {other:?}");
+                return Err(AgentError::Setting(text));
+            }
+        };
+        options.single_process_oom_kill = written.single_process_oom_kill;
         options.user_namespaces.ids_per_pod = written.user_namespaces.ids_per_pod;
         options.user_namespaces.max_pods = written.max_pods;
         options.dns.servers.clone_from(&written.cluster_dns);

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, mpsc};
 use super::admission::Gate;
 use super::capacity::Capacity;
 use super::eviction::Condition;
+use super::http::Rates;
 use super::manifest::Remark;
 use super::source::{Snapshot, Store, Update};
 use super::{AgentError, AgentOptions, KubeletConfiguration};
@@ -33,6 +34,7 @@ struct Inner {
     store: Mutex<Store>,
     updates: mpsc::Sender<Update>,
     said: Mutex<Said>,
+    rates: Rates,
     /// Told whenever something of [`Said`] changes.
     changed: Notify,
 }
@@ -64,6 +66,7 @@ impl Shared {
             store: Mutex::new(store),
             updates,
             said: Mutex::default(),
+            rates: Rates::default(),
             changed: Notify::new(),
         }))
     }
@@ -82,6 +85,11 @@ impl Shared {
 
     pub(crate) fn started(&self) -> Timestamp {
         self.0.started
+    }
+
+    /// How fast the processors are used.
+    pub(super) fn rates(&self) -> &Rates {
+        &self.0.rates
     }
 
     /// What pods are let in by at this moment.

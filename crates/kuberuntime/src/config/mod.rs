@@ -1,6 +1,6 @@
 //! What the runtime is told about a sandbox and a container.
 //!
-//! Not here yet: exclusive processors, memory quality of service, swap, device plugins and CDI.
+//! Not here yet: exclusive processors, memory quality of service, device plugins and CDI.
 
 mod container;
 mod dns;
@@ -13,6 +13,7 @@ mod qos;
 mod resources;
 mod sandbox;
 mod security;
+mod swap;
 
 pub use container::{ContainerInput, container_config};
 pub use dns::{HostResolver, PodResolver, pod_dns};
@@ -25,3 +26,4 @@ pub use qos::{QosClass, oom_score_adj, qos_class};
 pub use resources::{container_resources, cpu_quota, cpu_shares};
 pub use sandbox::{SandboxInput, sandbox_config};
 pub use security::{ImageUser, RootRefused, check_non_root};
+pub use swap::{SwapBehavior, SwapFacts, limit_swap};

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use orlop_cri::client::{ClientError, ImageClient, RuntimeClient};
 use orlop_cri::v1;
@@ -86,6 +86,10 @@ impl ImageCollector {
             used.insert(container.image_ref);
             used.extend(container.image.map(|spec| spec.image));
         }
+        if !list.iter().any(|image| image.pinned) {
+            let status = runtime.status(true).await?;
+            used.extend(sandbox_image(&status.info));
+        }
         let now = now();
         let mut records = Vec::new();
         let there: BTreeSet<&str> = list.iter().map(|image| image.id.as_str()).collect();
@@ -113,6 +117,14 @@ impl ImageCollector {
     }
 }
 
+/// The image that sandboxes are made from, where the runtime has one, tells of it and does not keep
+/// it by itself: containerd before 1.7. Without it no pod could be started on a node that is cut off.
+fn sandbox_image(info: &HashMap<String, String>) -> Option<String> {
+    let config: serde_json::Value = serde_json::from_str(info.get("config")?).ok()?;
+    let name = config.get("sandboxImage")?.as_str()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
 /// How full the file system with the images is.
 async fn disk_usage(images: &ImageClient) -> Result<DiskUsage, ClientError> {
     let info = images.image_fs_info().await?;
@@ -135,4 +147,26 @@ async fn disk_usage(images: &ImageClient) -> Result<DiskUsage, ClientError> {
             available: 0,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_of_sandboxes_is_found_where_it_is_told() {
+        for (config, expected) in [
+            (
+                r#"{"sandboxImage": "registry.k8s.io/pause:3.6", "x": 1}"#,
+                Some("registry.k8s.io/pause:3.6"),
+            ),
+            (r#"{"sandboxImage": ""}"#, None),
+            (r#"{"root": "/var/lib/orlop"}"#, None),
+            ("{", None),
+        ] {
+            let info = HashMap::from([("config".to_owned(), config.to_owned())]);
+            assert_eq!(sandbox_image(&info).as_deref(), expected, "{config}");
+        }
+        assert_eq!(sandbox_image(&HashMap::new()), None);
+    }
 }

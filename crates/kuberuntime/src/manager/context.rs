@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::{Change, Event, Handler, Options, RuntimeState, Severity};
 use crate::backoff::Backoff;
 use crate::cgroups::Cgroups;
-use crate::config::NodeFacts;
+use crate::config::{NodeFacts, SwapFacts};
 use crate::images::{ImageCollector, Images};
 use crate::log_path::pod_directory;
 use crate::logs::LogLinks;
@@ -43,6 +43,7 @@ pub(crate) struct Context {
     pub(crate) facts: NodeFacts,
     /// The node's memory in bytes.
     pub(crate) memory: u64,
+    pub(crate) swap: SwapFacts,
     /// The node's sizes of huge pages, as the kernel writes them.
     pub(crate) hugepage_sizes: Vec<String>,
     /// Told whenever a pod is gone: another of its name may be waiting for that.
@@ -88,6 +89,7 @@ pub(super) struct Parts {
     pub(super) log_links: LogLinks,
     pub(super) facts: NodeFacts,
     pub(super) memory: u64,
+    pub(super) swap: SwapFacts,
     pub(super) hugepage_sizes: Vec<String>,
 }
 
@@ -111,6 +113,7 @@ impl Context {
             log_links: parts.log_links,
             facts: parts.facts,
             memory: parts.memory,
+            swap: parts.swap,
             hugepage_sizes: parts.hugepage_sizes,
             pod_gone: Notify::new(),
             runtime_asked: Notify::new(),

@@ -6,6 +6,7 @@ use orlop_cri::client::{ClientOptions, Connection, ImageClient, RuntimeClient};
 use super::context::{Context, Parts};
 use super::local::Local;
 use super::{Options, PodInput, PodView, RequestError, Stage, StartError, Watch};
+use crate::config::SwapFacts;
 use crate::images::Images;
 use crate::metrics::Metrics;
 use crate::worker::{Cause, Ending, Mailbox, run};
@@ -82,6 +83,13 @@ impl Manager {
             ),
             facts: local.machine.facts(&options.node),
             memory: local.machine.memory,
+            swap: SwapFacts {
+                behavior: options.swap,
+                memory: local.machine.memory,
+                swap: local.machine.swap,
+                can_limit: local.machine.can_limit_swap,
+                unified: local.cgroups.unified(),
+            },
             hugepage_sizes: local.machine.hugepage_sizes,
             state: RuntimeState {
                 name: version.runtime_name,

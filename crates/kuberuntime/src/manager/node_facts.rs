@@ -8,12 +8,16 @@ pub(super) struct Machine {
     pub(super) memory: u64,
     pub(super) cpu_milli: u64,
     pub(super) hugepage_sizes: Vec<String>,
+    /// The node's swap in bytes.
+    pub(super) swap: u64,
+    /// Whether the kernel can hold a cgroup to a limit of swap.
+    pub(super) can_limit_swap: bool,
 }
 
 impl Machine {
     pub(super) fn look(options: &NodeOptions) -> Self {
         let memory = match options.memory {
-            0 => memory_of_kernel(),
+            0 => of_kernel("MemTotal:"),
             memory => memory,
         };
         let cpu_milli = match options.cpu_milli {
@@ -26,6 +30,8 @@ impl Machine {
             memory,
             cpu_milli,
             hugepage_sizes: hugepage_sizes(),
+            swap: of_kernel("SwapTotal:"),
+            can_limit_swap: can_limit_swap(),
         }
     }
 
@@ -41,11 +47,25 @@ impl Machine {
     }
 }
 
-fn memory_of_kernel() -> u64 {
+/// A size that the kernel tells, in bytes.
+fn of_kernel(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
+}
+
+/// Swap is counted only where the kernel was told to. The root of the unified hierarchy has no
+/// limits of its own, so that a cgroup beneath it is looked at.
+fn can_limit_swap() -> bool {
+    let top = std::path::Path::new("/sys/fs/cgroup");
+    if top.join("memory/memory.memsw.limit_in_bytes").exists() {
+        return true;
+    }
+    let beneath = std::fs::read_dir(top).into_iter().flatten().flatten();
+    beneath
+        .map(|entry| entry.path().join("memory.swap.max"))
+        .any(|limit| limit.exists())
 }
 
 /// The sizes of huge pages that the kernel has, as the contract writes them: `2MB`, `1GB`.

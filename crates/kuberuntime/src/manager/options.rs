@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use orlop_cri::Endpoint;
 
+use crate::config::SwapBehavior;
 use crate::gc::{ContainerPolicy, ImagePolicy};
 
 /// All that a manager is told at its start. [`Options::new`] fills in the kubelet's defaults.
@@ -25,6 +26,11 @@ pub struct Options {
     pub container_logs_dir: Option<PathBuf>,
     /// `seccompDefault`: containers without a profile get the runtime's own.
     pub seccomp_default: bool,
+    /// `memorySwap.swapBehavior`: what containers may swap.
+    pub swap: SwapBehavior,
+    /// `singleProcessOOMKill`: a process that is killed for want of memory does not take its
+    /// container along, where the kernel's cgroups are of version 2.
+    pub single_process_oom_kill: bool,
     /// The pods' cgroups.
     pub cgroups: CgroupOptions,
     /// The ids of pods with a user namespace of their own.
@@ -60,6 +66,8 @@ impl Options {
             pod_logs_dir: "/var/log/pods".into(),
             container_logs_dir: Some("/var/log/containers".into()),
             seccomp_default: false,
+            swap: SwapBehavior::default(),
+            single_process_oom_kill: false,
             cgroups: CgroupOptions::default(),
             user_namespaces: UserNamespaceOptions::default(),
             dns: DnsOptions::default(),

@@ -1,6 +1,8 @@
 //! One worker for each pod: it alone starts and stops what is of the pod.
 
 mod checkpoint;
+mod conditions;
+mod end;
 mod kill;
 mod last_words;
 mod life;
@@ -11,7 +13,10 @@ mod probes;
 mod report;
 mod resize;
 mod sandbox;
+mod shown;
 mod start;
+mod summary;
+mod tell;
 
 pub(crate) use checkpoint::load_all;
 pub(crate) use kill::{Victim, kill_all, stop_sandboxes};

@@ -1,57 +1,21 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use orlop_cri::v1;
 use serde_json::{Map, Value, json};
 
+use super::conditions::Come;
 use super::life::Life;
-use crate::Timestamp;
-use crate::actions::ProbeResult;
-use crate::config::{QosClass, qos_class};
+use super::shown::Shown;
+use crate::config::{QosClass, pod_request, qos_class};
 use crate::manager::{Change, PodView, Stage};
 use crate::phase::{ContainerView, PodPhase, pod_phase};
-use crate::pod::{Container, ResourceList};
-use crate::probe::ProbeKind;
-use crate::restart::container_should_restart;
-use crate::status::{ContainerState, ContainerStatus};
-use crate::time::now;
+use crate::pod::{Pod, PodSpec, Quantity};
 
 /// Why a container does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) reason: String,
     pub(super) message: String,
-}
-
-/// The pod's conditions and when each last changed.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Conditions(BTreeMap<&'static str, (bool, Timestamp)>);
-
-impl Conditions {
-    fn set(&mut self, kind: &'static str, status: bool) -> Timestamp {
-        let entry = self.0.entry(kind).or_insert((status, now()));
-        if entry.0 != status {
-            *entry = (status, now());
-        }
-        entry.1
-    }
-}
-
-/// How far a pod has come.
-struct Come {
-    has_sandbox: bool,
-    initialized: bool,
-    containers_ready: bool,
-    over: bool,
-}
-
-/// One container as the pod's status shows it.
-struct Shown {
-    json: Value,
-    view: ContainerView,
-    ready: bool,
-    restarts: u32,
-    word: Option<String>,
 }
 
 impl Life {
@@ -162,6 +126,8 @@ impl Life {
                     initialized,
                     containers_ready,
                     over,
+                    incomplete: incomplete(spec, &init),
+                    unready: unready(spec, &init, &regular),
                 },
                 phase,
             );
@@ -181,6 +147,9 @@ impl Life {
                 "message": message,
             });
             drop_empty(&mut status);
+            for (field, amounts) in whole(&pod) {
+                status[field] = amounts;
+            }
             status
         };
         let restarts = init
@@ -222,336 +191,70 @@ impl Life {
         }
         self.seen.status.pod_ips()
     }
+}
 
-    fn conditions_json(&mut self, come: &Come, phase: PodPhase) -> Value {
-        let Come {
-            has_sandbox,
-            initialized,
-            containers_ready,
-            over,
-        } = *come;
-        let why = match phase {
-            PodPhase::Succeeded => "PodCompleted",
-            PodPhase::Failed => "PodFailed",
-            _ => "ContainersNotReady",
-        };
-        let rows = [
-            ("PodReadyToStartContainers", has_sandbox && !over, ""),
-            ("Initialized", initialized, "ContainersNotInitialized"),
-            (
-                "Ready",
-                containers_ready && self.stage == Stage::Syncing,
-                why,
-            ),
-            ("ContainersReady", containers_ready, why),
-            ("PodScheduled", true, ""),
-        ];
-        let conditions = rows.map(|(kind, status, reason)| {
-            let at = self.conditions.set(kind, status);
-            let mut condition = json!({
-                "type": kind,
-                "status": if status { "True" } else { "False" },
-                "lastProbeTime": null,
-                "lastTransitionTime": at.rfc3339(),
-            });
-            if !status && !reason.is_empty() {
-                condition["reason"] = json!(reason);
-            }
-            condition
-        });
-        json!(conditions)
-    }
+/// Init containers that are still to do their part, in their order.
+fn incomplete<'a>(spec: &'a PodSpec, init: &[Shown]) -> Vec<&'a str> {
+    let all = spec.init_containers.iter().zip(init);
+    let open = all.filter(|(container, shown)| match shown.view {
+        ContainerView::Running { started } => !(container.is_sidecar() && started),
+        ContainerView::Terminated { exit_code } => exit_code != 0 || container.is_sidecar(),
+        ContainerView::Waiting { .. } => true,
+    });
+    open.map(|(container, _)| container.name.as_str()).collect()
+}
 
-    /// One container, from its newest instance and the one before.
-    fn show_container(&self, container: &Container) -> Shown {
-        let status = &self.seen.status;
-        let instances: Vec<_> = status
-            .containers()
-            .iter()
-            .filter(|c| c.name == container.name)
-            .collect();
-        let newest = instances.first().copied();
-        let before = instances.get(1).copied();
-        let waiting = self.waiting.get(&container.name);
-        let started = newest.is_some_and(|c| {
-            c.state == ContainerState::Running
-                && (container.startup_probe.is_none()
-                    || self.mailbox.result(&c.id, ProbeKind::Startup) == Some(ProbeResult::Success))
-        });
-        let is_plain_init = self
-            .pod
-            .spec
-            .init_containers
-            .iter()
-            .any(|c| c.name == container.name)
-            && !container.is_sidecar();
-        let ready = match newest {
-            Some(c) if is_plain_init => c.succeeded(),
-            Some(c) => {
-                started
-                    && (container.readiness_probe.is_none()
-                        || self.mailbox.result(&c.id, ProbeKind::Readiness)
-                            == Some(ProbeResult::Success))
-            }
-            None => false,
-        };
-        let default = if self.pod.spec.init_containers.is_empty() {
-            "ContainerCreating"
-        } else {
-            "PodInitializing"
-        };
-        let wait = |w: Option<&Waiting>| match w {
-            Some(w) => json!({"waiting": {"reason": w.reason, "message": w.message}}),
-            None => json!({"waiting": {"reason": default}}),
-        };
-        let (state, last, view, word) = match newest {
-            None => (
-                wait(waiting),
-                json!({}),
-                ContainerView::Waiting { last_exit: None },
-                Some(waiting.map_or_else(|| default.to_owned(), |w| w.reason.clone())),
-            ),
-            Some(c) => match c.state {
-                ContainerState::Running => (
-                    json!({"running": {"startedAt": c.started_at.map(Timestamp::rfc3339)}}),
-                    before.map(|b| self.terminated(b)).unwrap_or_default(),
-                    ContainerView::Running { started },
-                    None,
-                ),
-                ContainerState::Exited => self.show_exited(container, c, before, waiting),
-                ContainerState::Created => (
-                    wait(waiting),
-                    before.map(|b| self.terminated(b)).unwrap_or_default(),
-                    ContainerView::Waiting {
-                        last_exit: before.map(|b| b.exit_code),
-                    },
-                    Some(waiting.map_or_else(|| default.to_owned(), |w| w.reason.clone())),
-                ),
-                ContainerState::Unknown => {
-                    let state = json!({"terminated": {
-                        "reason": "ContainerStatusUnknown", "exitCode": 137,
-                        "message": "The container could not be located when the pod was looked at",
-                        "startedAt": null, "finishedAt": null,
-                    }});
-                    (
-                        state,
-                        before.map(|b| self.terminated(b)).unwrap_or_default(),
-                        ContainerView::Terminated { exit_code: 137 },
-                        Some("ContainerStatusUnknown".to_owned()),
-                    )
-                }
-            },
-        };
-        let raw = newest.and_then(|c| self.seen.containers.get(&c.id));
-        let restarts = newest.map_or(0, |c| c.restart_count);
-        let mut json = json!({
-            "name": container.name,
-            "state": state,
-            "lastState": if last.is_null() { json!({}) } else { last },
-            "ready": ready,
-            "started": started,
-            "restartCount": restarts,
-            "image": raw.map_or_else(|| container.image.clone(), |raw| image_name(raw, container)),
-            "imageID": newest.map(|c| c.image_id.clone()).unwrap_or_default(),
-        });
-        if let Some(c) = newest {
-            json["containerID"] = json!(format!("{}://{}", self.ctx.runtime_name, c.id));
+/// Sidecars and containers that are not ready.
+fn unready<'a>(spec: &'a PodSpec, init: &[Shown], regular: &[Shown]) -> Vec<&'a str> {
+    let sidecars = spec.init_containers.iter().zip(init);
+    let sidecars = sidecars.filter(|(container, _)| container.is_sidecar());
+    let all = sidecars.chain(spec.containers.iter().zip(regular));
+    all.filter(|(_, shown)| !shown.ready)
+        .map(|(container, _)| container.name.as_str())
+        .collect()
+}
+
+/// What the pod as a whole may use and was promised, of what any of its containers names.
+fn whole(pod: &Pod) -> Vec<(&'static str, Value)> {
+    let spec = &pod.spec;
+    let (mut limits, mut requests) = (Map::new(), Map::new());
+    for name in ["cpu", "memory"] {
+        let asked = pod_request(pod, name);
+        if asked != Quantity::default() {
+            requests.insert(name.to_owned(), json!(asked.to_string()));
         }
-        if let Some(resources) = raw.and_then(|raw| self.resources(container, raw)) {
-            json["resources"] = resources;
-        }
-        if let Some(given) = self
-            .actuated
-            .get(&container.name)
-            .filter(|g| !g.requests.is_empty())
-        {
-            json["allocatedResources"] = amounts(&given.requests);
-        }
-        if let Some(user) = raw.and_then(|raw| raw.user.as_ref()?.linux.as_ref()) {
-            json["user"] = json!({"linux": {
-                "uid": user.uid, "gid": user.gid, "supplementalGroups": user.supplemental_groups,
-            }});
-        }
-        Shown {
-            json,
-            view,
-            ready,
-            restarts,
-            word,
+        let own = spec.resources.as_ref().and_then(|r| r.limit(name));
+        let named = || {
+            let long_lived = spec
+                .containers
+                .iter()
+                .chain(spec.init_containers.iter().filter(|c| c.is_sidecar()));
+            long_lived
+                .filter_map(|c| c.resources.limit(name))
+                .reduce(Quantity::plus)
+        };
+        if let Some(limit) = own.or_else(named) {
+            limits.insert(name.to_owned(), json!(limit.to_string()));
         }
     }
-
-    fn show_exited(
-        &self,
-        container: &Container,
-        c: &ContainerStatus,
-        before: Option<&ContainerStatus>,
-        waiting: Option<&Waiting>,
-    ) -> (Value, Value, ContainerView, Option<String>) {
-        let comes_back = self.stage == Stage::Syncing
-            && self.ended.is_none()
-            && container_should_restart(container, self.pod.spec.restart_policy, c.exit_code);
-        if comes_back && let Some(w) = waiting {
-            return (
-                json!({"waiting": {"reason": w.reason, "message": w.message}}),
-                self.terminated(c),
-                ContainerView::Waiting {
-                    last_exit: Some(c.exit_code),
-                },
-                Some(w.reason.clone()),
-            );
-        }
-        let word = exit_word(c);
-        (
-            self.terminated(c),
-            before.map(|b| self.terminated(b)).unwrap_or_default(),
-            ContainerView::Terminated {
-                exit_code: c.exit_code,
-            },
-            Some(word),
-        )
+    if limits.is_empty() && requests.is_empty() {
+        return Vec::new();
     }
-
-    fn terminated(&self, c: &ContainerStatus) -> Value {
-        let mut state = json!({
-            "exitCode": c.exit_code,
-            "reason": exit_word(c),
-            "startedAt": c.started_at.map(Timestamp::rfc3339),
-            "finishedAt": c.finished_at.map(Timestamp::rfc3339),
-            "containerID": format!("{}://{}", self.ctx.runtime_name, c.id),
-        });
-        let words = self.words.get(&c.id).filter(|words| !words.is_empty());
-        let message = words.cloned().unwrap_or_else(|| c.message.clone());
-        if !message.is_empty() {
-            state["message"] = json!(message);
+    let allocated = Value::Object(requests.clone());
+    let mut resources = Map::new();
+    for (key, list) in [("limits", limits), ("requests", requests)] {
+        if !list.is_empty() {
+            resources.insert(key.to_owned(), Value::Object(list));
         }
-        json!({ "terminated": state })
     }
-
-    /// What a running container has: what it was given, and where the runtime tells, what it has
-    /// in truth.
-    fn resources(&self, container: &Container, raw: &v1::ContainerStatus) -> Option<Value> {
-        let given = self
-            .actuated
-            .get(&container.name)
-            .unwrap_or(&container.resources);
-        if given.limits.is_empty() && given.requests.is_empty() {
-            return None;
-        }
-        let (mut limits, mut requests) = (amounts(&given.limits), amounts(&given.requests));
-        let real = raw.resources.as_ref().and_then(|r| r.linux.as_ref());
-        if let Some(real) = real.filter(|_| raw.state() == v1::ContainerState::ContainerRunning) {
-            if real.cpu_quota > 0 && real.cpu_period > 0 && limits.get("cpu").is_some() {
-                let milli = real.cpu_quota.saturating_mul(1000) / real.cpu_period;
-                limits["cpu"] = json!(crate::pod::Quantity::from_milli(milli).to_string());
-            }
-            if real.memory_limit_in_bytes > 0 && limits.get("memory").is_some() {
-                limits["memory"] = json!(real.memory_limit_in_bytes.to_string());
-            }
-            // Two shares is what the kernel has at the least: the request is kept as it is then.
-            if real.cpu_shares > 2 && requests.get("cpu").is_some() {
-                let milli = (real.cpu_shares.saturating_mul(1000) + 1023) / 1024;
-                requests["cpu"] = json!(crate::pod::Quantity::from_milli(milli).to_string());
-            }
-        }
-        let mut resources = Map::new();
-        for (key, list) in [("limits", limits), ("requests", requests)] {
-            if list.as_object().is_some_and(|map| !map.is_empty()) {
-                resources.insert(key.to_owned(), list);
-            }
-        }
-        Some(Value::Object(resources))
-    }
-
-    /// One word for people, as `kubectl get pods` makes it.
-    fn summary(&self, phase: PodPhase, reason: &str, init: &[Shown], regular: &[Shown]) -> String {
-        let mut word = if reason.is_empty() {
-            phase_word(phase).to_owned()
-        } else {
-            reason.to_owned()
-        };
-        if self.ended.is_some() && !reason.is_empty() {
-            return word;
-        }
-        let spec = &self.pod.spec;
-        let mut initializing = false;
-        for (i, (container, shown)) in spec.init_containers.iter().zip(init).enumerate() {
-            let through = match shown.view {
-                ContainerView::Terminated { exit_code } => exit_code == 0,
-                ContainerView::Running { started } => container.is_sidecar() && started,
-                ContainerView::Waiting { .. } => false,
-            };
-            if through {
-                continue;
-            }
-            let detail = shown
-                .word
-                .as_deref()
-                .filter(|w| !w.is_empty() && *w != "PodInitializing");
-            word = match detail {
-                Some(detail) => format!("Init:{detail}"),
-                None => format!("Init:{i}/{}", spec.init_containers.len()),
-            };
-            initializing = true;
-            break;
-        }
-        let begun = regular
-            .iter()
-            .any(|s| !matches!(s.view, ContainerView::Waiting { last_exit: None }));
-        if !initializing || begun {
-            let mut running = false;
-            let mut said = None;
-            for shown in regular.iter().rev() {
-                match &shown.word {
-                    Some(detail) if !detail.is_empty() => said = Some(detail.clone()),
-                    _ => running |= shown.ready,
-                }
-            }
-            if let Some(detail) = said {
-                word = detail;
-            } else if begun {
-                phase_word(phase).clone_into(&mut word);
-            }
-            if word == "Completed" && running {
-                "Running".clone_into(&mut word);
-            }
-        }
-        if self.stage == Stage::Terminating {
-            "Terminating".clone_into(&mut word);
-        }
-        word
-    }
+    vec![
+        ("allocatedResources", allocated),
+        ("resources", Value::Object(resources)),
+    ]
 }
 
 fn list(shown: &[Shown]) -> Value {
     Value::Array(shown.iter().map(|s| s.json.clone()).collect())
-}
-
-fn exit_word(c: &ContainerStatus) -> String {
-    if !c.reason.is_empty() {
-        return c.reason.clone();
-    }
-    if c.exit_code == 0 {
-        "Completed"
-    } else {
-        "Error"
-    }
-    .to_owned()
-}
-
-fn image_name(raw: &v1::ContainerStatus, container: &Container) -> String {
-    let image = raw.image.as_ref();
-    let name = image
-        .map(|i| i.user_specified_image.clone())
-        .filter(|n| !n.is_empty());
-    name.unwrap_or_else(|| container.image.clone())
-}
-
-fn amounts(list: &ResourceList) -> Value {
-    let pairs = list
-        .iter()
-        .map(|(name, amount)| (name.clone(), json!(amount.to_string())));
-    Value::Object(pairs.collect())
 }
 
 fn drop_empty(status: &mut Value) {

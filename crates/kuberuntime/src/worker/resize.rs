@@ -4,7 +4,7 @@ use orlop_cri::v1;
 
 use super::life::Life;
 use crate::actions::Resize;
-use crate::config::{container_resources, overhead, pod_resources};
+use crate::config::{container_resources, limit_swap, overhead, pod_resources};
 use crate::manager::Severity;
 
 impl Life {
@@ -36,6 +36,9 @@ impl Life {
             resources.memory_limit_in_bytes = 0;
         } else if resources.memory_limit_in_bytes == 0 {
             resources.memory_limit_in_bytes = -1;
+        }
+        if resize.memory {
+            limit_swap(&mut resources, &self.pod, container, &self.ctx.swap);
         }
         let message = v1::UpdateContainerResourcesRequest {
             container_id: resize.id.clone(),

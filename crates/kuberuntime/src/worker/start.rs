@@ -7,7 +7,7 @@ use super::kill_all;
 use super::life::Life;
 use crate::Timestamp;
 use crate::backoff::{container_key, container_start};
-use crate::config::{ContainerInput, check_non_root, container_config, environment};
+use crate::config::{ContainerInput, check_non_root, container_config, environment, limit_swap};
 use crate::hooks::{HookSite, run_hook};
 use crate::images::{ImageRef, Wanted};
 use crate::log_path::next_restart_count;
@@ -400,8 +400,9 @@ impl Life {
             if !self.ctx.options.cgroups.cpu_quota {
                 resources.cpu_quota = 0;
             }
-            if self.ctx.cgroups.unified() {
-                // Without its main process a container is of no use to anybody.
+            limit_swap(resources, &self.pod, container, &self.ctx.swap);
+            if self.ctx.cgroups.unified() && !self.ctx.options.single_process_oom_kill {
+                // What is left of a container whose process was killed is of no use to anybody.
                 resources
                     .unified
                     .insert("memory.oom.group".to_owned(), "1".to_owned());

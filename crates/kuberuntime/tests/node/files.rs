@@ -47,6 +47,8 @@ async fn volumes_and_variables_are_as_the_manifest_says() {
     });
     let uid = world.run_with("files", spec.clone(), &[config, secret.clone()]);
     let view = world.ready(&uid).await;
+    let shown = &container(&view, "main")["volumeMounts"];
+    assert_eq!(shown[0], json!({"name": "config", "mountPath": "/config"}));
     let ip = view.ips[0].to_string();
     let rows = [
         ("echo $ALL", format!("value {ip} node")),
@@ -128,6 +130,13 @@ async fn what_is_missing_keeps_a_pod_back_and_says_why() {
         "{}",
         world.story(&mount)
     );
+    world
+        .until(&mount, "told why", |view| {
+            let said = &container(view, "main")["state"]["waiting"]["message"];
+            said.as_str()
+                .is_some_and(|it| it.contains("is not a directory"))
+        })
+        .await;
     world.event(&claim, "FailedMount -").await;
     assert!(
         world.story(&claim).contains("persistentVolumeClaim"),

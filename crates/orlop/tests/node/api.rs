@@ -116,6 +116,47 @@ async fn the_kubelets_paths_answer() {
     assert_eq!(stats["podRef"]["name"], "a-n1");
     let memory = stats["containers"][0]["memory"]["workingSetBytes"].as_u64();
     assert!(memory.is_some_and(|it| it > 0), "{stats:#}");
+    for (of, fields) in [
+        (
+            &stats["containers"][0]["cpu"],
+            "usageNanoCores usageCoreNanoSeconds time",
+        ),
+        (
+            &stats["containers"][0]["logs"],
+            "usedBytes capacityBytes availableBytes inodesUsed",
+        ),
+        (
+            &stats["containers"][0]["rootfs"],
+            "usedBytes capacityBytes inodes inodesUsed",
+        ),
+        (
+            &stats["ephemeral-storage"],
+            "usedBytes capacityBytes inodesFree inodesUsed",
+        ),
+        (
+            &summary["node"]["network"],
+            "name rxBytes txErrors interfaces time",
+        ),
+        (&summary["node"]["rlimit"], "maxpid curproc"),
+        (
+            &summary["node"]["swap"],
+            "swapUsageBytes swapAvailableBytes",
+        ),
+        (
+            &summary["node"]["memory"],
+            "rssBytes pageFaults workingSetBytes",
+        ),
+        (
+            &summary["node"]["runtime"]["containerFs"],
+            "capacityBytes usedBytes",
+        ),
+        (&summary["node"]["cpu"], "usageNanoCores"),
+    ] {
+        for field in fields.split(' ') {
+            assert!(!of[field].is_null(), "{field} is missing: {of:#}");
+        }
+    }
+    assert!(!summary.to_string().contains("null"), "{summary:#}");
     for (path, word) in [
         ("/metrics", "process_cpu_seconds_total"),
         ("/metrics", "orlop_node_manifest_errors 0"),
@@ -123,6 +164,7 @@ async fn the_kubelets_paths_answer() {
             "/metrics/resource",
             "container_memory_working_set_bytes{container=\"main\",namespace=\"default\",pod=\"a-n1\"}",
         ),
+        ("/metrics/resource", "node_swap_usage_bytes "),
         ("/metrics/cadvisor", "container_cpu_usage_seconds_total"),
         ("/metrics/cadvisor", "machine_cpu_cores"),
     ] {

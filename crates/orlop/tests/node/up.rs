@@ -1,17 +1,16 @@
 //! `orlop up`: everything in one process.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use orlop_testkit::node::{Ground, binary, keeper_binary};
 use orlop_testkit::process::Process;
-use orlop_testkit::{ImageBuilder, Registry, machine, skip_unless};
+use orlop_testkit::{ImageBuilder, Registry, Terminal, machine, skip_unless};
 
 use crate::world::{SOON, ask};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_directory_of_manifests_is_all_it_takes() {
-    skip_unless!(machine::can_run_pods());
-    let scratch = Ground::new();
+/// A machine with nothing but a directory of manifests, and the command that is to run them.
+async fn command(scratch: &Ground) -> (Registry, Command, PathBuf) {
     let registry = Registry::start();
     let busybox = registry
         .push(&ImageBuilder::busybox().build(), "busybox:1")
@@ -60,6 +59,14 @@ async fn a_directory_of_manifests_is_all_it_takes() {
         .arg("--cgroup-root")
         .arg(format!("/{}", scratch.id()));
     command.args(["--node-name", "n1"]);
+    (registry, command, state)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_of_manifests_is_all_it_takes() {
+    skip_unless!(machine::can_run_pods());
+    let scratch = Ground::new();
+    let (_registry, mut command, state) = command(&scratch).await;
     let log = scratch.path("up.log");
     let mut up = Process::spawn("orlop up", &mut command, &log);
     up.wait_until(SOON, "a ready pod", || {
@@ -73,6 +80,62 @@ async fn a_directory_of_manifests_is_all_it_takes() {
     assert!(pods.contains("web-n1"));
     let ended = up.stop(SOON);
     assert!(ended.success(), "{}", up.log());
+    no_containers(&scratch);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_shows_the_pods_as_they_come_and_go() {
+    skip_unless!(machine::can_run_pods());
+    let scratch = Ground::new();
+    let (_registry, command, state) = command(&scratch).await;
+    let manifests = scratch.subdir("manifests");
+    let mut terminal = Terminal::start(&command, 150, 20);
+    let row = |terminal: &Terminal, pod: &str| {
+        let frame = terminal.frame();
+        let row = frame.lines().find(|line| line.contains(pod));
+        row.map(str::to_owned).unwrap_or_default()
+    };
+    terminal.wait_until("a ready pod", SOON, |terminal| {
+        let row = row(terminal, "web-n1");
+        row.contains("1/1") && row.contains("Running") && row.contains("Started")
+    });
+    let web = std::fs::read_to_string(manifests.join("web.yaml")).unwrap();
+    let fails = web
+        .replace("name: web", "name: fails")
+        .replace("[sleep, '600']", "['false']");
+    std::fs::write(manifests.join("fails.yaml"), fails).unwrap();
+    terminal.wait_until("a pod that fails", SOON, |terminal| {
+        let row = row(terminal, "fails-n1");
+        row.contains("0/1") && (row.contains("CrashLoopBackOff") || row.contains("Error"))
+    });
+    std::fs::write(manifests.join("bad.yaml"), "kind: [\n").unwrap();
+    terminal.wait_until("what is wrong with a manifest", SOON, |terminal| {
+        terminal.frame().contains("bad.yaml:1")
+    });
+    std::fs::remove_file(manifests.join("fails.yaml")).unwrap();
+    terminal.wait_until("one pod", SOON, |terminal| {
+        row(terminal, "fails-n1").is_empty() && !row(terminal, "web-n1").is_empty()
+    });
+    // A window too small for all of it is not overrun.
+    terminal.resize(40, 6);
+    terminal.wait_until("a small frame", SOON, |terminal| {
+        let frame = terminal.frame();
+        frame.lines().count() <= 6 && frame.lines().all(|line| line.chars().count() <= 40)
+    });
+    let (status, _) = ask(&state.join("node.sock"), "GET", "/healthz", "");
+    assert_eq!(status, 200);
+    terminal.send("\x03");
+    let ended = terminal.wait(SOON);
+    assert!(ended.success(), "{}", terminal.raw());
+    let raw = terminal.raw();
+    assert!(
+        raw.contains("\x1b[?1049l") && raw.contains("\x1b[?25h"),
+        "the terminal is given back: {raw:?}"
+    );
+    no_containers(&scratch);
+}
+
+fn no_containers(scratch: &Ground) {
     let left = orlop_testkit::leaks::processes(scratch.id(), &[]);
     let containers: Vec<_> = left
         .iter()

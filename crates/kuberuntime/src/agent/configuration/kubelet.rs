@@ -160,6 +160,11 @@ pub struct KubeletConfiguration {
     /// Refuse to start on cgroup v1. Unlike the kubelet's, this is off until said otherwise.
     #[serde(rename = "failCgroupV1")]
     pub fail_cgroup_v1: bool,
+    /// What containers may swap.
+    pub memory_swap: MemorySwap,
+    /// Whether a process that is killed for want of memory leaves the rest of its container alone.
+    #[serde(rename = "singleProcessOOMKill")]
+    pub single_process_oom_kill: bool,
     /// Pods with a user namespace of their own.
     pub user_namespaces: UserNamespaces,
 }
@@ -234,6 +239,14 @@ pub struct CrashLoopBackOff {
     /// At the most.
     #[serde(with = "go_option", skip_serializing_if = "Option::is_none")]
     pub max_container_restart_period: Option<Duration>,
+}
+
+/// What containers may swap.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemorySwap {
+    /// `NoSwap` or `LimitedSwap`.
+    pub swap_behavior: String,
 }
 
 /// Pods with a user namespace of their own.
@@ -317,6 +330,8 @@ impl Default for KubeletConfiguration {
             container_runtime_endpoint: String::new(),
             image_service_endpoint: String::new(),
             fail_cgroup_v1: false,
+            memory_swap: MemorySwap::default(),
+            single_process_oom_kill: false,
             user_namespaces: UserNamespaces::default(),
         }
     }

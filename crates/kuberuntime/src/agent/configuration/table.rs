@@ -136,6 +136,8 @@ pub(super) const WITH_EFFECT: &[&str] = &[
     "imageServiceEndpoint",
     "failCgroupV1",
     "userNamespaces",
+    "memorySwap",
+    "singleProcessOOMKill",
 ];
 
 #[cfg(test)]

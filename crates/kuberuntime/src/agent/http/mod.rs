@@ -14,3 +14,4 @@ mod stream;
 mod tls;
 
 pub(super) use server::Servers;
+pub(super) use stats::Rates;

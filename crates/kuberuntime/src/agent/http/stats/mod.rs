@@ -1,0 +1,11 @@
+//! What pods and the node use: `/stats/summary` and `/metrics/resource`.
+
+mod node;
+mod rates;
+mod resource;
+mod summary;
+mod usage;
+
+pub(in crate::agent) use rates::Rates;
+pub(super) use resource::resource_metrics;
+pub(super) use summary::summary;

@@ -1,0 +1,96 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::life::Life;
+use crate::Timestamp;
+use crate::manager::Stage;
+use crate::phase::PodPhase;
+use crate::time::now;
+
+/// The pod's conditions and when each last changed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Conditions(BTreeMap<&'static str, (bool, Timestamp)>);
+
+impl Conditions {
+    fn set(&mut self, kind: &'static str, status: bool) -> Timestamp {
+        let entry = self.0.entry(kind).or_insert((status, now()));
+        if entry.0 != status {
+            *entry = (status, now());
+        }
+        entry.1
+    }
+}
+
+/// How far a pod has come.
+pub(super) struct Come<'a> {
+    pub(super) has_sandbox: bool,
+    pub(super) initialized: bool,
+    pub(super) containers_ready: bool,
+    pub(super) over: bool,
+    /// Init containers that have not done their part.
+    pub(super) incomplete: Vec<&'a str>,
+    /// Containers and sidecars that are not ready.
+    pub(super) unready: Vec<&'a str>,
+}
+
+impl Life {
+    pub(super) fn conditions_json(&mut self, come: &Come<'_>, phase: PodPhase) -> Value {
+        let Come {
+            has_sandbox,
+            initialized,
+            containers_ready,
+            over,
+            ..
+        } = *come;
+        let why = match phase {
+            PodPhase::Succeeded => "PodCompleted",
+            PodPhase::Failed => "PodFailed",
+            _ => "ContainersNotReady",
+        };
+        let named = |what: &str, names: &[&str]| {
+            let names = names.join(" ");
+            format!("containers with {what} status: [{names}]")
+        };
+        let incomplete = named("incomplete", &come.incomplete);
+        let unready = if over || come.unready.is_empty() {
+            String::new()
+        } else {
+            named("unready", &come.unready)
+        };
+        let rows = [
+            ("PodReadyToStartContainers", has_sandbox && !over, "", ""),
+            (
+                "Initialized",
+                initialized,
+                "ContainersNotInitialized",
+                incomplete.as_str(),
+            ),
+            (
+                "Ready",
+                containers_ready && self.stage == Stage::Syncing,
+                why,
+                unready.as_str(),
+            ),
+            ("ContainersReady", containers_ready, why, unready.as_str()),
+            ("PodScheduled", true, "", ""),
+        ];
+        let conditions = rows.map(|(kind, status, reason, message)| {
+            let at = self.conditions.set(kind, status);
+            let mut condition = json!({
+                "type": kind,
+                "status": if status { "True" } else { "False" },
+                "lastProbeTime": null,
+                "lastTransitionTime": at.rfc3339(),
+            });
+            if !status && !reason.is_empty() {
+                condition["reason"] = json!(reason);
+                if !message.is_empty() {
+                    condition["message"] = json!(message);
+                }
+            }
+            condition
+        });
+        json!(conditions)
+    }
+}

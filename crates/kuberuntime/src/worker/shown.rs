@@ -1,0 +1,274 @@
+use orlop_cri::v1;
+use serde_json::{Map, Value, json};
+
+use super::life::Life;
+use super::report::Waiting;
+use crate::Timestamp;
+use crate::actions::ProbeResult;
+use crate::manager::Stage;
+use crate::phase::ContainerView;
+use crate::pod::{Container, ResourceList};
+use crate::probe::ProbeKind;
+use crate::restart::container_should_restart;
+use crate::status::{ContainerState, ContainerStatus};
+
+/// One container as the pod's status shows it.
+pub(super) struct Shown {
+    pub(super) json: Value,
+    pub(super) view: ContainerView,
+    pub(super) ready: bool,
+    pub(super) restarts: u32,
+    /// Why it does not run, in a word.
+    pub(super) word: Option<String>,
+}
+
+impl Life {
+    /// One container, from its newest instance and the one before.
+    pub(super) fn show_container(&self, container: &Container) -> Shown {
+        let status = &self.seen.status;
+        let instances: Vec<_> = status
+            .containers()
+            .iter()
+            .filter(|c| c.name == container.name)
+            .collect();
+        let newest = instances.first().copied();
+        let before = instances.get(1).copied();
+        let waiting = self.waiting.get(&container.name);
+        let started = newest.is_some_and(|c| {
+            c.state == ContainerState::Running
+                && (container.startup_probe.is_none()
+                    || self.mailbox.result(&c.id, ProbeKind::Startup) == Some(ProbeResult::Success))
+        });
+        let is_plain_init = self
+            .pod
+            .spec
+            .init_containers
+            .iter()
+            .any(|c| c.name == container.name)
+            && !container.is_sidecar();
+        let ready = match newest {
+            Some(c) if is_plain_init => c.succeeded(),
+            Some(c) => {
+                started
+                    && (container.readiness_probe.is_none()
+                        || self.mailbox.result(&c.id, ProbeKind::Readiness)
+                            == Some(ProbeResult::Success))
+            }
+            None => false,
+        };
+        let default = if self.pod.spec.init_containers.is_empty() {
+            "ContainerCreating"
+        } else {
+            "PodInitializing"
+        };
+        let wait = |w: Option<&Waiting>| match w {
+            Some(w) => json!({"waiting": {"reason": w.reason, "message": w.message}}),
+            None => match &self.trouble {
+                // Nothing is made until that is out of the way.
+                Some(why) if newest.is_none() => {
+                    json!({"waiting": {"reason": default, "message": why}})
+                }
+                _ => json!({"waiting": {"reason": default}}),
+            },
+        };
+        let (state, last, view, word) = match newest {
+            None => (
+                wait(waiting),
+                json!({}),
+                ContainerView::Waiting { last_exit: None },
+                Some(waiting.map_or_else(|| default.to_owned(), |w| w.reason.clone())),
+            ),
+            Some(c) => match c.state {
+                ContainerState::Running => (
+                    json!({"running": {"startedAt": c.started_at.map(Timestamp::rfc3339)}}),
+                    before.map(|b| self.terminated(b)).unwrap_or_default(),
+                    ContainerView::Running { started },
+                    None,
+                ),
+                ContainerState::Exited => self.show_exited(container, c, before, waiting),
+                ContainerState::Created => (
+                    wait(waiting),
+                    before.map(|b| self.terminated(b)).unwrap_or_default(),
+                    ContainerView::Waiting {
+                        last_exit: before.map(|b| b.exit_code),
+                    },
+                    Some(waiting.map_or_else(|| default.to_owned(), |w| w.reason.clone())),
+                ),
+                ContainerState::Unknown => {
+                    let state = json!({"terminated": {
+                        "reason": "ContainerStatusUnknown", "exitCode": 137,
+                        "message": "The container could not be located when the pod was looked at",
+                        "startedAt": null, "finishedAt": null,
+                    }});
+                    (
+                        state,
+                        before.map(|b| self.terminated(b)).unwrap_or_default(),
+                        ContainerView::Terminated { exit_code: 137 },
+                        Some("ContainerStatusUnknown".to_owned()),
+                    )
+                }
+            },
+        };
+        let raw = newest.and_then(|c| self.seen.containers.get(&c.id));
+        let restarts = newest.map_or(0, |c| c.restart_count);
+        let mut json = json!({
+            "name": container.name,
+            "state": state,
+            "lastState": if last.is_null() { json!({}) } else { last },
+            "ready": ready,
+            "started": started,
+            "restartCount": restarts,
+            "image": raw.map_or_else(|| container.image.clone(), |raw| image_name(raw, container)),
+            "imageID": newest.map(|c| c.image_id.clone()).unwrap_or_default(),
+        });
+        if let Some(c) = newest {
+            json["containerID"] = json!(format!("{}://{}", self.ctx.runtime_name, c.id));
+        }
+        if let Some(raw) = raw {
+            json["resources"] = self.resources(container, raw);
+            let mounts = volume_mounts(container);
+            if !mounts.is_empty() {
+                json["volumeMounts"] = json!(mounts);
+            }
+        }
+        if let Some(given) = self
+            .actuated
+            .get(&container.name)
+            .filter(|g| !g.requests.is_empty())
+        {
+            json["allocatedResources"] = amounts(&given.requests);
+        }
+        if let Some(user) = raw.and_then(|raw| raw.user.as_ref()?.linux.as_ref()) {
+            json["user"] = json!({"linux": {
+                "uid": user.uid, "gid": user.gid, "supplementalGroups": user.supplemental_groups,
+            }});
+        }
+        Shown {
+            json,
+            view,
+            ready,
+            restarts,
+            word,
+        }
+    }
+
+    fn show_exited(
+        &self,
+        container: &Container,
+        c: &ContainerStatus,
+        before: Option<&ContainerStatus>,
+        waiting: Option<&Waiting>,
+    ) -> (Value, Value, ContainerView, Option<String>) {
+        let comes_back = self.stage == Stage::Syncing
+            && self.ended.is_none()
+            && container_should_restart(container, self.pod.spec.restart_policy, c.exit_code);
+        if comes_back && let Some(w) = waiting {
+            return (
+                json!({"waiting": {"reason": w.reason, "message": w.message}}),
+                self.terminated(c),
+                ContainerView::Waiting {
+                    last_exit: Some(c.exit_code),
+                },
+                Some(w.reason.clone()),
+            );
+        }
+        let word = exit_word(c);
+        (
+            self.terminated(c),
+            before.map(|b| self.terminated(b)).unwrap_or_default(),
+            ContainerView::Terminated {
+                exit_code: c.exit_code,
+            },
+            Some(word),
+        )
+    }
+
+    fn terminated(&self, c: &ContainerStatus) -> Value {
+        let mut state = json!({
+            "exitCode": c.exit_code,
+            "reason": exit_word(c),
+            "startedAt": c.started_at.map(Timestamp::rfc3339),
+            "finishedAt": c.finished_at.map(Timestamp::rfc3339),
+            "containerID": format!("{}://{}", self.ctx.runtime_name, c.id),
+        });
+        let words = self.words.get(&c.id).filter(|words| !words.is_empty());
+        let message = words.cloned().unwrap_or_else(|| c.message.clone());
+        if !message.is_empty() {
+            state["message"] = json!(message);
+        }
+        json!({ "terminated": state })
+    }
+
+    /// What a running container has: what it was given, and where the runtime tells, what it has
+    /// in truth.
+    fn resources(&self, container: &Container, raw: &v1::ContainerStatus) -> Value {
+        let given = self
+            .actuated
+            .get(&container.name)
+            .unwrap_or(&container.resources);
+        let (mut limits, mut requests) = (amounts(&given.limits), amounts(&given.requests));
+        let real = raw.resources.as_ref().and_then(|r| r.linux.as_ref());
+        if let Some(real) = real.filter(|_| raw.state() == v1::ContainerState::ContainerRunning) {
+            if real.cpu_quota > 0 && real.cpu_period > 0 && limits.get("cpu").is_some() {
+                let milli = real.cpu_quota.saturating_mul(1000) / real.cpu_period;
+                limits["cpu"] = json!(crate::pod::Quantity::from_milli(milli).to_string());
+            }
+            if real.memory_limit_in_bytes > 0 && limits.get("memory").is_some() {
+                limits["memory"] = json!(real.memory_limit_in_bytes.to_string());
+            }
+            // Two shares is what the kernel has at the least: the request is kept as it is then.
+            if real.cpu_shares > 2 && requests.get("cpu").is_some() {
+                let milli = (real.cpu_shares.saturating_mul(1000) + 1023) / 1024;
+                requests["cpu"] = json!(crate::pod::Quantity::from_milli(milli).to_string());
+            }
+        }
+        let mut resources = Map::new();
+        for (key, list) in [("limits", limits), ("requests", requests)] {
+            if list.as_object().is_some_and(|map| !map.is_empty()) {
+                resources.insert(key.to_owned(), list);
+            }
+        }
+        Value::Object(resources)
+    }
+}
+
+fn exit_word(c: &ContainerStatus) -> String {
+    if !c.reason.is_empty() {
+        return c.reason.clone();
+    }
+    if c.exit_code == 0 {
+        "Completed"
+    } else {
+        "Error"
+    }
+    .to_owned()
+}
+
+fn image_name(raw: &v1::ContainerStatus, container: &Container) -> String {
+    let image = raw.image.as_ref();
+    let name = image
+        .map(|i| i.user_specified_image.clone())
+        .filter(|n| !n.is_empty());
+    name.unwrap_or_else(|| container.image.clone())
+}
+
+/// The volumes that a container mounts, as its status repeats them.
+fn volume_mounts(container: &Container) -> Vec<Value> {
+    let mounts = container.volume_mounts.iter().map(|mount| {
+        let mut shown = json!({"name": mount.name, "mountPath": mount.mount_path});
+        if mount.read_only {
+            shown["readOnly"] = json!(true);
+            let recursive = mount.recursive_read_only.as_deref();
+            shown["recursiveReadOnly"] = json!(recursive.unwrap_or("Disabled"));
+        }
+        shown
+    });
+    mounts.collect()
+}
+
+fn amounts(list: &ResourceList) -> Value {
+    let pairs = list
+        .iter()
+        .map(|(name, amount)| (name.clone(), json!(amount.to_string())));
+    Value::Object(pairs.collect())
+}

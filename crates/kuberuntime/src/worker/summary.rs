@@ -1,0 +1,72 @@
+use super::life::Life;
+use super::report::phase_word;
+use super::shown::Shown;
+use crate::manager::Stage;
+use crate::phase::{ContainerView, PodPhase};
+
+impl Life {
+    /// One word for people, as `kubectl get pods` makes it.
+    pub(super) fn summary(
+        &self,
+        phase: PodPhase,
+        reason: &str,
+        init: &[Shown],
+        regular: &[Shown],
+    ) -> String {
+        let mut word = if reason.is_empty() {
+            phase_word(phase).to_owned()
+        } else {
+            reason.to_owned()
+        };
+        if self.ended.is_some() && !reason.is_empty() {
+            return word;
+        }
+        let spec = &self.pod.spec;
+        let mut initializing = false;
+        for (i, (container, shown)) in spec.init_containers.iter().zip(init).enumerate() {
+            let through = match shown.view {
+                ContainerView::Terminated { exit_code } => exit_code == 0,
+                ContainerView::Running { started } => container.is_sidecar() && started,
+                ContainerView::Waiting { .. } => false,
+            };
+            if through {
+                continue;
+            }
+            let detail = shown
+                .word
+                .as_deref()
+                .filter(|w| !w.is_empty() && *w != "PodInitializing");
+            word = match detail {
+                Some(detail) => format!("Init:{detail}"),
+                None => format!("Init:{i}/{}", spec.init_containers.len()),
+            };
+            initializing = true;
+            break;
+        }
+        let begun = regular
+            .iter()
+            .any(|s| !matches!(s.view, ContainerView::Waiting { last_exit: None }));
+        if !initializing || begun {
+            let mut running = false;
+            let mut said = None;
+            for shown in regular.iter().rev() {
+                match &shown.word {
+                    Some(detail) if !detail.is_empty() => said = Some(detail.clone()),
+                    _ => running |= shown.ready,
+                }
+            }
+            if let Some(detail) = said {
+                word = detail;
+            } else if begun {
+                phase_word(phase).clone_into(&mut word);
+            }
+            if word == "Completed" && running {
+                "Running".clone_into(&mut word);
+            }
+        }
+        if self.stage == Stage::Terminating {
+            "Terminating".clone_into(&mut word);
+        }
+        word
+    }
+}

@@ -1,0 +1,58 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::life::Life;
+use crate::manager::{Event, Severity};
+use crate::time::now;
+
+/// How many things said lately are remembered.
+const MAX_SAID: usize = 64;
+
+impl Life {
+    /// Tells of something, unless the same was told a moment ago.
+    pub(super) fn say(
+        &mut self,
+        container: Option<&str>,
+        severity: Severity,
+        reason: &'static str,
+        message: String,
+    ) {
+        const QUIET: Duration = Duration::from_mins(1);
+        let key = (container.unwrap_or_default().to_owned(), reason);
+        let now = Instant::now();
+        if severity == Severity::Warning || reason == "BackOff" {
+            if let Some((before, at)) = self.said.get(&key)
+                && *before == message
+                && now.duration_since(*at) < QUIET
+            {
+                return;
+            }
+            if self.said.len() >= MAX_SAID {
+                self.said.clear();
+            }
+            self.said.insert(key, (message.clone(), now));
+        }
+        (self.teller())(container, severity, reason, message);
+    }
+
+    /// Tells of things without looking back.
+    pub(super) fn teller(
+        &self,
+    ) -> impl Fn(Option<&str>, Severity, &'static str, String) + Send + Sync + use<> {
+        let ctx = self.ctx.clone();
+        let meta = self.pod.metadata.clone();
+        move |container, severity, reason, message| {
+            ctx.event(Event {
+                time: now(),
+                severity,
+                reason,
+                message,
+                uid: meta.uid.clone(),
+                namespace: meta.namespace.clone(),
+                name: meta.name.clone(),
+                container: container.map(str::to_owned),
+            });
+        }
+    }
+}
