@@ -18,6 +18,7 @@ use orlop_cri::client::{
     ClientError, ClientOptions, Connection, Observer, Outcome, PullRequest, RuntimeClient,
 };
 use orlop_cri::{Endpoint, Rpc, v1};
+use tokio::io::AsyncReadExt;
 use tonic::Code;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -303,6 +304,28 @@ async fn a_client_outlives_its_runtime_and_finds_the_next_one() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     drop(running);
+}
+
+#[tokio::test]
+async fn a_runtime_that_ends_in_the_middle_of_a_call_is_told_from_one_that_refuses() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("ending.sock");
+    let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+    let runtime = async {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let mut begun = [0; 24];
+        connection.read_exact(&mut begun).await.unwrap();
+    };
+    let client = Connection::new(Endpoint::Unix(socket), ClientOptions::default()).runtime();
+    let (answer, ()) = tokio::join!(client.version(), runtime);
+    let error = answer.unwrap_err();
+    assert!(matches!(error, ClientError::Broken { .. }), "{error:?}");
+    assert_eq!(error.code(), Code::Unavailable);
+    let text = error.to_string();
+    assert!(
+        text.starts_with("Version had no answer") && text.contains("ask again"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

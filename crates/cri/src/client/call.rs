@@ -172,6 +172,11 @@ fn failure(rpc: Rpc, status: Status) -> ClientError {
             return ClientError::Unreachable(error.clone());
         }
         source = error.source();
+        if source.is_none() {
+            // What the runtime itself says comes without causes.
+            let reason = error.to_string();
+            return ClientError::Broken { rpc, reason };
+        }
     }
     ClientError::Call {
         rpc,

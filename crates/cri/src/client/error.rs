@@ -13,13 +13,24 @@ pub enum ClientError {
     /// Nobody answers on the endpoint.
     #[error(transparent)]
     Unreachable(#[from] ConnectError),
-    /// The runtime answered with an error, or the connection broke.
+    /// The runtime answered with an error.
     #[error("{rpc} failed: {message} ({code:?})", message = .status.message(), code = .status.code())]
     Call {
         /// The call.
         rpc: Rpc,
         /// What came back.
         status: Box<Status>,
+    },
+    /// The connection broke before the answer was there. What was asked for may be done or not.
+    #[error(
+        "{rpc} had no answer: the connection broke ({reason}). If the runtime was stopped or \
+         restarted, look at what it did and ask again"
+    )]
+    Broken {
+        /// The call.
+        rpc: Rpc,
+        /// What the transport says of it.
+        reason: String,
     },
     /// The call took longer than it may. The runtime may still be at it.
     #[error("{rpc} had no answer within {after:?}")]
@@ -57,7 +68,7 @@ impl ClientError {
     /// The status code this amounts to.
     pub fn code(&self) -> Code {
         match self {
-            Self::Unreachable(_) => Code::Unavailable,
+            Self::Unreachable(_) | Self::Broken { .. } => Code::Unavailable,
             Self::Call { status, .. } => status.code(),
             Self::Deadline { .. } | Self::CommandTimedOut { .. } => Code::DeadlineExceeded,
             Self::Incomplete { .. } => Code::Internal,

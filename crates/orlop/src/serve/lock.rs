@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -16,6 +17,10 @@ use rustix::process::geteuid;
 pub(super) struct Lock(#[allow(dead_code, reason = "holds the lock")] File);
 
 const FILE: &str = "lock";
+
+/// A daemon that was killed holds its lock until the kernel has cleared it away.
+const PATIENCE: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(20);
 
 /// Traversable by all: sockets and container files below have modes of their own.
 const DIR_MODE: u32 = 0o711;
@@ -41,7 +46,7 @@ impl Lock {
             .mode(0o600)
             .open(&path)
             .with_context(|| format!("cannot write to the {what} directory {shown}"))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match wait_for(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let holder = fs::read_to_string(&path).unwrap_or_default();
@@ -61,6 +66,16 @@ impl Lock {
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .with_context(|| format!("cannot write to the {what} directory {shown}"))?;
         Ok(Self(file))
+    }
+}
+
+fn wait_for(file: &File) -> Result<(), Errno> {
+    let begin = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begin.elapsed() < PATIENCE => std::thread::sleep(POLL),
+            taken => return taken,
+        }
     }
 }
 
@@ -94,8 +109,13 @@ mod tests {
             error.contains(&format!("another daemon (pid {})", std::process::id())),
             "{error}"
         );
-        drop(first);
+        // One that is just ending is waited for.
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(PATIENCE / 5);
+            drop(first);
+        });
         Lock::take(&root, "root").unwrap();
+        ending.join().unwrap();
     }
 
     #[test]

@@ -111,8 +111,8 @@ pub(super) fn words(error: &anyhow::Error) -> String {
                 );
                 break;
             }
-            Some(error @ ClientError::Deadline { .. }) => {
-                let _ = write!(text, "rpc error: code = DeadlineExceeded desc = {error}");
+            Some(error @ (ClientError::Deadline { .. } | ClientError::Broken { .. })) => {
+                let _ = write!(text, "rpc error: code = {:?} desc = {error}", error.code());
                 break;
             }
             Some(error) if error.source().is_some() => text.push_str(&error.to_string()),
