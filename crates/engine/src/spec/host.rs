@@ -56,13 +56,12 @@ impl HostFacts {
     }
 }
 
-/// Overlays take layers by descriptor, as a detached mount with mapped ids has to be given, since
-/// Linux 6.13.
+/// Overlays know layers with mapped ids since Linux 5.19.
 fn takes_mapped_layers(release: &str) -> bool {
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
         .map(|part| part.parse::<u32>().unwrap_or(0));
-    (numbers.next(), numbers.next()) >= (Some(6), Some(13))
+    (numbers.next(), numbers.next()) >= (Some(5), Some(19))
 }
 
 /// What both the bounding and the permitted set hold can be given on.
@@ -175,9 +174,9 @@ pub(super) mod tests {
     #[test]
     fn layers_with_mapped_ids_take_a_recent_kernel() {
         for (release, takes) in [
-            ("6.1.0-56-cloud-amd64", false),
-            ("6.12.9", false),
-            ("6.13.0-rc1", true),
+            ("6.1.0-56-cloud-amd64", true),
+            ("5.18.9", false),
+            ("5.19.0-rc1", true),
             ("6.18", true),
             ("7.0", true),
             ("5.15.0", false),

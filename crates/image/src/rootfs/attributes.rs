@@ -1,9 +1,21 @@
-//! Changing a mount through its descriptor: `mount_setattr(2)`, which has no safe wrapper.
+//! What mounts need of the kernel that has no safe wrapper: `mount_setattr(2)`, `unshare(2)`.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::{Errno, Result};
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// Gives this thread mounts of its own: nobody else sees what it mounts from now on. There is
+/// no way back, so the thread should be one that ends soon.
+pub(super) fn own_mounts() -> Result<()> {
+    // SAFETY: only a shared table of descriptors could be pulled away from under others, and
+    // that is not asked for.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+    let alone = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", alone)
+}
 
 /// Makes all that is accessed through the detached mount appear with the ids of `userns`.
 pub(super) fn set_idmap(mount: impl AsFd, userns: BorrowedFd<'_>) -> Result<()> {

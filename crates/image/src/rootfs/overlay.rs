@@ -4,16 +4,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use rustix::fs::{CWD, Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, OpenTreeFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
-    mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags, fsconfig_create, fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string,
+    fsmount, fsopen, mount, move_mount, open_tree, unmount,
 };
 
-use super::attributes::set_idmap;
+use super::attributes::{own_mounts, set_idmap};
 use crate::{Error, Result};
 
 /// An overlay of an image's layers, with or without a writable layer on top.
@@ -66,12 +67,7 @@ impl OverlayMount {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if self.idmap.is_none() => {
                 self.mount_by_path()
             }
-            Err(error @ (Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
-                Err(Error::Unsupported(format!(
-                    "layers cannot be mounted with the ids of a user namespace here ({error}); it \
-                     takes Linux 6.13 and a file system with idmapped mounts"
-                )))
-            }
+            Err(Errno::INVAL | Errno::BADF | Errno::NOSYS | Errno::OPNOTSUPP) => self.mount_apart(),
             other => other.map_err(|error| Error::io(doing(), error.into())),
         }
     }
@@ -102,6 +98,52 @@ impl OverlayMount {
             None => MountAttrFlags::MOUNT_ATTR_RDONLY,
         };
         fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    }
+
+    /// For kernels whose overlays take no detached mounts (before 6.13), and so no mapped clones:
+    /// where nobody else looks, each clone is put on the directory that it is a clone of, and
+    /// found there by its name.
+    fn mount_apart(&self) -> Result<OwnedFd> {
+        let doing = "mounting layers with the ids of a user namespace";
+        let unmapped = Self {
+            idmap: None,
+            ..self.clone()
+        };
+        let apart = || {
+            own_mounts().map_err(|error| Error::io(doing, error.into()))?;
+            for lower in &self.lower {
+                self.cover(lower).map_err(|error| match error {
+                    Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => Error::Unsupported(format!(
+                        "layers cannot be mounted with the ids of a user namespace here \
+                         ({error}); it takes Linux 5.19 and a file system with idmapped mounts"
+                    )),
+                    error => Error::at(doing, lower, error),
+                })?;
+            }
+            unmapped.mount()
+        };
+        thread::scope(|scope| {
+            thread::Builder::new()
+                .name("mount".to_owned())
+                .spawn_scoped(scope, apart)
+                .map_err(|error| Error::io("starting a thread that mounts", error))?
+                .join()
+                .unwrap_or_else(|_| Err(Error::io(doing, Errno::IO.into())))
+        })
+    }
+
+    /// Puts a mapped clone of a directory on itself.
+    fn cover(&self, dir: &Path) -> rustix::io::Result<()> {
+        match &self.idmap {
+            Some(userns) => move_mount(
+                mapped_clone(dir, userns)?,
+                c"",
+                CWD,
+                dir,
+                MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+            ),
+            None => Ok(()),
+        }
     }
 
     /// For kernels without `lowerdir+` (before 6.8): mounted the old way on a private
@@ -165,9 +207,7 @@ fn set_dir(
     idmap: Option<&OwnedFd>,
 ) -> rustix::io::Result<Option<OwnedFd>> {
     if let Some(userns) = idmap {
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let tree = open_tree(CWD, dir, flags)?;
-        set_idmap(&tree, userns.as_fd())?;
+        let tree = mapped_clone(dir, userns)?;
         return fsconfig_set_fd(fs, key, &tree).map(|()| Some(tree));
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -179,6 +219,14 @@ fn set_dir(
         other => other?,
     }
     Ok(None)
+}
+
+/// A detached mount of the directory whose files appear with the ids of a user namespace.
+fn mapped_clone(dir: &Path, userns: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, dir, flags)?;
+    set_idmap(&tree, userns.as_fd())?;
+    Ok(tree)
 }
 
 /// Colons and commas separate things in mount data.
@@ -291,8 +339,15 @@ mod tests {
         let namespace = Namespace::new();
         let mut overlay = OverlayMount::new(vec![high, low.clone()], upper, work);
         overlay.idmap = Some(namespace.fd());
-        let mount = overlay.mount().unwrap();
-        assert_eq!(fs::metadata(inside(&mount, "file")).unwrap().uid(), 100_000);
-        assert_eq!(fs::metadata(low.join("file")).unwrap().uid(), 0);
+        let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let before = mounts();
+        // As this kernel can, and as those before it.
+        for mount in [overlay.mount().unwrap(), overlay.mount_apart().unwrap()] {
+            assert_eq!(fs::metadata(inside(&mount, "file")).unwrap().uid(), 100_000);
+            assert_eq!(fs::metadata(low.join("file")).unwrap().uid(), 0);
+            fs::write(inside(&mount, "new"), "new").unwrap();
+            assert!(dirs.0.path().join("upper/new").exists());
+        }
+        assert_eq!(mounts(), before, "nothing is left where others see it");
     }
 }
