@@ -17,6 +17,12 @@ pub(super) fn own_mounts() -> Result<()> {
     mount_change("/", alone)
 }
 
+/// Gives this thread a working directory of its own.
+pub(super) fn own_directory() -> Result<()> {
+    // SAFETY: as above.
+    unsafe { unshare_unsafe(UnshareFlags::FS) }
+}
+
 /// Makes all that is accessed through the detached mount appear with the ids of `userns`.
 pub(super) fn set_idmap(mount: impl AsFd, userns: BorrowedFd<'_>) -> Result<()> {
     let attributes = libc::mount_attr {

@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use rustix::fs::{CWD, Mode, OFlags, open};
+use rustix::fs::{CWD, Mode, OFlags, open, symlink};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
     UnmountFlags, fsconfig_create, fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string,
     fsmount, fsopen, mount, move_mount, open_tree, unmount,
 };
+use rustix::process::fchdir;
 
-use super::attributes::{own_mounts, set_idmap};
+use super::attributes::{own_directory, own_mounts, set_idmap};
 use crate::{Error, Result};
 
 /// An overlay of an image's layers, with or without a writable layer on top.
@@ -122,14 +123,7 @@ impl OverlayMount {
             }
             unmapped.mount()
         };
-        thread::scope(|scope| {
-            thread::Builder::new()
-                .name("mount".to_owned())
-                .spawn_scoped(scope, apart)
-                .map_err(|error| Error::io("starting a thread that mounts", error))?
-                .join()
-                .unwrap_or_else(|_| Err(Error::io(doing, Errno::IO.into())))
-        })
+        on_a_thread(apart)
     }
 
     /// Puts a mapped clone of a directory on itself.
@@ -149,7 +143,10 @@ impl OverlayMount {
     /// For kernels without `lowerdir+` (before 6.8): mounted the old way on a private
     /// directory, then detached from it.
     fn mount_by_path(&self) -> Result<OwnedFd> {
-        let data = self.legacy_data()?;
+        let data = self.legacy_data();
+        if data.len() > LEGACY_DATA {
+            return self.mount_by_short_names();
+        }
         let place = self
             .writable
             .as_ref()
@@ -168,7 +165,34 @@ impl OverlayMount {
         tree.map_err(failed)
     }
 
-    fn legacy_data(&self) -> Result<Vec<u8>> {
+    /// The same for so many layers that their names don't fit: seen from a directory in memory
+    /// that nobody else sees, in which each has a number for its name.
+    fn mount_by_short_names(&self) -> Result<OwnedFd> {
+        let failed = |error: Errno| Error::io("giving layers short names", error.into());
+        let apart = || {
+            own_directory().map_err(failed)?;
+            enter_memory().map_err(failed)?;
+            let mut short = Self {
+                lower: Vec::with_capacity(self.lower.len()),
+                ..self.clone()
+            };
+            for (at, lower) in self.lower.iter().enumerate() {
+                let name = PathBuf::from(at.to_string());
+                symlink(lower, &name).map_err(failed)?;
+                short.lower.push(name);
+            }
+            if short.legacy_data().len() > LEGACY_DATA {
+                return Err(Error::Unsupported(format!(
+                    "{} layers are more than this kernel can mount; it takes Linux 6.8 or newer",
+                    self.lower.len()
+                )));
+            }
+            short.mount_by_path()
+        };
+        on_a_thread(apart)
+    }
+
+    fn legacy_data(&self) -> Vec<u8> {
         let mut data = b"lowerdir=".to_vec();
         for (at, lower) in self.lower.iter().enumerate() {
             if at > 0 {
@@ -188,14 +212,29 @@ impl OverlayMount {
         if self.user_xattr {
             data.extend_from_slice(b",userxattr");
         }
-        if data.len() > LEGACY_DATA {
-            return Err(Error::Unsupported(format!(
-                "{} layers are more than this kernel can mount; it takes Linux 6.8 or newer",
-                self.lower.len()
-            )));
-        }
-        Ok(data)
+        data
     }
+}
+
+/// On a thread that ends with it, as what makes a thread different from the others can't be
+/// undone.
+fn on_a_thread(mount: impl FnOnce() -> Result<OwnedFd> + Send) -> Result<OwnedFd> {
+    thread::scope(|scope| {
+        thread::Builder::new()
+            .name("mount".to_owned())
+            .spawn_scoped(scope, mount)
+            .map_err(|error| Error::io("starting a thread that mounts", error))?
+            .join()
+            .unwrap_or_else(|_| Err(Error::io("mounting an overlay", Errno::IO.into())))
+    })
+}
+
+/// Makes an empty directory in memory this thread's own. It is gone with the thread.
+fn enter_memory() -> rustix::io::Result<()> {
+    let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&fs)?;
+    let attributes = MountAttrFlags::empty();
+    fchdir(fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
 /// By descriptor where the kernel takes one (6.13); by name else, which has a limit of 255
@@ -273,8 +312,9 @@ mod tests {
         let (upper, work) = (dirs.make("upper"), dirs.make("work"));
         let overlay = OverlayMount::new(vec![high, low.clone()], upper.clone(), work);
         for mount in [
-            overlay.mount_by_fd().unwrap(),
+            overlay.mount().unwrap(),
             overlay.mount_by_path().unwrap(),
+            overlay.mount_by_short_names().unwrap(),
         ] {
             assert_eq!(fs::read_to_string(inside(&mount, "file")).unwrap(), "high");
             assert_eq!(fs::read_to_string(inside(&mount, "other")).unwrap(), "low");
@@ -291,9 +331,11 @@ mod tests {
             .map(|n| dirs.make(&format!("{n:03}{}", "x".repeat(180))))
             .collect();
         fs::write(lower[499].join("deepest"), "").unwrap();
-        let mount = OverlayMount::read_only(lower).mount().unwrap();
-        assert!(inside(&mount, "deepest").exists());
-        assert!(fs::write(inside(&mount, "new"), "").is_err());
+        let overlay = OverlayMount::read_only(lower);
+        for mount in [overlay.mount().unwrap(), overlay.mount_by_path().unwrap()] {
+            assert!(inside(&mount, "deepest").exists());
+            assert!(fs::write(inside(&mount, "new"), "").is_err());
+        }
     }
 
     /// A process in a user namespace of its own, for its namespace.
