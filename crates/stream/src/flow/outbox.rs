@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
+use super::role::Role;
 use super::transport::Writer;
 
 /// Replies that may wait for a peer that does not read; past it the connection ends.
@@ -22,17 +23,23 @@ pub(crate) struct Outbox {
     pending: Mutex<Vec<u8>>,
     queued: Notify,
     writer: tokio::sync::Mutex<Writer>,
+    role: Role,
     closed: CancellationToken,
+    /// Nothing can be written any more.
+    broken: CancellationToken,
     activity: Arc<Activity>,
 }
 
 impl Outbox {
     pub(crate) fn new(
         writer: Writer,
+        role: Role,
         closed: CancellationToken,
         activity: Arc<Activity>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            role,
+            broken: closed.child_token(),
             pending: Mutex::default(),
             queued: Notify::new(),
             writer: tokio::sync::Mutex::new(writer),
@@ -50,7 +57,7 @@ impl Outbox {
     pub(crate) async fn frame(&self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         tokio::select! {
             biased;
-            () = self.closed.cancelled() => Err(connection_over()),
+            () = self.broken.cancelled() => Err(connection_over()),
             result = self.write(head, payload) => result,
         }
     }
@@ -59,6 +66,10 @@ impl Outbox {
     pub(crate) fn control(&self, encode: impl FnOnce(&mut Vec<u8>)) {
         let mut pending = self.lock();
         encode(&mut pending);
+        if self.broken.is_cancelled() {
+            pending.clear();
+            return;
+        }
         let overflow = pending.len() > MAX_PENDING;
         drop(pending);
         if overflow {
@@ -91,11 +102,23 @@ impl Outbox {
         // From here on a half-written frame would garble all that follows.
         let unfinished = CloseOnDrop(&self.closed);
         let pending = std::mem::take(&mut *self.lock());
-        write_all(&mut *writer, [&pending, head, payload], &self.activity).await?;
+        let written = write_all(&mut *writer, [&pending, head, payload], &self.activity).await;
         std::mem::forget(unfinished);
         drop(writer);
+        if written.is_err() {
+            self.fail();
+        }
         self.give_back(pending);
-        Ok(())
+        written
+    }
+
+    /// A server's client has gone. A client's server may have closed after its last words, which
+    /// are still to be read: only the writing is over.
+    fn fail(&self) {
+        match self.role {
+            Role::Server => self.closed.cancel(),
+            Role::Client => self.broken.cancel(),
+        }
     }
 
     /// Keeps a small buffer for the next control frames.

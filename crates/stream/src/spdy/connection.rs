@@ -13,7 +13,7 @@ use super::control::{self, Control, ResetCode};
 use super::frame::{DataHead, FrameError, HEAD_LEN, Head};
 use super::headers::{Deflater, Headers, Inflater};
 use super::stream::{SpdyStream, StreamState};
-use super::window::{ReceiveWindow, SendWindows, session_growth};
+use super::window::{ReceiveWindow, Refill, SendWindows, session_growth};
 use crate::flow::{
     Activity, Budget, End, Inbox, Limits, Outbox, Pulse, ReadBuffer, Role, Transport,
 };
@@ -64,7 +64,7 @@ impl Connection {
     pub(crate) fn start(transport: Transport, role: Role, limits: Limits) -> Self {
         let closed = CancellationToken::new();
         let activity = Arc::new(Activity::new());
-        let outbox = Outbox::new(transport.writer, closed.clone(), activity.clone());
+        let outbox = Outbox::new(transport.writer, role, closed.clone(), activity.clone());
         let shared = Arc::new(Shared {
             role,
             limits,
@@ -413,15 +413,134 @@ impl Shared {
     /// Data of a stream that is no more: the peer gets its windows back at once, else it could
     /// wait for them before it sees that the stream has ended.
     fn discard(&self, stream: u32, size: usize) {
-        let session = self.received.taken(size);
-        if !self.windows.kept() {
-            return;
+        let kept = self.windows.kept();
+        let session = self.received.taken(size, kept);
+        if kept {
+            self.refill(stream, Refill::By(size as u32), session);
         }
-        self.outbox.control(|out| {
-            control::window_update(out, stream, size as u32);
-            if let Some(delta) = session {
-                control::window_update(out, 0, delta);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+
+    use super::super::frame::HEAD_LEN;
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        streams: 16,
+        stream_bytes: 1 << 20,
+        connection_bytes: 8 << 20,
+        idle: Duration::from_mins(10),
+    };
+
+    /// A peer that has closed: whatever is written to it fails.
+    struct Closed;
+
+    impl AsyncWrite for Closed {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    async fn reply(peer: &mut DuplexStream, stream: u32) {
+        let mut out = Vec::new();
+        control::syn_reply(&mut out, stream, &mut Deflater::new());
+        peer.write_all(&out).await.unwrap();
+    }
+
+    async fn send(peer: &mut DuplexStream, stream: u32, data: &[u8], fin: bool) {
+        let length = data.len();
+        let head = DataHead {
+            stream,
+            fin,
+            length,
+        };
+        peer.write_all(&head.encode()).await.unwrap();
+        peer.write_all(data).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_last_words_of_a_server_that_has_closed_are_read() {
+        let (mut server, reader) = tokio::io::duplex(1 << 16);
+        let transport = Transport {
+            reader: Box::new(reader),
+            writer: Box::new(Closed),
+            pulse: Pulse::none(),
+        };
+        let connection = Connection::start(transport, Role::Client, LIMITS);
+        let opener = connection.opener();
+        let peer = async {
+            // Long enough for the failure to be noticed.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            reply(&mut server, 1).await;
+            for _ in 0..50 {
+                send(&mut server, 1, &vec![7; 60_000], false).await;
             }
-        });
+            send(&mut server, 1, b"", true).await;
+            drop(server);
+        };
+        let client = async {
+            let mut stream = opener.open(Headers::new(&[])).await.expect("a reply came");
+            let mut all = Vec::new();
+            stream.input.read_to_end(&mut all).await.expect("all came");
+            assert_eq!(all.len(), 3_000_000);
+        };
+        tokio::join!(peer, client);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_keeps_no_windows_is_not_told_of_any_while_it_sends() {
+        let (mut server, transport) = tokio::io::duplex(1 << 16);
+        let connection = Connection::start(Transport::from_io(transport), Role::Client, LIMITS);
+        let opener = connection.opener();
+        let client = async {
+            let mut stream = opener.open(Headers::new(&[])).await.expect("a reply came");
+            let mut all = Vec::new();
+            stream.input.read_to_end(&mut all).await.expect("all came");
+            assert_eq!(all.len(), 6_000_000);
+        };
+        let peer = async {
+            // Settings, the connection's window, and the stream.
+            for _ in 0..3 {
+                let mut head = [0; HEAD_LEN];
+                server.read_exact(&mut head).await.unwrap();
+                let length = u32::from_be_bytes([0, head[5], head[6], head[7]]);
+                let mut rest = vec![0; length as usize];
+                server.read_exact(&mut rest).await.unwrap();
+            }
+            reply(&mut server, 1).await;
+            for _ in 0..100 {
+                send(&mut server, 1, &vec![7; 60_000], false).await;
+            }
+            send(&mut server, 1, b"", true).await;
+        };
+        tokio::join!(client, peer);
+        // The end of the client's direction, and a refill where it might have waited for one.
+        drop(opener);
+        drop(connection);
+        let mut said = Vec::new();
+        server.read_to_end(&mut said).await.unwrap();
+        assert!(
+            said.len() <= 8 + 16,
+            "{} bytes that it has no use for",
+            said.len()
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! SPDY/3.1 as Kubernetes' clients and servers speak it.
 //!
 //! Those peers (all built on one Go library) multiplex streams but do no flow control: they never
-//! send a `WINDOW_UPDATE` and ignore those they get. So windows are announced and refilled for
-//! everybody, but a window limits what is *sent* only once the peer has shown that it keeps them.
+//! send a `WINDOW_UPDATE` and ignore those they get. So windows are announced to everybody, but
+//! they are refilled, and limit what is *sent*, only once the peer has shown that it keeps them.
 
 mod connection;
 mod control;

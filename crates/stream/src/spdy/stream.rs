@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -11,11 +12,14 @@ use super::connection::Shared;
 use super::control::{self, ResetCode};
 use super::frame::DataHead;
 use super::headers::Headers;
-use super::window::ReceiveWindow;
+use super::window::{ReceiveWindow, Refill};
 use crate::flow::{Inbox, Input, Output, Sink};
 
 /// Data goes out in frames of at most this size, so that streams take turns.
 const MAX_FRAME: usize = 256 * 1024;
+
+/// Who has not gone on sending after this time waits for its windows.
+const DOUBT: Duration = Duration::from_millis(50);
 
 /// A stream, with the two directions to be taken by whoever serves them.
 pub(crate) struct SpdyStream {
@@ -242,18 +246,34 @@ impl Shared {
     }
 
     /// Lets the peer send as much again as was taken.
-    pub(super) fn give_credit(&self, state: &StreamState, taken: usize) {
-        let stream = state.received.taken(taken);
-        let session = self.received.taken(taken);
-        if stream.is_some() || session.is_some() {
-            self.outbox.control(|out| {
-                if let Some(delta) = stream {
-                    control::window_update(out, state.id, delta);
-                }
-                if let Some(delta) = session {
-                    control::window_update(out, 0, delta);
-                }
+    pub(super) fn give_credit(self: &Arc<Self>, state: &Arc<StreamState>, taken: usize) {
+        let kept = self.windows.kept();
+        let stream = state.received.taken(taken, kept);
+        let session = self.received.taken(taken, kept);
+        self.refill(state.id, stream, session);
+        let doubtful = [stream, session].contains(&Refill::Perhaps);
+        if let (true, Ok(runtime)) = (doubtful, tokio::runtime::Handle::try_current()) {
+            let (shared, state) = (self.clone(), state.clone());
+            runtime.spawn(async move {
+                tokio::time::sleep(DOUBT).await;
+                let stream = state.received.after_doubt();
+                let session = shared.received.after_doubt();
+                shared.refill(state.id, stream, session);
             });
         }
+    }
+
+    pub(super) fn refill(&self, id: u32, stream: Refill, session: Refill) {
+        let refills = [(id, stream), (0, session)];
+        if !refills.iter().any(|(_, by)| matches!(by, Refill::By(_))) {
+            return;
+        }
+        self.outbox.control(|out| {
+            for (id, by) in refills {
+                if let Refill::By(delta) = by {
+                    control::window_update(out, id, delta);
+                }
+            }
+        });
     }
 }

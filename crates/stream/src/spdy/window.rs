@@ -129,7 +129,13 @@ pub(crate) struct ReceiveWindow {
     size: usize,
     outstanding: AtomicUsize,
     taken: AtomicUsize,
+    overrun: AtomicBool,
+    doubted: AtomicBool,
 }
+
+/// A peer that keeps windows may stop this much before the end of one, if it doesn't divide what
+/// it sends.
+const LARGEST_UNDIVIDED: usize = 64 * 1024;
 
 impl ReceiveWindow {
     pub(crate) fn new(size: usize) -> Self {
@@ -137,24 +143,70 @@ impl ReceiveWindow {
             size,
             outstanding: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
+            overrun: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
         }
     }
 
     /// Counts what arrived; answers whether that was still within the window.
     pub(crate) fn arrived(&self, bytes: usize) -> bool {
-        self.outstanding.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.size
+        let within = self.outstanding.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.size;
+        if !within {
+            self.overrun.store(true, Ordering::Release);
+        }
+        within
     }
 
-    /// Counts what was taken; answers how much to give back now, if it is worth a frame.
-    pub(crate) fn taken(&self, bytes: usize) -> Option<u32> {
+    /// Counts what was taken; answers what to give back now, if it is worth a frame. `kept` says
+    /// whether the peer has shown that it keeps windows.
+    ///
+    /// To one that doesn't nothing is said: it closes when it has sent all, and with an unread
+    /// frame of ours at its end its kernel would throw away what is still on its way to us. One of
+    /// which nothing is known gets the time to show what it is.
+    pub(crate) fn taken(&self, bytes: usize, kept: bool) -> Refill {
         let taken = self.taken.fetch_add(bytes, Ordering::AcqRel) + bytes;
         if taken < self.size / 2 {
-            return None;
+            return Refill::No;
         }
+        if kept {
+            return self.refill();
+        }
+        let full = self.size.saturating_sub(LARGEST_UNDIVIDED);
+        let may_wait = !self.overrun.load(Ordering::Acquire)
+            && self.outstanding.load(Ordering::Acquire) > full;
+        if may_wait && !self.doubted.swap(true, Ordering::AcqRel) {
+            return Refill::Perhaps;
+        }
+        Refill::No
+    }
+
+    /// The answer some time after [`Refill::Perhaps`]: who didn't go on sending waits.
+    pub(crate) fn after_doubt(&self) -> Refill {
+        if !self.doubted.swap(false, Ordering::AcqRel) || self.overrun.load(Ordering::Acquire) {
+            return Refill::No;
+        }
+        self.refill()
+    }
+
+    fn refill(&self) -> Refill {
         let credit = self.taken.swap(0, Ordering::AcqRel);
         self.outstanding.fetch_sub(credit, Ordering::AcqRel);
-        (credit > 0).then_some(credit as u32)
+        match credit {
+            0 => Refill::No,
+            credit => Refill::By(credit as u32),
+        }
     }
+}
+
+/// What to give back of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refill {
+    /// Nothing yet.
+    No,
+    /// It is too early to tell.
+    Perhaps,
+    /// So much.
+    By(u32),
 }
 
 /// By how much the connection's window must grow at the start to reach `size`.
@@ -217,9 +269,28 @@ mod tests {
     fn credit_is_given_in_halves_and_excess_is_seen() {
         let window = ReceiveWindow::new(100);
         assert!(window.arrived(100));
-        assert_eq!(window.taken(49), None);
-        assert_eq!(window.taken(1), Some(50));
+        assert_eq!(window.taken(49, true), Refill::No);
+        assert_eq!(window.taken(1, true), Refill::By(50));
         assert!(window.arrived(50));
         assert!(!window.arrived(1));
+    }
+
+    #[test]
+    fn who_ignores_windows_is_given_none_and_who_may_wait_is() {
+        const SIZE: usize = 1 << 20;
+        let most = SIZE - SIZE / 4;
+        let unknown = ReceiveWindow::new(SIZE);
+        assert!(unknown.arrived(most));
+        assert_eq!(unknown.taken(most, false), Refill::No, "it goes on sending");
+        assert!(unknown.arrived(SIZE / 4 - 100));
+        assert_eq!(unknown.taken(SIZE / 4 - 100, false), Refill::Perhaps);
+        assert_eq!(unknown.taken(0, false), Refill::No, "asked once");
+        assert_eq!(unknown.after_doubt(), Refill::By((SIZE - 100) as u32));
+        let careless = ReceiveWindow::new(SIZE);
+        assert!(careless.arrived(SIZE));
+        assert_eq!(careless.taken(SIZE, false), Refill::Perhaps);
+        assert!(!careless.arrived(SIZE));
+        assert_eq!(careless.after_doubt(), Refill::No);
+        assert_eq!(careless.taken(SIZE, false), Refill::No);
     }
 }

@@ -51,7 +51,7 @@ impl Channels {
     ) -> Self {
         let closed = CancellationToken::new();
         let activity = Arc::new(Activity::new());
-        let outbox = Outbox::new(transport.writer, closed.clone(), activity.clone());
+        let outbox = Outbox::new(transport.writer, role, closed.clone(), activity.clone());
         let budget = Budget::new(limits.connection_bytes);
         let inboxes: Arc<[_]> = (0..count)
             .map(|_| Inbox::new(budget.clone(), limits.stream_bytes))
@@ -334,5 +334,68 @@ fn end_for(role: Role, payload: &[u8]) -> End {
         End::Eof
     } else {
         End::Lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+    use super::*;
+
+    /// A peer that has closed: whatever is written to it fails.
+    struct Closed;
+
+    impl AsyncWrite for Closed {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_words_of_a_server_that_has_closed_are_read() {
+        let (mut server, reader) = tokio::io::duplex(1 << 16);
+        let transport = Transport {
+            reader: Box::new(reader),
+            writer: Box::new(Closed),
+            pulse: Pulse::none(),
+        };
+        let limits = Limits {
+            streams: 16,
+            stream_bytes: 1 << 20,
+            connection_bytes: 8 << 20,
+            idle: Duration::from_mins(10),
+        };
+        let channels = Channels::start(transport, Role::Client, Encoding::Binary, true, 5, limits);
+        let mut stdin = channels.output(0);
+        stdin.write(b"to nobody").await.expect_err("it is closed");
+        let peer = async {
+            for _ in 0..50 {
+                let mut message = vec![0x82, 126, 0xea, 0x61, 1];
+                message.resize(5 + 60_000, 7);
+                server.write_all(&message).await.unwrap();
+            }
+            server.write_all(&[0x88, 2, 0x03, 0xe8]).await.unwrap();
+        };
+        let mut stdout = channels.input(1);
+        let mut all = Vec::new();
+        let (read, ()) = tokio::join!(stdout.read_to_end(&mut all), peer);
+        read.expect("all came");
+        assert_eq!(all.len(), 3_000_000);
     }
 }
