@@ -3,8 +3,19 @@
 
 use std::fmt::Display;
 use std::future::Future;
+use std::io;
 
 use anyhow::{anyhow, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Returns when the user, or whoever started us, wants it to end.
+pub(super) async fn received() -> io::Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupt = tokio::signal::ctrl_c() => interrupt,
+        _ = terminated.recv() => Ok(()),
+    }
+}
 
 /// Awaits a call that makes something. When it is interrupted the call's end is awaited all the
 /// same, and what it made is undone; a second interrupt leaves it.
@@ -20,12 +31,12 @@ where
     tokio::pin!(make);
     tokio::select! {
         made = &mut make => return made.map_err(Into::into),
-        interrupt = tokio::signal::ctrl_c() => interrupt?,
+        interrupt = received() => interrupt?,
     }
     say!("interrupted: what the runtime is making is undone (again: leave it)");
     let made = tokio::select! {
         made = &mut make => made,
-        _ = tokio::signal::ctrl_c() => bail!("interrupted; the runtime may still be making it"),
+        _ = received() => bail!("interrupted; the runtime may still be making it"),
     };
     let Ok(made) = made else {
         bail!("interrupted; nothing was made");

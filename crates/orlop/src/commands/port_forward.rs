@@ -9,6 +9,7 @@ use orlop_stream::client::{self, Forward, ForwardEvent};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::interrupt;
 use super::live::{TransportFlags, whole_url};
 use super::output::write_all;
 use super::select;
@@ -83,7 +84,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let interrupted = stop.clone();
     let watcher = tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
+        if interrupt::received().await.is_ok() {
             interrupted.cancel();
         }
     });

@@ -55,7 +55,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     .await?;
     let started = tokio::select! {
         result = start(&args.pull, config, session, &client, &pod, pod_config) => result,
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        _ = interrupt::received() => Err(anyhow::anyhow!("interrupted")),
     };
     match started {
         Ok(id) => Ok(write_all(&format!("{id}\n"))?),

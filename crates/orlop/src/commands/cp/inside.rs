@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -28,11 +28,45 @@ const MAX_COMPLAINT: usize = 4096;
 /// How long the threads may take to undo what they began.
 const SETTLING: Duration = Duration::from_secs(10);
 
+/// Tells what a path and a name in it are.
+const LOOK: &str = "if [ -d \"$1\" ]; then [ -d \"${1%/}/$2\" ] && exit 12; exit 11; fi; exit 10";
+const INTO_DIRECTORY: i32 = 11;
+const MERGE: i32 = 12;
+
+/// Unpacks beside the place, then moves there.
+const TAR_THEN_MOVE: &str = "tar -C \"$1\" -xf - && exec mv -f -- \"${1%/}/$2\" \"${1%/}/$3\"";
+
+/// Where in the container a copy goes.
+pub(super) struct Landing {
+    pub(super) directory: String,
+    pub(super) name: String,
+    /// What it is called there until it is whole.
+    pub(super) staged: Option<String>,
+}
+
+impl Landing {
+    fn within(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory.trim_end_matches('/'))
+    }
+
+    /// The whole path.
+    pub(super) fn path(&self) -> String {
+        self.within(&self.name)
+    }
+
+    /// The path until it is whole.
+    pub(super) fn temporary(&self) -> Option<String> {
+        self.staged.as_deref().map(|staged| self.within(staged))
+    }
+}
+
 /// A container to run commands in.
 pub(super) struct Inside {
     client: RuntimeClient,
     id: String,
     cancelled: CancellationToken,
+    /// What in the container is not in its place yet.
+    begun: Mutex<Option<String>>,
     /// Threads that read and write files here.
     at_work: Arc<AtomicUsize>,
     pid: AtomicU32,
@@ -73,6 +107,7 @@ impl Inside {
             client,
             id,
             cancelled: CancellationToken::new(),
+            begun: Mutex::default(),
             at_work: Arc::default(),
             pid: AtomicU32::new(0),
         }
@@ -144,24 +179,38 @@ impl Inside {
         path: &str,
         keep: Keep,
     ) -> anyhow::Result<Option<Copied>> {
-        let (directory, name) = self.target(here, path).await?;
-        let words = ["tar", "-C", &directory, "-xf", "-"];
+        let landing = self.landing(here, path).await?;
+        let (directory, name) = (&landing.directory, &landing.name);
+        let staged = landing.staged.as_deref();
+        let packed_as = staged.unwrap_or(name).to_owned();
+        let words = match staged {
+            Some(staged) => vec!["sh", "-c", TAR_THEN_MOVE, "sh", directory, staged, name],
+            None => vec!["tar", "-C", directory, "-xf", "-"],
+        };
         let (reader, writer) = pipe()?;
         let here = here.to_owned();
         let cancelled = self.cancelled.clone();
-        let packing =
-            self.thread(move || pack::pack(&here, &name, File::from(writer), keep, &cancelled));
+        let packing = self
+            .thread(move || pack::pack(&here, &packed_as, File::from(writer), keep, &cancelled));
         let streams = ClientStreams {
             stdin: Some(Box::new(input(&reader)?)),
             ..ClientStreams::default()
         };
         drop(reader);
+        self.begin(landing.temporary());
         let running = self.run(&words, streams);
         let (ended, copied) = tokio::join!(running, packing);
         let ended = ended?;
         if ended.is_missing() {
+            self.finished();
             self.look_up_pid().await;
             return Ok(None);
+        }
+        let whole = ended.code == 0 && copied.is_ok();
+        if whole {
+            self.finished();
+        } else {
+            self.take_back().await;
         }
         match copied {
             Err(error) if ended.code == 0 => Err(error),
@@ -172,29 +221,78 @@ impl Inside {
         }
     }
 
-    /// Where a copy goes: into a directory that is there, else to the name itself.
-    pub(super) async fn target(&self, here: &Path, path: &str) -> anyhow::Result<(String, String)> {
-        let is_directory = if path == "/" {
-            true
-        } else {
-            let ended = self
-                .run(&["test", "-d", path], ClientStreams::default())
-                .await?;
-            // Without `test` the name must say it.
-            ended.code == 0 || (ended.is_missing() && path.ends_with('/'))
+    /// Where a copy goes: into a directory that is there, else to the name itself. It is written
+    /// beside its place and moved there whole, unless it is to be merged into a directory that is
+    /// there, or the container has no shell.
+    pub(super) async fn landing(&self, here: &Path, path: &str) -> anyhow::Result<Landing> {
+        let own = here.canonicalize()?;
+        let own = own.file_name().context("the root directory has no name")?;
+        let own = own.to_string_lossy().into_owned();
+        let looked = ["sh", "-c", LOOK, "sh", path, &own];
+        let looked = self.run(&looked, ClientStreams::default()).await?;
+        let (is_directory, merges, shell) = match looked.code {
+            _ if looked.is_missing() => (self.is_directory(path).await?, true, false),
+            INTO_DIRECTORY => (true, false, true),
+            MERGE => (true, true, true),
+            _ => (path == "/", false, true),
         };
-        if is_directory {
-            let name = here.canonicalize()?;
-            let name = name.file_name().context("the root directory has no name")?;
-            return Ok((path.to_owned(), name.to_string_lossy().into_owned()));
-        }
-        if path.ends_with('/') {
+        let (directory, name) = if is_directory {
+            (path.to_owned(), own)
+        } else if path.ends_with('/') {
             bail!("the container has no directory {path}");
+        } else {
+            match split(path) {
+                (directory, Some(name)) => (directory, name),
+                (directory, None) => bail!("the container has no directory {directory}"),
+            }
+        };
+        let staged = (shell && !merges).then(|| format!(".orlop-cp-{}-{name}", std::process::id()));
+        Ok(Landing {
+            directory,
+            name,
+            staged,
+        })
+    }
+
+    async fn is_directory(&self, path: &str) -> anyhow::Result<bool> {
+        if path == "/" {
+            return Ok(true);
         }
-        match split(path) {
-            (directory, Some(name)) => Ok((directory, name)),
-            (directory, None) => bail!("the container has no directory {directory}"),
+        let words = ["test", "-d", path];
+        let ended = self.run(&words, ClientStreams::default()).await?;
+        // Without `test` the name must say it.
+        Ok(ended.code == 0 || (ended.is_missing() && path.ends_with('/')))
+    }
+
+    /// What is to be removed in the container if the copy doesn't get whole.
+    pub(super) fn begin(&self, temporary: Option<String>) {
+        *self.begun() = temporary;
+    }
+
+    /// It is in its place.
+    pub(super) fn finished(&self) {
+        *self.begun() = None;
+    }
+
+    /// Removes in the container what has been begun there. Best effort: that it fails is said by
+    /// what made it necessary.
+    pub(super) async fn take_back(&self) {
+        let Some(temporary) = self.begun().take() else {
+            return;
+        };
+        let words = ["rm", "-rf", "--", &temporary];
+        let removing = self.run_uncancelled(&words, ClientStreams::default());
+        let removed = match tokio::time::timeout(SETTLING, removing).await {
+            Ok(Ok(ended)) => ended.code == 0 || ended.is_missing(),
+            _ => false,
+        };
+        if !removed {
+            say!("warning: {temporary} is left in the container");
         }
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Option<String>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An archive of a path, as it comes.
@@ -227,8 +325,20 @@ impl Inside {
         ended.check(&format!("`tar` at {path} in the container"))
     }
 
-    /// Runs a command with these streams; its error output is kept.
+    /// Runs a command with these streams, until it ends or all is cancelled.
     pub(super) async fn run(
+        &self,
+        words: &[&str],
+        streams: ClientStreams,
+    ) -> anyhow::Result<Ended> {
+        tokio::select! {
+            ended = self.run_uncancelled(words, streams) => ended,
+            () = self.cancelled.cancelled() => bail!("interrupted"),
+        }
+    }
+
+    /// Runs a command with these streams; its error output is kept.
+    async fn run_uncancelled(
         &self,
         words: &[&str],
         mut streams: ClientStreams,
@@ -248,11 +358,7 @@ impl Inside {
         drop(writer);
         let url = whole_url(&self.client.exec(request).await?);
         let options = TransportFlags::default().options(&url)?;
-        let session = orlop_stream::client::exec(&url, &options, streams);
-        let code = tokio::select! {
-            code = session => code,
-            () = self.cancelled.cancelled() => bail!("interrupted"),
-        };
+        let code = orlop_stream::client::exec(&url, &options, streams).await;
         let complaint = complaint.await?;
         match code {
             Ok(code) => Ok(Ended { code, complaint }),

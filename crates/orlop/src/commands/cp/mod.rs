@@ -11,6 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
+use super::interrupt;
 use super::select;
 use super::session::Session;
 use inside::Inside;
@@ -85,11 +86,17 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         }
     };
     let copied = tokio::select! {
-        copied = work => copied?,
-        _ = tokio::signal::ctrl_c() => {
+        copied = work => {
+            if copied.is_err() {
+                inside.take_back().await;
+            }
+            copied?
+        }
+        _ = interrupt::received() => {
             // What was begun is undone where it is written.
             inside.cancel();
             inside.settled().await;
+            inside.take_back().await;
             bail!("interrupted")
         }
     };

@@ -13,6 +13,9 @@ use super::Copied;
 use super::inside::{Inside, pipe};
 use super::place::split;
 
+/// Writes beside the place, then moves there.
+const CAT_THEN_MOVE: &str = "cat > \"$2\" && exec mv -f -- \"$2\" \"$1\"";
+
 /// Out of the container by `cat`. Mode and times are not told that way.
 pub(super) async fn from(inside: &Inside, path: &str, here: &Path) -> anyhow::Result<Copied> {
     let (_, Some(name)) = split(path) else {
@@ -56,13 +59,14 @@ pub(super) async fn from(inside: &Inside, path: &str, here: &Path) -> anyhow::Re
 
 /// Into the container by a shell's `cat`, else by `tee`.
 pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Result<Copied> {
-    let (directory, name) = inside.target(here, path).await?;
-    let path = format!("{}/{name}", directory.trim_end_matches('/'));
-    let ways: [&[&str]; 2] = [
-        &["sh", "-c", "cat > \"$1\"", "sh", &path],
-        &["tee", "--", &path],
-    ];
-    for words in ways {
+    let landing = inside.landing(here, path).await?;
+    let path = landing.path();
+    let temporary = landing.temporary();
+    let by_shell: &[&str] = match &temporary {
+        Some(temporary) => &["sh", "-c", CAT_THEN_MOVE, "sh", &path, temporary],
+        None => &["sh", "-c", "cat > \"$1\"", "sh", &path],
+    };
+    for words in [by_shell, &["tee", "--", &path]] {
         let file = File::open(here).with_context(|| format!("cannot read {}", here.display()))?;
         let streams = ClientStreams {
             stdin: Some(Box::new(input(&file)?)),
@@ -70,7 +74,13 @@ pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Resu
             stdout: Some(Box::new(tokio::io::sink())),
             ..ClientStreams::default()
         };
+        inside.begin(temporary.clone());
         let ended = inside.run(words, streams).await?;
+        if ended.code == 0 {
+            inside.finished();
+        } else {
+            inside.take_back().await;
+        }
         if ended.is_missing() {
             continue;
         }

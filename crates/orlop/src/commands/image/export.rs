@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use orlop_cri::images::{ArchiveFormat, ExportImagesRequest, ExportImagesResponse};
 use tokio::sync::mpsc;
 use tonic::Streaming;
 
+use super::super::interrupt;
 use super::{Session, client, refused};
 
 /// Which images, and where to.
@@ -62,7 +63,10 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         return unpack(chunks, args.output).await;
     }
     let part = Part::beside(&args.output)?;
-    copy(chunks, &part.file).await?;
+    tokio::select! {
+        copied = copy(chunks, &part.file) => copied?,
+        _ = interrupt::received() => bail!("interrupted; nothing is left"),
+    }
     part.put(&args.output)
 }
 
@@ -93,33 +97,29 @@ const QUEUE: usize = 4;
 async fn unpack(mut chunks: Streaming<ExportImagesResponse>, to: PathBuf) -> anyhow::Result<()> {
     let (queue, parts) = mpsc::channel(QUEUE);
     let writing = tokio::task::spawn_blocking(move || write_directory(parts, &to));
-    let mut failed = None;
-    loop {
-        match chunks.message().await {
-            Ok(None) => break,
-            Ok(Some(message)) => {
-                // Whoever doesn't take it has failed, and says why below.
-                if queue.send(Ok(message.chunk)).await.is_err() {
-                    break;
-                }
-            }
-            Err(status) => {
-                let _ = queue.send(Err(io::ErrorKind::BrokenPipe.into())).await;
-                failed = Some(refused(status));
-                break;
+    let feeding = async {
+        while let Some(message) = chunks.message().await.map_err(refused)? {
+            // Whoever doesn't take it has failed, and says why below.
+            if queue.send(Some(message.chunk)).await.is_err() {
+                return anyhow::Ok(());
             }
         }
-    }
+        let _ = queue.send(None).await;
+        Ok(())
+    };
+    let fed = tokio::select! {
+        fed = feeding => fed.context("cannot export"),
+        _ = interrupt::received() => Err(anyhow!("interrupted; nothing is left")),
+    };
+    // Without its end it is taken back.
     drop(queue);
     let written = writing.await?;
-    match failed {
-        Some(error) => Err(error).context("cannot export"),
-        None => written,
-    }
+    fed.and(written)
 }
 
 fn write_directory(parts: Parts, to: &Path) -> anyhow::Result<()> {
     let failed = || format!("cannot write the directory {}", to.display());
+    let fresh = !to.exists();
     fs::create_dir_all(to).with_context(failed)?;
     if fs::read_dir(to).with_context(failed)?.next().is_some() {
         bail!("the directory {} is not empty", to.display());
@@ -127,6 +127,7 @@ fn write_directory(parts: Parts, to: &Path) -> anyhow::Result<()> {
     let input = Chunks {
         parts,
         chunk: io::Cursor::default(),
+        ended: false,
     };
     let done = tar::Archive::new(input).unpack(to);
     if done.is_err() {
@@ -135,16 +136,21 @@ fn write_directory(parts: Parts, to: &Path) -> anyhow::Result<()> {
             let path = entry.path();
             let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
         }
+        if fresh {
+            let _ = fs::remove_dir(to);
+        }
     }
     done.with_context(failed)
 }
 
-type Parts = mpsc::Receiver<io::Result<Vec<u8>>>;
+/// Chunks, and nothing as the archive's end.
+type Parts = mpsc::Receiver<Option<Vec<u8>>>;
 
 /// Reads the chunks one after the other.
 struct Chunks {
     parts: Parts,
     chunk: io::Cursor<Vec<u8>>,
+    ended: bool,
 }
 
 impl Read for Chunks {
@@ -155,8 +161,13 @@ impl Read for Chunks {
                 return Ok(read);
             }
             match self.parts.blocking_recv() {
-                Some(chunk) => self.chunk = io::Cursor::new(chunk?),
-                None => return Ok(0),
+                Some(Some(chunk)) => self.chunk = io::Cursor::new(chunk),
+                Some(None) => {
+                    self.ended = true;
+                    return Ok(0);
+                }
+                None if self.ended => return Ok(0),
+                None => return Err(io::ErrorKind::BrokenPipe.into()),
             }
         }
     }
