@@ -73,7 +73,8 @@ impl Report {
         broken
     }
 
-    fn median(&self, row: &'static str, subject: &'static str) -> Option<f64> {
+    /// The middle of what was measured.
+    pub(crate) fn median(&self, row: &'static str, subject: &'static str) -> Option<f64> {
         quantile(self.samples.get(&(row, subject))?, 0.5)
     }
 }

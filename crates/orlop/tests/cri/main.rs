@@ -26,6 +26,7 @@ mod pulls;
 mod recovery;
 mod resources;
 mod restart;
+mod streams;
 mod trouble;
 mod versions;
 mod world;

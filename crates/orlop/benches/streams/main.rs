@@ -1,0 +1,194 @@
+//! What streaming sessions carry and what they cost, side by side with Debian's containerd in the
+//! same run and by the same client.
+//!
+//! `cargo bench -p orlop --bench streams` measures and fails where a promise of SPECIFICATION.md
+//! is broken; with `-- short` it only shows that everything still runs.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::large_futures,
+    reason = "a benchmark fails by panicking"
+)]
+
+mod carry;
+mod ports;
+#[path = "../pods/report.rs"]
+#[allow(dead_code, reason = "the promises in it are another benchmark's")]
+mod report;
+mod sessions;
+
+use orlop_cri::v1::ExecRequest;
+use orlop_stream::client::{ClientOptions, ClientStreams, Protocol};
+use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, Node, Registry, machine};
+
+use crate::report::Report;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    /// Of one transfer.
+    mib: usize,
+    /// Transfers of each kind.
+    rounds: usize,
+    /// Sessions one after the other.
+    sessions: usize,
+    /// Sessions side by side.
+    crowd: usize,
+}
+
+/// A node with a container that sleeps.
+struct Subject {
+    name: &'static str,
+    cri: Cri,
+    pod: String,
+    container: String,
+    node: Node,
+}
+
+impl Subject {
+    async fn start(name: &'static str, node: Node, image: &str, data: &carry::Data) -> Self {
+        let cri = node.cri().await;
+        cri.pull(image).await.expect("pull the image");
+        let spec = node.pod("streams");
+        let pod = cri.run_pod(&spec).await.expect("run a pod");
+        let sleeper = ContainerSpec::new("main", image)
+            .command(&["sleep", "86400"])
+            .mount(data.path(), "/data");
+        let container = cri.run(&pod, &spec, &sleeper).await;
+        Self {
+            name,
+            container: container.expect("run a container"),
+            pod,
+            cri,
+            node,
+        }
+    }
+
+    async fn url(&self, words: &[&str], stdin: bool) -> String {
+        let request = ExecRequest {
+            container_id: self.container.clone(),
+            cmd: words.iter().map(ToString::to_string).collect(),
+            stdin,
+            stdout: true,
+            stderr: true,
+            ..ExecRequest::default()
+        };
+        let answer = self.cri.runtime.clone().exec(request).await;
+        answer.expect("an URL").into_inner().url
+    }
+}
+
+fn over(protocol: Protocol) -> ClientOptions {
+    ClientOptions {
+        protocol,
+        timeout: std::time::Duration::from_mins(2),
+        ..ClientOptions::default()
+    }
+}
+
+fn outputs() -> ClientStreams {
+    ClientStreams {
+        stdout: Some(Box::new(tokio::io::sink())),
+        stderr: Some(Box::new(tokio::io::sink())),
+        ..ClientStreams::default()
+    }
+}
+
+fn main() {
+    // `cargo bench` adds flags of its own; only our word counts.
+    let short = std::env::args().any(|word| word == "short");
+    if let Err(reason) = machine::can_run_pods() {
+        println!("nothing is measured: this machine {reason}");
+        return;
+    }
+    let size = if short {
+        Size {
+            mib: 16,
+            rounds: 1,
+            sessions: 3,
+            crowd: 8,
+        }
+    } else {
+        Size {
+            mib: 1024,
+            rounds: 3,
+            sessions: 40,
+            crowd: 200,
+        }
+    };
+    let reactor = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let report = reactor.block_on(measure(size));
+    println!("{report}");
+    if short {
+        return;
+    }
+    let broken = broken_promises(&report);
+    for promise in &broken {
+        println!("BROKEN: {promise}");
+    }
+    std::process::exit(i32::from(!broken.is_empty()));
+}
+
+async fn measure(size: Size) -> Report {
+    let registry = Registry::start();
+    let image = registry
+        .push(&ImageBuilder::busybox().build(), "busybox:1")
+        .await;
+    let data = carry::Data::make(size.mib);
+    let ours = Node::orlop().start().await;
+    let mut subjects = vec![Subject::start("orlop", ours, &image, &data).await];
+    match machine::has_program("containerd") {
+        Ok(()) => {
+            let theirs = Node::containerd().start().await;
+            subjects.push(Subject::start("containerd", theirs, &image, &data).await);
+        }
+        Err(reason) => println!("containerd is not compared with: {reason}"),
+    }
+    let mut report = Report::default();
+    // They take turns, so that both meet the same noise.
+    for _ in 0..size.rounds {
+        for subject in &subjects {
+            carry::run(subject, &data, &mut report).await;
+            ports::run(subject, size, &mut report).await;
+        }
+    }
+    carry::whole(&subjects[0], &data).await;
+    for subject in &subjects {
+        sessions::run(subject, size, &mut report).await;
+    }
+    for subject in subjects {
+        drop(subject.cri);
+        subject.node.finish().await;
+    }
+    report
+}
+
+/// The promises of SPECIFICATION.md that these results break.
+fn broken_promises(report: &Report) -> Vec<String> {
+    let mut broken = Vec::new();
+    for row in [carry::DOWN_SPDY, carry::DOWN_WEBSOCKET, ports::THROUGHPUT] {
+        let (ours, theirs) = (
+            report.median(row, "orlop"),
+            report.median(row, "containerd"),
+        );
+        if let (Some(ours), Some(theirs)) = (ours, theirs)
+            && ours < 2.0 * theirs
+        {
+            broken.push(format!(
+                "{row}: {ours:.0} MB/s, promised twice containerd's {theirs:.0}"
+            ));
+        }
+    }
+    let mut hold = |row: &'static str, limit: f64| {
+        if let Some(value) = report.median(row, "orlop").filter(|value| *value > limit) {
+            broken.push(format!("{row}: {value:.2}, promised at most {limit:.2}"));
+        }
+    };
+    hold(carry::GROWTH, f64::from(16 << 10));
+    hold(sessions::ADDED, 5.0);
+    hold(sessions::CROWD_FAILED, 0.0);
+    broken
+}
