@@ -101,8 +101,25 @@ pub struct PortMapping {
     /// The protocol; CNI writes it in lower case.
     pub protocol: Protocol,
     /// Only this address of the node; all of them if absent.
-    #[serde(rename = "hostIP", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "hostIP",
+        default,
+        deserialize_with = "address_or_empty",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub host_ip: Option<IpAddr>,
+}
+
+/// Other runtimes write an empty text for no address, and their cached results are read on.
+fn address_or_empty<'de, D>(deserializer: D) -> Result<Option<IpAddr>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 /// A transport protocol that has ports.
@@ -291,5 +308,19 @@ mod tests {
             serde_json::to_value(&mapping).unwrap(),
             serde_json::json!({"hostPort": 8080, "containerPort": 80, "protocol": "tcp", "hostIP": "127.0.0.1"})
         );
+    }
+
+    #[test]
+    fn an_empty_address_of_a_mapping_is_none() {
+        let read = |address: &str| {
+            serde_json::from_str::<PortMapping>(&format!(
+                r#"{{"hostPort":8080,"containerPort":80,"protocol":"tcp"{address}}}"#
+            ))
+            .map(|mapping| mapping.host_ip)
+        };
+        assert_eq!(read("").unwrap(), None);
+        assert_eq!(read(r#","hostIP":"""#).unwrap(), None);
+        assert!(read(r#","hostIP":"127.0.0.1""#).unwrap().is_some());
+        assert!(read(r#","hostIP":"localhost""#).is_err());
     }
 }
