@@ -116,7 +116,9 @@ pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &
 async fn pod(shim: &Shim, sandbox: &str, event: &mut ContainerEventResponse) -> Result<()> {
     let found = find::sandbox(shim, sandbox).await?;
     let addresses = network::addresses(shim, &found).await;
-    event.pod_sandbox_status = Some(view::sandbox_status(&found, &addresses));
+    let info = shim.info().await?;
+    let status = view::sandbox_status(&found, &addresses, &info.default_runtime);
+    event.pod_sandbox_status = Some(status);
     event.containers_statuses = statuses_of(shim, sandbox).await?;
     Ok(())
 }

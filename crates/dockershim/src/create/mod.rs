@@ -4,6 +4,7 @@ mod container;
 mod devices;
 mod mounts;
 mod namespaces;
+mod pause_seccomp;
 mod sandbox;
 mod seccomp;
 mod security;

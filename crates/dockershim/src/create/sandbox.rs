@@ -8,13 +8,13 @@ use orlop_cri::v1::{
     PodSandboxConfig, PortMapping, Protocol,
 };
 
-use super::{namespaces, security};
+use super::{namespaces, pause_seccomp, security};
 use crate::config::{Config, NetworkPlugin};
 use crate::docker::types::{
     ContainerConfig, CreateBody, HostConfig, Info, PortBinding, Resources, RestartPolicy,
 };
 use crate::error::{Error, Result};
-use crate::{labels, limits, names};
+use crate::{labels, limits, names, pause};
 
 /// The pause process asks for next to nothing (the kernel's least is 2).
 const CPU_SHARES: i64 = 2;
@@ -46,6 +46,7 @@ pub(crate) fn sandbox(
     let mut all_labels = labels::joined(&pod.labels, &pod.annotations);
     all_labels.insert(labels::KIND.into(), labels::SANDBOX.into());
     all_labels.insert(labels::CONTAINER_NAME.into(), names::SANDBOX.into());
+    all_labels.insert(labels::HANDLER.into(), handler.to_owned());
 
     let as_container = of_a_container(security);
     let mut host_config = HostConfig {
@@ -64,8 +65,13 @@ pub(crate) fn sandbox(
         ..HostConfig::default()
     };
     let user = security::apply(&as_container, &mut host_config, around.info)?;
-    // The pause process gets the engine's own seccomp profile, whatever the containers get.
     host_config.security_opt.push("no-new-privileges".into());
+    // Whatever the containers get, the pause process gets the engine's own seccomp profile, or a
+    // narrower one where it is known what it does.
+    if image == pause::BUILT_IN {
+        let option = pause_seccomp::option(around.info);
+        host_config.security_opt.extend(option);
+    }
 
     let mut config = ContainerConfig {
         hostname: pod.hostname.clone(),

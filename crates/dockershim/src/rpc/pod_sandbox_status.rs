@@ -15,6 +15,7 @@ pub(crate) async fn call(
     request: PodSandboxStatusRequest,
 ) -> Result<PodSandboxStatusResponse> {
     let found = find::sandbox(shim, &request.pod_sandbox_id).await?;
+    let default_runtime = shim.info().await?.default_runtime.clone();
     let addresses = network::addresses(shim, &found).await;
     let info = if request.verbose {
         let info = json!({ "pid": found.state.pid, "image": found.image, "config": found });
@@ -24,7 +25,7 @@ pub(crate) async fn call(
     };
     Ok(PodSandboxStatusResponse {
         containers_statuses: events::statuses_of(shim, &found.id).await?,
-        status: Some(view::sandbox_status(&found, &addresses)),
+        status: Some(view::sandbox_status(&found, &addresses, &default_runtime)),
         info,
         timestamp: clock::now(),
     })

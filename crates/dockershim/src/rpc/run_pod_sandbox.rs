@@ -10,7 +10,6 @@ use orlop_cri::v1::{PodSandboxConfig, RunPodSandboxRequest, RunPodSandboxRespons
 
 use crate::checkpoint::Checkpoint;
 use crate::create::{self, AroundSandbox};
-use crate::docker::types::CreateBody;
 use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{conflict, find, names, network, pause, resolv};
@@ -72,14 +71,7 @@ async fn create(shim: &Shim, name: &str, pod: &PodSandboxConfig, handler: &str) 
         Err(error) if error.is_not_found() => {
             shim.pause.set(None);
             let image = pause::image(shim).await?;
-            let config = crate::docker::types::ContainerConfig {
-                image,
-                ..body.config
-            };
-            let body = CreateBody {
-                config,
-                host_config: body.host_config,
-            };
+            let body = create::sandbox(pod, handler, &image, &around)?;
             conflict::create(shim, name, &body).await
         }
         done => done,

@@ -25,7 +25,12 @@ pub(crate) fn sandbox(listed: &ContainerSummary) -> Option<PodSandbox> {
         created_at: listed.created.saturating_mul(1_000_000_000),
         labels: own_labels,
         annotations,
-        runtime_handler: String::new(),
+        // Of those that another runtime made, a list does not tell.
+        runtime_handler: listed
+            .labels
+            .get(labels::HANDLER)
+            .cloned()
+            .unwrap_or_default(),
     })
 }
 
@@ -51,8 +56,12 @@ fn state(running: bool) -> PodSandboxState {
     }
 }
 
-/// A sandbox as the engine knows it.
-pub(crate) fn sandbox_status(found: &Container, addresses: &[IpAddr]) -> PodSandboxStatus {
+/// A sandbox as the engine knows it, whose default runtime is this one.
+pub(crate) fn sandbox_status(
+    found: &Container,
+    addresses: &[IpAddr],
+    default_runtime: &str,
+) -> PodSandboxStatus {
     let (own_labels, annotations) = labels::parted(&found.config.labels);
     let host = &found.host_config;
     let shared = |mode: &str, otherwise| {
@@ -69,9 +78,11 @@ pub(crate) fn sandbox_status(found: &Container, addresses: &[IpAddr]) -> PodSand
         ..Default::default()
     };
     let mut ips = addresses.iter().map(ToString::to_string);
-    let handler = match host.runtime.as_str() {
-        "runc" => "",
-        named => named,
+    let handler = match found.config.labels.get(labels::HANDLER) {
+        Some(handler) => handler,
+        // Another runtime made it: without a handler it got the default one.
+        None if host.runtime == default_runtime => "",
+        None => &host.runtime,
     };
     PodSandboxStatus {
         id: found.id.clone(),

@@ -1,8 +1,10 @@
 //! Pods and containers, from their making to their removal.
 
 use orlop_cri::v1::{
-    ContainerState, ListPodSandboxStatsRequest, PodSandboxState, UpdateContainerResourcesRequest,
+    ContainerState, ListPodSandboxRequest, ListPodSandboxStatsRequest, PodSandboxState,
+    RunPodSandboxRequest, StatusRequest, UpdateContainerResourcesRequest,
 };
+use orlop_testkit::DockerEngine;
 
 use crate::world::world;
 
@@ -189,5 +191,52 @@ async fn what_cannot_start_says_why_and_has_ended() {
         pod.logs().join("main.log").is_file(),
         "there is a log all the same"
     );
+    world.node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handlers_are_the_engines_runtimes() {
+    let world = world!(DockerEngine::settings().runtime("second", "runc").start());
+    let mut runtime = world.cri.runtime.clone();
+    let status = runtime.status(StatusRequest::default()).await.unwrap();
+    let handlers = status.into_inner().runtime_handlers;
+    let names: Vec<&str> = handlers.iter().map(|one| one.name.as_str()).collect();
+    for wanted in ["", "docker", "runc", "second"] {
+        assert!(names.contains(&wanted), "{wanted:?} of {names:?}");
+    }
+    for (index, (handler, theirs)) in [("", "runc"), ("runc", "runc"), ("second", "second")]
+        .into_iter()
+        .enumerate()
+    {
+        let pod = world.node.pod(&format!("by{index}"));
+        let request = RunPodSandboxRequest {
+            config: Some(pod.config()),
+            runtime_handler: handler.to_owned(),
+        };
+        let answer = runtime.run_pod_sandbox(request).await.unwrap();
+        let pod_id = answer.into_inner().pod_sandbox_id;
+        let spec = world.container("main").command(&["sleep", "1000"]);
+        let id = world.cri.run(&pod_id, &pod, &spec).await.unwrap();
+        for one in [&pod_id, &id] {
+            assert_eq!(world.inspect(one, "{{.HostConfig.Runtime}}"), theirs);
+        }
+        let status = world.cri.pod_status(&pod_id).await.unwrap();
+        assert_eq!(status.runtime_handler, handler);
+        assert!(
+            status.labels.keys().all(|key| !key.contains("orlop")),
+            "{status:?}"
+        );
+        let listed = runtime.list_pod_sandbox(ListPodSandboxRequest::default());
+        let listed = listed.await.unwrap().into_inner().items;
+        let listed = listed.iter().find(|one| one.id == pod_id).unwrap();
+        assert_eq!(listed.runtime_handler, handler);
+    }
+    let request = RunPodSandboxRequest {
+        config: Some(world.node.pod("unknown").config()),
+        runtime_handler: "third".to_owned(),
+    };
+    let error = runtime.run_pod_sandbox(request).await.unwrap_err();
+    assert_eq!(error.code(), tonic::Code::InvalidArgument, "{error}");
+    assert!(error.message().contains("daemon.json"), "{error}");
     world.node.finish().await;
 }
