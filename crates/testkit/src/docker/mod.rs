@@ -1,13 +1,15 @@
 //! A Docker Engine for tests of the docker backend.
 //!
 //! `ORLOP_TEST_DOCKERD` names another engine's program than the one on the path, so that the same
-//! tests run on a newer engine.
+//! tests run on a newer engine. `ORLOP_TEST_CRI_DOCKERD` names a cri-dockerd to move pods to and from.
 
 mod bridge;
+mod cri_dockerd;
 mod engine;
 mod settings;
 mod tap;
 
+pub use cri_dockerd::{CriDockerd, Shared};
 pub use engine::{DockerEngine, can_run};
 pub use settings::Settings;
 pub use tap::EngineTap;
