@@ -8,6 +8,7 @@ mod limits;
 mod oom;
 mod path;
 mod processes;
+mod readiness;
 mod stats;
 mod systemd;
 mod weight;

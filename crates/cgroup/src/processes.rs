@@ -39,6 +39,9 @@ impl Cgroup {
     /// A process in uninterruptible sleep stays until what it waits for answers: then this is an
     /// error once the patience ends, and it can be tried again.
     pub fn kill(&self, patience: Duration) -> Result<(), Error> {
+        if self.processes()?.is_empty() {
+            return Ok(());
+        }
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
         loop {

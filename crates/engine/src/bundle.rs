@@ -64,6 +64,7 @@ pub async fn build(
             let made = build_blocking(&engine, &container, &image, volumes)?;
             if !asked {
                 write_spec(&container.bundle, &made.0)?;
+                container.specified(&made.0);
             }
             Ok(made)
         })
@@ -85,8 +86,13 @@ async fn adjust(
 ) -> Result<Effective> {
     let written = match nri::adjust(engine, container, spec, effective).await {
         Ok((spec, effective)) => {
-            let bundle = container.bundle.clone();
-            blocking(move || write_spec(&bundle, &spec).map(|()| effective)).await
+            let container = Arc::clone(container);
+            let write = move || {
+                write_spec(&container.bundle, &spec)?;
+                container.specified(&spec);
+                Ok(effective)
+            };
+            blocking(write).await
         }
         Err(error) => Err(error),
     };

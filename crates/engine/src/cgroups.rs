@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits};
+
+use tokio_util::task::TaskTracker;
 
 use crate::blocking;
 use crate::config::Config;
@@ -33,6 +36,8 @@ pub struct Cgroups {
     driver: Driver,
     hierarchies: Arc<Hierarchies>,
     keepers: CgroupPath,
+    /// Whether somebody sees to it already that processes can be moved.
+    getting_ready: Arc<AtomicBool>,
 }
 
 impl Cgroups {
@@ -58,6 +63,7 @@ impl Cgroups {
             driver,
             hierarchies: Arc::new(hierarchies),
             keepers,
+            getting_ready: Arc::default(),
         })
     }
 
@@ -128,6 +134,27 @@ impl Cgroups {
         if self.driver == Driver::Cgroupfs {
             remove(self.at(path)).await;
         }
+    }
+
+    /// Has the kernel ready to move a process into a cgroup by the time that a runtime, called
+    /// at the same time, gets to it. Nobody waits for this, and a failure only costs time.
+    pub fn expect_move(&self, tasks: &TaskTracker) {
+        if self.getting_ready.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let hierarchies = Arc::clone(&self.hierarchies);
+        let getting_ready = Arc::clone(&self.getting_ready);
+        tasks.spawn_blocking(move || {
+            if let Err(error) = hierarchies.make_ready_to_move() {
+                tracing::debug!(%error, "getting ready to move processes between cgroups");
+            }
+            getting_ready.store(false, Ordering::Release);
+        });
+    }
+
+    /// Whether cgroups are directories, to be made and removed by whoever may.
+    pub fn are_directories(&self) -> bool {
+        self.driver == Driver::Cgroupfs
     }
 
     /// Kills all that is in a container's cgroup, and below.

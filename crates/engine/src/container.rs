@@ -57,6 +57,7 @@ pub struct Container {
     ended: watch::Sender<bool>,
     pending_mounts: Mutex<Option<Vec<PendingMount>>>,
     process: OnceLock<oci::Process>,
+    needs_runtime: OnceLock<bool>,
 }
 
 /// What a container remembers of its image.
@@ -238,6 +239,7 @@ impl Container {
             ended,
             pending_mounts: Mutex::default(),
             process: OnceLock::new(),
+            needs_runtime: OnceLock::new(),
         }
     }
 
@@ -315,6 +317,21 @@ impl Container {
             ))
         })?;
         Ok(self.process.get_or_init(|| process).clone())
+    }
+
+    /// Whether its runtime has more to do at its start and its deletion than the keeper and we
+    /// can. Blocks when the daemon was restarted since its creation.
+    pub fn needs_runtime(&self) -> bool {
+        *self.needs_runtime.get_or_init(|| {
+            let spec = bundle::read_spec(&self.bundle);
+            spec.map_or(true, |spec| spec.needs_runtime_after_creation())
+        })
+    }
+
+    /// Takes note of its specification.
+    pub fn specified(&self, spec: &oci::Spec) {
+        let needs = spec.needs_runtime_after_creation();
+        let _ = self.needs_runtime.set(needs);
     }
 
     /// What is true at the moment.

@@ -3,11 +3,12 @@
 //! All of it goes through the pod's keeper, which is their parent. Where the keeper is lost,
 //! what remains is killed through the cgroup and the runtime is called from here.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cri::v1::{ContainerEventType, Signal};
-use orlop_launch::{CreateContainer, FailureKind, Keeper};
+use orlop_cri::v1::{ContainerEventType, NamespaceMode, Signal};
+use orlop_launch::{CreateContainer, FailureKind, Keeper, StartBy};
 use tokio::time::timeout;
 
 use crate::clock;
@@ -16,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::runtimes::Handler;
 use crate::spec::StopSignal;
+use crate::teardown::remove_tree;
 use crate::timeline::Trace;
 use crate::{blocking, bundle};
 
@@ -36,6 +38,7 @@ pub async fn start(engine: &Engine, container: &Arc<Container>, trace: &Trace) -
     let keeper = container.pod.keeper()?;
     let handler = engine.runtimes.of(&container.pod)?;
     let name = container.metadata().name;
+    engine.cgroups.expect_move(&engine.tasks);
     trace
         .step("record", &name, container.record(Event::Starting))
         .await?;
@@ -84,18 +87,19 @@ async fn launch(
     let mounts = bundle::place_mounts(engine, container, keeper);
     trace.step("mounts", &name, mounts).await?;
     let log_path = container.log_path();
-    if let Some(parent) = log_path.as_deref().and_then(std::path::Path::parent) {
-        let parent = parent.to_owned();
-        blocking(move || {
-            std::fs::create_dir_all(&parent)
-                .map_err(Error::io(format!(
-                    "making the log directory {}",
-                    parent.display()
-                )))
-                .map_err(Into::into)
+    let (container_too, log_dir) = (Arc::clone(container), log_path.clone());
+    let by = blocking(move || {
+        if let Some(dir) = log_dir.as_deref().and_then(Path::parent) {
+            let doing = || format!("making the log directory {}", dir.display());
+            std::fs::create_dir_all(dir).map_err(Error::io(doing()))?;
+        }
+        Ok(if container_too.needs_runtime() {
+            StartBy::Runtime
+        } else {
+            StartBy::Keeper
         })
-        .await?;
-    }
+    })
+    .await?;
     let create = CreateContainer {
         id: id.to_owned(),
         bundle: container.bundle.clone(),
@@ -112,7 +116,8 @@ async fn launch(
     let created = created.map_err(failed("creating"))?;
     // Before the start: a short-lived process has ended when the runtime returns.
     let at = clock::now();
-    let starting = keeper.start(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT);
+    let bundle = &container.bundle;
+    let starting = keeper.start(&handler.runtime, id, bundle, by, RUNTIME_LIMIT);
     let started = trace.step("exec", &name, starting).await;
     started.map_err(failed("starting"))?;
     Ok(Event::Started {
@@ -198,7 +203,19 @@ pub async fn clean_up(engine: &Engine, container: &Arc<Container>) -> Result<()>
     let Ok(handler) = engine.runtimes.of(&container.pod) else {
         return without_runtime(engine, container).await;
     };
-    let deleted = match container.pod.keeper() {
+    let keeper = container.pod.keeper();
+    if let Ok(keeper) = &keeper
+        && let Some(state) = state_to_remove(engine, container, &handler).await
+    {
+        match directly(engine, container, keeper, state).await {
+            Ok(()) => return Ok(()),
+            // Its runtime may know better.
+            Err(error) => {
+                tracing::debug!(container = id, %error, "cleaning up without its runtime");
+            }
+        }
+    }
+    let deleted = match keeper {
         Ok(keeper) => {
             keeper
                 .delete(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT)
@@ -215,6 +232,54 @@ pub async fn clean_up(engine: &Engine, container: &Arc<Container>) -> Result<()>
         source,
     })?;
     engine.cgroups.remove(container).await;
+    container.set_clean();
+    Ok(())
+}
+
+/// The runtime's state of a container, if removing that is all that its `delete` would do beyond
+/// what we do ourselves: with its processes gone, its cgroups being directories, and nothing that
+/// it undoes by other means.
+async fn state_to_remove(
+    engine: &Engine,
+    container: &Arc<Container>,
+    handler: &Handler,
+) -> Option<PathBuf> {
+    let state = handler.runtime.state_of(container.id.as_str())?;
+    // One that could not be started may be half made.
+    if container.now().started_at == 0 || !engine.cgroups.are_directories() {
+        return None;
+    }
+    let container = Arc::clone(container);
+    let needs_runtime = blocking(move || Ok(container.needs_runtime())).await;
+    needs_runtime.is_ok_and(|needs| !needs).then_some(state)
+}
+
+/// Whether its first process takes all others with it, as the init of a PID namespace does.
+fn dies_as_one(container: &Container) -> bool {
+    let linux = container.config.linux.as_ref();
+    let modes = linux
+        .and_then(|linux| linux.security_context.as_ref())
+        .and_then(|security| security.namespace_options.as_ref());
+    modes.is_some_and(|modes| modes.pid() == NamespaceMode::Container)
+}
+
+/// Cleans up without a process of the runtime's.
+async fn directly(
+    engine: &Engine,
+    container: &Container,
+    keeper: &Keeper,
+    state: PathBuf,
+) -> Result<()> {
+    let id = container.id.as_str();
+    if !dies_as_one(container) {
+        engine.cgroups.kill_processes(container).await;
+    }
+    keeper.forget(id).await.map_err(|source| Error::Launch {
+        doing: format!("forgetting container {id}"),
+        source,
+    })?;
+    engine.cgroups.remove(container).await;
+    blocking(move || remove_tree(&state)).await?;
     container.set_clean();
     Ok(())
 }

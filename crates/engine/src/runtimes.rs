@@ -200,9 +200,10 @@ fn trial_parent(driver: Driver) -> &'static str {
     }
 }
 
-async fn handler(runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
+async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
     // Older runtimes have no `features`; a missing program shows when a pod asks for it.
     let features = runtime.features(ANSWER_LIMIT).await.unwrap_or_default();
+    runtime.state_as_runc = features.is_runc();
     Handler {
         name: runtime.name.clone(),
         runtime,

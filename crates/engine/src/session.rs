@@ -55,6 +55,7 @@ impl Session {
     ) -> Result<Self> {
         let keeper = container.pod.keeper()?;
         let handler = engine.runtimes.of(&container.pod)?;
+        engine.cgroups.expect_move(&engine.tasks);
         // As random as a container's; half of it is plenty.
         let id = ContainerId::random().as_str()[..32].to_owned();
         let dir = container.bundle.join(format!("exec-{id}"));

@@ -23,7 +23,7 @@ use crate::exit::{Ending, Process, Stranger};
 use crate::log::{Log, Writer};
 use crate::pod::Pod;
 use crate::reactor::{Interest, Reactor, Ready, Source, Watch};
-use crate::request::Dialling;
+use crate::request::{Dialling, LettingGo};
 
 /// How many peers may wait to be accepted.
 const ACCEPT_QUEUE: i32 = 16;
@@ -44,6 +44,8 @@ pub(crate) struct Keeper {
     pub(crate) calls: BTreeMap<u64, Call>,
     pub(crate) attachments: BTreeMap<u64, Attachment>,
     pub(crate) dials: BTreeMap<u64, Dialling>,
+    /// Containers that were let go, by their keys.
+    pub(crate) letting_go: BTreeMap<u64, LettingGo>,
     /// What our children are.
     pub(crate) processes: BTreeMap<i32, Process>,
     /// Children that ended before it was known what they were.
@@ -82,6 +84,7 @@ impl Keeper {
             calls: BTreeMap::new(),
             attachments: BTreeMap::new(),
             dials: BTreeMap::new(),
+            letting_go: BTreeMap::new(),
             processes: BTreeMap::new(),
             strangers: VecDeque::new(),
             writer: None,
@@ -139,6 +142,7 @@ impl Keeper {
             Source::OomEventfd(key) => self.oom_suspected(key),
             Source::OomInotify => self.oom_suspected_somewhere(),
             Source::Dial(key) => self.dial_ready(key),
+            Source::StartFifo(key) => self.fifo_ready(key, ready.broken()),
         }
     }
 
@@ -146,10 +150,15 @@ impl Keeper {
     fn next_deadline(&self) -> Option<Instant> {
         let calls = self.calls.values().filter_map(Call::deadline);
         let dials = self.dials.values().map(Dialling::deadline);
+        let starts = self.letting_go.values().map(LettingGo::deadline);
         let reports = self.containers.values().filter_map(|it| it.report_by);
         let followers = self.attachments.values().filter_map(Attachment::deadline);
         let ending = self.ending.iter().map(|ending| ending.deadline);
-        let all = calls.chain(dials).chain(reports).chain(followers);
+        let all = calls
+            .chain(dials)
+            .chain(starts)
+            .chain(reports)
+            .chain(followers);
         all.chain(ending).min()
     }
 
@@ -157,6 +166,7 @@ impl Keeper {
         let now = Instant::now();
         self.late_calls(now);
         self.late_dials(now);
+        self.late_starts(now);
         self.late_reports(now);
         self.late_followers(now);
     }

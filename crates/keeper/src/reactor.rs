@@ -43,6 +43,8 @@ pub(crate) enum Source {
     OomInotify,
     /// A connection to a port of the pod is made, or not.
     Dial(u64),
+    /// A container's process notes that it was let go.
+    StartFifo(u64),
 }
 
 /// One of a container's outputs.

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orlop_launch::{
-    ContainerState, Error, FailureKind, KeeperEvent, OciRuntime, RuntimeFault, recorded_exit,
+    ContainerState, Error, FailureKind, KeeperEvent, OciRuntime, RuntimeFault, StartBy,
+    recorded_exit,
 };
 use serde_json::json;
 use support::{LIMIT, Pod, cgroup_roots, is_alive};
@@ -66,6 +67,50 @@ async fn a_signal_ends_a_container_with_128_and_its_number() {
         .unwrap();
     assert_eq!(pod.exit_of("forced").await.code, 137);
     assert!(!is_alive(pid));
+}
+
+#[tokio::test]
+async fn a_container_is_started_alike_by_the_keeper_and_by_its_runtime() {
+    let mut pod = Pod::new().await;
+    for (by, id) in [(StartBy::Keeper, "c1"), (StartBy::Runtime, "c2")] {
+        pod.create(&pod.script(id, "echo on its way; sleep 1000"))
+            .await
+            .unwrap();
+        assert!(!pod.log_path(id).exists() || pod.logged(id).is_empty());
+        pod.start_by(by, id).await.unwrap();
+        pod.wait_for_log(id, "on its way").await;
+        let state = pod.runtime.state(id, LIMIT).await.unwrap();
+        assert_eq!(state.status, "running", "in the runtime's own eyes");
+        let started = pod.keeper.list().await.unwrap().containers;
+        assert!(started.iter().all(|it| it.state == ContainerState::Running));
+        pod.keeper.kill(id, 9).await.unwrap();
+        assert_eq!(pod.exit_of(id).await.code, 137);
+        pod.delete(id).await;
+    }
+    // One that has ended before its start is told of is told of all the same.
+    pod.create(&pod.script("c3", "true")).await.unwrap();
+    pod.start("c3").await.unwrap();
+    assert_eq!(pod.exit_of("c3").await.code, 0);
+}
+
+#[tokio::test]
+async fn a_container_killed_before_its_start_does_not_start() {
+    let mut pod = Pod::new().await;
+    let pid = pod.create(&pod.script("c1", "true")).await.unwrap();
+    // Stopped, it can take no note of anything.
+    pod.keeper.kill("c1", 19).await.unwrap();
+    let (keeper, runtime, bundle) = (pod.keeper.clone(), pod.runtime.clone(), pod.bundle("c1"));
+    let starting = tokio::spawn(async move {
+        let by = StartBy::Keeper;
+        keeper.start(&runtime, "c1", &bundle, by, LIMIT).await
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!starting.is_finished() && is_alive(pid));
+    pod.keeper.kill("c1", 9).await.unwrap();
+    let error = starting.await.unwrap().unwrap_err();
+    assert!(error.failure_kind().is_some(), "{error}");
+    assert_eq!(pod.exit_of("c1").await.code, 137);
+    pod.delete("c1").await;
 }
 
 #[tokio::test]

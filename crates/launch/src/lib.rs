@@ -21,7 +21,7 @@ mod runtime;
 pub use error::{Error, Result, RuntimeError, RuntimeFault};
 pub use keeper::{
     AttachStreams, CreateContainer, ExecCommand, ExecIo, Keeper, KeeperEvent, KeeperEvents,
-    KeeperSpec, PodNamespaces, StartedExec, TerminalSize, recorded_exit,
+    KeeperSpec, PodNamespaces, StartBy, StartedExec, TerminalSize, recorded_exit,
 };
 pub use orlop_wire::{
     ContainerInfo, ContainerState, Created, ExecInfo, ExitStatus, FailureKind, IdMap, Listing,

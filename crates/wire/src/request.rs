@@ -64,6 +64,9 @@ messages! {
         1 container: String,
         /// The runtime's `start`.
         2 call: RuntimeCall,
+        /// The fifo in which the container's process waits for a reader before it becomes the
+        /// container's program. Where it is given and there, the runtime is not called.
+        3 fifo: PathBuf,
     }
 
     /// Signals a container.

@@ -6,6 +6,7 @@ mod delete;
 mod dial;
 mod dispatch;
 mod exec;
+mod fifo;
 mod kill;
 mod list;
 mod mount;
@@ -14,4 +15,5 @@ mod terminal;
 
 pub(crate) use dial::Dialling;
 pub(crate) use dispatch::{Purpose, failure};
+pub(crate) use fifo::LettingGo;
 pub(crate) use mount::unmount_all;

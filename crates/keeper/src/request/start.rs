@@ -1,4 +1,4 @@
-//! Starting a created container.
+//! Starting a created container: by its fifo where that is known, else by its runtime.
 
 use std::os::fd::OwnedFd;
 
@@ -28,6 +28,11 @@ impl Keeper {
         container.starting = true;
         // Before it runs, lest it end before it began.
         container.started_ns = now_ns();
+        if !request.fifo.as_os_str().is_empty()
+            && self.let_go(key, &request.fifo, request.call.timeout_ms, to)
+        {
+            return Ok(());
+        }
         let called = self.start_call(request.call, Streams::Own, false, Purpose::Start(key), to);
         if called.is_err() {
             let _ = self.started(key, Err(Failure::default()));
@@ -35,7 +40,7 @@ impl Keeper {
         called.map(drop)
     }
 
-    /// The runtime has done its part.
+    /// The runtime has done its part, or there was none to call.
     pub(super) fn started(
         &mut self,
         key: u64,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use orlop_launch::{
     CreateContainer, ExecCommand, ExecIo, ExitStatus, Keeper, KeeperEvent, KeeperEvents,
-    KeeperSpec, OciRuntime, PodNamespaces, StartedExec,
+    KeeperSpec, OciRuntime, PodNamespaces, StartBy, StartedExec,
 };
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
@@ -79,7 +79,8 @@ impl Pod {
         change(dir.path(), &mut spec);
         let (keeper, events) = Keeper::spawn(spec).await.unwrap();
         let runtime = std::env::var("ORLOP_TEST_RUNTIME").unwrap_or_else(|_| "runc".into());
-        let runtime = OciRuntime::new("runc", runtime, dir.path().join("runc"));
+        let mut runtime = OciRuntime::new("runc", runtime, dir.path().join("runc"));
+        runtime.state_as_runc = runtime.features(LIMIT).await.unwrap().is_runc();
         Self {
             keeper_pid: keeper.pid(),
             dir,
@@ -173,11 +174,13 @@ impl Pod {
     }
 
     pub(crate) async fn start(&self, id: &str) -> orlop_launch::Result<()> {
-        let started = self
-            .keeper
-            .start(&self.runtime, id, &self.bundle(id), LIMIT)
-            .await;
-        started.map(drop)
+        self.start_by(StartBy::Keeper, id).await
+    }
+
+    pub(crate) async fn start_by(&self, by: StartBy, id: &str) -> orlop_launch::Result<()> {
+        let bundle = self.bundle(id);
+        let starting = self.keeper.start(&self.runtime, id, &bundle, by, LIMIT);
+        starting.await.map(drop)
     }
 
     pub(crate) async fn run(&self, wish: &Wish) -> u32 {

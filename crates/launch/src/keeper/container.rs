@@ -21,6 +21,15 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
+/// Who lets a created container go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartBy {
+    /// The keeper, where it is known what the container waits for; else its runtime.
+    Keeper,
+    /// Its runtime, which has more to do than that.
+    Runtime,
+}
+
 /// A container to be made from a bundle.
 #[derive(Clone, Debug, Default)]
 pub struct CreateContainer {
@@ -102,11 +111,16 @@ impl Keeper {
         runtime: &OciRuntime,
         id: &str,
         bundle: &Path,
+        by: StartBy,
         limit: Duration,
     ) -> Result<Started> {
         let request = Start {
             container: id.to_owned(),
             call: runtime.start_call(id, bundle, limit),
+            fifo: match by {
+                StartBy::Keeper => runtime.start_fifo(id),
+                StartBy::Runtime => PathBuf::new(),
+            },
         };
         self.call_runtime(runtime, "start", id, &request, limit)
             .await

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// The annotation by which runc tells its version (`features.md` of runc).
+const RUNC_VERSION: &str = "org.opencontainers.runc.version";
+
 /// What a runtime can do. An absent answer means unknown, not no.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -28,6 +31,11 @@ impl Features {
     /// Whether read-only can be made to hold for everything mounted below a mount.
     pub fn recursive_read_only(&self) -> bool {
         self.mount_options.iter().any(|option| option == "rro")
+    }
+
+    /// Whether it is runc itself, of a version that says so.
+    pub fn is_runc(&self) -> bool {
+        self.annotations.contains_key(RUNC_VERSION)
     }
 
     /// Whether it makes user namespaces, with id-mapped mounts for volumes.

@@ -39,6 +39,14 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Whether the runtime has something to do when the container starts or is deleted, beyond
+    /// letting its process go and forgetting it: hooks to run, a resource class to remove.
+    pub fn needs_runtime_after_creation(&self) -> bool {
+        let late = |hooks: &Hooks| !hooks.poststart.is_empty() || !hooks.poststop.is_empty();
+        let class = self.linux.as_ref().is_some_and(|it| it.intel_rdt.is_some());
+        class || self.hooks.as_ref().is_some_and(late)
+    }
+
     /// The version written into specs made here. Everything used beyond it is optional and
     /// ignored by runtimes which do not know it.
     pub const VERSION: &'static str = "1.0.2";

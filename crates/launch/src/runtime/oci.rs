@@ -8,6 +8,10 @@ use orlop_wire::{CONSOLE_SOCKET, RuntimeCall};
 
 use crate::keeper::millis;
 
+/// The fifo in a container's state directory in which runc's init waits (`libcontainer`,
+/// `execFifoFilename`).
+const START_FIFO: &str = "exec.fifo";
+
 /// A runtime with runc's command line, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OciRuntime {
@@ -23,6 +27,9 @@ pub struct OciRuntime {
     pub systemd_cgroup: bool,
     /// Whether it must not use `pivot_root` (`--no-pivot`), as on an initial ramdisk.
     pub no_pivot: bool,
+    /// Whether it keeps a container's state as runc does: a directory named as the container
+    /// below [`root`](Self::root), in it a fifo that the created process waits in.
+    pub state_as_runc: bool,
 }
 
 impl OciRuntime {
@@ -39,7 +46,20 @@ impl OciRuntime {
             root: root.into(),
             systemd_cgroup: false,
             no_pivot: false,
+            state_as_runc: false,
         }
+    }
+
+    /// Where it keeps a container's state, if that is known.
+    pub fn state_of(&self, id: &str) -> Option<PathBuf> {
+        let names_a_child = !id.is_empty() && !id.starts_with('.') && !id.contains('/');
+        (self.state_as_runc && names_a_child).then(|| self.root.join(id))
+    }
+
+    /// The fifo by which a created container is started, if that is known.
+    pub(crate) fn start_fifo(&self, id: &str) -> PathBuf {
+        let state = self.state_of(id);
+        state.map_or_else(PathBuf::new, |state| state.join(START_FIFO))
     }
 
     pub(crate) fn create_call(

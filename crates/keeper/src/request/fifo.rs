@@ -1,0 +1,150 @@
+//! Letting go a container whose process waits in a fifo, as runc's does: what runc's `start` is
+//! for, without a process of runc's.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use orlop_wire::{Failure, FailureKind, Started};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
+
+use super::dispatch::failure;
+use crate::connection::ReplyTo;
+use crate::keeper::{Keeper, from_now};
+use crate::reactor::{Interest, Source, Watch};
+
+/// A container that was let go and has not said so yet.
+#[derive(Debug)]
+pub(crate) struct LettingGo {
+    fifo: Watch,
+    path: PathBuf,
+    deadline: Instant,
+    reply_to: ReplyTo,
+}
+
+impl LettingGo {
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+/// What a fifo says.
+enum Word {
+    /// The process goes on.
+    Gone,
+    /// It has not opened the fifo yet.
+    Nothing,
+    /// It will not.
+    Never(Errno),
+}
+
+impl Keeper {
+    /// Opens the fifo, which lets the container's process go on. False if there is none, and the
+    /// runtime is to be called.
+    pub(super) fn let_go(
+        &mut self,
+        container: u64,
+        path: &Path,
+        limit_ms: u32,
+        to: ReplyTo,
+    ) -> bool {
+        let Some(fifo) = open_fifo(path) else {
+            return false;
+        };
+        let source = Source::StartFifo(container);
+        let Ok(fifo) = Watch::new(&self.reactor, fifo, source, Interest::Read) else {
+            return false;
+        };
+        let letting_go = LettingGo {
+            fifo,
+            path: path.to_owned(),
+            deadline: from_now(limit_ms),
+            reply_to: to,
+        };
+        self.letting_go.insert(container, letting_go);
+        // It mostly waits already, and writes as soon as it is woken.
+        self.fifo_ready(container, false);
+        true
+    }
+
+    /// A container's process has opened its fifo, or written to it, or, if `closed`, is through
+    /// with it.
+    pub(crate) fn fifo_ready(&mut self, container: u64, closed: bool) {
+        let Some(waiting) = self.letting_go.get(&container) else {
+            return;
+        };
+        match waiting.listen() {
+            Word::Gone => self.went(container, Ok(())),
+            Word::Nothing if closed => self.went(container, Err(ended())),
+            Word::Nothing => {}
+            Word::Never(error) => {
+                let message = format!("reading {}: {error}", waiting.path.display());
+                self.went(container, Err(failure(FailureKind::Failed, message)));
+            }
+        }
+    }
+
+    /// A container's process has ended, maybe before it could go on.
+    pub(crate) fn ended_in_fifo(&mut self, container: u64) {
+        let Some(waiting) = self.letting_go.get(&container) else {
+            return;
+        };
+        let outcome = match waiting.listen() {
+            Word::Gone => Ok(()),
+            Word::Nothing | Word::Never(_) => Err(ended()),
+        };
+        self.went(container, outcome);
+    }
+
+    /// Gives up on processes that take too long.
+    pub(crate) fn late_starts(&mut self, now: Instant) {
+        let late: Vec<u64> = self
+            .letting_go
+            .iter()
+            .filter(|(_, waiting)| waiting.deadline <= now)
+            .map(|(key, _)| *key)
+            .collect();
+        for container in late {
+            let message = "the container's process does not take note of its start";
+            self.went(container, Err(failure(FailureKind::TimedOut, message)));
+        }
+    }
+
+    fn went(&mut self, container: u64, outcome: Result<(), Failure>) {
+        let Some(LettingGo { path, reply_to, .. }) = self.letting_go.remove(&container) else {
+            return;
+        };
+        if outcome.is_ok() {
+            // By its absence runc knows that the container runs.
+            let _ = fs::remove_file(path);
+        }
+        let answer: Result<Started, Failure> = self.started(container, outcome);
+        self.reply(reply_to, answer);
+        self.report_if_settled(container);
+    }
+}
+
+impl LettingGo {
+    fn listen(&self) -> Word {
+        match rustix::io::read(&self.fifo, &mut [0; 16]) {
+            // No writer; of one that came and went the reactor tells.
+            Ok(0) | Err(Errno::AGAIN | Errno::INTR) => Word::Nothing,
+            Ok(_) => Word::Gone,
+            Err(error) => Word::Never(error),
+        }
+    }
+}
+
+fn ended() -> Failure {
+    let message = "the container's process ended before it could be started";
+    failure(FailureKind::RuntimeFailed, message)
+}
+
+fn open_fifo(path: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fifo = open(path, flags, Mode::empty()).ok()?;
+    let look = fstat(&fifo).ok()?;
+    (FileType::from_raw_mode(look.st_mode) == FileType::Fifo).then_some(fifo)
+}
