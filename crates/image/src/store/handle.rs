@@ -56,7 +56,7 @@ impl Store {
         let used = std::fs::metadata(layout.index())
             .and_then(|look| look.modified())
             .unwrap_or(std::time::UNIX_EPOCH);
-        let index = Arc::new(Index::open(&layout.index())?);
+        let index = Arc::new(Index::open(&layout.index(), layout.leases())?);
         startup::mend(&layout, &index, used)?;
         let moves = Arc::new(Mutex::new(()));
         let publisher = Publisher::start(layout.clone(), Arc::clone(&index), Arc::clone(&moves))?;

@@ -1,19 +1,22 @@
-//! The durable index (redb) and its mirror in memory, from which everything is read.
+//! The durable index (redb), with the leases beside it, and their mirror in memory, from which
+//! everything is read.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::leases::Leases;
 use super::{Document, ImageRecord, LayerRecord, LeaseRecord};
 use crate::{Digest, Error, Result};
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 const IMAGES: Table = TableDefinition::new("images");
 const LAYERS: Table = TableDefinition::new("layers");
+/// Of earlier versions; leases are files now.
 const LEASES: Table = TableDefinition::new("leases");
 const DOCUMENTS: Table = TableDefinition::new("documents");
 
@@ -39,21 +42,23 @@ pub(crate) struct Change {
 
 impl Change {
     fn is_empty(&self) -> bool {
-        self.images.is_empty()
-            && self.layers.is_empty()
-            && self.leases.is_empty()
-            && self.documents.is_empty()
+        self.leases.is_empty() && !self.is_for_the_database()
+    }
+
+    fn is_for_the_database(&self) -> bool {
+        !(self.images.is_empty() && self.layers.is_empty() && self.documents.is_empty())
     }
 }
 
 pub(super) struct Index {
     /// Held while a change is decided and written: changes come one after the other.
     database: Mutex<Database>,
+    leases: Leases,
     state: RwLock<State>,
 }
 
 impl Index {
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path, leases: PathBuf) -> Result<Self> {
         let database = Database::builder()
             .set_cache_size(CACHE_BYTES)
             .create(path)
@@ -63,10 +68,22 @@ impl Index {
                 }
                 error => Error::store(format!("opening {}", unreadable(path)), error),
             })?;
-        let state = load(&database)
-            .map_err(|error| Error::store(format!("reading {}", unreadable(path)), error))?;
+        let failed = |error| Error::store(format!("reading {}", unreadable(path)), error);
+        let mut state = load(&database).map_err(failed)?;
+        let (leases, found) = Leases::open(leases)?;
+        if !state.leases.is_empty() {
+            // An earlier version had them in the index.
+            for (owner, record) in &state.leases {
+                leases
+                    .put(owner, Some(record))
+                    .map_err(|error| Error::io(format!("writing the lease of {owner}"), error))?;
+            }
+            forget_leases(&database).map_err(failed)?;
+        }
+        state.leases.extend(found);
         Ok(Self {
             database: Mutex::new(database),
+            leases,
             state: RwLock::new(state),
         })
     }
@@ -87,10 +104,17 @@ impl Index {
         if change.is_empty() {
             return Ok(result);
         }
-        write(&database, &change).map_err(|error| match error {
-            redb::Error::Io(error) => Error::io("writing the image index", error),
-            error => Error::store("writing the image index", error),
-        })?;
+        for (owner, record) in &change.leases {
+            self.leases
+                .put(owner, record.as_ref())
+                .map_err(|error| Error::io(format!("writing the lease of {owner}"), error))?;
+        }
+        if change.is_for_the_database() {
+            write(&database, &change).map_err(|error| match error {
+                redb::Error::Io(error) => Error::io("writing the image index", error),
+                error => Error::store("writing the image index", error),
+            })?;
+        }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         for (id, record) in change.images {
             put(&mut state.images, id, record);
@@ -171,11 +195,17 @@ fn read_all<K: Ord, V: DeserializeOwned>(
     Ok(all)
 }
 
+fn forget_leases(database: &Database) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    transaction.delete_table(LEASES)?;
+    transaction.commit()?;
+    Ok(())
+}
+
 fn write(database: &Database, change: &Change) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     write_rows(&transaction, IMAGES, &change.images)?;
     write_rows(&transaction, LAYERS, &change.layers)?;
-    write_rows(&transaction, LEASES, &change.leases)?;
     {
         let mut table = transaction.open_table(DOCUMENTS)?;
         for (digest, document) in &change.documents {

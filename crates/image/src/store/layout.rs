@@ -11,7 +11,8 @@ use crate::{Digest, Error, Result};
 /// The directories of an image store.
 ///
 /// ```text
-/// ROOT/index.redb            images, layers, leases, manifests, configurations
+/// ROOT/index.redb            images, layers, manifests, configurations
+/// ROOT/leases/OWNER          a claim on layers
 /// ROOT/layers/HEX/fs         a layer as overlayfs wants it
 /// ROOT/layers/HEX/layer.json its record, so that the index can be mended
 /// ROOT/layers/HEX/tape.zst   what the archive had beside file contents
@@ -57,6 +58,10 @@ impl Layout {
 
     pub(crate) fn index(&self) -> PathBuf {
         self.root.join("index.redb")
+    }
+
+    pub(crate) fn leases(&self) -> PathBuf {
+        self.root.join("leases")
     }
 
     pub(crate) fn running(&self) -> PathBuf {

@@ -4,6 +4,7 @@ mod handle;
 mod index;
 mod inherit;
 mod layout;
+mod leases;
 mod publish;
 mod records;
 mod remove;
