@@ -65,6 +65,14 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Ready, ready};
+    use std::task::{Context, Poll};
+
+    use orlop_cri::v1::runtime_service_client::RuntimeServiceClient;
+    use orlop_cri::v1::{ContainerStatus, GetEventsRequest, PodSandboxStatus};
+    use tokio_stream::wrappers::ReceiverStream;
+    use tonic::codegen::{Body, BoxFuture, Service, StdError, http};
+
     use super::*;
 
     fn event(id: usize) -> ContainerEventResponse {
@@ -105,6 +113,103 @@ mod tests {
         assert_eq!(got, QUEUE);
         assert_eq!(farewell.code(), tonic::Code::DataLoss);
         assert!(stalled.recv().await.is_none());
+    }
+
+    /// `GetContainerEvents` of nothing but these events.
+    #[derive(Clone)]
+    struct Told(std::sync::Arc<Events>);
+
+    impl tonic::server::NamedService for Told {
+        const NAME: &'static str = "runtime.v1.RuntimeService";
+    }
+
+    impl tonic::server::ServerStreamingService<GetEventsRequest> for Told {
+        type Response = ContainerEventResponse;
+        type ResponseStream = ReceiverStream<Result<ContainerEventResponse, Status>>;
+        type Future = Ready<Result<tonic::Response<Self::ResponseStream>, Status>>;
+
+        fn call(&mut self, _: tonic::Request<GetEventsRequest>) -> Self::Future {
+            let events = ReceiverStream::new(self.0.subscribe());
+            ready(Ok(tonic::Response::new(events)))
+        }
+    }
+
+    impl<B> Service<http::Request<B>> for Told
+    where
+        B: Body + Send + 'static,
+        B::Error: Into<StdError> + Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: http::Request<B>) -> Self::Future {
+            let told = self.clone();
+            Box::pin(async move {
+                let mut grpc = tonic::server::Grpc::new(tonic_prost::ProstCodec::default());
+                Ok(grpc.server_streaming(told, request).await)
+            })
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn ten_thousand_events_a_second_reach_a_subscriber_in_order() {
+        const RATE: usize = 10_000;
+        const SECONDS: usize = 3;
+        let events = std::sync::Arc::new(Events::default());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let incoming = futures_util::stream::unfold(listener, |listener| async {
+            let accepted = listener.accept().await.map(|(socket, _)| socket);
+            Some((accepted, listener))
+        });
+        let server = tonic::transport::Server::builder()
+            .add_service(Told(events.clone()))
+            .serve_with_incoming(Box::pin(incoming));
+        let server = tokio::spawn(server);
+        let endpoint = tonic::transport::Endpoint::try_from(format!("http://{address}"));
+        let mut client = RuntimeServiceClient::new(endpoint.unwrap().connect().await.unwrap());
+        let answer = client.get_container_events(GetEventsRequest {}).await;
+        let mut told = answer.unwrap().into_inner();
+
+        let begin = std::time::Instant::now();
+        let publisher = std::thread::spawn(move || {
+            // As full as one of a pod with a container is.
+            let mut event = event(0);
+            event.pod_sandbox_status = Some(PodSandboxStatus {
+                id: "a".repeat(64),
+                labels: (0..8)
+                    .map(|n| (format!("label-{n}"), "value".repeat(4)))
+                    .collect(),
+                ..Default::default()
+            });
+            event.containers_statuses = vec![ContainerStatus::default()];
+            for id in 0..RATE * SECONDS {
+                let due = begin + std::time::Duration::from_secs_f64(id as f64 / RATE as f64);
+                let early = due.saturating_duration_since(std::time::Instant::now());
+                if early > std::time::Duration::from_millis(1) {
+                    std::thread::sleep(early);
+                }
+                event.container_id = id.to_string();
+                events.publish(&event);
+            }
+        });
+        for id in 0..RATE * SECONDS {
+            let event = told.message().await.unwrap().unwrap();
+            assert_eq!(event.container_id, id.to_string());
+        }
+        let took = begin.elapsed().as_secs_f64();
+        publisher.join().unwrap();
+        server.abort();
+        // A subscriber that did not keep up would have been cut off: see above.
+        assert!(
+            took < SECONDS as f64 + 1.0,
+            "{took} s for {SECONDS} s of events"
+        );
     }
 
     #[tokio::test]

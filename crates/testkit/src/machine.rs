@@ -81,6 +81,16 @@ pub fn is_cgroup_v2() -> bool {
     std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
+/// Where cgroup version 2 is mounted on a machine whose resources are governed by version 1.
+pub fn v2_beside_v1() -> Option<PathBuf> {
+    if is_cgroup_v2() {
+        return None;
+    }
+    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = table.lines().find(|line| line.contains(" - cgroup2 "))?;
+    line.split(' ').nth(4).map(PathBuf::from)
+}
+
 /// Notes that a test is skipped; fails it instead where skips are forbidden.
 ///
 /// `$ORLOP_TEST_SKIPS` names a file that collects the reasons for the end of the run;

@@ -1,18 +1,21 @@
 //! Many pods at once: starting them, what they cost while they idle, and a restart among them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest};
-use orlop_testkit::ContainerSpec;
+use orlop_testkit::{ContainerSpec, PodSpec};
 
-use crate::memory;
 use crate::report::{self, Report};
-use crate::{Size, Subject};
+use crate::{Size, Subject, memory, polling};
 
 /// How many pods are on their way at once.
 const IN_FLIGHT: usize = 16;
+
+/// Calls whose processor time is taken together: the kernel tells it in steps of 10 ms.
+const CALLS: u32 = 50;
 
 /// What the containers run: told from the runtime's own processes by this.
 pub(crate) const WORKLOAD: &str = "sleep 86399";
@@ -27,46 +30,19 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
         empty.proportional_kb as f64,
     );
 
-    let start = Instant::now();
-    let pods: Vec<_> = (0..size.crowd)
-        .map(|n| subject.node.pod(&format!("crowd-{n}")))
-        .collect();
-    let cri = Arc::new(subject.cri.clone());
-    let outcomes: Vec<_> = stream::iter(pods)
-        .map(|pod| {
-            let cri = cri.clone();
-            let words: Vec<&str> = WORKLOAD.split(' ').collect();
-            let spec = ContainerSpec::new("main", &subject.image).command(&words);
-            tokio::spawn(async move {
-                let pod_id = cri.run_pod(&pod).await?;
-                cri.run(&pod_id, &pod, &spec).await
-            })
-        })
-        .buffer_unordered(IN_FLIGHT)
-        .collect()
-        .await;
-    let took = start.elapsed();
-    let failed = outcomes
-        .iter()
-        .filter(|outcome| !matches!(outcome, Ok(Ok(_))))
-        .count();
-    if let Some(Ok(Err(error))) = outcomes.iter().find(|o| matches!(o, Ok(Err(_)))) {
-        println!("{name}: a pod of the crowd failed: {error}");
-    }
+    let pods = (0..size.crowd).map(|n| subject.node.pod(&format!("crowd-{n}")));
+    let up = bring_up(&subject, pods.collect()).await;
+    let failed = size.crowd - up.pods.len();
     report.number(report::CROWD_FAILED, "pods", name, failed as f64);
-    report.number(
-        "pods side by side",
-        "pods/s",
-        name,
-        size.crowd as f64 / took.as_secs_f64(),
-    );
+    report.number("pods side by side", "pods/s", name, up.per_second());
 
     let full = memory::of_runtime(&subject.node);
     let per_pod = (full.proportional_kb as f64 - empty.proportional_kb as f64) / size.crowd as f64;
     report.number(report::MEMORY, "kB", name, per_pod);
 
-    let running = size.crowd - failed;
+    let running = up.pods.len();
     look(&subject, running, report).await;
+    polling::run(&subject, size.polling, report).await;
     fill(&subject, size, running, report).await;
 
     let window = Duration::from_secs(size.idle);
@@ -81,7 +57,78 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
     let start = Instant::now();
     subject.node.start_again().await;
     report.time(report::RESTART, name, start.elapsed());
+    subject.cri = subject.node.cri().await;
+    subject
+        .cri
+        .remove_all_pods()
+        .await
+        .expect("remove all pods");
+    networked(&subject, size, report).await;
     subject.node.finish().await;
+}
+
+/// Pods that were brought up side by side.
+struct Up {
+    pods: Vec<String>,
+    took: Duration,
+}
+
+impl Up {
+    fn per_second(&self) -> f64 {
+        self.pods.len() as f64 / self.took.as_secs_f64()
+    }
+}
+
+/// Brings pods up, each with a container.
+async fn bring_up(subject: &Subject, pods: Vec<PodSpec>) -> Up {
+    let start = Instant::now();
+    let cri = Arc::new(subject.cri.clone());
+    let outcomes: Vec<_> = stream::iter(pods)
+        .map(|pod| {
+            let cri = cri.clone();
+            let words: Vec<&str> = WORKLOAD.split(' ').collect();
+            let spec = ContainerSpec::new("main", &subject.image).command(&words);
+            tokio::spawn(async move {
+                let pod_id = cri.run_pod(&pod).await?;
+                cri.run(&pod_id, &pod, &spec).await?;
+                Ok::<_, tonic::Status>(pod_id)
+            })
+        })
+        .buffer_unordered(IN_FLIGHT)
+        .collect()
+        .await;
+    let took = start.elapsed();
+    if let Some(Ok(Err(error))) = outcomes.iter().find(|o| matches!(o, Ok(Err(_)))) {
+        println!("{}: a pod of the crowd failed: {error}", subject.name);
+    }
+    let pods = outcomes
+        .into_iter()
+        .filter_map(|outcome| outcome.ok()?.ok());
+    Up {
+        pods: pods.collect(),
+        took,
+    }
+}
+
+/// Many pods with networks of their own: all come up, and no two have the same address.
+async fn networked(subject: &Subject, size: Size, report: &mut Report) {
+    let name = subject.name;
+    let pod = |n| subject.node.pod(&format!("networked-{n}")).own_network();
+    let up = bring_up(subject, (0..size.networked).map(pod).collect()).await;
+    let failed = size.networked - up.pods.len();
+    report.number(report::NETWORKED_FAILED, "pods", name, failed as f64);
+    report.number("pods side by side, bridge", "pods/s", name, up.per_second());
+    let mut addresses = BTreeSet::new();
+    for pod in &up.pods {
+        let status = subject.cri.pod_status(pod).await.expect("status");
+        addresses.insert(status.network.expect("a network").ip);
+    }
+    let twice = up.pods.len() - addresses.len();
+    report.number(report::ADDRESSES_TWICE, "pods", name, twice as f64);
+    for pod in &up.pods {
+        subject.cri.stop_pod(pod).await.expect("stop");
+        subject.cri.remove_pod(pod).await.expect("remove");
+    }
 }
 
 /// What the kubelet asks for again and again. The first answers open files that stay open.
@@ -98,6 +145,14 @@ async fn look(subject: &Subject, running: usize, report: &mut Report) {
             report.time(report::STATS, name, took);
         }
     }
+    let before = memory::cpu(subject.node.pid()).expect("it runs");
+    for _ in 0..CALLS {
+        let request = ListPodSandboxStatsRequest::default();
+        client.list_pod_sandbox_stats(request).await.expect("stats");
+    }
+    let after = memory::cpu(subject.node.pid()).expect("it runs");
+    let spent = after.saturating_sub(before);
+    report.time(report::STATS_CPU, name, spent / CALLS);
     for round in 0..20 {
         let start = Instant::now();
         let request = ListPodSandboxMetricsRequest::default();

@@ -11,11 +11,16 @@
 
 mod crowd;
 mod memory;
+mod polling;
+mod promises;
 mod report;
 mod rounds;
+mod traced;
+
+use std::path::PathBuf;
 
 use orlop_cri::v1::StatusRequest;
-use orlop_testkit::{Cri, ImageBuilder, Node, Registry, machine};
+use orlop_testkit::{Cri, ImageBuilder, Node, NodeBuilder, Registry, machine};
 
 use crate::report::Report;
 
@@ -26,9 +31,29 @@ struct Size {
     rounds: usize,
     /// Pods side by side.
     crowd: usize,
+    /// Pods with a network of their own, side by side.
+    networked: usize,
     /// Seconds of watching an idle node.
     idle: u64,
+    /// Seconds of asking all that a kubelet asks.
+    polling: u64,
 }
+
+const FULL: Size = Size {
+    rounds: 40,
+    crowd: 100,
+    networked: 200,
+    idle: 5,
+    polling: 60,
+};
+
+const SHORT: Size = Size {
+    rounds: 3,
+    crowd: 4,
+    networked: 4,
+    idle: 1,
+    polling: 2,
+};
 
 /// A node with a pulled image.
 struct Subject {
@@ -36,6 +61,14 @@ struct Subject {
     image: String,
     cri: Cri,
     node: Node,
+    /// The runtime that its pods run on.
+    runtime: PathBuf,
+}
+
+impl Subject {
+    fn is_ours(&self) -> bool {
+        !self.node.is_peer()
+    }
 }
 
 fn main() {
@@ -45,29 +78,16 @@ fn main() {
         println!("nothing is measured: this machine {reason}");
         return;
     }
-    let size = if short {
-        Size {
-            rounds: 3,
-            crowd: 4,
-            idle: 1,
-        }
-    } else {
-        Size {
-            rounds: 40,
-            crowd: 100,
-            idle: 5,
-        }
-    };
     let reactor = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .unwrap();
-    let report = reactor.block_on(measure(size));
+    let report = reactor.block_on(measure(if short { SHORT } else { FULL }));
     println!("{report}");
     if short {
         return;
     }
-    let broken = report.broken_promises();
+    let broken = promises::broken(&report);
     for promise in &broken {
         println!("BROKEN: {promise}");
     }
@@ -78,36 +98,50 @@ async fn measure(size: Size) -> Report {
     let registry = Registry::start();
     let built = ImageBuilder::busybox().build();
     let image = registry.push(&built, "busybox:1").await;
-    let mut subjects = Vec::new();
-    let ours = subject("orlop", Node::orlop().start().await, &image).await;
-    match ours {
-        Ok(ours) => subjects.push(ours),
+    let mut report = Report::default();
+    let ours = match subject(report::ORLOP, Node::orlop(), "runc", &image).await {
+        Ok(ours) => ours,
         Err(reason) => {
             println!("nothing is measured: {reason}");
-            return Report::default();
+            return report;
         }
-    }
+    };
+    let mut subjects = vec![ours];
     match machine::has_program("containerd") {
         Ok(()) => {
-            let node = Node::containerd().start().await;
-            subjects.push(
-                subject("containerd", node, &image)
-                    .await
-                    .expect("has a runtime"),
-            );
+            let theirs = subject(report::CONTAINERD, Node::containerd(), "runc", &image).await;
+            subjects.push(theirs.expect("has a runtime"));
         }
         Err(reason) => println!("containerd is not compared with: {reason}"),
     }
+    // The runtime that orlop prefers, where it works.
+    let crun = match machine::has_program("crun") {
+        Ok(()) => subject(report::ON_CRUN, Node::orlop(), "crun", &image).await,
+        Err(reason) => Err(reason),
+    };
+    match crun {
+        Ok(crun) => subjects.push(crun),
+        Err(reason) => println!("crun is not measured: {reason}"),
+    }
 
-    let mut report = Report::default();
     rounds::run(&subjects, size, &mut report).await;
     for subject in subjects {
+        if subject.name == report::ON_CRUN {
+            subject.node.finish().await;
+            continue;
+        }
         crowd::run(subject, size, &mut report).await;
     }
     report
 }
 
-async fn subject(name: &'static str, node: Node, image: &str) -> Result<Subject, String> {
+async fn subject(
+    name: &'static str,
+    node: NodeBuilder,
+    runtime: &str,
+    image: &str,
+) -> Result<Subject, String> {
+    let node = node.runtime(runtime).start().await;
     let cri = node.cri().await;
     let answer = cri.runtime.clone().status(StatusRequest::default()).await;
     let conditions = answer
@@ -128,5 +162,6 @@ async fn subject(name: &'static str, node: Node, image: &str) -> Result<Subject,
         image: image.to_owned(),
         cri,
         node,
+        runtime: machine::program(runtime)?,
     })
 }

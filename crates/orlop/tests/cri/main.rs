@@ -13,6 +13,8 @@
 mod bad_input;
 mod containers;
 mod crash;
+mod crowds;
+mod crun;
 mod escapes;
 mod exec;
 mod image_archives;
@@ -26,6 +28,7 @@ mod pulls;
 mod recovery;
 mod resources;
 mod restart;
+mod statistics;
 mod streams;
 mod trouble;
 mod versions;

@@ -52,9 +52,6 @@ async fn limits_reach_kernel_and_status_with_runc() {
 #[tokio::test]
 async fn limits_reach_kernel_and_status_with_crun() {
     orlop_testkit::skip_unless!(has_program("crun"));
-    if !is_cgroup_v2() {
-        orlop_testkit::skip!("crun 1.8 refuses nodes that have version 2 beside version 1");
-    }
     let world = world!(Node::orlop().runtime("crun"));
     limits_reach_kernel_and_status(world).await;
 }

@@ -9,6 +9,7 @@ mod network;
 mod orlop;
 mod running;
 mod teardown;
+mod v1_only;
 
 pub use builder::{NodeBuilder, Which};
 pub use ground::Ground;

@@ -11,6 +11,7 @@ use crate::cri::{Cri, PodSpec};
 use crate::leaks::{self, Leak};
 use crate::machine::CgroupDriver;
 use crate::node::builder::{NodeBuilder, Which};
+use crate::node::v1_only::V1Only;
 use crate::node::{containerd, network, orlop, teardown};
 use crate::process::Process;
 use crate::scratch::Scratch;
@@ -25,6 +26,7 @@ pub struct Node {
     builder: NodeBuilder,
     // Dropped by hand in order: the process, what it made, the directories.
     process: Option<Process>,
+    v1_only: Option<V1Only>,
     scratch: Scratch,
 }
 
@@ -51,10 +53,12 @@ impl Node {
 
     pub(super) async fn launch(builder: NodeBuilder) -> Self {
         teardown::sweep_abandoned();
+        let scratch = Scratch::new();
         let mut node = Self {
+            v1_only: V1Only::for_runtime(&builder.runtime, &scratch),
             builder,
             process: None,
-            scratch: Scratch::new(),
+            scratch,
         };
         network::write_cni(&node.scratch);
         match node.builder.which {
@@ -188,7 +192,8 @@ impl Node {
 
     /// All that carries the node's name, beside what a node keeps between pods.
     pub fn leaks(&self) -> BTreeSet<Leak> {
-        let own: Vec<u32> = self.process.iter().map(Process::pid).collect();
+        let daemon = self.process.iter().map(Process::pid);
+        let own: Vec<u32> = daemon.chain(self.v1_only.iter().map(V1Only::pid)).collect();
         let mut leaks = leaks::find(self.id(), &own);
         leaks.retain(|leak| !self.is_its_own(leak));
         leaks
@@ -238,6 +243,9 @@ impl Node {
             Which::Containerd => containerd::command(&self.scratch),
         };
         command.envs(self.builder.env.iter().map(|(key, value)| (key, value)));
+        if let Some(namespace) = &self.v1_only {
+            command = namespace.enter(&command);
+        }
         let log = log_file(&self.scratch);
         self.process = Some(Process::spawn("the daemon", &mut command, &log));
     }

@@ -1,0 +1,172 @@
+//! The same on crun: what a pod's life takes of a runtime.
+//!
+//! `ORLOP_TEST_RUNTIME=crun` runs all other tests on it, too.
+
+use std::time::Duration;
+
+use orlop_cri::v1::{
+    ContainerState, ExecSyncRequest, LinuxContainerResources, UpdateContainerResourcesRequest,
+};
+use orlop_testkit::machine::{has_program, is_cgroup_v2};
+use orlop_testkit::{Node, skip_unless};
+
+use crate::world::{World, world};
+
+macro_rules! crun_world {
+    () => {{
+        skip_unless!(has_program("crun"));
+        world!(Node::orlop().runtime("crun"))
+    }};
+}
+
+async fn printed(world: &World, id: &str, words: &[&str]) -> String {
+    let output = world.cri.exec(id, words).await.expect("exec");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[tokio::test]
+async fn a_pod_lives_on_crun() {
+    let world = crun_world!();
+    let pod = world.node.pod("life").own_network().shared_pid();
+    let pod_id = world.run_pod(&pod).await;
+    let script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
+    let spec = world.container("main").shell(script);
+    let id = world
+        .cri
+        .create(&pod_id, &pod, &spec)
+        .await
+        .expect("create");
+    let created = world.cri.status(&id).await.expect("status");
+    assert_eq!(created.state(), ContainerState::ContainerCreated);
+    world.cri.start(&id).await.expect("start");
+    let log = pod.logs().join("main.log");
+    let logged = |word: &str| {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.contains(word)
+    };
+    while !logged("ready") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // A second container sees the first: they share a PID namespace.
+    let other = world.container("other").command(&["sleep", "600"]);
+    let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
+    let seen = printed(&world, &other, &["ps"]).await;
+    assert!(seen.contains("trap 'echo bye"), "{seen}");
+
+    world.cri.stop(&id, 20).await.expect("stop");
+    let status = world.cri.wait_exited(&id).await;
+    assert_eq!((status.exit_code, status.reason.as_str()), (5, "Error"));
+    assert!(logged("bye"));
+    world.cri.remove(&id).await.expect("remove");
+    world.cri.stop(&other, 0).await.expect("kill");
+    assert_eq!(world.cri.wait_exited(&other).await.exit_code, 137);
+    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
+    world.cri.remove_pod(&pod_id).await.expect("remove the pod");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn commands_run_and_time_out_on_crun() {
+    let world = crun_world!();
+    let running = world.run_script("exec", "sleep 600").await;
+    let failed = world
+        .cri
+        .exec(&running.id, &["sh", "-c", "echo out; echo err >&2; exit 7"]);
+    let failed = failed.await.expect("exec");
+    let streams = (failed.stdout.as_slice(), failed.stderr.as_slice());
+    assert_eq!(
+        (failed.exit_code, streams),
+        (7, (&b"out\n"[..], &b"err\n"[..]))
+    );
+    let missing = world.cri.exec(&running.id, &["/no/such/program"]).await;
+    assert!(missing.is_err(), "{missing:?}");
+    let request = ExecSyncRequest {
+        container_id: running.id.clone(),
+        cmd: ["sh", "-c", "sleep 4711 & sleep 4712"]
+            .map(Into::into)
+            .into(),
+        timeout: 1,
+    };
+    let late = world.cri.runtime.clone().exec_sync(request).await;
+    assert_eq!(
+        late.expect_err("too late").code(),
+        tonic::Code::DeadlineExceeded
+    );
+    let left = printed(&world, &running.id, &["ps"]).await;
+    assert!(!left.contains("sleep 471"), "{left}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn limits_hold_and_kills_for_want_of_memory_are_told_on_crun() {
+    let world = crun_world!();
+    let spec = world
+        .container("main")
+        .command(&["sleep", "600"])
+        .memory(64 << 20);
+    let running = world.run_container("limits", &spec).await;
+    let (dir, file) = if is_cgroup_v2() {
+        ("", "memory.max")
+    } else {
+        ("memory/", "memory.limit_in_bytes")
+    };
+    let path = format!("/sys/fs/cgroup/{dir}{file}");
+    let limit = printed(&world, &running.id, &["cat", &path]).await;
+    assert_eq!(limit, (64 << 20).to_string());
+    let request = UpdateContainerResourcesRequest {
+        container_id: running.id.clone(),
+        linux: Some(LinuxContainerResources {
+            memory_limit_in_bytes: 96 << 20,
+            ..LinuxContainerResources::default()
+        }),
+        ..UpdateContainerResourcesRequest::default()
+    };
+    let mut client = world.cri.runtime.clone();
+    let updated = client.update_container_resources(request).await;
+    updated.expect("update");
+    let limit = printed(&world, &running.id, &["cat", &path]).await;
+    assert_eq!(limit, (96 << 20).to_string());
+
+    let hungry = world
+        .container("hungry")
+        .command(&["tail", "/dev/zero"])
+        .memory(24 << 20);
+    let hungry = world.run_container("hungry", &hungry).await;
+    let status = world.cri.wait_exited(&hungry.id).await;
+    assert_eq!(
+        (status.exit_code, status.reason.as_str()),
+        (137, "OOMKilled")
+    );
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn containers_of_crun_live_through_the_daemons_death() {
+    let mut world = crun_world!();
+    let running = world.run_script("survivor", "sleep 600").await;
+    let before = printed(&world, &running.id, &["cat", "/proc/1/stat"]).await;
+    world.node.kill9();
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let after = printed(&world, &running.id, &["cat", "/proc/1/stat"]).await;
+    let began = |stat: &str| stat.split(' ').nth(21).map(str::to_owned);
+    assert_eq!(began(&before), began(&after));
+    world.cri.stop(&running.id, 0).await.expect("stop");
+    assert_eq!(world.cri.wait_exited(&running.id).await.exit_code, 137);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_cannot_run_is_told_in_crun_s_words() {
+    let world = crun_world!();
+    let pod = world.node.pod("bad");
+    let pod_id = world.run_pod(&pod).await;
+    let spec = world.container("none").command(&["/no/such/program"]);
+    let error = world
+        .cri
+        .run(&pod_id, &pod, &spec)
+        .await
+        .expect_err("no program");
+    assert!(error.message().contains("/no/such/program"), "{error}");
+    world.finish().await;
+}

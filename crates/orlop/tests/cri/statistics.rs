@@ -1,0 +1,91 @@
+//! Statistics held against those of Debian's containerd, of the same workload.
+
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::{ContainerStats, ContainerStatsRequest};
+use orlop_testkit::machine::{has_program, is_cgroup_v2};
+use orlop_testkit::{Node, skip, skip_unless};
+
+use crate::world::{Running, World, world};
+
+/// Sums and differences of two runs may differ by so much, in percent.
+const TOLERANCE: u64 = 2;
+
+/// Three seconds of processor time, by the scheduler's own count; memory that stays; a file.
+const WORKLOAD: &str = "used=0; \
+    while [ $used -lt 3000000000 ]; do read used rest < /proc/self/schedstat; done; \
+    dd if=/dev/zero of=/dev/shm/ballast bs=1M count=48 2>/dev/null; \
+    dd if=/dev/zero of=/written bs=1M count=20 2>/dev/null; sync; echo done; sleep 600";
+
+/// What is compared.
+#[derive(Debug)]
+struct Figures {
+    cpu_ns: u64,
+    working_set: u64,
+    written: u64,
+}
+
+#[tokio::test]
+async fn statistics_equal_those_of_the_reference() {
+    skip_unless!(has_program("containerd"));
+    if is_cgroup_v2() {
+        skip!("containerd 1.6 counts inactive memory otherwise on version 2");
+    }
+    let ours = world!(Node::orlop());
+    let theirs = world!(Node::containerd());
+    // One after the other: neither takes the other's processor.
+    let (our_figures, their_figures) = (figures(&ours).await, figures(&theirs).await);
+    let pairs = [
+        ("cpu", our_figures.cpu_ns, their_figures.cpu_ns),
+        (
+            "working set",
+            our_figures.working_set,
+            their_figures.working_set,
+        ),
+        ("writable layer", our_figures.written, their_figures.written),
+    ];
+    for (what, our, their) in pairs {
+        assert!(
+            our.abs_diff(their) * 100 <= their * TOLERANCE,
+            "{what}: {our}, the reference says {their}"
+        );
+    }
+    assert!(our_figures.written >= 20 << 20, "{our_figures:?}");
+    assert!(our_figures.cpu_ns >= 3_000_000_000, "{our_figures:?}");
+    ours.finish().await;
+    theirs.finish().await;
+}
+
+async fn figures(world: &World) -> Figures {
+    let running = world.run_script("measured", WORKLOAD).await;
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while running.stdout() != "done\n" {
+        assert!(Instant::now() < deadline, "the workload takes too long");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    loop {
+        let stats = stats(world, &running).await;
+        let written = stats.writable_layer.and_then(|layer| layer.used_bytes);
+        let written = written.map_or(0, |bytes| bytes.value);
+        // containerd looks at layers every ten seconds.
+        if written < 20 << 20 && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            continue;
+        }
+        let cpu = stats.cpu.and_then(|cpu| cpu.usage_core_nano_seconds);
+        let memory = stats.memory.and_then(|memory| memory.working_set_bytes);
+        return Figures {
+            cpu_ns: cpu.expect("cpu").value,
+            working_set: memory.expect("memory").value,
+            written,
+        };
+    }
+}
+
+async fn stats(world: &World, running: &Running) -> ContainerStats {
+    let request = ContainerStatsRequest {
+        container_id: running.id.clone(),
+    };
+    let answer = world.cri.runtime.clone().container_stats(request).await;
+    answer.expect("stats").into_inner().stats.expect("stats")
+}

@@ -1,0 +1,67 @@
+//! A mount namespace in which cgroup version 1 is all there is.
+//!
+//! crun refuses a node that has version 2 beside version 1, and works where version 2 is not
+//! mounted. The node under test then lives in a mount namespace of its own, in which it is not:
+//! the machine's mounts stay as they are.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::machine;
+use crate::process::Process;
+use crate::scratch::Scratch;
+
+/// The namespace; it goes with the process that holds it, and that with this.
+#[derive(Debug)]
+pub(super) struct V1Only {
+    holder: Process,
+}
+
+impl V1Only {
+    /// Makes one if `runtime` can't do without on this machine.
+    pub(super) fn for_runtime(runtime: &str, scratch: &Scratch) -> Option<Self> {
+        let is_crun = Path::new(runtime).file_name() == Some(OsStr::new("crun"));
+        let version_2 = machine::v2_beside_v1().filter(|_| is_crun)?;
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "--propagation", "private", "sh", "-c"])
+            .arg("umount --lazy \"$0\" && exec sleep infinity")
+            .arg(&version_2)
+            // By this it is known as the test's own.
+            .current_dir(scratch.run());
+        let name = "the holder of a mount namespace";
+        let mut holder = Process::spawn(name, &mut command, &scratch.path("holder.log"));
+        let own = format!("/proc/{}", holder.pid());
+        holder.wait_until(Duration::from_secs(10), "unmount version 2", || {
+            let read = |file: &str| std::fs::read_to_string(format!("{own}/{file}"));
+            let mounted = read("mountinfo").unwrap_or_default();
+            read("comm").is_ok_and(|name| name.trim() == "sleep")
+                && !mounted.contains(" - cgroup2 ")
+        });
+        Some(Self { holder })
+    }
+
+    /// The process that holds it.
+    pub(super) fn pid(&self) -> u32 {
+        self.holder.pid()
+    }
+
+    /// The same command, to be run in the namespace; it keeps its process id.
+    pub(super) fn enter(&self, command: &Command) -> Command {
+        let mut entering = Command::new("nsenter");
+        entering
+            .arg(format!("--mount=/proc/{}/ns/mnt", self.pid()))
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => entering.env(name, value),
+                None => entering.env_remove(name),
+            };
+        }
+        entering
+    }
+}
