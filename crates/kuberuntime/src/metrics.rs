@@ -37,6 +37,10 @@ struct Inner {
     pull_seconds: Histograms,
     collected_images: Family<Labels, Counter>,
     ensured_images: Family<Labels, Counter>,
+    volumes_requested: Counter,
+    volumes_mounted: Counter,
+    volumes_failed: Counter,
+    pod_relist_seconds: Histogram,
     relist_seconds: Histogram,
     relist_interval: Histogram,
     last_seen: Gauge,
@@ -86,6 +90,10 @@ impl Metrics {
             pull_seconds: family(),
             collected_images: Family::default(),
             ensured_images: Family::default(),
+            volumes_requested: Counter::default(),
+            volumes_mounted: Counter::default(),
+            volumes_failed: Counter::default(),
+            pod_relist_seconds: seconds(),
             relist_seconds: seconds(),
             relist_interval: seconds(),
             last_seen: Gauge::default(),
@@ -215,6 +223,26 @@ impl Metrics {
             let labels = vec![("container_state", (*state).to_owned())];
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.0.running_containers.get_or_create(&labels).set(count);
+        }
+    }
+
+    /// A pod was looked at.
+    pub(crate) fn looked_at_pod(&self, took: Duration) {
+        self.0.pod_relist_seconds.observe(took.as_secs_f64());
+    }
+
+    /// An image is to be mounted as a volume.
+    pub(crate) fn asked_for_image_volume(&self) {
+        self.0.volumes_requested.inc();
+    }
+
+    /// A container was made with so many of them, or could not be for their sake.
+    pub(crate) fn mounted_image_volumes(&self, count: usize, failed: bool) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        if failed {
+            self.0.volumes_failed.inc_by(count);
+        } else {
+            self.0.volumes_mounted.inc_by(count);
         }
     }
 
@@ -394,6 +422,26 @@ impl Inner {
             "pleg_last_seen_seconds",
             "When all pods were last listed",
             self.last_seen.clone(),
+        );
+        r.register(
+            "pleg_pod_relist_duration_seconds",
+            "How long looking at one pod takes",
+            self.pod_relist_seconds.clone(),
+        );
+        r.register(
+            "image_volume_requested",
+            "Images that were to be mounted as volumes",
+            self.volumes_requested.clone(),
+        );
+        r.register(
+            "image_volume_mounted_succeed",
+            "Images that were mounted as volumes",
+            self.volumes_mounted.clone(),
+        );
+        r.register(
+            "image_volume_mounted_errors",
+            "Images that could not be mounted as volumes",
+            self.volumes_failed.clone(),
         );
         r.register(
             "pleg_discard_events",

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::KubeletConfiguration;
 use crate::config::SwapBehavior;
+use crate::gc::ContainerPolicy;
 use crate::manager::{CgroupDriver, Options, StartError};
 
 /// All that an agent is told at its start.
@@ -37,6 +38,8 @@ pub struct AgentOptions {
     pub credential_providers: Option<(PathBuf, PathBuf)>,
     /// Where log collectors look for links to logs.
     pub container_logs_dir: Option<PathBuf>,
+    /// How many dead containers stay.
+    pub container_gc: ContainerPolicy,
     /// Ask the runtime for its events instead of listing every second.
     pub events: bool,
     /// What becomes of pods when the agent is told to end.
@@ -69,6 +72,7 @@ impl AgentOptions {
             pull_deadline: None,
             credential_providers: None,
             container_logs_dir: Some("/var/log/containers".into()),
+            container_gc: ContainerPolicy::default(),
             events: true,
             at_end: AtEnd::Leave,
         }
@@ -170,6 +174,7 @@ impl AgentOptions {
             options.max_restart_backoff = longest;
         }
         options.resync = written.sync_frequency;
+        options.container_gc = self.container_gc;
         options.events = self.events;
         Ok(options)
     }

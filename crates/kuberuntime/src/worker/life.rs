@@ -299,7 +299,10 @@ impl Life {
     /// Asks the runtime for what it knows of the pod.
     pub(super) async fn observe(&mut self) -> Result<(), ClientError> {
         self.mailbox.take_dirty();
-        let fresh = match observe(&self.ctx.runtime, &self.mailbox.uid).await {
+        let begun = std::time::Instant::now();
+        let observed = observe(&self.ctx.runtime, &self.mailbox.uid).await;
+        self.ctx.metrics.looked_at_pod(begun.elapsed());
+        let fresh = match observed {
             Ok(fresh) => fresh,
             Err(error) => {
                 self.mailbox.touch();

@@ -185,13 +185,20 @@ impl Life {
         })?;
         self.remove_unstarted(container).await;
         let runtime = self.ctx.runtime.clone();
+        let volumes = config.mounts.iter().filter(|it| it.image.is_some()).count();
         let made = runtime
             .create_container(sandbox, config, sandbox_config.clone())
             .await;
+        if made.is_ok() {
+            self.ctx.metrics.mounted_image_volumes(volumes, false);
+        }
         let id = made.map_err(|error| {
             let message = error
                 .runtime_message()
                 .map_or_else(|| error.to_string(), str::to_owned);
+            if message.contains("ImageVolumeMountFailed") {
+                self.ctx.metrics.mounted_image_volumes(volumes, true);
+            }
             self.say(
                 Some(name),
                 Severity::Warning,
@@ -452,6 +459,7 @@ impl Life {
             let Some(Place::Image { reference, policy }) = places.get(&mount.name) else {
                 continue;
             };
+            self.ctx.metrics.asked_for_image_volume();
             let stand_in = Container {
                 name: container.name.clone(),
                 image: reference.clone(),

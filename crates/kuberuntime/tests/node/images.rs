@@ -133,10 +133,11 @@ async fn marked(world: &World, name: &str) -> String {
 async fn an_image_is_a_volume_and_stays_while_it_is_mounted() {
     orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
     let world = World::with(|options| {
-        // A disk that is always too full: whatever is unused goes at once.
+        // A disk that is always too full: whatever is unused goes soon.
         options.images.gc.high_percent = 1;
         options.images.gc.low_percent = 0;
-        options.images.gc.min_age = Duration::ZERO;
+        // Long enough for a pulled image to come into use.
+        options.images.gc.min_age = Duration::from_secs(5);
         options.images.gc_period = Duration::from_secs(1);
     })
     .await;
@@ -205,6 +206,10 @@ async fn an_image_is_a_volume_and_stays_while_it_is_mounted() {
         "{metrics}"
     );
     if let Some(uid) = uid {
+        assert!(
+            metrics.contains("kubelet_image_volume_mounted_succeed_total 2"),
+            "{metrics}"
+        );
         // What cannot be had keeps the container back, and says so.
         let mut main = world.idle("main");
         main["volumeMounts"] = json!([{"name": "files", "mountPath": "/files"}]);

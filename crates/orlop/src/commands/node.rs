@@ -8,6 +8,7 @@ mod own;
 pub(super) mod socket;
 mod start;
 mod status;
+mod tuning;
 
 use std::process::ExitCode;
 

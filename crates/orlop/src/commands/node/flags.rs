@@ -10,6 +10,7 @@ use orlop_kuberuntime::agent::{
 };
 
 use super::maps::{pairs, thresholds};
+use super::tuning::TuningFlags;
 use super::{address, name};
 use crate::commands::flags::Span;
 use crate::config::values::LevelFilter;
@@ -249,6 +250,9 @@ pub(super) struct NodeFlags {
     #[arg(long, value_name = "MODE")]
     authorization_mode: Option<String>,
 
+    #[command(flatten)]
+    tuning: TuningFlags,
+
     /// What becomes of the pods when the agent is told to end
     #[arg(long, value_name = "WORD", default_value = "leave")]
     at_end: End,
@@ -304,6 +308,7 @@ impl NodeFlags {
             End::Leave => AtEnd::Leave,
             End::Stop => AtEnd::Stop,
         };
+        self.tuning.beside(&mut options);
         options.configuration = configuration;
         Ok((options, idle))
     }
@@ -438,7 +443,7 @@ impl NodeFlags {
             self.anonymous_auth.as_ref(),
         );
         set(&mut to.authorization.mode, self.authorization_mode.as_ref());
-        Ok(())
+        self.tuning.over(to)
     }
 }
 
