@@ -47,6 +47,10 @@ pub(super) fn mounts(config: &ContainerConfig, abilities: Abilities) -> Result<M
             return Err(unable("id-mapped mounts", "has no place for them"));
         }
         if let Some(image) = mount.image.as_ref().filter(|image| !image.image.is_empty()) {
+            if !mount.readonly {
+                let problem = "an image is mounted, but readonly is not set";
+                return Err(Error::invalid(field("readonly"), problem).into());
+            }
             all.mounts
                 .push(image_mount(&image.image, mount, abilities)?);
             continue;
@@ -235,6 +239,7 @@ mod tests {
                 ..Default::default()
             }),
             image_sub_path: "bin".into(),
+            readonly: true,
             ..Default::default()
         };
         let made = mounts(&with(volume.clone()), NEW).unwrap();
@@ -243,8 +248,14 @@ mod tests {
             made.mounts[0].image_options.as_ref().unwrap().subpath,
             "bin"
         );
-        let refused = mounts(&with(volume), OLD).unwrap_err();
+        let refused = mounts(&with(volume.clone()), OLD).unwrap_err();
         assert!(matches!(*refused, Error::Unimplemented(_)), "{refused}");
+        let writable = CriMount {
+            readonly: false,
+            ..volume
+        };
+        let refused = mounts(&with(writable), NEW).unwrap_err();
+        assert!(refused.to_string().contains("readonly"), "{refused}");
     }
 
     #[test]

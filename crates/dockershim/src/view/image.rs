@@ -6,7 +6,7 @@ use crate::docker::types::{Image, ImageSummary};
 
 /// An image as the engine lists it; its user is not in the list.
 pub(crate) fn listed_image(image: ImageSummary, pinned: &[String]) -> CriImage {
-    let repo_tags = names(image.repo_tags);
+    let repo_tags = tags(image.repo_tags);
     CriImage {
         pinned: is_pinned(&repo_tags, pinned),
         id: image.id,
@@ -20,7 +20,7 @@ pub(crate) fn listed_image(image: ImageSummary, pinned: &[String]) -> CriImage {
 
 /// An image as the engine knows it.
 pub(crate) fn image(image: &Image, pinned: &[String]) -> CriImage {
-    let repo_tags = names(image.repo_tags.clone());
+    let repo_tags = tags(image.repo_tags.clone());
     let (uid, username) = user(&image.config.user);
     CriImage {
         pinned: is_pinned(&repo_tags, pinned),
@@ -44,6 +44,13 @@ pub(crate) fn names(names: Vec<String>) -> Vec<String> {
         .into_iter()
         .filter(|name| !name.contains("<none>"))
         .collect()
+}
+
+/// Tags: containerd's image store lists the names by digest among them, too.
+fn tags(all: Vec<String>) -> Vec<String> {
+    let mut tags = names(all);
+    tags.retain(|name| !name.contains('@'));
+    tags
 }
 
 /// The user before a group, as a number or as a name.
@@ -85,6 +92,14 @@ mod tests {
         };
         let image = listed_image(summary, &[]);
         assert!(image.repo_tags.is_empty() && image.repo_digests.is_empty());
+        let by_digest = ImageSummary {
+            repo_tags: vec!["a.b/c@sha256:1".into(), "a.b/c:1".into()],
+            repo_digests: vec!["a.b/c@sha256:1".into()],
+            ..Default::default()
+        };
+        let image = listed_image(by_digest, &[]);
+        assert_eq!(image.repo_tags, ["a.b/c:1"]);
+        assert_eq!(image.repo_digests, ["a.b/c@sha256:1"]);
         assert_eq!(pullable("sha256:1", None), "docker://sha256:1");
     }
 }
