@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use orlop_launch::{ContainerInfo, ExecInfo, Keeper, KeeperEvents};
+use orlop_launch::{
+    ContainerInfo, Error as LaunchError, ExecInfo, FailureKind, Keeper, KeeperEvents,
+};
 use tokio::time::timeout;
 
 use crate::container::{self, Container, Exit};
@@ -36,6 +38,12 @@ const HURRY: Duration = Duration::from_millis(500);
 
 /// How often to try again to reach a keeper that may be alive.
 const KEEPER_TRIES: u32 = 20;
+
+/// A runtime that takes longer to start a command was killed by the keeper.
+const STARTING: Duration = Duration::from_secs(65);
+
+/// The pause between two looks at a command that is being started.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Pods looked at side by side.
 const SIDE_BY_SIDE: usize = 32;
@@ -232,13 +240,29 @@ fn end_commands(engine: &Engine, pod: &Arc<Pod>, keeper: &Keeper, execs: Vec<Exe
         let (keeper, dir) = (keeper.clone(), bundle.join(format!("exec-{}", exec.id)));
         engine.tasks.spawn(async move {
             if exec.exit.is_none()
-                && let Err(error) = keeper.kill_exec(&exec.id, 9).await
+                && let Err(error) = end_command(&keeper, &exec.id).await
             {
                 tracing::warn!(exec = exec.id, %error, "ending a command of an earlier run");
             }
             let _ = keeper.forget_exec(&exec.id).await;
             let _ = blocking(move || crate::teardown::remove_tree(&dir)).await;
         });
+    }
+}
+
+/// Ends a command, waiting for its start where the earlier run died in the middle of that.
+async fn end_command(keeper: &Keeper, exec: &str) -> orlop_launch::Result<()> {
+    let deadline = tokio::time::Instant::now() + STARTING;
+    loop {
+        let ended = keeper.kill_exec(exec, 9).await;
+        match ended.as_ref().err().and_then(LaunchError::failure_kind) {
+            Some(FailureKind::WrongState) if tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            // It could not be started.
+            Some(FailureKind::NotFound) => return Ok(()),
+            _ => return ended,
+        }
     }
 }
 

@@ -231,10 +231,47 @@ async fn a_daemon_killed_under_sessions_leaves_none_of_their_commands() {
         world.node.start_again().await;
         world.cri = world.node.cri().await;
         settle(|| processes_in(keeper) <= 1 && commands_left(&world.node.state()) == 0).await;
-        assert!(processes_in(keeper) <= 1, "round {round}: commands go on");
+        assert!(
+            processes_in(keeper) <= 1,
+            "round {round}: commands go on: {:?}",
+            children_of(keeper)
+        );
         let left = commands_left(&world.node.state());
         assert_eq!(left, 0, "round {round}: directories of commands are left");
     }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_killed_while_a_command_starts_leaves_it_to_the_next_one_to_end() {
+    let tools = tempfile::tempdir().unwrap();
+    let slow = tools.path().join("slow");
+    // A runtime that takes its time to start commands.
+    let script = "#!/bin/sh\ncase \" $* \" in *' exec '*) sleep 2;; esac\nexec runc \"$@\"\n";
+    fs::write(&slow, script).unwrap();
+    fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut world = world!(orlop_testkit::Node::any().runtime(slow.to_str().unwrap()));
+    if world.node.is_peer() {
+        orlop_testkit::skip!("containerd calls its own shim");
+    }
+    let running = world.run_script("starting", "sleep 86400").await;
+    let keeper = keeper_of(&running.pod_id);
+    let url = url(&world.cri, &running.id, &["sleep", "4711"], false).await;
+    let options = over(Protocol::Spdy);
+    let session = tokio::spawn(async move { exec(&url, &options, outputs()).await });
+    settle(|| processes_in(keeper) == 2).await;
+    assert_eq!(processes_in(keeper), 2, "the runtime is not at work");
+    world.node.kill9();
+    session
+        .await
+        .expect("no panic")
+        .expect_err("the daemon is gone");
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    // Until then it does not even run.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    settle(|| processes_in(keeper) <= 1).await;
+    assert!(processes_in(keeper) <= 1, "{:?}", children_of(keeper));
     world.finish().await;
 }
 
@@ -364,10 +401,20 @@ fn keeper_of(pod_id: &str) -> u32 {
 }
 
 /// The children of the keeper: the container, and commands in it.
-fn processes_in(keeper: u32) -> usize {
+fn children_of(keeper: u32) -> Vec<String> {
     let children = format!("/proc/{keeper}/task/{keeper}/children");
     let children = fs::read_to_string(children).unwrap_or_default();
-    children.split_whitespace().count()
+    children
+        .split_whitespace()
+        .map(|pid| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            format!("{pid} {}", line.replace('\0', " "))
+        })
+        .collect()
+}
+
+fn processes_in(keeper: u32) -> usize {
+    children_of(keeper).len()
 }
 
 /// Directories of commands below the daemon's state.
