@@ -76,6 +76,7 @@ impl Input {
         let target = target.as_fd();
         let ready = Readiness::new(target, Interest::WRITABLE)?;
         let mut copied = 0;
+        let mut bulk = false;
         loop {
             let (first, second) = self.fill().await?;
             if first.is_empty() {
@@ -87,6 +88,11 @@ impl Input {
                 .await?;
             self.consumed(written);
             copied += written as u64;
+            if !bulk && copied >= BULK_PIPE as u64 {
+                bulk = true;
+                // Refused for anything but a pipe, which is just as well.
+                let _ = rustix::pipe::fcntl_setpipe_size(target, BULK_PIPE);
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ impl Default for Config {
 const SESSION_STREAMS: usize = 16;
 /// Two for every forwarded connection.
 const PORT_FORWARD_STREAMS: usize = 1024;
-const STREAM_BYTES: usize = 512 * 1024;
+const STREAM_BYTES: usize = 1024 * 1024;
 const CONNECTION_BYTES: usize = 4 * 1024 * 1024;
 
 impl Config {
