@@ -271,6 +271,22 @@ fn without_a_runtime_it_says_what_to_do() {
         ..client
     };
     assert!(client.error(&["ps"]).contains("no authentication"));
+    // Somebody who listens and never answers.
+    let socket = directory.path().join("mute.sock");
+    let _mute = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let client = Client::at(&socket);
+    let error = client.error(&["--timeout", "300ms", "ps"]);
+    assert!(error.contains("longer with --timeout"), "{error}");
+    let output = Command::new(node::binary())
+        .args(["log-level", "--socket"])
+        .arg(format!(
+            "unix://{}",
+            directory.path().join("none.sock").display()
+        ))
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("is the daemon started?"), "{error}");
 }
 
 #[test]

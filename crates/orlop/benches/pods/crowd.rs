@@ -44,6 +44,7 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
     look(&subject, running, report).await;
     polling::run(&subject, size.polling, report).await;
     fill(&subject, size, running, report).await;
+    prompt(&subject, report);
 
     let window = Duration::from_secs(size.idle);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -186,5 +187,23 @@ async fn fill(subject: &Subject, size: Size, running: usize, report: &mut Report
         let listed = subject.cri.containers().await.expect("list");
         report.time(report::LIST, subject.name, start.elapsed());
         assert_eq!(listed.len(), all, "of {}", size.crowd);
+    }
+}
+
+/// The same list at a prompt, the client's start included.
+fn prompt(subject: &Subject, report: &mut Report) {
+    if subject.node.is_peer() {
+        return;
+    }
+    for _ in 0..20 {
+        let start = Instant::now();
+        let output = std::process::Command::new(orlop_testkit::node::binary())
+            .args(["--config", "/dev/null", "--runtime-endpoint"])
+            .arg(format!("unix://{}", subject.node.socket().display()))
+            .args(["ps", "-a"])
+            .output()
+            .expect("run the client");
+        report.time(report::PROMPT, subject.name, start.elapsed());
+        assert!(output.status.success(), "{output:?}");
     }
 }

@@ -27,6 +27,8 @@ pub(crate) const NETWORK: &str = "of which the network";
 pub(crate) const BRIDGE_DOWN: &str = "StopPodSandbox, bridge";
 /// ListContainers among the crowd.
 pub(crate) const LIST: &str = "ListContainers";
+/// The same by `orlop ps -a`, start-up included.
+pub(crate) const PROMPT: &str = "orlop ps -a";
 /// Statistics of all pods of the crowd.
 pub(crate) const STATS: &str = "ListPodSandboxStats";
 /// What they take of the daemon's processor time.

@@ -13,7 +13,7 @@
 mod carry;
 mod ports;
 #[path = "../pods/report.rs"]
-#[allow(dead_code, reason = "the promises in it are another benchmark's")]
+#[allow(dead_code, reason = "some rows in it are another benchmark's")]
 mod report;
 mod sessions;
 

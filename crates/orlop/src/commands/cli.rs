@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 
 use crate::threads;
@@ -11,10 +12,10 @@ use crate::threads;
 use super::flags::Span;
 use super::session::{Dialect, Session};
 use super::{
-    attach, checkpoint, cp, create, diff, doctor, events, exec, image, imagefsinfo, images, info,
-    inspect, inspecti, inspectp, logs, metricdescs, metricsp, network, pods, port_forward, prune,
-    ps, pull, rm, rmi, rmp, run, runp, runtime_config, start, stats, statsp, stop, stopp, top,
-    trace, tree, update, update_runtime_config, version, wait,
+    advice, attach, checkpoint, cp, create, diff, doctor, events, exec, image, imagefsinfo, images,
+    info, inspect, inspecti, inspectp, logs, metricdescs, metricsp, network, pods, port_forward,
+    prune, ps, pull, rm, rmi, rmp, run, runp, runtime_config, start, stats, statsp, stop, stopp,
+    top, trace, tree, update, update_runtime_config, version, wait,
 };
 
 /// Flags of all client commands; they stand before the command.
@@ -150,7 +151,13 @@ impl Command {
         let result = runtime.block_on(self.call(&session));
         // A read of the terminal may still be under way; nobody waits for it.
         runtime.shutdown_background();
-        forgive_deaf_reader(result)
+        let result = forgive_deaf_reader(result);
+        if let (Err(error), Dialect::Orlop) = (&result, dialect)
+            && let Some(advice) = advice::on(error)
+        {
+            return Err(anyhow!("{error:#}\n  {advice}"));
+        }
+        result
     }
 
     async fn call(self, session: &Session) -> anyhow::Result<ExitCode> {

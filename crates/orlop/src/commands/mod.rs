@@ -2,6 +2,7 @@
 //! command; `cli` lists them, `session` connects, `select` finds what a name or prefix means,
 //! `output` prints.
 
+mod advice;
 mod cli;
 mod crictl;
 mod flags;

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use orlop_cri::inspection::{Call, ListTracesRequest, Trace, TraceKind};
-use tonic::{Code, Status};
 
 use super::output::{self, Format, stdout, write_all};
 use super::select;
-use super::session::Session;
+use super::session::{Session, refused};
 
 /// The width of the longest bar.
 const WIDTH: u64 = 40;
@@ -85,16 +84,6 @@ trait SetKinds {
 impl SetKinds for ListTracesRequest {
     fn set_kinds(&mut self, kind: TraceKind) {
         self.kinds = vec![kind.into()];
-    }
-}
-
-/// What a refusal means.
-fn refused(status: Status) -> anyhow::Error {
-    match status.code() {
-        Code::Unimplemented if status.message().is_empty() => {
-            anyhow!("the runtime on this endpoint is not orlop: it keeps no traces")
-        }
-        _ => anyhow!("{} ({:?})", status.message(), status.code()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The client's side.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub(crate) async fn call(
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         }))
         .await
-        .with_context(|| format!("no daemon answers on unix://{shown}"))?;
+        .map_err(|error| unanswered(socket, &error))?;
     let mut client = Grpc::new(channel);
     client
         .ready()
@@ -44,4 +45,24 @@ pub(crate) async fn call(
         Ok(response) => Ok(response.into_inner()),
         Err(status) => Err(anyhow!("{}", status.message())),
     }
+}
+
+/// Why nobody answered, without the layers in between, and what to do about it.
+fn unanswered(socket: &Path, error: &tonic::transport::Error) -> anyhow::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let mut kind = None;
+    while let Some(error) = cause {
+        kind = kind.or(error.downcast_ref::<io::Error>().map(io::Error::kind));
+        cause = error.source();
+    }
+    let shown = socket.display();
+    let (problem, way_out) = match kind {
+        Some(io::ErrorKind::NotFound) => ("there is no such socket", "is the daemon started?"),
+        Some(io::ErrorKind::ConnectionRefused) => {
+            ("nobody listens there", "has the daemon stopped?")
+        }
+        Some(io::ErrorKind::PermissionDenied) => ("permission denied", "run as root"),
+        _ => return anyhow!("no daemon answers on unix://{shown}: {error}"),
+    };
+    anyhow!("no daemon answers on unix://{shown}: {problem}: {way_out} (`systemctl status orlop`)")
 }
