@@ -10,8 +10,9 @@ use super::selinux::Labels;
 use super::stop_signal::StopSignal;
 use super::userns::IdRanges;
 use super::{
-    Error, annotations, apparmor, args, block_io, capabilities, cdi, devices, hidden_paths, mounts,
-    namespaces, oom, rdt, resources, rlimits, rootfs, seccomp, user, working_dir,
+    Error, annotations, apparmor, args, block_io, capabilities, cdi, devices, hidden_paths,
+    hook_dirs, mounts, namespaces, oom, rdt, resources, rlimits, rootfs, seccomp, user,
+    working_dir,
 };
 
 /// What a container's status reports of its specification.
@@ -120,6 +121,12 @@ pub fn build(input: &SpecInput<'_>) -> Result<(Spec, Effective), Error> {
         ..Spec::default()
     };
     cdi::apply(input.config, input.policy, &mut spec)?;
+    hook_dirs::apply(
+        &input.policy.hook_dirs,
+        input.config,
+        input.pod_config,
+        &mut spec,
+    )?;
     let user = spec
         .process
         .as_ref()

@@ -207,6 +207,8 @@ pub struct Policy {
     pub block_io: Option<BlockIoClasses>,
     /// Classes of processor caches that containers may choose.
     pub rdt_classes: Vec<String>,
+    /// Where hooks for containers are defined, the later directories before the earlier ones.
+    pub hook_dirs: Vec<PathBuf>,
     /// Where vendors describe devices, the later directories before the earlier ones.
     pub cdi_dirs: Vec<PathBuf>,
 }

@@ -17,6 +17,7 @@ mod devices;
 mod error;
 mod exec;
 mod hidden_paths;
+mod hook_dirs;
 mod host;
 mod image_volumes;
 mod input;

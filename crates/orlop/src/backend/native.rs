@@ -172,6 +172,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             sysctls: section.sysctls.clone(),
             seccomp_when_unset: section.seccomp_when_unset,
             device_ownership_from_security_context: section.device_ownership_from_security_context,
+            hook_dirs: config.hooks.dirs.iter().map(own_path).collect(),
             cdi_dirs: section.cdi_dirs.iter().map(own_path).collect(),
             ignore_image_volumes: section.ignore_image_volumes,
             exec_cpu_affinity: section.exec_cpu_affinity.as_ref().map(affinity),

@@ -26,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) containers: Containers,
     pub(crate) keeper: Keeper,
     pub(crate) nri: Nri,
+    pub(crate) hooks: Hooks,
     pub(crate) docker: Docker,
     pub(crate) runtimes: BTreeMap<String, Runtime>,
 }
@@ -35,7 +36,7 @@ pub(crate) const RUNTIMES: &str = "runtimes";
 
 impl Config {
     /// Every table under its name; the first holds the keys above all tables.
-    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 12] {
+    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 13] {
         [
             ("", &self.daemon),
             ("grpc", &self.grpc),
@@ -48,6 +49,7 @@ impl Config {
             ("containers", &self.containers),
             ("keeper", &self.keeper),
             ("nri", &self.nri),
+            ("hooks", &self.hooks),
             ("docker", &self.docker),
         ]
     }
@@ -66,6 +68,7 @@ impl Config {
             "containers" => &mut self.containers,
             "keeper" => &mut self.keeper,
             "nri" => &mut self.nri,
+            "hooks" => &mut self.hooks,
             "docker" => &mut self.docker,
             _ => return None,
         })
@@ -320,6 +323,16 @@ section! {
         required_plugins: Vec<String> = Vec::new() => restart,
         /// The annotation by which a pod does without required plugins (`"true"`). Empty: none.
         tolerate_missing_annotation: Option<String> = None => restart,
+    }
+}
+
+section! {
+    /// Hooks: programs that the runtime executes at moments of containers' lives.
+    Hooks {
+        /// Directories of definitions in JSON (`oci-hooks(5)`, version 1.0.0): which program, at
+        /// which stages, for which containers. One in a later directory replaces that of the
+        /// same name in an earlier one. Read at each creation; a broken one fails it.
+        dirs: Vec<AbsolutePath> = Vec::new() => restart,
     }
 }
 
