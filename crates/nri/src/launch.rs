@@ -97,7 +97,7 @@ async fn start(nri: &Nri, found: Found) -> Result<(), String> {
     let plugin = register(nri, own, Some(launched)).await?;
     let connection = plugin.connection.clone();
     let taken = nri.take_in(plugin).await;
-    nri.track(watch(child, connection, name));
+    nri.attend(watch(child, connection, name));
     taken
 }
 
@@ -124,7 +124,7 @@ async fn watch(mut child: Child, connection: Connection, name: String) {
 fn log_output(nri: &Nri, plugin: &str, output: Option<impl AsyncRead + Unpin + Send + 'static>) {
     let Some(output) = output else { return };
     let plugin = plugin.to_owned();
-    nri.track(async move {
+    nri.attend(async move {
         let mut reader = BufReader::new(output);
         let mut line = Vec::new();
         loop {

@@ -170,8 +170,8 @@ impl Nri {
 
     /// Says goodbye to all plugins, and ends those that it started.
     pub async fn stop(&self) {
-        self.0.stopping.cancel();
         drop(lock(&self.0.socket).take());
+        self.0.stopping.cancel();
         let plugins = std::mem::take(&mut *self.plugins());
         self.0.wanted.store(0, Ordering::Release);
         let farewells = plugins.iter().map(|plugin| async move {
@@ -294,17 +294,15 @@ impl Nri {
         let event = Event::CreateContainer;
         let _turn = self.0.turn.lock().await;
         let plugins = self.snapshot();
-        let validators: Vec<_> = plugins
-            .iter()
-            .filter(|plugin| plugin.events.has(Event::ValidateContainerAdjustment))
-            .cloned()
-            .collect();
         let own_rules = self
             .0
             .config
             .as_ref()
             .and_then(|config| config.validator.as_ref());
-        let pristine = (own_rules.is_some() || !validators.is_empty()).then(|| container.clone());
+        let judged = Event::ValidateContainerAdjustment;
+        let validated =
+            own_rules.is_some() || plugins.iter().any(|plugin| plugin.events.has(judged));
+        let pristine = validated.then(|| container.clone());
         let mut creation = Creation::new(pod, container);
         let mut asked = Vec::new();
         for plugin in plugins {
@@ -335,7 +333,8 @@ impl Nri {
                     reason,
                 })?;
             }
-            self.validate(&validators, &request).await?;
+            // Not those that were given up meanwhile.
+            self.validate(&self.listeners(judged), &request).await?;
         }
         let (adjust, updates, evictions) = creation.finish();
         Ok(Created {
@@ -442,6 +441,7 @@ impl Nri {
                     return Err(Error::Rejected { validator, reason });
                 }
                 Ok(_) => {}
+                Err(source) if source.is_unimplemented() => {}
                 // What is not judged is not allowed.
                 Err(source) => {
                     if source.is_fatal() {
@@ -467,6 +467,8 @@ impl Nri {
                 self.give_up(plugin, &format!("{call}: {source}"));
                 Ok(None)
             }
+            // It asked for all events, and knows fewer than there are.
+            Err(source) if source.is_unimplemented() => Ok(None),
             Err(source) => Err(failed(plugin, call, source)),
         }
     }
@@ -502,7 +504,7 @@ impl Nri {
             "an NRI plugin takes part"
         );
         let (nri, own) = (self.clone(), Arc::clone(&plugin));
-        self.track(async move {
+        self.attend(async move {
             let reason = own.connection.closed().await;
             nri.forget(&own, &reason);
         });
@@ -575,6 +577,11 @@ impl Nri {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    /// Has something go on in the background that ends with its plugin.
+    pub(crate) fn attend(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.tasks.spawn(work);
     }
 
     /// Has something go on in the background, until the end.

@@ -59,23 +59,20 @@ pub(crate) async fn register(
         .map_err(|_| format!("it has not registered within {limit:?}"))?
         .map_err(|_| "it left unregistered".to_owned())?;
     let version = said.nri_version;
-    let (identity, text, origin) = match launched {
-        Some(own) => {
-            let identity = Identity {
-                index: own.index,
-                name: own.name,
-                version,
-            };
-            (identity, own.config, (Origin::Launched, own.pid))
-        }
-        None => {
-            let identity = Identity {
-                index: said.plugin_idx,
-                name: said.plugin_name,
-                version,
-            };
-            (identity, String::new(), (Origin::External, peer))
-        }
+    let (identity, text, origin) = if let Some(own) = launched {
+        let identity = Identity {
+            index: own.index,
+            name: own.name,
+            version,
+        };
+        (identity, own.config, (Origin::Launched, own.pid))
+    } else {
+        let identity = Identity {
+            index: said.plugin_idx,
+            name: said.plugin_name,
+            version,
+        };
+        (identity, String::new(), (Origin::External, peer))
     };
     let _ = desk.plugin.set(identity.full());
     let events = configure(nri, &connection, text, config.request_timeout).await;

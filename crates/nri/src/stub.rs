@@ -20,7 +20,7 @@ use crate::v1alpha1::{
 };
 
 /// The runtime may take as long as its own operations do.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// What a plugin answers.
 pub trait Answer: Send + Sync + 'static {

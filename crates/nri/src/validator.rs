@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use crate::v1alpha1::security_profile::ProfileType;
-use crate::v1alpha1::{Field, FieldOwners, PodSandbox, ValidateContainerAdjustmentRequest};
+use crate::v1alpha1::{
+    Field, FieldOwners, PodSandbox, SecurityProfile, ValidateContainerAdjustmentRequest,
+};
 
 /// Pods name plugins by this annotation without which they must not run, as a YAML list; per
 /// container with `/container.NAME` after it.
@@ -58,7 +60,7 @@ impl Validator {
         if let Some(plugin) = simple(Field::SeccompPolicy) {
             let profile = container.linux.as_ref();
             let profile = profile.and_then(|linux| linux.seccomp_profile.as_ref());
-            let kind = profile.map_or(ProfileType::Unconfined, |profile| profile.profile_type());
+            let kind = profile.map_or(ProfileType::Unconfined, SecurityProfile::profile_type);
             let (rejected, what) = match kind {
                 ProfileType::RuntimeDefault => (self.reject_runtime_default_seccomp, "default"),
                 ProfileType::Unconfined => (self.reject_unconfined_seccomp, "unconfined"),
@@ -149,7 +151,6 @@ mod tests {
     use super::*;
     use crate::v1alpha1::{
         CompoundFieldOwners, Container, LinuxContainer, OwningPlugins, PluginInstance,
-        SecurityProfile,
     };
 
     fn request(simple: &[Field], compound: &[(Field, &str)]) -> ValidateContainerAdjustmentRequest {

@@ -140,7 +140,11 @@ async fn complete(
 ) -> Result<()> {
     let _hold = engine.nri.hold().await;
     let effective = bundle::build(engine, container, image, trace).await?;
-    container.record(Event::Ready { effective }).await
+    let recorded = container.record(Event::Ready { effective }).await;
+    if recorded.is_err() {
+        nri::undone(engine, container).await;
+    }
+    recorded
 }
 
 /// Requests often carry only a digest; people know images by their tags.

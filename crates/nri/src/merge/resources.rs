@@ -11,7 +11,7 @@ pub(super) fn claim(
     plugin: &str,
     wanted: &LinuxResources,
 ) -> Result<()> {
-    let memory = wanted.memory.clone().unwrap_or_default();
+    let memory = wanted.memory.unwrap_or_default();
     let cpu = wanted.cpu.clone().unwrap_or_default();
     for (set, field) in [
         (memory.limit.is_some(), Field::MemLimit),

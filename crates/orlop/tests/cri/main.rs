@@ -22,6 +22,7 @@ mod images;
 mod joins;
 mod logs;
 mod observe;
+mod plugins;
 mod pods;
 mod profiles;
 mod pulls;

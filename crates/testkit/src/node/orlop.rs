@@ -28,6 +28,8 @@ cgroup = "/{keepers}"
 socket = "{nri}"
 plugin_dir = "{plugins}"
 plugin_config_dir = "{plugin_config}"
+registration_timeout = "20s"
+request_timeout = "20s"
 [runtimes.test]
 kind = "oci"
 path = "{runtime}"
