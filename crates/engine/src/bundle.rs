@@ -73,7 +73,8 @@ pub async fn build(
     if !asked {
         return Ok(effective);
     }
-    let adjust = adjust(engine, container, spec, effective);
+    // It holds plugins' messages, which are large.
+    let adjust = Box::pin(adjust(engine, container, spec, effective));
     trace.step("plugins", &name, adjust).await
 }
 
@@ -84,7 +85,8 @@ async fn adjust(
     spec: oci::Spec,
     effective: Effective,
 ) -> Result<Effective> {
-    let written = match nri::adjust(engine, container, spec, effective).await {
+    let adjusted = Box::pin(nri::adjust(engine, container, spec, effective));
+    let written = match adjusted.await {
         Ok((spec, effective)) => {
             let container = Arc::clone(container);
             let write = move || {

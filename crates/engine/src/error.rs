@@ -126,7 +126,10 @@ fn code(error: &Error) -> Code {
         Error::NotFound { .. } => Code::NotFound,
         Error::Invalid { .. } => Code::InvalidArgument,
         Error::Exists(_) => Code::AlreadyExists,
-        Error::Precondition(_) => Code::FailedPrecondition,
+        Error::Plugins(orlop_nri::Error::Plugin { .. })
+        | Error::Launch { .. }
+        | Error::Network { .. } => Code::Unknown,
+        Error::Precondition(_) | Error::Plugins(_) => Code::FailedPrecondition,
         Error::Timeout(_) => Code::DeadlineExceeded,
         Error::Unimplemented(_) => Code::Unimplemented,
         Error::Exhausted(_) => Code::ResourceExhausted,
@@ -135,9 +138,6 @@ fn code(error: &Error) -> Code {
             io::ErrorKind::StorageFull => Code::ResourceExhausted,
             _ => Code::Internal,
         },
-        Error::Launch { .. } | Error::Network { .. } => Code::Unknown,
-        Error::Plugins(orlop_nri::Error::Plugin { .. }) => Code::Unknown,
-        Error::Plugins(_) => Code::FailedPrecondition,
         Error::Image { source, .. } => image_code(source),
         Error::Spec(error) => spec_code(error),
     }

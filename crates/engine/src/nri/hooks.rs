@@ -1,4 +1,7 @@
 //! The moments at which plugins are asked or told.
+//!
+//! Messages are large: whatever holds them is boxed, so that operations do not carry room for them
+//! where nobody listens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,11 +33,8 @@ pub async fn pod_running(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     if !engine.nri.wants(Event::RunPodSandbox) {
         return Ok(());
     }
-    engine
-        .nri
-        .run_pod(view::pod(engine, pod))
-        .await
-        .map_err(refused)
+    let told = Box::pin(engine.nri.run_pod(view::pod(engine, pod)));
+    told.await.map_err(refused)
 }
 
 /// A pod's resources are about to change; plugins may refuse that.
@@ -47,21 +47,19 @@ pub async fn pod_updating(
     if !engine.nri.wants(Event::UpdatePodSandbox) {
         return Ok(());
     }
-    let (overhead, resources) = (
+    let told = Box::pin(engine.nri.update_pod(
+        view::pod(engine, pod),
         overhead.map(view::resources_of_request),
         resources.map(view::resources_of_request),
-    );
-    let told = engine
-        .nri
-        .update_pod(view::pod(engine, pod), overhead, resources);
+    ));
     told.await.map_err(refused)
 }
 
 /// They have changed.
 pub async fn post_pod_updated(engine: &Engine, pod: &Arc<Pod>) {
     if engine.nri.wants(Event::PostUpdatePodSandbox) {
-        let told = engine.nri.post_update_pod(view::pod(engine, pod)).await;
-        note(pod.id.as_str(), told);
+        let told = Box::pin(engine.nri.post_update_pod(view::pod(engine, pod)));
+        note(pod.id.as_str(), told.await);
     }
 }
 
@@ -71,16 +69,16 @@ pub async fn pod_stopped(engine: &Engine, pod: &Arc<Pod>) {
     let due =
         pod.tell(|told| (ready || told.running) && !std::mem::replace(&mut told.stopped, true));
     if due && engine.nri.wants(Event::StopPodSandbox) {
-        let told = engine.nri.stop_pod(view::pod(engine, pod)).await;
-        note(pod.id.as_str(), told);
+        let told = Box::pin(engine.nri.stop_pod(view::pod(engine, pod)));
+        note(pod.id.as_str(), told.await);
     }
 }
 
 /// A pod is gone.
 pub async fn pod_removed(engine: &Engine, pod: &Arc<Pod>) {
     if engine.nri.wants(Event::RemovePodSandbox) {
-        let told = engine.nri.remove_pod(view::pod(engine, pod)).await;
-        note(pod.id.as_str(), told);
+        let told = Box::pin(engine.nri.remove_pod(view::pod(engine, pod)));
+        note(pod.id.as_str(), told.await);
     }
 }
 
@@ -145,9 +143,8 @@ pub async fn starting(engine: &Engine, container: &Arc<Container>) -> Result<()>
     if !engine.nri.wants(event) {
         return Ok(());
     }
-    let (pod, own) = view::both(engine, container).await;
-    let told = engine.nri.container(event, pod, own).await;
-    told.map_err(refused)
+    let told = Box::pin(ask(engine, container, event));
+    told.await.map_err(refused)
 }
 
 /// A container has started.
@@ -165,14 +162,17 @@ pub async fn updating(
     if !engine.nri.wants(Event::UpdateContainer) {
         return Ok(None);
     }
-    let (pod, own) = view::both(engine, container).await;
-    let asked = view::resources_of_request(asked);
-    let updated = engine.nri.update(pod, own, asked).await.map_err(refused)?;
-    for (plugin, eviction) in updated.evictions {
-        evict(engine, &plugin, vec![eviction]).await;
-    }
-    apply_updates(engine, "an updated container's plugins", updated.updates).await;
-    Ok(updated.resources)
+    Box::pin(async move {
+        let (pod, own) = view::both(engine, container).await;
+        let asked = view::resources_of_request(asked);
+        let updated = engine.nri.update(pod, own, asked).await.map_err(refused)?;
+        for (plugin, eviction) in updated.evictions {
+            evict(engine, &plugin, vec![eviction]).await;
+        }
+        apply_updates(engine, "an updated container's plugins", updated.updates).await;
+        Ok(updated.resources)
+    })
+    .await
 }
 
 /// They have changed.
@@ -191,13 +191,16 @@ pub async fn stopped_while_told(engine: &Engine, container: &Arc<Container>, tol
     if std::mem::replace(&mut told.stopped, true) || !engine.nri.wants(Event::StopContainer) {
         return;
     }
-    let (pod, own) = view::both(engine, container).await;
-    match engine.nri.stop_container(pod, own).await {
-        Ok(updates) => {
-            apply_updates(engine, "an ended container's plugins", updates).await;
+    Box::pin(async move {
+        let (pod, own) = view::both(engine, container).await;
+        match engine.nri.stop_container(pod, own).await {
+            Ok(updates) => {
+                apply_updates(engine, "an ended container's plugins", updates).await;
+            }
+            Err(error) => note(container.id.as_str(), Err(error)),
         }
-        Err(error) => note(container.id.as_str(), Err(error)),
-    }
+    })
+    .await;
 }
 
 /// What is to be told of a container that is about to be removed: then it is on disk no more.
@@ -205,12 +208,12 @@ pub async fn farewell(engine: &Engine, container: &Arc<Container>) -> Option<Far
     if !engine.nri.wants(Event::RemoveContainer) {
         return None;
     }
-    let (pod, own) = view::both(engine, container).await;
-    Some(Farewell(pod, own))
+    let both = Box::pin(async move { Box::new(view::both(engine, container).await) });
+    Some(Farewell(both.await))
 }
 
 /// A container that is about to be gone, as plugins see it.
-pub struct Farewell(PodSandbox, ContainerView);
+pub struct Farewell(Box<(PodSandbox, ContainerView)>);
 
 /// A container is gone.
 pub async fn container_removed(
@@ -218,19 +221,26 @@ pub async fn container_removed(
     container: &Arc<Container>,
     farewell: Option<Farewell>,
 ) {
-    if let Some(Farewell(pod, own)) = farewell {
-        let event = Event::RemoveContainer;
-        let told = engine.nri.container(event, pod, own).await;
-        note(container.id.as_str(), told);
+    if let Some(Farewell(both)) = farewell {
+        let told = Box::pin(async move {
+            let (pod, own) = *both;
+            let event = Event::RemoveContainer;
+            engine.nri.container(event, pod, own).await
+        });
+        note(container.id.as_str(), told.await);
     }
 }
 
 async fn tell(engine: &Engine, container: &Arc<Container>, event: Event) {
     if engine.nri.wants(event) {
-        let (pod, own) = view::both(engine, container).await;
-        let told = engine.nri.container(event, pod, own).await;
-        note(container.id.as_str(), told);
+        let told = Box::pin(ask(engine, container, event));
+        note(container.id.as_str(), told.await);
     }
+}
+
+async fn ask(engine: &Engine, container: &Arc<Container>, event: Event) -> orlop_nri::Result<()> {
+    let (pod, own) = view::both(engine, container).await;
+    engine.nri.container(event, pod, own).await
 }
 
 /// Updates containers as plugins ask. Gives back what failed and should not have; what is not

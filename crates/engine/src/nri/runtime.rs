@@ -49,11 +49,9 @@ impl Runtime for PluginRuntime {
             let Some(engine) = self.0.upgrade() else {
                 return updates;
             };
-            finish(&engine, {
-                let engine = engine.clone();
-                async move { hooks::apply_updates(&engine, &plugin, updates).await }
-            })
-            .await
+            let own = engine.clone();
+            let work = async move { hooks::apply_updates(&own, &plugin, updates).await };
+            finish(&engine, Box::pin(work)).await
         })
     }
 

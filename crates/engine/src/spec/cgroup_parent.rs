@@ -55,7 +55,7 @@ impl CgroupParent {
                 } else {
                     slice
                 };
-                let scope = match (prefix, name.ends_with(".slice")) {
+                let scope = match (prefix, name.strip_suffix(".slice").is_some()) {
                     (_, true) => name.to_owned(),
                     ("", false) => format!("{name}.scope"),
                     (prefix, false) => format!("{prefix}-{name}.scope"),

@@ -65,7 +65,7 @@ fn cpu(wanted: &LinuxResources, field: &str) -> Result<Cpu, Error> {
 }
 
 fn memory(wanted: &LinuxResources, host: &HostFacts, field: &str) -> Result<Memory, Error> {
-    let memory = wanted.memory.clone().unwrap_or_default();
+    let memory = wanted.memory.unwrap_or_default();
     let bytes = |name: &str, value: Option<i64>| match value {
         Some(value) if value < -1 => Err(Error::invalid(
             format!("{field}.memory.{name}"),
