@@ -86,9 +86,9 @@ pub enum Error {
         /// What was hashed.
         what: String,
         /// The digest promised.
-        expected: Digest,
+        expected: Box<Digest>,
         /// The digest of the bytes.
-        actual: Digest,
+        actual: Box<Digest>,
     },
     /// The file system below the image root has no space or inodes left.
     #[error("no space left {doing}; free some or move the image root")]

@@ -270,8 +270,8 @@ impl Source {
         if actual != digest {
             return Err(Error::DigestMismatch {
                 what: path,
-                expected: digest,
-                actual,
+                expected: Box::new(digest),
+                actual: Box::new(actual),
             });
         }
         Ok(Document {

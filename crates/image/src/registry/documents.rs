@@ -84,8 +84,8 @@ impl Try for GetManifest<'_> {
         if let Some(expected) = promised.filter(|promised| *promised != digest) {
             return Err(Attempt::Final(Error::DigestMismatch {
                 what: format!("the manifest of {what} from {}", host.name()),
-                expected,
-                actual: digest,
+                expected: Box::new(expected),
+                actual: Box::new(digest),
             }));
         }
         Ok(Fetched {
@@ -117,8 +117,8 @@ impl Try for GetSmallBlob<'_> {
         }
         Err(Attempt::Final(Error::DigestMismatch {
             what: format!("{what} from {}", host.name()),
-            expected: *digest,
-            actual,
+            expected: Box::new(*digest),
+            actual: Box::new(actual),
         }))
     }
 }

@@ -80,8 +80,8 @@ pub(crate) fn unpack<J: RecordFiles>(
         {
             return Err(Error::DigestMismatch {
                 what: layer.what.to_owned(),
-                expected,
-                actual: *actual,
+                expected: Box::new(expected),
+                actual: Box::new(*actual),
             });
         }
         let (mut unpacked, record) = extracted?;
@@ -92,8 +92,8 @@ pub(crate) fn unpack<J: RecordFiles>(
                 let what = format!("the unpacked {}", layer.what);
                 return Err(Error::DigestMismatch {
                     what,
-                    expected,
-                    actual,
+                    expected: Box::new(expected),
+                    actual: Box::new(actual),
                 });
             }
         }
