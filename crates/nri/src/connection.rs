@@ -429,7 +429,7 @@ mod tests {
                 match method.as_str() {
                     "Echo" => Ok(payload.to_vec()),
                     "Slow" => {
-                        tokio::time::sleep(Duration::from_secs(60)).await;
+                        tokio::time::sleep(Duration::from_mins(1)).await;
                         Ok(Vec::new())
                     }
                     _ => Err(Status::unimplemented(&service, &method)),
