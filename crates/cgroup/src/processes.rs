@@ -24,6 +24,18 @@ impl Cgroup {
         Ok(found.into_iter().collect())
     }
 
+    /// The same as one hierarchy sees it. Those of version 1 could differ, but whoever only
+    /// counts need not ask them all.
+    pub fn processes_in_one(&self) -> Result<Vec<i32>, Error> {
+        let mut found = BTreeSet::new();
+        let governing = self.directory("pids").or_else(|| self.directory("memory"));
+        match governing {
+            Some(directory) => collect(&directory, &mut found)?,
+            None => return self.processes(),
+        }
+        Ok(found.into_iter().collect())
+    }
+
     /// Stops all processes in it and below it where they stand.
     pub fn freeze(&self) -> Result<(), Error> {
         self.set_frozen(true)

@@ -65,14 +65,24 @@ impl StatsReader {
 
     /// Reads everything.
     pub fn read(&mut self) -> Result<Stats, Error> {
+        let usual = self.usual()?;
+        let buffer = &mut self.buffer;
+        Ok(Stats {
+            io: self.io.read(buffer)?,
+            hugetlb: self.hugetlb.read(buffer)?,
+            ..usual
+        })
+    }
+
+    /// Reads all but devices and huge pages, which are many files that few ask for.
+    pub fn usual(&mut self) -> Result<Stats, Error> {
         let buffer = &mut self.buffer;
         Ok(Stats {
             cpu: self.cpu.read(buffer)?,
             memory: self.memory.read(buffer)?,
             pids: self.pids.read(buffer)?,
-            io: self.io.read(buffer)?,
             pressure: self.pressure.read(buffer)?,
-            hugetlb: self.hugetlb.read(buffer)?,
+            ..Stats::default()
         })
     }
 

@@ -91,6 +91,10 @@ fn a_process_enters_and_is_killed_with_all_it_forked() {
     for own in Own::each() {
         let mut child = own.spawn("for i in 1 2 3; do sleep 100 & done; exec sleep 100");
         wait_until("all are in", || own.0.processes().unwrap().len() == 4);
+        assert_eq!(
+            own.0.processes_in_one().unwrap(),
+            own.0.processes().unwrap()
+        );
         let line = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
         assert!(line.contains(own.0.path().as_str()), "{line}");
         own.0.kill(PATIENCE).unwrap();

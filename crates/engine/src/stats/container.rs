@@ -17,7 +17,7 @@ pub fn of_container(engine: &Engine, container: &Container) -> ContainerStats {
     let cgroup = (container.phase() == Phase::Running)
         .then(|| engine.cgroups.of_container(container))
         .flatten();
-    let reading = cgroup.and_then(|cgroup| meter.read(&cgroup));
+    let reading = cgroup.and_then(|cgroup| meter.read_usual(&cgroup));
     let layer = meter.layer.usage(&container.upper(), &engine.config.root);
     let reading = reading.as_ref();
     ContainerStats {

@@ -36,13 +36,26 @@ pub(super) struct Reading {
 }
 
 impl Meter {
-    /// Reads; nothing where the cgroup is gone, as it is after the last process.
+    /// Reads everything; nothing where the cgroup is gone, as it is after the last process.
     pub(super) fn read(&mut self, cgroup: &Cgroup) -> Option<Reading> {
+        self.read_by(cgroup, StatsReader::read)
+    }
+
+    /// Reads what statistics tell, likewise.
+    pub(super) fn read_usual(&mut self, cgroup: &Cgroup) -> Option<Reading> {
+        self.read_by(cgroup, StatsReader::usual)
+    }
+
+    fn read_by(
+        &mut self,
+        cgroup: &Cgroup,
+        read: impl FnOnce(&mut StatsReader) -> Result<Stats, orlop_cgroup::Error>,
+    ) -> Option<Reading> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => StatsReader::open(cgroup).ok()?,
         };
-        let stats = reader.read().ok()?;
+        let stats = read(&mut reader).ok()?;
         self.reader = Some(reader);
         if let Some(cpu) = &stats.cpu {
             self.note(Sample {

@@ -17,7 +17,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
     let reading = engine
         .cgroups
         .of_pod(pod)
-        .and_then(|cgroup| meter.read(&cgroup));
+        .and_then(|cgroup| meter.read_usual(&cgroup));
     let reading = reading.as_ref();
     let containers = engine.containers_of(pod);
     let running = containers

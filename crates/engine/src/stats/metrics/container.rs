@@ -43,7 +43,7 @@ pub(super) fn of_container(engine: &Engine, container: &Container) -> ContainerM
         usage(&mut samples, reading.stats());
         let pids = cgroup
             .as_ref()
-            .and_then(|cgroup| cgroup.processes().ok())
+            .and_then(|cgroup| cgroup.processes_in_one().ok())
             .unwrap_or_default();
         let open = open_files(&pids);
         samples.add("container_processes", pids.len() as u64);
