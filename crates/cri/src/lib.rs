@@ -9,12 +9,14 @@
 //! | [`Endpoint`] | where a runtime listens |
 //! | [`json`] | messages as JSON, with the names that CRI tools print and read |
 //! | [`log`] | the format of container logs |
+//! | [`pod_metrics`] | the metrics of pods and containers, and values of them |
 //! | [`Rpc`] | the calls by name |
 
 pub mod client;
 mod endpoint;
 pub mod json;
 pub mod log;
+pub mod pod_metrics;
 mod redact;
 mod rpc;
 pub mod server;

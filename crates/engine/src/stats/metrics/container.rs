@@ -3,10 +3,11 @@
 use std::sync::PoisonError;
 
 use orlop_cgroup::Stats;
+use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::ContainerMetrics;
 
+use super::descriptors::TABLE;
 use super::processes::{max_open_files, open_files};
-use super::samples::Samples;
 use crate::clock;
 use crate::container::Container;
 use crate::engine::Engine;
@@ -38,7 +39,7 @@ pub(super) fn of_container(engine: &Engine, container: &Container) -> ContainerM
         pod.namespace,
         pod.name,
     ];
-    let mut samples = Samples::new(labels, clock::now());
+    let mut samples = Samples::new(TABLE, labels, clock::now());
     if let Some(reading) = &reading {
         usage(&mut samples, reading.stats());
         let pids = cgroup

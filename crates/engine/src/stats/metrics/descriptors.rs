@@ -1,112 +1,38 @@
 //! The metrics there are.
 
-use orlop_cri::v1::{MetricDescriptor, MetricType};
-
-use MetricType::{Counter, Gauge};
-
-/// Labels that every metric has, in the order of their values.
-pub(super) const LABELS: [&str; 6] = ["id", "name", "image", "container", "namespace", "pod"];
-
-/// A metric: its name, what it tells, the labels beyond the common ones, and its type.
-type Row = (
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    MetricType,
-);
+use orlop_cri::pod_metrics::Table;
+use orlop_cri::v1::MetricDescriptor;
+use orlop_cri::v1::MetricType::Gauge;
 
 #[rustfmt::skip]
-const TABLE: &[Row] = &[
-    ("container_blkio_device_usage_total", "Bytes moved from and to block devices", &["device", "major", "minor", "operation"], Counter),
-    ("container_cpu_cfs_periods_total", "Periods in which the CPU limit was in force", &[], Counter),
-    ("container_cpu_cfs_throttled_periods_total", "Periods in which the CPU limit was reached", &[], Counter),
-    ("container_cpu_cfs_throttled_seconds_total", "Time spent waiting because the CPU limit was reached", &[], Counter),
-    ("container_cpu_system_seconds_total", "CPU time spent in the kernel", &[], Counter),
-    ("container_cpu_usage_seconds_total", "CPU time used", &["cpu"], Counter),
-    ("container_cpu_user_seconds_total", "CPU time spent outside of the kernel", &[], Counter),
-    ("container_file_descriptors", "Open file descriptors", &[], Gauge),
-    ("container_fs_inodes_free", "Inodes left on the file system", &["device"], Gauge),
-    ("container_fs_inodes_total", "Inodes of the file system", &["device"], Gauge),
-    ("container_fs_limit_bytes", "Bytes that can be used on the file system", &["device"], Gauge),
-    ("container_fs_reads_bytes_total", "Bytes read from block devices", &["device"], Counter),
-    ("container_fs_reads_total", "Reads from block devices", &["device"], Counter),
-    ("container_fs_usage_bytes", "Bytes used in the writable layer", &["device"], Gauge),
-    ("container_fs_writes_bytes_total", "Bytes written to block devices", &["device"], Counter),
-    ("container_fs_writes_total", "Writes to block devices", &["device"], Counter),
+pub(super) const TABLE: Table = Table::with(&[
     ("container_hugetlb_max_usage_bytes", "Most huge pages in use at a time", &["pagesize"], Gauge),
-    ("container_hugetlb_usage_bytes", "Huge pages in use", &["pagesize"], Gauge),
-    ("container_last_seen", "When these figures were read", &[], Gauge),
-    ("container_memory_cache", "Memory that caches files", &[], Gauge),
-    ("container_memory_failcnt", "How often the memory limit was hit", &[], Counter),
-    ("container_memory_failures_total", "Page faults", &["failure_type", "scope"], Counter),
-    ("container_memory_kernel_usage", "Memory of the kernel on the container's account", &[], Gauge),
-    ("container_memory_mapped_file", "Memory that maps files", &[], Gauge),
-    ("container_memory_max_usage_bytes", "Most memory used at a time", &[], Gauge),
-    ("container_memory_rss", "Anonymous memory", &[], Gauge),
-    ("container_memory_swap", "Swap in use", &[], Gauge),
-    ("container_memory_usage_bytes", "Memory used, caches included", &[], Gauge),
-    ("container_memory_working_set_bytes", "Memory that would not go away under pressure", &[], Gauge),
-    ("container_network_receive_bytes_total", "Bytes received", &["interface"], Counter),
-    ("container_network_receive_errors_total", "Errors when receiving", &["interface"], Counter),
-    ("container_network_receive_packets_dropped_total", "Packets dropped when receiving", &["interface"], Counter),
-    ("container_network_receive_packets_total", "Packets received", &["interface"], Counter),
-    ("container_network_transmit_bytes_total", "Bytes sent", &["interface"], Counter),
-    ("container_network_transmit_errors_total", "Errors when sending", &["interface"], Counter),
-    ("container_network_transmit_packets_dropped_total", "Packets dropped when sending", &["interface"], Counter),
-    ("container_network_transmit_packets_total", "Packets sent", &["interface"], Counter),
-    ("container_oom_events_total", "Processes killed for want of memory", &[], Counter),
-    ("container_pressure_cpu_stalled_seconds_total", "Time in which nothing ran for want of a CPU", &[], Counter),
-    ("container_pressure_cpu_waiting_seconds_total", "Time in which something waited for a CPU", &[], Counter),
-    ("container_pressure_io_stalled_seconds_total", "Time in which nothing ran for want of a device", &[], Counter),
-    ("container_pressure_io_waiting_seconds_total", "Time in which something waited for a device", &[], Counter),
-    ("container_pressure_memory_stalled_seconds_total", "Time in which nothing ran for want of memory", &[], Counter),
-    ("container_pressure_memory_waiting_seconds_total", "Time in which something waited for memory", &[], Counter),
-    ("container_processes", "Processes", &[], Gauge),
-    ("container_sockets", "Open sockets", &[], Gauge),
-    ("container_spec_cpu_period", "Period of the CPU limit in microseconds", &[], Gauge),
-    ("container_spec_cpu_quota", "CPU time allowed in a period, in microseconds", &[], Gauge),
-    ("container_spec_cpu_shares", "Weight when CPUs are scarce", &[], Gauge),
-    ("container_spec_memory_limit_bytes", "Memory limit", &[], Gauge),
     ("container_spec_memory_reservation_limit_bytes", "Memory left to the container under pressure", &[], Gauge),
-    ("container_spec_memory_swap_limit_bytes", "Limit of memory and swap together", &[], Gauge),
-    ("container_start_time_seconds", "When the container was started", &[], Gauge),
     ("container_threads", "Threads", &[], Gauge),
     ("container_threads_max", "Threads that are allowed; 0 means any number", &[], Gauge),
     ("container_ulimits_soft", "Soft limits of the first process; -1 is shown as the largest number", &["ulimit"], Gauge),
-];
+]);
 
 /// All metrics with their labels.
 pub fn descriptors() -> Vec<MetricDescriptor> {
-    let descriptor = |(name, help, extra, _): &Row| MetricDescriptor {
-        name: (*name).to_owned(),
-        help: (*help).to_owned(),
-        label_keys: LABELS
-            .iter()
-            .chain(*extra)
-            .map(ToString::to_string)
-            .collect(),
-    };
-    TABLE.iter().map(descriptor).collect()
-}
-
-/// How many labels beyond the common ones a metric has, and its type.
-pub(super) fn shape(name: &str) -> Option<(usize, MetricType)> {
-    let row = TABLE.iter().find(|(of, ..)| *of == name)?;
-    Some((row.2.len(), row.3))
+    TABLE.descriptors()
 }
 
 #[cfg(test)]
 mod tests {
+    use orlop_cri::v1::MetricType::Counter;
+
     use super::*;
 
     #[test]
     fn names_are_sorted_and_unlike() {
-        assert!(TABLE.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        let all = TABLE.descriptors();
+        assert!(all.windows(2).all(|pair| pair[0].name < pair[1].name));
     }
 
     #[test]
     fn counters_are_called_totals() {
-        for (name, _, _, kind) in TABLE {
+        for (name, _, _, kind) in TABLE.rows() {
             // cAdvisor's names are older than the rule.
             if ["container_memory_failcnt", "container_fs_inodes_total"].contains(name) {
                 continue;

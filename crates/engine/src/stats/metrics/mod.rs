@@ -5,7 +5,6 @@ mod container;
 mod descriptors;
 mod pod;
 mod processes;
-mod samples;
 
 pub use descriptors::descriptors;
 pub use pod::of_pod;

@@ -2,11 +2,12 @@
 
 use std::sync::PoisonError;
 
+use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::PodSandboxMetrics;
 use orlop_network::traffic_of;
 
 use super::container::{of_container, usage};
-use super::samples::Samples;
+use super::descriptors::TABLE;
 use crate::clock;
 use crate::container::Phase;
 use crate::engine::Engine;
@@ -27,7 +28,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
         metadata.namespace,
         metadata.name,
     ];
-    let mut samples = Samples::new(labels, clock::now());
+    let mut samples = Samples::new(TABLE, labels, clock::now());
     let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(reading) = cgroup.and_then(|cgroup| meter.read(&cgroup)) {
         usage(&mut samples, reading.stats());

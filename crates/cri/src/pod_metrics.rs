@@ -1,0 +1,157 @@
+//! The figures of pods and containers in the manner of Prometheus, under cAdvisor's names.
+
+use crate::v1::{Metric, MetricDescriptor, MetricType, UInt64Value};
+
+use MetricType::{Counter, Gauge};
+
+/// Labels that every metric has, in the order of their values.
+pub const LABELS: [&str; 6] = ["id", "name", "image", "container", "namespace", "pod"];
+
+/// A metric: its name, what it tells, the labels beyond the common ones, and its type.
+pub type Row = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    MetricType,
+);
+
+/// What every runtime can tell.
+#[rustfmt::skip]
+const COMMON: &[Row] = &[
+    ("container_blkio_device_usage_total", "Bytes moved from and to block devices", &["device", "major", "minor", "operation"], Counter),
+    ("container_cpu_cfs_periods_total", "Periods in which the CPU limit was in force", &[], Counter),
+    ("container_cpu_cfs_throttled_periods_total", "Periods in which the CPU limit was reached", &[], Counter),
+    ("container_cpu_cfs_throttled_seconds_total", "Time spent waiting because the CPU limit was reached", &[], Counter),
+    ("container_cpu_system_seconds_total", "CPU time spent in the kernel", &[], Counter),
+    ("container_cpu_usage_seconds_total", "CPU time used", &["cpu"], Counter),
+    ("container_cpu_user_seconds_total", "CPU time spent outside of the kernel", &[], Counter),
+    ("container_file_descriptors", "Open file descriptors", &[], Gauge),
+    ("container_fs_inodes_free", "Inodes left on the file system", &["device"], Gauge),
+    ("container_fs_inodes_total", "Inodes of the file system", &["device"], Gauge),
+    ("container_fs_limit_bytes", "Bytes that can be used on the file system", &["device"], Gauge),
+    ("container_fs_reads_bytes_total", "Bytes read from block devices", &["device"], Counter),
+    ("container_fs_reads_total", "Reads from block devices", &["device"], Counter),
+    ("container_fs_usage_bytes", "Bytes used in the writable layer", &["device"], Gauge),
+    ("container_fs_writes_bytes_total", "Bytes written to block devices", &["device"], Counter),
+    ("container_fs_writes_total", "Writes to block devices", &["device"], Counter),
+    ("container_hugetlb_usage_bytes", "Huge pages in use", &["pagesize"], Gauge),
+    ("container_last_seen", "When these figures were read", &[], Gauge),
+    ("container_memory_cache", "Memory that caches files", &[], Gauge),
+    ("container_memory_failcnt", "How often the memory limit was hit", &[], Counter),
+    ("container_memory_failures_total", "Page faults", &["failure_type", "scope"], Counter),
+    ("container_memory_kernel_usage", "Memory of the kernel on the container's account", &[], Gauge),
+    ("container_memory_mapped_file", "Memory that maps files", &[], Gauge),
+    ("container_memory_max_usage_bytes", "Most memory used at a time", &[], Gauge),
+    ("container_memory_rss", "Anonymous memory", &[], Gauge),
+    ("container_memory_swap", "Swap in use", &[], Gauge),
+    ("container_memory_usage_bytes", "Memory used, caches included", &[], Gauge),
+    ("container_memory_working_set_bytes", "Memory that would not go away under pressure", &[], Gauge),
+    ("container_network_receive_bytes_total", "Bytes received", &["interface"], Counter),
+    ("container_network_receive_errors_total", "Errors when receiving", &["interface"], Counter),
+    ("container_network_receive_packets_dropped_total", "Packets dropped when receiving", &["interface"], Counter),
+    ("container_network_receive_packets_total", "Packets received", &["interface"], Counter),
+    ("container_network_transmit_bytes_total", "Bytes sent", &["interface"], Counter),
+    ("container_network_transmit_errors_total", "Errors when sending", &["interface"], Counter),
+    ("container_network_transmit_packets_dropped_total", "Packets dropped when sending", &["interface"], Counter),
+    ("container_network_transmit_packets_total", "Packets sent", &["interface"], Counter),
+    ("container_oom_events_total", "Processes killed for want of memory", &[], Counter),
+    ("container_pressure_cpu_stalled_seconds_total", "Time in which nothing ran for want of a CPU", &[], Counter),
+    ("container_pressure_cpu_waiting_seconds_total", "Time in which something waited for a CPU", &[], Counter),
+    ("container_pressure_io_stalled_seconds_total", "Time in which nothing ran for want of a device", &[], Counter),
+    ("container_pressure_io_waiting_seconds_total", "Time in which something waited for a device", &[], Counter),
+    ("container_pressure_memory_stalled_seconds_total", "Time in which nothing ran for want of memory", &[], Counter),
+    ("container_pressure_memory_waiting_seconds_total", "Time in which something waited for memory", &[], Counter),
+    ("container_processes", "Processes", &[], Gauge),
+    ("container_sockets", "Open sockets", &[], Gauge),
+    ("container_spec_cpu_period", "Period of the CPU limit in microseconds", &[], Gauge),
+    ("container_spec_cpu_quota", "CPU time allowed in a period, in microseconds", &[], Gauge),
+    ("container_spec_cpu_shares", "Weight when CPUs are scarce", &[], Gauge),
+    ("container_spec_memory_limit_bytes", "Memory limit", &[], Gauge),
+    ("container_spec_memory_swap_limit_bytes", "Limit of memory and swap together", &[], Gauge),
+    ("container_start_time_seconds", "When the container was started", &[], Gauge),
+];
+
+/// The metrics of a runtime.
+#[derive(Debug, Clone, Copy)]
+pub struct Table {
+    own: &'static [Row],
+}
+
+impl Table {
+    /// What every runtime can tell, and what this one tells besides.
+    pub const fn with(own: &'static [Row]) -> Self {
+        Self { own }
+    }
+
+    /// All metrics, in no order.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Row> {
+        COMMON.iter().chain(self.own)
+    }
+
+    /// All metrics with their labels, by name.
+    pub fn descriptors(&self) -> Vec<MetricDescriptor> {
+        let descriptor = |(name, help, extra, _): &Row| MetricDescriptor {
+            name: (*name).to_owned(),
+            help: (*help).to_owned(),
+            label_keys: LABELS
+                .iter()
+                .chain(*extra)
+                .map(ToString::to_string)
+                .collect(),
+        };
+        let mut all: Vec<_> = self.rows().map(descriptor).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+}
+
+/// The values of one pod or container.
+#[derive(Debug)]
+pub struct Samples {
+    table: Table,
+    labels: [String; LABELS.len()],
+    at: i64,
+    metrics: Vec<Metric>,
+}
+
+impl Samples {
+    /// None yet. The labels are in the order of [`LABELS`]; `at` is in nanoseconds.
+    pub fn new(table: Table, labels: [String; LABELS.len()], at: i64) -> Self {
+        Self {
+            table,
+            labels,
+            at,
+            metrics: Vec::new(),
+        }
+    }
+
+    /// When the values are read.
+    pub fn at(&self) -> i64 {
+        self.at
+    }
+
+    /// Adds a value of a metric with no labels of its own.
+    pub fn add(&mut self, name: &str, number: u64) {
+        self.add_with(name, &[], number);
+    }
+
+    /// Adds a value of a metric with these labels of its own.
+    pub fn add_with(&mut self, name: &str, extra: &[&str], number: u64) {
+        let row = self.table.rows().find(|(of, ..)| *of == name);
+        debug_assert_eq!(row.map(|row| row.2.len()), Some(extra.len()), "{name}");
+        let Some((.., kind)) = row else { return };
+        let extra = extra.iter().map(ToString::to_string);
+        self.metrics.push(Metric {
+            name: name.to_owned(),
+            timestamp: self.at,
+            metric_type: (*kind).into(),
+            label_values: self.labels.iter().cloned().chain(extra).collect(),
+            value: Some(UInt64Value { value: number }),
+        });
+    }
+
+    /// All that was added.
+    pub fn finish(self) -> Vec<Metric> {
+        self.metrics
+    }
+}
