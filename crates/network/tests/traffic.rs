@@ -183,7 +183,9 @@ fn a_client_that_asked_before_the_pod_was_there_is_answered() {
     let _ = succeeds(question);
     node.block(networks.attach(pod.attachment.clone())).unwrap();
     let _server = Server::start(&pod, "UDP4-LISTEN:53");
-    assert!(sh(question).contains("from"));
+    // A busy machine answers later than the client waits; what is stuck to the old connection stays
+    // stuck however often it asks.
+    assert!((0..10).any(|_| sh(question).contains("from")));
 }
 
 #[test]

@@ -70,9 +70,9 @@ async fn no_more_pods_than_the_node_takes() {
 async fn a_node_that_runs_low_ends_a_pod_and_says_why() {
     let world = world!();
     world.write("a.yaml", &world.sleeper("victim", "hostNetwork: true", ""));
-    // No machine has that much left over.
+    // No machine has that much memory.
     let mut agent = world.agent(&[
-        "--eviction-soft=memory.available<99%",
+        "--eviction-soft=memory.available<8192Pi",
         "--eviction-soft-grace-period=memory.available=4s",
     ]);
     // It may run for a while, or be turned away at once, as a pod without promises is.
@@ -98,8 +98,8 @@ async fn a_full_disk_takes_unused_images_first_and_then_a_pod() {
     world.cri.pull(&unused).await.unwrap();
     world.write("a.yaml", &world.sleeper("victim", "hostNetwork: true", ""));
     let mut agent = world.agent(&[
-        // No disk is that empty.
-        "--eviction-soft=imagefs.available<99%,nodefs.available<99%",
+        // No disk is that large.
+        "--eviction-soft=imagefs.available<8192Pi,nodefs.available<8192Pi",
         "--eviction-soft-grace-period=imagefs.available=5s,nodefs.available=5s",
     ]);
     let pod = agent
