@@ -16,6 +16,7 @@ use orlop_nri::Event;
 use serde::Serialize;
 
 use crate::blocking;
+use crate::checkpoint::go_on;
 use crate::container::{Container, Effective};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -128,6 +129,9 @@ fn build_blocking(
         make_private_dir(&directory)?;
     }
     make_upper(engine, container, image)?;
+    if container.goes_on.is_some() {
+        go_on::unpack_changes(engine, container)?;
+    }
     let rootfs = root_mount(engine, container, &image.id)?;
     let made = specification(engine, container, image, &rootfs, &volumes)?;
     let volumes = volumes.into_iter().map(|volume| volume.pending);

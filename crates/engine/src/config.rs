@@ -83,6 +83,8 @@ pub struct Containers {
     pub max_log_line: usize,
     /// Bytes of output that ExecSync returns of each stream.
     pub exec_output_limit: usize,
+    /// Whether containers are restored from images that are checkpoints.
+    pub restore_images: bool,
     /// What concerns the OCI specification.
     pub policy: Policy,
 }
@@ -92,6 +94,7 @@ impl Default for Containers {
         Self {
             max_log_line: 16 * 1024,
             exec_output_limit: 16 * 1024 * 1024,
+            restore_images: false,
             policy: Policy::default(),
         }
     }

@@ -40,6 +40,8 @@ pub struct Container {
     pub config: ContainerConfig,
     /// The image it was made from.
     pub image: ImageFacts,
+    /// The checkpoint that it goes on from.
+    pub goes_on: Option<GoesOn>,
     /// Nanoseconds since 1970.
     pub created_at: i64,
     /// Its record and writable layer.
@@ -51,6 +53,8 @@ pub struct Container {
     /// What plugins were told of it; held from before its start is told until after. Taken
     /// before its turn.
     pub told: tokio::sync::Mutex<Told>,
+    /// Held by whoever writes it out.
+    pub dumps: tokio::sync::Mutex<()>,
     /// Reads what it uses.
     pub meter: Mutex<Meter>,
     state: Recorded<Now>,
@@ -58,6 +62,14 @@ pub struct Container {
     pending_mounts: Mutex<Option<Vec<PendingMount>>>,
     process: OnceLock<oci::Process>,
     needs_runtime: OnceLock<bool>,
+}
+
+/// What a container that goes on from a checkpoint remembers of that.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct GoesOn {
+    /// Whether open TCP connections were kept.
+    #[serde(default)]
+    pub tcp_established: bool,
 }
 
 /// What a container remembers of its image.
@@ -149,6 +161,9 @@ pub enum Event {
         config: Box<ContainerConfig>,
         /// The image it is made from.
         image: ImageFacts,
+        /// The checkpoint that it goes on from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        goes_on: Option<GoesOn>,
         /// Nanoseconds since 1970.
         at: i64,
     },
@@ -181,10 +196,23 @@ pub enum Event {
     Removing,
 }
 
+/// What a container is from its first moment on.
+struct What {
+    config: ContainerConfig,
+    image: ImageFacts,
+    goes_on: Option<GoesOn>,
+    at: i64,
+}
+
 impl Container {
     /// Writes the intent down and makes the container's directories.
-    pub fn create(pod: &Arc<Pod>, config: ContainerConfig, image: ImageFacts) -> Result<Self> {
-        let id = ContainerId::random();
+    pub fn create(
+        id: ContainerId,
+        pod: &Arc<Pod>,
+        config: ContainerConfig,
+        image: ImageFacts,
+        goes_on: Option<GoesOn>,
+    ) -> Result<Self> {
         let dir = pod.containers_dir().join(id.as_str());
         let bundle = pod.run.join(id.as_str());
         for path in [&dir, &bundle] {
@@ -194,31 +222,51 @@ impl Container {
         let created = Event::Created {
             config: Box::new(config.clone()),
             image: image.clone(),
+            goes_on,
             at,
         };
         let state = Recorded::create(format!("container {id}"), &dir.join("journal"), &created)?;
-        Ok(Self::new(id, Arc::clone(pod), config, image, at, state))
+        let what = What {
+            config,
+            image,
+            goes_on,
+            at,
+        };
+        Ok(Self::new(id, Arc::clone(pod), what, state))
     }
 
     /// Reads a container back from its directory; `None` if its record says nothing.
     pub fn restore(id: ContainerId, pod: &Arc<Pod>) -> Result<Option<Self>> {
         let path = pod.containers_dir().join(id.as_str()).join("journal");
         let found = Recorded::open(format!("container {id}"), &path)?;
-        let Some((Event::Created { config, image, at }, state)) = found else {
+        let Some((created, state)) = found else {
             return Ok(None);
         };
-        let pod = Arc::clone(pod);
-        Ok(Some(Self::new(id, pod, *config, image, at, state)))
+        let Event::Created {
+            config,
+            image,
+            goes_on,
+            at,
+        } = created
+        else {
+            return Ok(None);
+        };
+        let what = What {
+            config: *config,
+            image,
+            goes_on,
+            at,
+        };
+        Ok(Some(Self::new(id, Arc::clone(pod), what, state)))
     }
 
-    fn new(
-        id: ContainerId,
-        pod: Arc<Pod>,
-        config: ContainerConfig,
-        image: ImageFacts,
-        created_at: i64,
-        state: Recorded<Now>,
-    ) -> Self {
+    fn new(id: ContainerId, pod: Arc<Pod>, what: What, state: Recorded<Now>) -> Self {
+        let What {
+            config,
+            image,
+            goes_on,
+            at: created_at,
+        } = what;
         let dir = pod.containers_dir().join(id.as_str());
         let bundle = pod.run.join(id.as_str());
         let has_ended = state.look(|now| now.exit.is_some());
@@ -228,12 +276,14 @@ impl Container {
             pod,
             config,
             image,
+            goes_on,
             created_at,
             dir,
             bundle,
             turn: tokio::sync::Mutex::default(),
             // The end of one that ended in an earlier run is old news.
             told: tokio::sync::Mutex::new(Told { stopped: has_ended }),
+            dumps: tokio::sync::Mutex::default(),
             meter: Mutex::default(),
             state,
             ended,

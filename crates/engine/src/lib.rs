@@ -16,6 +16,7 @@
 mod bundle;
 mod cgroups;
 pub mod changes;
+mod checkpoint;
 mod clock;
 pub mod config;
 mod container;

@@ -11,6 +11,7 @@ use orlop_cri::v1::{ContainerEventType, NamespaceMode, Signal};
 use orlop_launch::{CreateContainer, FailureKind, Keeper, StartBy};
 use tokio::time::timeout;
 
+use crate::checkpoint::go_on;
 use crate::clock;
 use crate::container::{Container, Event, Exit, Phase};
 use crate::engine::Engine;
@@ -109,10 +110,21 @@ async fn launch(
         stdin: container.config.stdin,
         stdin_once: container.config.stdin_once,
         oom_cgroup: engine.cgroups.memory_dir(container),
+        restore: container.goes_on.map(|_| go_on::restore(container)),
         ..CreateContainer::default()
     };
     let creating = keeper.create(&handler.runtime, &create, RUNTIME_LIMIT);
     let created = trace.step("runtime", &name, creating).await;
+    if container.goes_on.is_some() {
+        return match created.map_err(failed("restoring")) {
+            Ok(created) => {
+                go_on::started(container).await;
+                let (at, pid) = (clock::now(), created.pid);
+                Ok(Event::Started { at, pid })
+            }
+            Err(error) => Err(go_on::failed(container, error).await),
+        };
+    }
     let created = created.map_err(failed("creating"))?;
     // Before the start: a short-lived process has ended when the runtime returns.
     let at = clock::now();

@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use futures_util::stream;
 use orlop_launch::Keeper;
 
+use crate::checkpoint::capture;
 use crate::container::{Container, Phase};
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
@@ -128,7 +129,7 @@ async fn tidy_containers(engine: &Engine, containers: &[Arc<Container>]) -> Resu
         match container.phase() {
             Phase::Creating => teardown::undo_container(engine, container).await?,
             Phase::Removing => teardown::remove_container(engine, container).await?,
-            _ => {}
+            _ => capture::recover(engine, container).await?,
         }
     }
     Ok(())

@@ -41,4 +41,5 @@ pub use reference::{DEFAULT_DOMAIN, Reference, Repository, Selector};
 pub use registry::{Credentials, check_registry_hosts};
 pub use store::Freed;
 pub use transfer::ImportSource;
+pub use unpack::{plain, unpack_changes};
 pub use verify::{BrokenLayer, Verified};

@@ -21,7 +21,7 @@ mod runtime;
 pub use error::{Error, Result, RuntimeError, RuntimeFault};
 pub use keeper::{
     AttachStreams, CreateContainer, ExecCommand, ExecIo, Keeper, KeeperEvent, KeeperEvents,
-    KeeperSpec, PodNamespaces, StartBy, StartedExec, TerminalSize, recorded_exit,
+    KeeperSpec, PodNamespaces, Restore, StartBy, StartedExec, TerminalSize, recorded_exit,
 };
 pub use orlop_wire::{
     ContainerInfo, ContainerState, Created, ExecInfo, ExitStatus, FailureKind, IdMap, Listing,
@@ -30,5 +30,5 @@ pub use orlop_wire::{
 pub use pin::remove_pin;
 pub use private_dir::make_private_dir;
 pub use runtime::{
-    Candidate, CheckpointOptions, Detected, OciRuntime, Rejection, RuntimeState, detect,
+    Candidate, CheckpointOptions, Detected, OciRuntime, Rejection, RuntimeState, criu, detect,
 };

@@ -71,6 +71,13 @@ impl CgroupDriver {
     }
 }
 
+/// How many times longer than promised a step may take here: 1, or what `ORLOP_TEST_PATIENCE`
+/// says of an emulated machine.
+pub fn patience() -> u32 {
+    let said = std::env::var("ORLOP_TEST_PATIENCE").ok();
+    said.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
+
 /// Whether systemd is the init of this machine.
 pub fn is_systemd() -> bool {
     std::path::Path::new("/run/systemd/system").is_dir()

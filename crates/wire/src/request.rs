@@ -28,11 +28,11 @@ messages! {
         2 path: PathBuf,
     }
 
-    /// Makes a container by calling its runtime's `create`.
+    /// Makes a container by calling its runtime's `create` or `restore`.
     struct Create = 6 -> Created {
         /// The container's identity.
         1 container: String,
-        /// The runtime's `create`.
+        /// The runtime's command.
         2 call: RuntimeCall,
         /// Where the runtime writes the process id.
         3 pid_file: PathBuf,
@@ -56,6 +56,9 @@ messages! {
         11 columns: u16,
         /// The longest line of the log, in bytes of content; 0 for the usual 16384.
         12 log_line_max: u32,
+        /// Whether the call leaves the container running, as a runtime's `restore` does: then
+        /// there is nothing to start.
+        13 running: bool,
     }
 
     /// Starts a created container by calling its runtime's `start`.

@@ -98,6 +98,7 @@ fn every_field_of_a_large_request_survives_the_way() {
         rows: 24,
         columns: 80,
         log_line_max: 4096,
+        running: false,
     };
     let frame = only_frame(&Frame::encode(&create, 7, 0).unwrap());
     assert_eq!(Create::decode(&frame.payload).unwrap(), create);

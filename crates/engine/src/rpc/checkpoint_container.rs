@@ -1,14 +1,64 @@
-//! `CheckpointContainer`: not built yet.
+//! `CheckpointContainer`: a running container as an archive; it runs on.
+
+use std::path::Path;
+use std::time::Duration;
 
 use orlop_cri::v1::{CheckpointContainerRequest, CheckpointContainerResponse};
+use tokio_util::sync::CancellationToken;
 
+use crate::blocking;
+use crate::checkpoint::options::Options;
+use crate::checkpoint::{archive, capture};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Answers that there is no such thing here.
+/// Answers the call.
 pub async fn call(
-    _: &Engine,
-    _: CheckpointContainerRequest,
+    engine: &Engine,
+    request: CheckpointContainerRequest,
 ) -> Result<CheckpointContainerResponse> {
-    Err(Error::Unimplemented("CheckpointContainer").into())
+    let container = engine.visible_container(&request.container_id)?;
+    let location = Path::new(&request.location).to_owned();
+    check(&location)?;
+    let limit = match u64::try_from(request.timeout) {
+        Ok(0) => capture::USUAL_LIMIT,
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let problem = format!("is {}; it must be zero or more", request.timeout);
+            return Err(Error::invalid("timeout", problem).into());
+        }
+    };
+    capture::check(engine, &container)?;
+    let stop = CancellationToken::new();
+    // A client that leaves does not leave a frozen container.
+    let _left = stop.clone().drop_guard();
+    let engine_too = engine.clone();
+    let work = async move {
+        let _turn = container.dumps.lock().await;
+        let containers = [container.clone()];
+        let options = Options::default();
+        let mut outcome = capture::capture(&engine_too, &containers, options, limit, &stop).await;
+        if outcome.is_ok() {
+            let dir = capture::directory(&container);
+            outcome = blocking(move || archive::write(&dir, &location)).await;
+        }
+        capture::clear(&containers).await;
+        outcome
+    };
+    engine.finish(work).await?;
+    Ok(CheckpointContainerResponse {})
+}
+
+fn check(location: &Path) -> Result<()> {
+    let invalid = |problem: &str| Err(Error::invalid("location", problem).into());
+    if !location.is_absolute() || location.file_name().is_none() {
+        return invalid("must be the absolute path of a file");
+    }
+    if location.is_dir() {
+        return invalid("is a directory; it must be the path of a file");
+    }
+    match location.parent() {
+        Some(parent) if parent.is_dir() => Ok(()),
+        _ => invalid("lies in a directory that does not exist; make it first"),
+    }
 }

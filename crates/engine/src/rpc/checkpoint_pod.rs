@@ -1,11 +1,36 @@
-//! `CheckpointPod`: not built yet.
+//! `CheckpointPod`: running containers of a pod, all at one moment, in a directory; they run on.
 
 use orlop_cri::v1::{CheckpointPodRequest, CheckpointPodResponse};
+use tokio_util::sync::CancellationToken;
 
+use crate::checkpoint::options::Options;
+use crate::checkpoint::{capture, of_pod};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-/// Answers that there is no such thing here.
-pub async fn call(_: &Engine, _: CheckpointPodRequest) -> Result<CheckpointPodResponse> {
-    Err(Error::Unimplemented("CheckpointPod").into())
+/// Answers the call.
+pub async fn call(engine: &Engine, request: CheckpointPodRequest) -> Result<CheckpointPodResponse> {
+    let pod = engine.visible_pod(&request.pod_sandbox_id)?;
+    let options = Options::parse(&request.options)?;
+    let output = of_pod::output(&request.output_path)?;
+    let containers = of_pod::chosen(engine, &pod, &request.container_ids)?;
+    let stop = CancellationToken::new();
+    // A client that leaves does not leave a frozen pod.
+    let _left = stop.clone().drop_guard();
+    let engine_too = engine.clone();
+    let work = async move {
+        let mut turns = Vec::new();
+        for container in &containers {
+            turns.push(container.dumps.lock().await);
+        }
+        let limit = capture::USUAL_LIMIT;
+        let mut outcome = capture::capture(&engine_too, &containers, options, limit, &stop).await;
+        if outcome.is_ok() {
+            outcome = of_pod::write(&pod, &containers, options, output).await;
+        }
+        capture::clear(&containers).await;
+        outcome
+    };
+    engine.finish(work).await?;
+    Ok(CheckpointPodResponse {})
 }

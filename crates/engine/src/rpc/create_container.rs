@@ -6,8 +6,12 @@ use std::sync::Arc;
 use orlop_cri::v1::{
     ContainerConfig, ContainerEventType, CreateContainerRequest, CreateContainerResponse,
 };
+use orlop_launch::criu;
 
-use crate::container::{self, Container, Event, ImageFacts};
+use crate::checkpoint::capture;
+use crate::checkpoint::go_on::{self, Match};
+use crate::checkpoint::source::{self, Facts, Source};
+use crate::container::{self, Container, Event, GoesOn, ImageFacts};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::ids::ContainerId;
@@ -28,17 +32,49 @@ pub async fn call(
     let config = request
         .config
         .ok_or_else(|| Error::invalid("config", "is missing"))?;
-    let name = ContainerName::of(&pod.id, &config)?;
-    check(&config)?;
-    let make = {
-        let (engine, name) = (engine.clone(), name.clone());
-        let origin = Origin::current();
-        move || async move { find_or_make(&engine, &pod, &name, config, origin).await }
-    };
-    let id = engine.creations.run(name, make).await?;
+    let id = create(engine, pod, config, None).await?;
     Ok(CreateContainerResponse {
         container_id: id.to_string(),
     })
+}
+
+/// Makes a container, from a checkpoint if one is given or if its image is one.
+pub async fn create(
+    engine: &Engine,
+    pod: Arc<Pod>,
+    config: ContainerConfig,
+    checkpoint: Option<Checkpoint>,
+) -> Result<ContainerId> {
+    let name = ContainerName::of(&pod.id, &config)?;
+    check(&config)?;
+    let asked = Asked {
+        config,
+        checkpoint,
+        origin: Origin::current(),
+    };
+    let make = {
+        let (engine, name) = (engine.clone(), name.clone());
+        move || async move { find_or_make(&engine, &pod, &name, asked).await }
+    };
+    engine.creations.run(name, make).await
+}
+
+/// What a container is to go on from.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Where it is.
+    pub source: Source,
+    /// How it is restored.
+    pub goes_on: GoesOn,
+    /// How strictly it must be what is asked for.
+    pub strict: Match,
+}
+
+/// A container that is asked for.
+struct Asked {
+    config: ContainerConfig,
+    checkpoint: Option<Checkpoint>,
+    origin: Origin,
 }
 
 /// A client that missed our answer asks again: it gets the container that it already has.
@@ -46,8 +82,7 @@ async fn find_or_make(
     engine: &Engine,
     pod: &Arc<Pod>,
     name: &ContainerName,
-    config: ContainerConfig,
-    origin: Origin,
+    asked: Asked,
 ) -> Result<ContainerId> {
     // No stop of the pod until this is finished.
     let _turn = pod.turn.read().await;
@@ -59,16 +94,16 @@ async fn find_or_make(
         return Err(Error::Precondition(problem).into());
     }
     let Some(container) = engine.container_named(name) else {
-        return make_traced(engine, pod, config, origin).await;
+        return make_traced(engine, pod, asked).await;
     };
     match container.phase() {
-        container::Phase::Created if container.config == config => {
+        container::Phase::Created if container.config == asked.config => {
             return Ok(container.id.clone());
         }
         // Half made by an earlier run of the daemon, and not undone yet.
         container::Phase::Creating => {
             teardown::undo_container(engine, &container).await?;
-            return make_traced(engine, pod, config, origin).await;
+            return make_traced(engine, pod, asked).await;
         }
         _ => {}
     }
@@ -80,27 +115,112 @@ async fn find_or_make(
     .into())
 }
 
-async fn make_traced(
-    engine: &Engine,
-    pod: &Arc<Pod>,
-    config: ContainerConfig,
-    origin: Origin,
-) -> Result<ContainerId> {
+async fn make_traced(engine: &Engine, pod: &Arc<Pod>, asked: Asked) -> Result<ContainerId> {
+    let Asked {
+        config,
+        checkpoint,
+        origin,
+    } = asked;
     let name = config.metadata.as_ref().map(|it| it.name.clone());
     let trace = engine.traces.of_pod(pod);
     let call = trace.begin("CreateContainer", &name.unwrap_or_default(), origin);
-    let made = make(engine, pod, config, &trace).await;
+    let id = ContainerId::random();
+    let checkpoint = match checkpoint {
+        Some(given) => Ok(Some(given)),
+        None => checkpoint_of_image(engine, &config).await,
+    };
+    let made = match checkpoint {
+        Ok(None) => match engine.image_for("config.image", config.image.as_ref()) {
+            Ok(image) => make(engine, pod, id, config, image, None, &trace).await,
+            Err(error) => Err(error),
+        },
+        // It holds what few containers need.
+        Ok(Some(checkpoint)) => {
+            Box::pin(make_from(engine, pod, id, config, checkpoint, &trace)).await
+        }
+        Err(error) => Err(error),
+    };
     call.end(&made);
     made
+}
+
+async fn checkpoint_of_image(
+    engine: &Engine,
+    config: &ContainerConfig,
+) -> Result<Option<Checkpoint>> {
+    let source = source::of(engine, config.image.as_ref()).await?;
+    Ok(source.map(|source| Checkpoint {
+        source,
+        goes_on: GoesOn::default(),
+        strict: Match::Terminal,
+    }))
+}
+
+/// Makes a container that goes on from a checkpoint. What is unpacked before there is a record is
+/// removed as debris if we are killed.
+async fn make_from(
+    engine: &Engine,
+    pod: &Arc<Pod>,
+    id: ContainerId,
+    config: ContainerConfig,
+    checkpoint: Checkpoint,
+    trace: &Trace,
+) -> Result<ContainerId> {
+    if criu().is_none() {
+        return Err(capture::no_criu());
+    }
+    let dir = pod.containers_dir().join(id.as_str());
+    let name = config.metadata.clone().unwrap_or_default().name;
+    let unpacked = go_on::directory_in(&dir);
+    let begin = async {
+        let unpack = checkpoint.source.unpack(engine, &unpacked);
+        trace.step("checkpoint", &name, unpack).await?;
+        let unpacked = unpacked.clone();
+        let facts = blocking(move || Facts::read(&unpacked)).await?;
+        let image = source::base_image(engine, &facts.config).await?;
+        if checkpoint.strict == Match::Process {
+            let asked = engine.image_for("config.image", config.image.as_ref())?;
+            if asked.id != image.id {
+                let problem = format!("is {}, but the checkpoint is of {}", asked.id, image.id);
+                return Err(Error::invalid("config.image", problem).into());
+            }
+        }
+        Ok((facts, image))
+    };
+    let (facts, image) = match begin.await {
+        Ok(begun) => begun,
+        Err(error) => {
+            let removed = blocking(move || teardown::remove_tree(&dir)).await;
+            if let Err(error) = removed {
+                tracing::warn!(%error, "what is left of a checkpoint goes at the next start");
+            }
+            return Err(error);
+        }
+    };
+    let from = From {
+        facts,
+        goes_on: checkpoint.goes_on,
+        strict: checkpoint.strict,
+    };
+    make(engine, pod, id, config, image, Some(from), trace).await
+}
+
+/// What is known of the checkpoint that a container goes on from.
+struct From {
+    facts: Facts,
+    goes_on: GoesOn,
+    strict: Match,
 }
 
 async fn make(
     engine: &Engine,
     pod: &Arc<Pod>,
+    id: ContainerId,
     config: ContainerConfig,
+    image: orlop_image::Image,
+    from: Option<From>,
     trace: &Trace,
 ) -> Result<ContainerId> {
-    let image = engine.image_for("config.image", config.image.as_ref())?;
     let facts = ImageFacts {
         id: image.id.to_string(),
         reference: image
@@ -108,14 +228,18 @@ async fn make(
             .first()
             .cloned()
             .unwrap_or_else(|| image.id.to_string()),
-        name: name_for_people(&config, &image),
+        name: match &from {
+            Some(from) => from.facts.config.rootfs_image_name.clone(),
+            None => name_for_people(&config, &image),
+        },
     };
     let pod_too = Arc::clone(pod);
     let name = config.metadata.clone().unwrap_or_default().name;
-    let create = blocking(move || Container::create(&pod_too, config, facts));
+    let goes_on = from.as_ref().map(|from| from.goes_on);
+    let create = blocking(move || Container::create(id, &pod_too, config, facts, goes_on));
     let container = Arc::new(trace.step("record", &name, create).await?);
     engine.containers.insert(Arc::clone(&container));
-    match complete(engine, &container, &image, trace).await {
+    match complete(engine, &container, &image, from, trace).await {
         Ok(()) => {
             engine.tell_container(&container, ContainerEventType::ContainerCreatedEvent);
             nri::post_created(engine, &container).await;
@@ -136,10 +260,14 @@ async fn complete(
     engine: &Engine,
     container: &Arc<Container>,
     image: &orlop_image::Image,
+    from: Option<From>,
     trace: &Trace,
 ) -> Result<()> {
     let _hold = engine.nri.hold().await;
     let effective = bundle::build(engine, container, image, trace).await?;
+    if let Some(From { facts, strict, .. }) = from {
+        go_on::check(container, &facts, strict).await?;
+    }
     let recorded = container.record(Event::Ready { effective }).await;
     if recorded.is_err() {
         nri::undone(engine, container).await;

@@ -1,11 +1,133 @@
-//! `RestorePod`: not built yet.
+//! `RestorePod`: a pod and its containers from a checkpoint. The containers are made, and go on
+//! once they are started.
 
-use orlop_cri::v1::{RestorePodRequest, RestorePodResponse};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use orlop_cri::v1::{
+    ContainerConfig, RestorePodRequest, RestorePodResponse, RestoredContainer, RunPodSandboxRequest,
+};
+
+use super::{create_container, run_pod_sandbox};
+use crate::checkpoint::go_on::Match;
+use crate::checkpoint::of_pod::{self, Checkpoint};
+use crate::checkpoint::options::Options;
+use crate::checkpoint::source::Source;
+use crate::container::GoesOn;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
+use crate::names::PodName;
+use crate::pod::Pod;
+use crate::{blocking, teardown};
 
-/// Answers that there is no such thing here.
-pub async fn call(_: &Engine, _: RestorePodRequest) -> Result<RestorePodResponse> {
-    Err(Error::Unimplemented("RestorePod").into())
+/// Answers the call.
+pub async fn call(engine: &Engine, request: RestorePodRequest) -> Result<RestorePodResponse> {
+    let engine_too = engine.clone();
+    // Half a pod is undone even if the client leaves.
+    engine
+        .finish(async move { restore(&engine_too, request).await })
+        .await
+}
+
+async fn restore(engine: &Engine, request: RestorePodRequest) -> Result<RestorePodResponse> {
+    let asked = Options::parse(&request.options)?;
+    let config = request
+        .config
+        .ok_or_else(|| Error::invalid("config", "is missing"))?;
+    let path = request.checkpoint_path;
+    let checkpoint = blocking(move || of_pod::read(&path)).await?;
+    check_names(&checkpoint, &request.container_configs)?;
+    let runtime = &engine.runtimes.handler(&request.runtime_handler)?.name;
+    if *runtime != checkpoint.runtime {
+        let problem = format!(
+            "means {runtime:?}, but the checkpoint was written by {:?}",
+            checkpoint.runtime
+        );
+        return Err(Error::invalid("runtime_handler", problem).into());
+    }
+    let goes_on = GoesOn {
+        tcp_established: asked.tcp_established || checkpoint.options.tcp_established,
+    };
+    // A client that missed our answer asks again.
+    let was_there = engine.pod_named(&PodName::of(&config)?).is_some();
+    let run = RunPodSandboxRequest {
+        config: Some(config),
+        runtime_handler: request.runtime_handler,
+    };
+    let id = run_pod_sandbox::call(engine, run).await?.pod_sandbox_id;
+    let pod = engine.pods.find(&id)?;
+    let configs = request.container_configs;
+    match make_containers(engine, &pod, configs, &checkpoint, goes_on).await {
+        Ok(restored_containers) => Ok(RestorePodResponse {
+            pod_sandbox_id: id,
+            restored_containers,
+        }),
+        Err(error) => {
+            if !was_there && let Err(problem) = teardown::remove(engine, &pod).await {
+                tracing::error!(pod = id, error = chain(&*problem), "undoing a restored pod");
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The containers of the checkpoint must be those that are asked for.
+fn check_names(checkpoint: &Checkpoint, configs: &[ContainerConfig]) -> Result<()> {
+    const FIELD: &str = "container_configs";
+    if configs.is_empty() {
+        return Err(Error::invalid(FIELD, "is empty").into());
+    }
+    let mut names = BTreeSet::new();
+    for config in configs {
+        let name = config.metadata.clone().unwrap_or_default().name;
+        if name.is_empty() {
+            return Err(Error::invalid(FIELD, "has a container without a name").into());
+        }
+        if !checkpoint.archives.contains_key(&name) {
+            let there: Vec<_> = checkpoint.archives.keys().collect();
+            let problem = format!("has {name:?}, but the checkpoint has {there:?}");
+            return Err(Error::invalid(FIELD, problem).into());
+        }
+        if !names.insert(name.clone()) {
+            return Err(Error::invalid(FIELD, format!("has {name:?} twice")).into());
+        }
+    }
+    match checkpoint
+        .archives
+        .keys()
+        .find(|name| !names.contains(*name))
+    {
+        Some(name) => {
+            let problem = format!("lacks {name:?}, which the checkpoint has");
+            Err(Error::invalid(FIELD, problem).into())
+        }
+        None => Ok(()),
+    }
+}
+
+async fn make_containers(
+    engine: &Engine,
+    pod: &Arc<Pod>,
+    configs: Vec<ContainerConfig>,
+    checkpoint: &Checkpoint,
+    goes_on: GoesOn,
+) -> Result<Vec<RestoredContainer>> {
+    let mut made = Vec::new();
+    for config in configs {
+        let name = config.metadata.clone().unwrap_or_default().name;
+        let Some(archive) = checkpoint.archives.get(&name) else {
+            continue;
+        };
+        let from = create_container::Checkpoint {
+            source: Source::Archive(archive.clone()),
+            goes_on,
+            strict: Match::Process,
+        };
+        let id = create_container::create(engine, Arc::clone(pod), config, Some(from)).await?;
+        made.push(RestoredContainer {
+            name,
+            container_id: id.to_string(),
+        });
+    }
+    Ok(made)
 }

@@ -1,6 +1,7 @@
 //! From a compressed layer to a directory that overlayfs can use.
 
 mod attributes;
+mod changes;
 mod decompress;
 mod extract;
 mod layer;
@@ -8,6 +9,7 @@ mod pipe;
 mod remove;
 mod root;
 
+pub use changes::{plain, unpack_changes};
 pub(crate) use extract::{RecordFiles, Unpacked};
 pub(crate) use layer::{Layer, unpack};
 pub(crate) use remove::remove_tree;

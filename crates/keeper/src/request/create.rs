@@ -28,6 +28,7 @@ pub(crate) struct Making {
     pub(crate) container: u64,
     pid_file: PathBuf,
     size: Winsize,
+    running: bool,
 }
 
 impl Keeper {
@@ -83,6 +84,7 @@ impl Keeper {
             container: key,
             pid_file: request.pid_file,
             size: window(request.rows, request.columns),
+            running: request.running,
         };
         let purpose = Purpose::Create(making);
         let called = self.start_call(request.call, streams, request.tty, purpose, to);
@@ -150,6 +152,10 @@ impl Keeper {
         container.pid = pid;
         container.created_ns = now_ns();
         container.state = ContainerState::Created;
+        if making.running {
+            container.started_ns = container.created_ns;
+            container.state = ContainerState::Running;
+        }
         let dir = &container.oom_cgroup;
         if !dir.as_os_str().is_empty() {
             match OomWatch::new(dir, key, &self.reactor, &mut self.inotify) {

@@ -55,6 +55,31 @@ pub struct CreateContainer {
     /// The container's cgroup directory, of the memory controller for v1, in which the keeper
     /// watches for OOM kills.
     pub oom_cgroup: Option<PathBuf>,
+    /// What it goes on from; `None` for a container that begins.
+    pub restore: Option<Restore>,
+}
+
+impl CreateContainer {
+    /// The runtime's command by which it comes to life.
+    pub(crate) fn action(&self) -> &'static str {
+        match self.restore {
+            Some(_) => "restore",
+            None => "create",
+        }
+    }
+}
+
+/// What a runtime needs to let a container go on where it was written out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    /// Where the images are.
+    pub image_path: PathBuf,
+    /// Where the logs go.
+    pub work_path: PathBuf,
+    /// Whether open TCP connections were kept.
+    pub tcp_established: bool,
+    /// Whether file locks were kept.
+    pub file_locks: bool,
 }
 
 impl Keeper {
@@ -72,7 +97,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Makes a container. Within `limit` it is made, or the runtime killed.
+    /// Makes a container. Within `limit` it is made, or the runtime killed. One that is restored
+    /// runs then.
     pub async fn create(
         &self,
         runtime: &OciRuntime,
@@ -83,13 +109,7 @@ impl Keeper {
         let size = container.terminal_size.unwrap_or_default();
         let request = Create {
             container: container.id.clone(),
-            call: runtime.create_call(
-                &container.id,
-                &container.bundle,
-                &pid_file,
-                container.tty,
-                limit,
-            ),
+            call: runtime.create_call(container, &pid_file, limit),
             pid_file,
             log_path: container.log_path.clone().unwrap_or_default(),
             log_policy: container.log_policy,
@@ -100,8 +120,10 @@ impl Keeper {
             rows: size.rows,
             columns: size.columns,
             log_line_max: container.log_line_max.unwrap_or_default(),
+            running: container.restore.is_some(),
         };
-        self.call_runtime(runtime, "create", &container.id, &request, limit)
+        let action = container.action();
+        self.call_runtime(runtime, action, &container.id, &request, limit)
             .await
     }
 

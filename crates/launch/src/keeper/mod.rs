@@ -11,7 +11,7 @@ mod spec;
 
 pub(crate) use client::millis;
 pub use client::{AttachStreams, Keeper};
-pub use container::{CreateContainer, StartBy, TerminalSize};
+pub use container::{CreateContainer, Restore, StartBy, TerminalSize};
 pub use events::{KeeperEvent, KeeperEvents};
 pub use exec::{ExecCommand, ExecIo, StartedExec};
 pub use record::recorded_exit;

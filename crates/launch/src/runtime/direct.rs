@@ -20,6 +20,14 @@ use crate::oci::Features;
 /// The most output that is read of a runtime.
 const OUTPUT_MAX: u64 = 4 << 20;
 
+/// The program that writes processes out and restores them, where runtimes look for it.
+pub fn criu() -> Option<PathBuf> {
+    USUAL_PATH
+        .split(':')
+        .map(|dir| Path::new(dir).join("criu"))
+        .find(|program| program.is_file())
+}
+
 /// A container as its runtime knows it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[non_exhaustive]
@@ -115,7 +123,7 @@ impl OciRuntime {
         self.run(&command, limit).await.map(drop)
     }
 
-    /// Writes a container out.
+    /// Writes a container out. Its runtime leaves that to CRIU.
     pub async fn checkpoint(
         &self,
         id: &str,

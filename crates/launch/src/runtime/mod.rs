@@ -8,5 +8,5 @@ mod oci;
 
 pub(crate) use call::failure_of_call;
 pub use detect::{Candidate, Detected, Rejection, detect};
-pub use direct::{CheckpointOptions, RuntimeState};
+pub use direct::{CheckpointOptions, RuntimeState, criu};
 pub use oci::OciRuntime;

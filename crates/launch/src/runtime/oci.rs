@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use orlop_wire::{CONSOLE_SOCKET, RuntimeCall};
 
-use crate::keeper::millis;
+use crate::keeper::{CreateContainer, millis};
 
 /// The fifo in a container's state directory in which runc's init waits (`libcontainer`,
 /// `execFifoFilename`).
@@ -64,22 +64,35 @@ impl OciRuntime {
 
     pub(crate) fn create_call(
         &self,
-        id: &str,
-        bundle: &Path,
+        container: &CreateContainer,
         pid_file: &Path,
-        tty: bool,
         limit: Duration,
     ) -> RuntimeCall {
-        let mut command: Vec<&OsStr> = vec!["create".as_ref(), "--bundle".as_ref()];
+        let (id, bundle) = (&container.id, &container.bundle);
+        let action = container.action();
+        let mut command: Vec<&OsStr> = vec![action.as_ref(), "--bundle".as_ref()];
         command.extend([bundle.as_os_str(), "--pid-file".as_ref(), pid_file.as_ref()]);
-        if tty {
+        if let Some(restore) = &container.restore {
+            command.push("--detach".as_ref());
+            command.extend(["--image-path".as_ref(), restore.image_path.as_os_str()]);
+            command.extend(["--work-path".as_ref(), restore.work_path.as_os_str()]);
+            for (wanted, flag) in [
+                (restore.tcp_established, "--tcp-established"),
+                (restore.file_locks, "--file-locks"),
+            ] {
+                if wanted {
+                    command.push(flag.as_ref());
+                }
+            }
+        }
+        if container.tty {
             command.extend::<[&OsStr; 2]>(["--console-socket".as_ref(), CONSOLE_SOCKET.as_ref()]);
         }
         if self.no_pivot {
             command.push("--no-pivot".as_ref());
         }
         command.push(id.as_ref());
-        self.call(id, bundle, "create", &command, limit)
+        self.call(id, bundle, action, &command, limit)
     }
 
     pub(crate) fn start_call(&self, id: &str, bundle: &Path, limit: Duration) -> RuntimeCall {
@@ -175,7 +188,8 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::OciRuntime;
+    use super::{CreateContainer, OciRuntime};
+    use crate::keeper::Restore;
 
     #[test]
     fn options_stand_where_runc_wants_them() {
@@ -183,13 +197,14 @@ mod tests {
         let mut runtime = OciRuntime::new("runc", "/usr/bin/runc", "/run/x");
         runtime.args = vec!["--debug".into()];
         runtime.systemd_cgroup = true;
-        let call = runtime.create_call(
-            "c1",
-            &dir,
-            Path::new("/b/pid"),
-            true,
-            Duration::from_secs(5),
-        );
+        let mut container = CreateContainer {
+            id: "c1".to_owned(),
+            bundle: dir.clone(),
+            tty: true,
+            ..CreateContainer::default()
+        };
+        let pid_file = Path::new("/b/pid");
+        let call = runtime.create_call(&container, pid_file, Duration::from_secs(5));
         let words: Vec<_> = call
             .argv
             .iter()
@@ -206,5 +221,21 @@ mod tests {
         ];
         assert_eq!(words, expected);
         assert_eq!(call.timeout_ms, 5000);
+
+        container.restore = Some(Restore {
+            image_path: "/i".into(),
+            work_path: "/w".into(),
+            tcp_established: false,
+            file_locks: true,
+        });
+        let call = runtime.create_call(&container, pid_file, Duration::from_secs(5));
+        let words = call.argv[9..].iter().map(|word| word.to_string_lossy());
+        #[rustfmt::skip]
+        let expected = [
+            "restore", "--bundle", &bundle, "--pid-file", "/b/pid", "--detach",
+            "--image-path", "/i", "--work-path", "/w", "--file-locks",
+            "--console-socket", "@console-socket@", "c1",
+        ];
+        assert_eq!(words.collect::<Vec<_>>(), expected);
     }
 }

@@ -161,6 +161,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
     Ok(engine::Containers {
         max_log_line: section.max_log_line.get() as usize,
         exec_output_limit: section.exec_output_limit.get() as usize,
+        restore_images: section.restore_images,
         policy: engine::Policy {
             pids_limit: match section.pids_limit {
                 Limit::Unlimited => None,

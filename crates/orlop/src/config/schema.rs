@@ -250,6 +250,10 @@ section! {
         unprivileged_icmp: bool = true => restart,
         /// The most that ExecSync returns of each output stream.
         exec_output_limit: ByteSize = ByteSize::mib(16) => restart,
+        /// Lets containers go on from images that are checkpoints. A checkpoint holds
+        /// processes with whatever rights they had, and who may name an image may then have
+        /// these; archives that a client of the CRI gives by path are always restored.
+        restore_images: bool = false => restart,
         /// Gives containers that ask for no seccomp profile the default one, instead of
         /// none.
         seccomp_when_unset: bool = false => restart,

@@ -11,6 +11,7 @@
 )]
 
 mod bad_input;
+mod checkpoint;
 mod containers;
 mod crash;
 mod crowds;

@@ -105,6 +105,7 @@ impl BuiltImage {
 pub struct ImageBuilder {
     layers: Vec<(Vec<u8>, Compression)>,
     config: serde_json::Map<String, Value>,
+    annotations: serde_json::Map<String, Value>,
     format: Format,
     hash: Hash,
     index: bool,
@@ -118,6 +119,7 @@ impl ImageBuilder {
         Self {
             layers: Vec::new(),
             config,
+            annotations: serde_json::Map::new(),
             format: Format::Oci,
             hash: Hash::Sha256,
             index: false,
@@ -156,6 +158,12 @@ impl ImageBuilder {
     /// A label that makes this image differ from others with the same layers.
     pub fn marked(self, mark: &str) -> Self {
         self.config("Labels", json!({ "mark": mark }))
+    }
+
+    /// Adds an annotation to the manifest.
+    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), json!(value));
+        self
     }
 
     /// Chooses the media types; OCI if not said.
@@ -240,12 +248,15 @@ impl ImageBuilder {
             "history": history,
         });
         let config = Blob::new(types.config, to_bytes(&config), self.hash);
-        let manifest = json!({
+        let mut manifest = json!({
             "schemaVersion": 2,
             "mediaType": types.manifest,
             "config": config.descriptor(),
             "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
         });
+        if !self.annotations.is_empty() {
+            manifest["annotations"] = Value::Object(self.annotations.clone());
+        }
         (
             config,
             Blob::new(types.manifest, to_bytes(&manifest), self.hash),

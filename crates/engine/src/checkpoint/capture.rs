@@ -1,0 +1,288 @@
+//! Running containers are written out.
+//!
+//! They stand still from before the first is written until after the last: what is written is one
+//! moment of all of them. The directory that a container is written to is there before it is
+//! paused; by it the next start of the daemon knows whom to let run on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_launch::{CheckpointOptions, criu};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::options::Options;
+use super::{
+    CONFIG_DUMP, CONTAINER_LOG, ConfigDump, DELETED_FILES, DUMP_LOG, IMAGES, ROOTFS_DIFF,
+    SPEC_DUMP, STATUS_DUMP, archive, layer, reasons,
+};
+use crate::container::{Container, Phase};
+use crate::engine::Engine;
+use crate::error::{Error, Result, chain};
+use crate::messages::container_status;
+use crate::teardown::remove_tree;
+use crate::{blocking, clock, spec};
+
+/// What is to be done in time unless the client says otherwise.
+pub const USUAL_LIMIT: Duration = Duration::from_mins(10);
+
+/// Freezing and thawing is a matter of milliseconds.
+const FREEZE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The text of a log that is looked through for reasons.
+const LOG_MAX: u64 = 8 << 20;
+
+/// Refuses containers that cannot be written out.
+pub fn check(engine: &Engine, container: &Container) -> Result<()> {
+    if criu().is_none() {
+        return Err(no_criu());
+    }
+    let id = &container.id;
+    if container.phase() != Phase::Running {
+        let state = container.state().as_str_name();
+        let problem = format!("container {id} is not running, it is {state}");
+        return Err(Error::Precondition(problem).into());
+    }
+    let ranges = spec::IdRanges::parse(Some(container.pod.namespaces())).map_err(Error::Spec)?;
+    if ranges.is_some() {
+        let problem =
+            format!("container {id} is in a user namespace; such containers cannot be written out");
+        return Err(Error::Precondition(problem).into());
+    }
+    engine.runtimes.of(&container.pod).map(drop)
+}
+
+/// What tells an operator that a program is missing.
+pub fn no_criu() -> Arc<Error> {
+    let problem = "there is no criu in /usr/local/sbin, /usr/sbin or another directory of \
+                   programs; checkpoints need it: install the package criu";
+    Error::Precondition(problem.to_owned()).into()
+}
+
+/// Writes containers out, each to its own [directory](directory), until told to stop. Whatever
+/// happens, they run afterwards.
+pub async fn capture(
+    engine: &Engine,
+    containers: &[Arc<Container>],
+    options: Options,
+    limit: Duration,
+    stop: &CancellationToken,
+) -> Result<()> {
+    for container in containers {
+        let dir = directory(container);
+        blocking(move || {
+            remove_tree(&dir)?;
+            archive::make_images_dir(&dir)
+        })
+        .await?;
+    }
+    let work = async {
+        for container in containers {
+            pause(engine, container).await?;
+        }
+        for container in containers {
+            write(engine, container, options, limit).await?;
+        }
+        Ok(())
+    };
+    let outcome = tokio::select! {
+        outcome = tokio::time::timeout(limit, work) => outcome.unwrap_or_else(|_| {
+            let problem = format!("writing out takes longer than {limit:?}; nothing was written");
+            Err(Error::Timeout(problem).into())
+        }),
+        () = stop.cancelled() => {
+            Err(Error::Timeout("the client does not wait for the checkpoint".to_owned()).into())
+        }
+    };
+    let mut resumed = Ok(());
+    for container in containers {
+        // One that stays frozen must not keep the others so.
+        if let Err(error) = resume(engine, container).await {
+            tracing::error!(container = %container.id, error = chain(&*error), "thawing");
+            resumed = Err(error);
+        }
+    }
+    outcome.and(resumed)
+}
+
+/// Where a container is written to.
+pub fn directory(container: &Container) -> PathBuf {
+    container.dir.join("dump")
+}
+
+/// Removes what was written of containers.
+pub async fn clear(containers: &[Arc<Container>]) {
+    for container in containers {
+        let dir = directory(container);
+        if let Err(error) = blocking(move || remove_tree(&dir)).await {
+            tracing::warn!(container = %container.id, error = chain(&*error), "clearing up");
+        }
+    }
+}
+
+/// Lets a container run on that was being written out when the daemon was killed.
+pub async fn recover(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+    if !directory(container).exists() {
+        return Ok(());
+    }
+    if container.phase() == Phase::Running {
+        resume(engine, container).await?;
+    }
+    clear(std::slice::from_ref(container)).await;
+    Ok(())
+}
+
+async fn pause(engine: &Engine, container: &Container) -> Result<()> {
+    let handler = engine.runtimes.of(&container.pod)?;
+    let paused = handler.runtime.pause(container.id.as_str(), FREEZE_LIMIT);
+    paused
+        .await
+        .map_err(|source| launch("pausing", container, source))
+}
+
+async fn resume(engine: &Engine, container: &Container) -> Result<()> {
+    let runtime = &engine.runtimes.of(&container.pod)?.runtime;
+    let id = container.id.as_str();
+    let Err(source) = runtime.resume(id, FREEZE_LIMIT).await else {
+        return Ok(());
+    };
+    // One that was not paused yet, or has ended.
+    match runtime.state(id, FREEZE_LIMIT).await {
+        Ok(state) if state.status == "paused" => Err(launch("resuming", container, source)),
+        _ => Ok(()),
+    }
+}
+
+fn launch(doing: &str, container: &Container, source: orlop_launch::Error) -> Arc<Error> {
+    let doing = format!("{doing} container {}", container.id);
+    Error::Launch { doing, source }.into()
+}
+
+async fn write(
+    engine: &Engine,
+    container: &Arc<Container>,
+    options: Options,
+    limit: Duration,
+) -> Result<()> {
+    let dir = directory(container);
+    let handler = engine.runtimes.of(&container.pod)?;
+    let how = CheckpointOptions {
+        image_path: dir.join(IMAGES),
+        work_path: dir.clone(),
+        leave_running: true,
+        tcp_established: options.tcp_established,
+        file_locks: options.file_locks,
+    };
+    let written = handler
+        .runtime
+        .checkpoint(container.id.as_str(), &how, limit);
+    if let Err(source) = written.await {
+        let error = launch("writing out", container, source);
+        return Err(with_reasons(error, dir.join(DUMP_LOG)).await);
+    }
+    let lower = lower_layers(engine, container)?;
+    let container = Arc::clone(container);
+    blocking(move || write_around(&container, &dir, &lower)).await
+}
+
+/// An error of the runtime's, with what CRIU gave as its reasons.
+pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
+    let read = move || {
+        use io::Read as _;
+        let mut text = Vec::new();
+        let file = std::fs::File::open(&log).map_err(Error::io("reading CRIU's log"))?;
+        let _ = file.take(LOG_MAX).read_to_end(&mut text);
+        Ok(reasons(&String::from_utf8_lossy(&text)))
+    };
+    match blocking(read).await {
+        Ok(Some(reasons)) => Error::Internal(format!("{}: criu: {reasons}", chain(&*error))).into(),
+        _ => error,
+    }
+}
+
+fn lower_layers(engine: &Engine, container: &Container) -> Result<Vec<PathBuf>> {
+    let leases = engine.images.leases().into_iter();
+    let mut held = leases.filter(|lease| lease.owner == container.id.as_str());
+    let lease = held
+        .next()
+        .ok_or_else(|| Error::Internal(format!("container {} holds no image", container.id)))?;
+    engine.images.layers(&lease.image).map_err(|source| {
+        let doing = format!("finding the layers of image {}", lease.image);
+        Error::Image { doing, source }.into()
+    })
+}
+
+/// Writes all that is not CRIU's.
+fn write_around(container: &Container, dir: &Path, lower: &[PathBuf]) -> Result<()> {
+    let write = || -> io::Result<()> {
+        let diff = archive::new_file(&dir.join(ROOTFS_DIFF))?;
+        let diff = io::BufWriter::with_capacity(1 << 20, diff);
+        let deleted = layer::write(&container.upper(), lower, diff)?;
+        json_file(&dir.join(DELETED_FILES), &json!(deleted))?;
+        json_file(&dir.join(CONFIG_DUMP), &json!(config_dump(container)))?;
+        json_file(&dir.join(STATUS_DUMP), &status_dump(container))?;
+        let spec = container.bundle.join("config.json");
+        copy(&spec, &dir.join(SPEC_DUMP))?;
+        if let Some(log) = container.log_path().filter(|log| log.is_file()) {
+            copy(&log, &dir.join(CONTAINER_LOG))?;
+        }
+        Ok(())
+    };
+    let doing = format!("writing out the files of container {}", container.id);
+    write().map_err(Error::io(doing)).map_err(Into::into)
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut from = std::fs::File::open(from)?;
+    io::copy(&mut from, &mut archive::new_file(to)?).map(drop)
+}
+
+fn json_file(path: &Path, value: &serde_json::Value) -> io::Result<()> {
+    serde_json::to_writer_pretty(archive::new_file(path)?, value).map_err(Into::into)
+}
+
+fn config_dump(container: &Container) -> ConfigDump {
+    ConfigDump {
+        id: container.id.to_string(),
+        name: container.metadata().name,
+        rootfs_image: container.image.name.clone(),
+        rootfs_image_ref: container.image.reference.clone(),
+        rootfs_image_name: container.image.name.clone(),
+        runtime: container.pod.runtime.clone(),
+        created_time: time(container.created_at),
+        checkpointed_time: time(clock::now()),
+        // As Go writes a time that is none.
+        restored_time: "0001-01-01T00:00:00Z".to_owned(),
+        restored: false,
+    }
+}
+
+fn time(nanoseconds: i64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(nanoseconds))
+        .unwrap_or_default()
+        .to_string()
+}
+
+/// The status with the names that Go gives to it.
+fn status_dump(container: &Container) -> serde_json::Value {
+    let status = container_status(container);
+    let metadata = status.metadata.clone().unwrap_or_default();
+    json!({
+        "id": status.id,
+        "metadata": { "name": metadata.name, "attempt": metadata.attempt },
+        "state": status.state,
+        "created_at": status.created_at,
+        "started_at": status.started_at,
+        "finished_at": status.finished_at,
+        "exit_code": status.exit_code,
+        "image": { "image": status.image.clone().unwrap_or_default().image },
+        "image_ref": status.image_ref,
+        "reason": status.reason,
+        "message": status.message,
+        "labels": status.labels,
+        "annotations": status.annotations,
+        "log_path": status.log_path,
+    })
+}

@@ -1,0 +1,252 @@
+//! A writable layer becomes an archive in the form of an image's layer.
+//!
+//! The container stands still meanwhile, but all names in the layer are its own: files are opened
+//! beneath the layer's root, no link followed.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, flistxattr, fstat, major,
+    minor, open, openat2, readlinkat, statat,
+};
+use tar::{Builder, EntryType, Header};
+
+use crate::changes::{Change, ChangeKind, changes};
+
+/// Names that stand for what is gone (OCI image layer specification, "Whiteouts").
+const WHITEOUT: &str = ".wh.";
+
+/// Attributes that are overlayfs's own.
+const MARKS: [&[u8]; 2] = [b"trusted.overlay.", b"user.overlay."];
+
+/// The longest attribute that Linux knows.
+const XATTR_MAX: usize = 64 << 10;
+
+/// Writes the changes that `upper` makes to `lower` into `archive`; answers what was deleted.
+pub fn write(upper: &Path, lower: &[PathBuf], archive: impl Write) -> io::Result<Vec<PathBuf>> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let root = open(upper, flags, Mode::empty())?;
+    let mut writer = Writer {
+        builder: Builder::new(archive),
+        links: HashMap::new(),
+        deleted: Vec::new(),
+    };
+    writer.root(&root)?;
+    let mut outcome = Ok(());
+    changes(upper, lower, &mut |change| {
+        outcome = writer.change(&root, &change);
+        outcome.is_ok()
+    })?;
+    outcome?;
+    writer.builder.into_inner()?.flush()?;
+    Ok(writer.deleted)
+}
+
+struct Writer<W: Write> {
+    builder: Builder<W>,
+    /// Files with several names, and the first of these.
+    links: HashMap<(u64, u64), PathBuf>,
+    deleted: Vec<PathBuf>,
+}
+
+impl<W: Write> Writer<W> {
+    /// The root directory's own looks.
+    fn root(&mut self, root: &OwnedFd) -> io::Result<()> {
+        let stat = fstat(root)?;
+        let mut header = header(&stat, EntryType::Directory);
+        self.builder.append_data(&mut header, "./", io::empty())
+    }
+
+    fn change(&mut self, root: &OwnedFd, change: &Change) -> io::Result<()> {
+        let path = change.path.strip_prefix("/").unwrap_or(&change.path);
+        let outcome = if change.kind == ChangeKind::Deleted {
+            self.deletion(path)
+        } else {
+            self.entry(root, path)
+        };
+        outcome.map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", change.path.display()))
+        })
+    }
+
+    fn deletion(&mut self, path: &Path) -> io::Result<()> {
+        let mut name = OsStr::new(WHITEOUT).to_owned();
+        name.push(path.file_name().unwrap_or_default());
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(0);
+        header.set_size(0);
+        let whiteout = path.with_file_name(name);
+        self.builder
+            .append_data(&mut header, whiteout, io::empty())?;
+        self.deleted.push(Path::new("/").join(path));
+        Ok(())
+    }
+
+    fn entry(&mut self, root: &OwnedFd, path: &Path) -> io::Result<()> {
+        let parent = open_beneath(root, path.parent(), OFlags::PATH | OFlags::DIRECTORY)?;
+        let name = path.file_name().unwrap_or_default();
+        let stat = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => EntryType::Regular,
+            FileType::Directory => EntryType::Directory,
+            FileType::Symlink => EntryType::Symlink,
+            FileType::Fifo => EntryType::Fifo,
+            FileType::CharacterDevice => EntryType::Char,
+            FileType::BlockDevice => EntryType::Block,
+            // A socket's file is nothing without its socket: CRIU makes it anew.
+            _ => return Ok(()),
+        };
+        let mut header = header(&stat, kind);
+        if stat.st_nlink > 1 && kind != EntryType::Directory {
+            let inode = (stat.st_dev, stat.st_ino);
+            if let Some(first) = self.links.get(&inode) {
+                header.set_entry_type(EntryType::Link);
+                header.set_size(0);
+                return self.builder.append_link(&mut header, path, first);
+            }
+            self.links.insert(inode, path.to_owned());
+        }
+        match kind {
+            EntryType::Regular => {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+                let file = File::from(open_beneath(root, Some(path), flags)?);
+                let size = file.metadata()?.size();
+                header.set_size(size);
+                self.attributes(&file)?;
+                // One that has become shorter meanwhile would break the archive.
+                let content = file.chain(io::repeat(0)).take(size);
+                self.builder.append_data(&mut header, path, content)
+            }
+            EntryType::Directory => {
+                let directory = open_beneath(root, Some(path), OFlags::RDONLY | OFlags::DIRECTORY)?;
+                self.attributes(&directory)?;
+                self.builder.append_data(&mut header, path, io::empty())
+            }
+            EntryType::Symlink => {
+                let target = readlinkat(&parent, name, Vec::new())?;
+                let target = OsStr::from_bytes(target.to_bytes());
+                self.builder.append_link(&mut header, path, target)
+            }
+            _ => {
+                header.set_device_major(major(stat.st_rdev))?;
+                header.set_device_minor(minor(stat.st_rdev))?;
+                self.builder.append_data(&mut header, path, io::empty())
+            }
+        }
+    }
+
+    /// Extended attributes stand before the entry that has them.
+    fn attributes(&mut self, file: impl std::os::fd::AsFd) -> io::Result<()> {
+        let mut names = vec![0; XATTR_MAX];
+        let Ok(length) = flistxattr(&file, &mut names[..]) else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        for name in names[..length].split(|byte| *byte == 0) {
+            if name.is_empty() || MARKS.iter().any(|mark| name.starts_with(mark)) {
+                continue;
+            }
+            let Ok(name) = std::str::from_utf8(name) else {
+                continue;
+            };
+            let mut value = vec![0; XATTR_MAX];
+            let Ok(length) = fgetxattr(&file, name, &mut value[..]) else {
+                continue;
+            };
+            value.truncate(length);
+            found.push((format!("SCHILY.xattr.{name}"), value));
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        let records = found.iter().map(|(key, value)| (key.as_str(), &value[..]));
+        self.builder.append_pax_extensions(records)
+    }
+}
+
+fn header(stat: &Stat, kind: EntryType) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(stat.st_mode & 0o7777);
+    header.set_uid(u64::from(stat.st_uid));
+    header.set_gid(u64::from(stat.st_gid));
+    header.set_mtime(u64::try_from(stat.st_mtime).unwrap_or(0));
+    header.set_size(0);
+    header
+}
+
+fn open_beneath(root: &OwnedFd, path: Option<&Path>, flags: OFlags) -> io::Result<OwnedFd> {
+    let path = path.filter(|path| !path.as_os_str().is_empty());
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let path = path.unwrap_or(Path::new("."));
+    Ok(openat2(root, path, flags, Mode::empty(), resolve)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use orlop_image::{Limits, unpack_changes};
+    use rustix::fs::{CWD, XattrFlags, mknodat, setxattr};
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_unpacked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for layer in ["lower/etc", "upper/etc", "upper/data/deep", "again"] {
+            fs::create_dir_all(path(layer)).unwrap();
+        }
+        fs::write(path("lower/etc/old"), "old").unwrap();
+        fs::write(path("lower/etc/passwd"), "root").unwrap();
+        fs::write(path("upper/etc/passwd"), "me").unwrap();
+        fs::set_permissions(path("upper/etc"), fs::Permissions::from_mode(0o751)).unwrap();
+        fs::write(path("upper/data/a"), vec![7; 100_000]).unwrap();
+        fs::hard_link(path("upper/data/a"), path("upper/data/deep/b")).unwrap();
+        symlink("/etc/shadow", path("upper/data/link")).unwrap();
+        let flags = XattrFlags::empty();
+        setxattr(path("upper/data/a"), "user.colour", b"blue", flags).unwrap();
+        let whiteout = path("upper/etc/old");
+        let nothing = FileType::CharacterDevice;
+        mknodat(CWD, &whiteout, nothing, Mode::empty(), 0).unwrap();
+        mknodat(
+            CWD,
+            path("upper/pipe"),
+            FileType::Fifo,
+            Mode::from(0o600),
+            0,
+        )
+        .unwrap();
+
+        let mut archive = Vec::new();
+        let deleted = write(&path("upper"), &[path("lower")], &mut archive).unwrap();
+        assert_eq!(deleted, [Path::new("/etc/old")]);
+        unpack_changes("changes", &archive[..], &path("again"), &Limits::default()).unwrap();
+
+        let mode = |name: &str| fs::symlink_metadata(path(name)).unwrap().mode();
+        assert_eq!(fs::read(path("again/etc/passwd")).unwrap(), b"me");
+        assert_eq!(mode("again/etc") & 0o7777, 0o751);
+        assert_eq!(fs::read(path("again/data/a")).unwrap(), vec![7; 100_000]);
+        let inode = |name: &str| fs::metadata(path(name)).unwrap().ino();
+        assert_eq!(inode("again/data/a"), inode("again/data/deep/b"));
+        let link = fs::read_link(path("again/data/link")).unwrap();
+        assert_eq!(link, Path::new("/etc/shadow"));
+        assert_eq!(FileType::from_raw_mode(mode("again/etc/old")), nothing);
+        assert_eq!(FileType::from_raw_mode(mode("again/pipe")), FileType::Fifo);
+        let mut colour = [0; 8];
+        let file = File::open(path("again/data/a")).unwrap();
+        let length = fgetxattr(&file, "user.colour", &mut colour[..]).unwrap();
+        assert_eq!(&colour[..length], b"blue");
+    }
+}

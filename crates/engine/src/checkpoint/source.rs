@@ -1,0 +1,213 @@
+//! What a container's image means if it is a checkpoint: the path of an archive, or an image that
+//! an archive was made into (as `buildah` does it from scratch, with an annotation).
+//!
+//! A checkpoint holds processes with whatever rights they had. Whoever may call the CRI may do
+//! anything on the node, so a path is as good as its caller; an image comes from whoever wrote the
+//! pod's manifest, so the node must have said that it restores those.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use orlop_cri::v1::ImageSpec;
+use orlop_image::{Image, PullRequest};
+use orlop_launch::oci;
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+
+use super::{CONFIG_DUMP, ConfigDump, FILES, IMAGES, SPEC_DUMP, archive};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::{blocking, images};
+
+/// Annotations of images that are checkpoints: CRI-O's, and what `checkpointctl` writes.
+const ANNOTATIONS: [&str; 2] = [
+    "io.kubernetes.cri-o.annotations.checkpoint.name",
+    "org.criu.checkpoint.container.name",
+];
+
+/// No description in a checkpoint is longer.
+const MAX_JSON: u64 = 4 << 20;
+
+/// A checkpoint that a container is made from.
+#[derive(Debug)]
+pub enum Source {
+    /// An archive.
+    Archive(PathBuf),
+    /// An image with the files of an archive.
+    Image(Box<Image>),
+}
+
+/// What a container's image is if it is a checkpoint.
+pub async fn of(engine: &Engine, asked: Option<&ImageSpec>) -> Result<Option<Source>> {
+    let name = asked.map(|asked| asked.image.as_str()).unwrap_or_default();
+    if name.starts_with('/') {
+        return Ok(Some(Source::Archive(PathBuf::from(name))));
+    }
+    let Some(image) = images::find(engine, name)? else {
+        return Ok(None);
+    };
+    // Those that are made from an archive say nothing of what to run; others are not looked at.
+    if !image.config.entrypoint.is_empty() || !image.config.cmd.is_empty() {
+        return Ok(None);
+    }
+    if !is_checkpoint(engine, &image).await? {
+        return Ok(None);
+    }
+    if !engine.config.containers.restore_images {
+        let problem = format!(
+            "image {name:?} is a checkpoint, which may hold processes with any rights; this node \
+             restores none from images: to allow it set containers.restore_images"
+        );
+        return Err(Error::Precondition(problem).into());
+    }
+    Ok(Some(Source::Image(Box::new(image))))
+}
+
+async fn is_checkpoint(engine: &Engine, image: &Image) -> Result<bool> {
+    let manifest = engine.images.raw_manifest(&image.id).await;
+    let manifest = manifest.map_err(|source| {
+        let doing = format!("reading the manifest of image {}", image.id);
+        Error::Image { doing, source }
+    })?;
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap_or_default();
+    let annotations = &manifest["annotations"];
+    Ok(ANNOTATIONS.iter().any(|key| annotations[*key].is_string()))
+}
+
+impl Source {
+    /// Puts the files of the checkpoint into the new directory `dir`.
+    pub async fn unpack(&self, engine: &Engine, dir: &Path) -> Result<()> {
+        let dir = dir.to_owned();
+        let limits = engine.config.images.limits.clone();
+        match self {
+            Self::Archive(path) => {
+                let path = path.clone();
+                blocking(move || archive::read(&path, &dir, &limits)).await
+            }
+            Self::Image(image) => {
+                let layers = engine.images.layers(&image.id).map_err(|source| {
+                    let doing = format!("finding the layers of image {}", image.id);
+                    Error::Image { doing, source }
+                })?;
+                let id = image.id;
+                blocking(move || {
+                    archive::make_images_dir(&dir)?;
+                    let doing = format!("copying the checkpoint of image {id}");
+                    copy_layers(&layers, &dir)
+                        .map_err(Error::io(doing))
+                        .map_err(Into::into)
+                })
+                .await
+            }
+        }
+    }
+}
+
+/// Copies what belongs to a checkpoint out of layers, of which the first is on top.
+fn copy_layers(layers: &[PathBuf], dir: &Path) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    for layer in layers {
+        let root = open(layer, flags, Mode::empty())?;
+        for name in FILES {
+            copy_file(&root, Path::new(name), dir)?;
+        }
+        let Ok(images) = open_beneath(&root, Path::new(IMAGES), OFlags::DIRECTORY) else {
+            continue;
+        };
+        for entry in Dir::read_from(&images)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy();
+            if name != "." && name != ".." {
+                copy_file(&root, &Path::new(IMAGES).join(&*name), dir)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Copies a regular file that is not there yet.
+fn copy_file(root: &OwnedFd, name: &Path, dir: &Path) -> io::Result<()> {
+    let Ok(file) = open_beneath(root, name, OFlags::NONBLOCK) else {
+        return Ok(());
+    };
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Ok(());
+    }
+    match archive::new_file(&dir.join(name)) {
+        Ok(mut to) => io::copy(&mut File::from(file), &mut to).map(drop),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn open_beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(openat2(root, path, flags, Mode::empty(), resolve)?)
+}
+
+/// What an unpacked checkpoint says of its container.
+#[derive(Debug)]
+pub struct Facts {
+    /// Which it was.
+    pub config: ConfigDump,
+    /// What it was.
+    pub spec: oci::Spec,
+}
+
+impl Facts {
+    /// Reads them. Blocks.
+    pub fn read(dir: &Path) -> Result<Self> {
+        Ok(Self {
+            config: json(dir, CONFIG_DUMP)?,
+            spec: json(dir, SPEC_DUMP)?,
+        })
+    }
+}
+
+fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T> {
+    use io::Read as _;
+    let mut text = Vec::new();
+    File::open(dir.join(name))
+        .and_then(|file| file.take(MAX_JSON).read_to_end(&mut text))
+        .map_err(|error| error.to_string())
+        .and_then(|_| serde_json::from_slice(&text).map_err(|error| error.to_string()))
+        .map_err(|error| {
+            Error::Precondition(format!("the checkpoint has no usable {name}: {error}")).into()
+        })
+}
+
+/// The image that the container was made from, fetched where it is not there.
+pub async fn base_image(engine: &Engine, facts: &ConfigDump) -> Result<Image> {
+    let names = [
+        &facts.rootfs_image_ref,
+        &facts.rootfs_image_name,
+        &facts.rootfs_image,
+    ];
+    for name in names.into_iter().filter(|name| !name.is_empty()) {
+        // Of names that mean nothing here another may.
+        if let Ok(Some(image)) = images::find(engine, name) {
+            return Ok(image);
+        }
+    }
+    // A digest says best what is meant; a bare identifier nobody can fetch.
+    let fetched = names.into_iter().find(|name| name.contains('@'));
+    let fetched = fetched.or_else(|| names.into_iter().find(|name| name.contains(['/', ':'])));
+    let Some(reference) = fetched.cloned() else {
+        let problem = format!(
+            "the image of the checkpoint, {:?}, is not on this node; pull it first",
+            facts.rootfs_image_name
+        );
+        return Err(Error::Precondition(problem).into());
+    };
+    let pull = PullRequest {
+        reference: reference.clone(),
+        auth: None,
+    };
+    let pulled = engine.images.pull(pull).await;
+    pulled.map_err(|source| {
+        let doing = format!("pulling {reference:?}, the image of the checkpoint");
+        Error::Image { doing, source }.into()
+    })
+}

@@ -1,0 +1,37 @@
+//! What a container changed, from an archive to its writable layer.
+
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use super::decompress::decompress;
+use super::extract::extract;
+use crate::config::Limits;
+use crate::{Error, Result};
+
+/// The buffer between an archive and whoever reads it.
+const BUFFER: usize = 128 << 10;
+
+/// Unpacks an archive of changes, in the form of a layer, into the writable layer `target`, which
+/// must be empty. Blocks.
+pub fn unpack_changes(
+    what: &str,
+    archive: impl Read,
+    target: &Path,
+    limits: &Limits,
+) -> Result<()> {
+    let plain = plain(what, archive)?;
+    extract(
+        what,
+        BufReader::with_capacity(BUFFER, plain),
+        (),
+        target,
+        limits,
+    )
+    .map(drop)
+}
+
+/// An archive's bytes without their compression, if they have one. Blocks.
+pub fn plain<'a>(what: &str, archive: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
+    let archive = BufReader::with_capacity(BUFFER, archive);
+    decompress(archive).map_err(|error| Error::invalid(what, error))
+}
