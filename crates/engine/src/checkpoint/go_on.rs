@@ -56,7 +56,7 @@ pub fn unpack_changes(engine: &Engine, container: &Container) -> Result<()> {
 pub async fn check(container: &Arc<Container>, facts: &Facts, strict: Match) -> Result<()> {
     let container = Arc::clone(container);
     let made = blocking(move || bundle::read_spec(&container.bundle)).await?;
-    let (Some(made), Some(was)) = (made.process, facts.spec.process.as_ref()) else {
+    let (Some(made), Some(was)) = (made.process, facts.process.as_ref()) else {
         return Err(Error::Precondition("the checkpoint has no process".to_owned()).into());
     };
     if made.terminal != was.terminal {

@@ -152,16 +152,17 @@ fn open_beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedF
 pub struct Facts {
     /// Which it was.
     pub config: ConfigDump,
-    /// What it was.
-    pub spec: oci::Spec,
+    /// Its first process.
+    pub process: Option<oci::Process>,
 }
 
 impl Facts {
     /// Reads them. Blocks.
     pub fn read(dir: &Path) -> Result<Self> {
+        let spec: oci::Spec = json(dir, SPEC_DUMP)?;
         Ok(Self {
             config: json(dir, CONFIG_DUMP)?,
-            spec: json(dir, SPEC_DUMP)?,
+            process: spec.process,
         })
     }
 }

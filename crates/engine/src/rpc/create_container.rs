@@ -202,7 +202,7 @@ async fn make_from(
         goes_on: checkpoint.goes_on,
         strict: checkpoint.strict,
     };
-    make(engine, pod, id, config, image, Some(from), trace).await
+    make(engine, pod, id, config, image, Some(Box::new(from)), trace).await
 }
 
 /// What is known of the checkpoint that a container goes on from.
@@ -218,7 +218,7 @@ async fn make(
     id: ContainerId,
     config: ContainerConfig,
     image: orlop_image::Image,
-    from: Option<From>,
+    from: Option<Box<From>>,
     trace: &Trace,
 ) -> Result<ContainerId> {
     let facts = ImageFacts {
@@ -260,13 +260,13 @@ async fn complete(
     engine: &Engine,
     container: &Arc<Container>,
     image: &orlop_image::Image,
-    from: Option<From>,
+    from: Option<Box<From>>,
     trace: &Trace,
 ) -> Result<()> {
     let _hold = engine.nri.hold().await;
     let effective = bundle::build(engine, container, image, trace).await?;
-    if let Some(From { facts, strict, .. }) = from {
-        go_on::check(container, &facts, strict).await?;
+    if let Some(from) = from {
+        go_on::check(container, &from.facts, from.strict).await?;
     }
     let recorded = container.record(Event::Ready { effective }).await;
     if recorded.is_err() {

@@ -437,7 +437,7 @@ async fn what_cannot_be_written_out_or_go_on_is_told() {
     assert!(refused.message().contains("config.dump"), "{refused}");
     assert_eq!(
         world.cri.containers().await.unwrap(),
-        [running.id.clone()],
+        std::slice::from_ref(&running.id),
         "nothing is left"
     );
 
