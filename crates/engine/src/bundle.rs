@@ -133,7 +133,10 @@ fn build_blocking(
         go_on::unpack_changes(engine, container)?;
     }
     let rootfs = root_mount(engine, container, &image.id)?;
-    let made = specification(engine, container, image, &rootfs, &volumes)?;
+    let mut made = specification(engine, container, image, &rootfs, &volumes)?;
+    if container.goes_on.is_some() {
+        go_on::keep_cgroup(container, &mut made.0)?;
+    }
     let volumes = volumes.into_iter().map(|volume| volume.pending);
     container.set_pending_mounts(std::iter::once(rootfs).chain(volumes).collect());
     Ok(made)

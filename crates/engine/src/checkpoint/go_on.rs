@@ -34,6 +34,28 @@ pub fn directory_in(container: &Path) -> PathBuf {
     container.join("restore")
 }
 
+/// The annotation by which runc is told where CRIU's settings are.
+const CRIU_CONFIG: &str = "org.criu.config";
+
+/// Where they are unless it is told.
+const USUAL_CRIU_CONFIG: &str = "/etc/criu/runc.conf";
+
+/// Has CRIU leave the container in the cgroup that its runtime made for it: else it goes on in that
+/// of the container that was written out (runc 1.1 has no option for that). Blocks.
+pub fn keep_cgroup(container: &Container, spec: &mut oci::Spec) -> Result<()> {
+    let path = container.bundle.join("criu.conf");
+    let mut settings = match std::fs::read_to_string(USUAL_CRIU_CONFIG) {
+        Ok(settings) => settings,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Error::io(format!("reading {USUAL_CRIU_CONFIG}"))(error).into()),
+    };
+    settings.push_str("\nmanage-cgroups=ignore\n");
+    std::fs::write(&path, settings).map_err(Error::io(format!("writing {}", path.display())))?;
+    let path = path.to_string_lossy().into_owned();
+    spec.annotations.insert(CRIU_CONFIG.to_owned(), path);
+    Ok(())
+}
+
 /// Puts what the container had changed into its writable layer. Blocks.
 pub fn unpack_changes(engine: &Engine, container: &Container) -> Result<()> {
     let path = directory(container).join(ROOTFS_DIFF);

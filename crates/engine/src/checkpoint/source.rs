@@ -159,9 +159,10 @@ pub struct Facts {
 impl Facts {
     /// Reads them. Blocks.
     pub fn read(dir: &Path) -> Result<Self> {
+        let config = json(dir, CONFIG_DUMP)?;
         let spec: oci::Spec = json(dir, SPEC_DUMP)?;
         Ok(Self {
-            config: json(dir, CONFIG_DUMP)?,
+            config,
             process: spec.process,
         })
     }

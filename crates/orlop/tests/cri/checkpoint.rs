@@ -222,6 +222,9 @@ async fn a_container_is_written_out_and_goes_on_in_another_pod() {
     )
     .await;
     assert!(group.contains("gone"), "{group}");
+    // It is in the cgroup that belongs to it.
+    let cgroups = printed(&world, &second.id, &["cat", "/proc/1/cgroup"]).await;
+    assert!(!cgroups.contains(&first.id), "{cgroups}");
     // It can be written out again.
     world.write_out(&second.id, &archive).await.unwrap();
     world.cri.stop(&second.id, 0).await.unwrap();
