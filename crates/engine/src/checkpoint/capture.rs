@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::options::Options;
 use super::{
     CONFIG_DUMP, CONTAINER_LOG, ConfigDump, DELETED_FILES, DUMP_LOG, IMAGES, ROOTFS_DIFF,
-    SPEC_DUMP, STATUS_DUMP, archive, layer, reasons,
+    SPEC_DUMP, STATUS_DUMP, archive, busy, layer, reasons,
 };
 use crate::container::{Container, Phase};
 use crate::engine::Engine;
@@ -96,6 +96,9 @@ pub async fn capture(
             Err(Error::Timeout("the client does not wait for the checkpoint".to_owned()).into())
         }
     };
+    if outcome.is_err() {
+        nobody_at_work(containers).await;
+    }
     let mut resumed = Ok(());
     for container in containers {
         // One that stays frozen must not keep the others so.
@@ -127,11 +130,27 @@ pub async fn recover(engine: &Engine, container: &Arc<Container>) -> Result<()> 
     if !directory(container).exists() {
         return Ok(());
     }
+    let containers = std::slice::from_ref(container);
+    nobody_at_work(containers).await;
     if container.phase() == Phase::Running {
         resume(engine, container).await?;
     }
-    clear(std::slice::from_ref(container)).await;
+    clear(containers).await;
     Ok(())
+}
+
+/// Waits until nobody is at work on containers that were not written out to the end.
+async fn nobody_at_work(containers: &[Arc<Container>]) {
+    for container in containers {
+        let images = directory(container).join(IMAGES);
+        let ended = blocking(move || {
+            busy::end(&images);
+            Ok(())
+        });
+        if let Err(error) = ended.await {
+            tracing::error!(container = %container.id, error = chain(&*error), "waiting for CRIU");
+        }
+    }
 }
 
 async fn pause(engine: &Engine, container: &Container) -> Result<()> {

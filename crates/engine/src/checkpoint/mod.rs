@@ -18,6 +18,7 @@
 //! | source file | what it does |
 //! |---|---|
 //! | `capture` | pauses containers, writes them out, lets them run on |
+//! | `busy` | who is still at work when nobody waits any more |
 //! | `layer` | a writable layer becomes an archive |
 //! | `archive` | a directory becomes an archive and, without trust, the other way round |
 //! | `source` | what a container's image means if it is a checkpoint |
@@ -25,6 +26,7 @@
 //! | `of_pod` | all of a pod |
 
 pub mod archive;
+mod busy;
 pub mod capture;
 pub mod go_on;
 mod layer;

@@ -355,7 +355,7 @@ async fn a_daemon_killed_while_it_writes_leaves_no_frozen_container() {
     let mut world = criu_world!();
     let running = world.run_script("frozen", COUNTING).await;
     counts_beyond(&running, 3).await;
-    for after in [5, 20, 60, 150, 300] {
+    for after in [5, 20, 40, 60, 80, 100, 150, 200, 300] {
         let archive = world.place("frozen.tar");
         let cri = world.node.cri().await;
         let request = CheckpointContainerRequest {
