@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Whether the tests run as root: nearly all that touches the kernel needs it.
 pub fn is_root() -> Result<(), String> {
@@ -68,6 +69,28 @@ impl CgroupDriver {
             Self::Cgroupfs => "cgroupfs",
             Self::Systemd => "systemd",
         }
+    }
+}
+
+/// Whether containers can be written out and go on here, with the runtime of the tests.
+pub fn criu_works() -> Result<(), String> {
+    has_program("criu")?;
+    if std::env::var("ORLOP_TEST_RUNTIME").is_ok_and(|runtime| runtime.contains("crun")) {
+        let version = Command::new("crun").arg("--version").output();
+        let said = version.map(|output| output.stdout).unwrap_or_default();
+        if !String::from_utf8_lossy(&said).contains("+CRIU") {
+            return Err("this crun was built without CRIU".to_owned());
+        }
+    }
+    let checked = Command::new("criu").arg("check").output();
+    match checked {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let line = said.lines().next().unwrap_or_default();
+            Err(format!("CRIU does not work on this kernel: {line}"))
+        }
+        Err(error) => Err(format!("criu: {error}")),
     }
 }
 

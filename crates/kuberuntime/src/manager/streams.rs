@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::time::Duration;
 
 use orlop_cri::v1;
@@ -36,6 +37,23 @@ impl Manager {
             stderr: streams.stderr && !streams.tty,
         };
         Ok(self.ctx.runtime.exec(request).await?)
+    }
+
+    /// Writes a container out to an archive.
+    pub async fn checkpoint(
+        &self,
+        uid: &str,
+        container: &str,
+        location: &Path,
+        timeout: Option<Duration>,
+    ) -> Result<(), RequestError> {
+        let id = self.running(uid, container)?;
+        let location = location.to_string_lossy();
+        let written = self
+            .ctx
+            .runtime
+            .checkpoint_container(&id, &location, timeout);
+        Ok(written.await?)
     }
 
     /// A URL on which a container's own streams can be had, and those that can be: input and

@@ -11,6 +11,7 @@
 mod admission;
 mod api;
 mod apply;
+mod checkpoint;
 mod crowd;
 mod docker;
 mod manifests;

@@ -3,6 +3,7 @@
 mod answer;
 mod cadvisor;
 mod certificate;
+mod checkpoint;
 mod control;
 mod logs;
 mod metrics;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::answer::{self, Answer};
 use super::query::{Query, decode};
 use super::stream::Verb;
-use super::{cadvisor, control, logs, metrics, stats, stream};
+use super::{cadvisor, checkpoint, control, logs, metrics, stats, stream};
 use crate::agent::access::{Access, Caller};
 use crate::agent::shared::{Shared, time};
 use crate::manager::PodView;
@@ -149,14 +149,16 @@ impl Router {
         let enters = matches!(
             parts,
             [
-                "containerLogs" | "exec" | "attach" | "portForward" | "run",
+                "containerLogs" | "exec" | "attach" | "portForward" | "run" | "checkpoint",
                 ..
             ]
         );
         if !enters {
             return not_found();
         }
-        if !shared.configuration().enable_debugging_handlers && door != Door::Root {
+        // A kubelet serves checkpoints without its debugging handlers, too.
+        let debugs = parts[0] != "checkpoint";
+        if debugs && !shared.configuration().enable_debugging_handlers && door != Door::Root {
             let text = "Debug endpoints are disabled: enableDebuggingHandlers is false\n";
             return answer::text(StatusCode::METHOD_NOT_ALLOWED, text);
         }
@@ -191,6 +193,10 @@ impl Router {
             "portForward" => {
                 stream::answer(shared, Verb::PortForward, &pod, container, &query, request).await
             }
+            "checkpoint" => match *request.method() {
+                Method::POST => checkpoint::answer(shared, &pod, container, &query).await,
+                _ => not_allowed("POST"),
+            },
             _ => match *request.method() {
                 Method::POST => stream::run(shared, &pod, container, &query).await,
                 _ => not_allowed("POST"),
