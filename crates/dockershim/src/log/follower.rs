@@ -35,6 +35,8 @@ enum End {
     Complete,
     /// The connection broke, or the engine is away.
     Broken,
+    /// The engine is there, and failed.
+    Failed,
     /// There is nothing to be read, now or later.
     Over,
 }
@@ -42,6 +44,8 @@ enum End {
 /// Lines are gathered up to this size before they are written.
 const GATHERED: usize = 64 * 1024;
 /// Pauses after a failure, from and to.
+/// How often an engine may fail to give the log of a container that has ended.
+const PATIENCE: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -69,6 +73,7 @@ impl Follower {
     /// Reads until the container has ended and all of its log is written.
     pub(super) async fn run(mut self, mut wishes: mpsc::Receiver<Wish>) {
         let mut pause = FIRST_PAUSE;
+        let mut failures = 0;
         loop {
             let before = self.cursor;
             let end = self.round(Follow::Yes, &mut wishes).await;
@@ -77,7 +82,7 @@ impl Follower {
             }
             match end {
                 End::Over => return,
-                End::Complete | End::Broken => {}
+                End::Complete | End::Broken | End::Failed => {}
             }
             match self.shim.docker.container(&self.source.id).await {
                 Ok(found) if !found.state.running => {
@@ -85,6 +90,14 @@ impl Follower {
                     match self.round(Follow::No, &mut wishes).await {
                         End::Complete | End::Over => return,
                         End::Broken => {}
+                        End::Failed => failures += 1,
+                    }
+                    if failures >= PATIENCE {
+                        tracing::warn!(
+                            container = self.source.id,
+                            "the rest of this log cannot be had from the engine"
+                        );
+                        return;
                     }
                 }
                 Err(error) if error.is_not_found() => return,
@@ -108,16 +121,29 @@ impl Follower {
         match reply {
             Ok(reply) => self.copy(reply, wishes).await,
             Err(error) if error.is_not_found() => End::Over,
-            Err(DockerError::Refused { status, message }) if status != 503 => {
-                tracing::warn!(
-                    container = self.source.id,
-                    message,
-                    "the engine does not give this log: its log driver must be one that can be read",
-                );
-                End::Over
-            }
+            Err(DockerError::Refused { status, message }) => self.refused(status, &message),
             Err(_) => End::Broken,
         }
+    }
+
+    fn refused(&self, status: u16, message: &str) -> End {
+        let container = &self.source.id;
+        match status {
+            501 => tracing::warn!(
+                container,
+                message,
+                "the engine does not give this log: its log driver must be one that can be read",
+            ),
+            400..=499 => {
+                tracing::warn!(container, message, "the engine does not give this log");
+            }
+            // It may be about to end, or short of something.
+            _ => {
+                tracing::debug!(container, message, "the engine failed to give a log");
+                return End::Failed;
+            }
+        }
+        End::Over
     }
 
     async fn copy(&mut self, mut reply: Reply, wishes: &mut mpsc::Receiver<Wish>) -> End {
