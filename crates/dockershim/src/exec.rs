@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::docker::DockerError;
 use crate::shim::Shim;
@@ -49,6 +49,10 @@ pub(crate) struct Running {
 /// Pauses between questions, from and to.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// An engine that has not started a command by now never will.
+const BEGINNING: Duration = Duration::from_mins(2);
+/// A call to start one that was cut off has reached the engine by now, or never will.
+const REACHING: Duration = Duration::from_secs(10);
 
 impl Running {
     /// For a command that is about to be started.
@@ -101,7 +105,38 @@ impl Running {
     /// Kills the command and all that it has started.
     pub(crate) async fn kill(mut self) {
         self.over = true;
-        kill(&self.shim, &self.container, &self.exec).await;
+        if kill(&self.shim, &self.container, &self.exec).await != Killed::Done {
+            self.kill_when_begun();
+        }
+    }
+
+    /// The engine takes a command before it starts it, and cannot be told to leave it: nobody waits
+    /// for that, but it must not run on.
+    fn kill_when_begun(&self) {
+        let shim = self.shim.clone();
+        let (container, exec) = (self.container.clone(), self.exec.clone());
+        self.shim.tasks.spawn(async move {
+            let asked = Instant::now();
+            let mut pause = FIRST_PAUSE;
+            loop {
+                let patience = match kill(&shim, &container, &exec).await {
+                    Killed::Done => return,
+                    Killed::Beginning => BEGINNING,
+                    Killed::NotBegun => REACHING,
+                };
+                if asked.elapsed() >= patience {
+                    tracing::debug!(
+                        container,
+                        "a command that is to be killed was never started"
+                    );
+                    return;
+                }
+                tokio::select! {
+                    () = shim.stop.cancelled() => return,
+                    () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                }
+            }
+        });
     }
 }
 
@@ -109,27 +144,37 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.shim.execs.lock().remove(&self.exec);
         if !self.over {
-            let shim = self.shim.clone();
-            let (container, exec) = (self.container.clone(), self.exec.clone());
-            self.shim.tasks.spawn(async move {
-                kill(&shim, &container, &exec).await;
-            });
+            self.kill_when_begun();
         }
     }
 }
 
-async fn kill(shim: &Shim, container: &str, exec: &str) {
+/// What became of a command that is to be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    /// It is no more, or nothing can be done.
+    Done,
+    /// The engine is about to start it.
+    Beginning,
+    /// The engine was not asked to start it, or not heard to be.
+    NotBegun,
+}
+
+async fn kill(shim: &Shim, container: &str, exec: &str) -> Killed {
     let found = match shim.docker.exec(exec).await {
         Ok(found) if found.running && found.pid > 0 => found,
-        Ok(_) => return,
+        Ok(found) if found.running => return Killed::Beginning,
+        Ok(found) if found.exit_code.is_none() => return Killed::NotBegun,
+        Ok(_) => return Killed::Done,
         Err(error) => {
             tracing::warn!(container, %error, "cannot find a command that is to be killed");
-            return;
+            return Killed::Done;
         }
     };
     let id = container.to_owned();
     let pid = found.pid;
     let _ = tokio::task::spawn_blocking(move || kill_tree(pid, &id)).await;
+    Killed::Done
 }
 
 /// Kills a process and its descendants. Each is stopped before its children are looked for, so
