@@ -26,7 +26,7 @@ pub(crate) struct ServeArgs {
 
     /// The unix socket to serve the CRI on; may be given more than once
     /// [default: unix:///run/orlop/orlop.sock]
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", alias = "container-runtime-endpoint")]
     listen: Vec<SocketPath>,
 
     /// Who runs the pods: native or docker [default: native]

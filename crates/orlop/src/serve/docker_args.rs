@@ -1,6 +1,8 @@
 //! The flags that people know from cri-dockerd and the kubelet's dockershim. Each is a key of the
 //! configuration, too.
 
+use std::net::SocketAddr;
+
 use clap::Args;
 
 use crate::config::Config;
@@ -63,6 +65,10 @@ pub(crate) struct DockerArgs {
     #[arg(long, value_name = "MODE")]
     hairpin_mode: Option<HairpinMode>,
 
+    /// Where exec, attach and port-forward sessions are served [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    streaming_bind_addr: Option<SocketAddr>,
+
     /// Whether pods have addresses of both families [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     ipv6_dual_stack: Option<bool>,
@@ -76,6 +82,7 @@ impl DockerArgs {
             daemon,
             images,
             network,
+            streaming,
             docker,
             ..
         } = config;
@@ -127,6 +134,11 @@ impl DockerArgs {
         if let Some(mode) = self.hairpin_mode {
             docker.hairpin_mode = mode;
             note("docker.hairpin_mode", "--hairpin-mode");
+        }
+        if let Some(bind) = self.streaming_bind_addr {
+            (streaming.address, streaming.port) = (bind.ip(), bind.port());
+            note("streaming.address", "--streaming-bind-addr");
+            note("streaming.port", "--streaming-bind-addr");
         }
         if let Some(dual_stack) = self.ipv6_dual_stack {
             docker.ipv6_dual_stack = dual_stack;
