@@ -5,17 +5,9 @@
 //! pod's network can still be undone, and the kubelet still hears of the sandbox and asks for it.
 
 use std::fmt::Write as _;
-use std::io;
-use std::path::{Path, PathBuf};
 
 use orlop_cri::v1::{NamespaceMode, PodSandboxConfig, Protocol};
 use serde::{Deserialize, Serialize};
-
-/// The directory of checkpoints.
-#[derive(Debug)]
-pub(crate) struct Checkpoints {
-    dir: PathBuf,
-}
 
 /// One sandbox, as its file has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +48,6 @@ pub(crate) struct Port {
 }
 
 const VERSION: &str = "v1";
-/// A larger file is no checkpoint.
-const LARGEST: u64 = 1 << 20;
 
 impl Checkpoint {
     /// What is to be remembered of a sandbox.
@@ -92,7 +82,8 @@ impl Checkpoint {
         }
     }
 
-    fn read(text: &[u8]) -> Result<Self, String> {
+    /// The content of a file; one that is damaged is an error.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
         let read: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if read.checksum != read.data.checksum() {
             return Err("its checksum is wrong".to_owned());
@@ -155,75 +146,6 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     })
 }
 
-impl Checkpoints {
-    /// The checkpoints below cri-dockerd's root directory.
-    pub(crate) fn open(root: &Path) -> io::Result<Self> {
-        let dir = root.join("sandbox");
-        std::fs::create_dir_all(&dir)?;
-        Ok(Self { dir })
-    }
-
-    /// Writes one whole or not at all.
-    pub(crate) fn write(&self, id: &str, checkpoint: &Checkpoint) -> io::Result<()> {
-        let bytes = serde_json::to_vec(checkpoint)?;
-        // Names with a dot in front are passed over by those who list the directory.
-        let unfinished = self.dir.join(format!(".{id}.new"));
-        std::fs::write(&unfinished, bytes)?;
-        std::fs::rename(&unfinished, self.path(id)?)
-    }
-
-    /// Reads one. `None` if there is none; one that is damaged is an error.
-    pub(crate) fn read(&self, id: &str) -> io::Result<Option<Checkpoint>> {
-        let path = self.path(id)?;
-        let text = match std::fs::File::open(&path) {
-            Ok(file) => {
-                use std::io::Read as _;
-                let mut text = Vec::new();
-                file.take(LARGEST).read_to_end(&mut text)?;
-                text
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        Checkpoint::read(&text).map(Some).map_err(|problem| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("{} cannot be used: {problem}", path.display()),
-            )
-        })
-    }
-
-    /// Forgets one, if it is there.
-    pub(crate) fn remove(&self, id: &str) -> io::Result<()> {
-        match std::fs::remove_file(self.path(id)?) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done,
-        }
-    }
-
-    /// The sandboxes that have one.
-    pub(crate) fn ids(&self) -> io::Result<Vec<String>> {
-        let mut ids = Vec::new();
-        for entry in std::fs::read_dir(&self.dir)? {
-            if let Ok(name) = entry?.file_name().into_string()
-                && is_id(&name)
-            {
-                ids.push(name);
-            }
-        }
-        ids.sort();
-        Ok(ids)
-    }
-
-    fn path(&self, id: &str) -> io::Result<PathBuf> {
-        if is_id(id) {
-            return Ok(self.dir.join(id));
-        }
-        let problem = format!("{id:?} is no sandbox id");
-        Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
-    }
-}
-
 /// Whether a text may be the id of a container: it becomes part of paths.
 pub(crate) fn is_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
@@ -277,27 +199,5 @@ mod tests {
         };
         let text = serde_json::to_string(&Checkpoint::of(&config)).unwrap();
         assert_eq!(text, THEIRS[2]);
-    }
-
-    #[test]
-    fn damaged_files_are_told_from_missing_ones() {
-        let dir = tempfile::tempdir().unwrap();
-        let checkpoints = Checkpoints::open(dir.path()).unwrap();
-        assert_eq!(checkpoints.read("abc").unwrap(), None);
-        std::fs::write(
-            dir.path().join("sandbox/abc"),
-            THEIRS[0].replace("28}", "29}"),
-        )
-        .unwrap();
-        let error = checkpoints.read("abc").unwrap_err();
-        assert!(error.to_string().contains("checksum"), "{error}");
-        let good = Checkpoint::read(THEIRS[1].as_bytes()).unwrap();
-        checkpoints.write("abc", &good).unwrap();
-        assert_eq!(checkpoints.read("abc").unwrap(), Some(good));
-        assert_eq!(checkpoints.ids().unwrap(), ["abc"]);
-        checkpoints.remove("abc").unwrap();
-        checkpoints.remove("abc").unwrap();
-        assert!(checkpoints.ids().unwrap().is_empty());
-        assert!(checkpoints.read("../x").is_err() && checkpoints.remove(".x").is_err());
     }
 }

@@ -2,10 +2,7 @@
 
 use jiff::Timestamp;
 
-/// Now, in nanoseconds since the epoch.
-pub(crate) fn now() -> i64 {
-    nanos(Timestamp::now())
-}
+pub(crate) use orlop_service::clock::now;
 
 /// The engine's RFC 3339 as nanoseconds since the epoch; 0 for its "never" (the year 1).
 pub(crate) fn parse(text: &str) -> i64 {

@@ -1,57 +1,22 @@
 //! What happened to pods and containers, for everybody who listens.
-//!
-//! A subscriber has a bounded queue. One that reads too slowly loses its subscription with a
-//! clear status: it can subscribe and list anew, but it never misses an event unawares.
-
-use std::sync::{Mutex, PoisonError};
 
 use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, PodSandboxStatus};
-use tokio::sync::{mpsc, watch};
-use tonic::Status;
+use orlop_service::events::Events as Subscribers;
+use tokio::sync::watch;
 
 use crate::docker::types::Actor;
 use crate::error::Result;
 use crate::shim::Shim;
 use crate::{find, labels, names, network, view};
 
-/// Events that a subscriber may lag behind.
-const QUEUE: usize = 4096;
-
-type Subscriber = mpsc::Sender<Result<ContainerEventResponse, Status>>;
-
 /// The subscribers of `GetContainerEvents`, and of the engine's return.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    subscribers: Mutex<Vec<Subscriber>>,
+    pub(crate) subscribers: Subscribers,
     returns: watch::Sender<u64>,
 }
 
 impl Events {
-    /// Events from now on.
-    pub(crate) fn subscribe(&self) -> mpsc::Receiver<Result<ContainerEventResponse, Status>> {
-        // One place more than the queue holds is kept for the farewell.
-        let (queue, events) = mpsc::channel(QUEUE + 1);
-        self.lock().push(queue);
-        events
-    }
-
-    fn wanted(&self) -> bool {
-        !self.lock().is_empty()
-    }
-
-    fn publish(&self, event: &ContainerEventResponse) {
-        self.lock().retain(|subscriber| {
-            if subscriber.capacity() > 1 {
-                return subscriber.try_send(Ok(event.clone())).is_ok();
-            }
-            let farewell = Status::data_loss(format!(
-                "the subscriber is more than {QUEUE} events behind; subscribe again and list anew"
-            ));
-            let _ = subscriber.try_send(Err(farewell));
-            false
-        });
-    }
-
     /// Waits until the engine is there again after it was away.
     pub(crate) async fn engine_back(&self) {
         // The sender lives as long as this does.
@@ -61,12 +26,6 @@ impl Events {
     /// Tells those who wait for the engine.
     pub(crate) fn tell_engine_is_back(&self) {
         self.returns.send_modify(|count| *count += 1);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Subscriber>> {
-        self.subscribers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,7 +41,7 @@ pub(crate) enum Told {
 /// Tells the subscribers of something that happened, with the pod as it is now. Without it a
 /// kubelet does not heed the word.
 pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &Actor) -> Told {
-    if !shim.events.wanted() {
+    if !shim.events.subscribers.wanted() {
         return Told::Yes;
     }
     let is_sandbox = whom
@@ -109,7 +68,7 @@ pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &
             tracing::debug!(sandbox, %error, "an event without its pod");
         }
     }
-    shim.events.publish(&event);
+    shim.events.subscribers.publish(&event);
     Told::Yes
 }
 
@@ -168,32 +127,6 @@ fn gone(whom: &Actor) -> PodSandboxStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn event(id: usize) -> ContainerEventResponse {
-        ContainerEventResponse {
-            container_id: id.to_string(),
-            ..Default::default()
-        }
-    }
-
-    #[tokio::test]
-    async fn a_stalled_subscriber_is_told_and_let_go() {
-        let events = Events::default();
-        let mut stalled = events.subscribe();
-        (0..QUEUE + 10).for_each(|id| events.publish(&event(id)));
-        assert!(!events.wanted());
-        let mut got = 0;
-        let farewell = loop {
-            match stalled.recv().await.unwrap() {
-                Ok(event) => assert_eq!(event.container_id, got.to_string()),
-                Err(status) => break status,
-            }
-            got += 1;
-        };
-        assert_eq!(got, QUEUE);
-        assert_eq!(farewell.code(), tonic::Code::DataLoss);
-        assert!(stalled.recv().await.is_none());
-    }
 
     #[test]
     fn a_sandbox_that_is_gone_keeps_its_name() {

@@ -4,7 +4,7 @@
 //! is beside them:
 //!
 //! * `docker`: the engine's API
-//! * `names`, `labels`, `checkpoint`: how pods and containers are known to the engine, and
+//! * `names`, `labels`, `checkpoint(s)`: how pods and containers are known to the engine, and
 //!   without it
 //! * `create`: what a pod or container asks for, in the engine's words; `view`: the way back
 //! * `network`, `hairpin`, `resolv`: a pod's network
@@ -16,6 +16,7 @@
 //! (`remembered`) is forgotten at any word of a change, so that a restart of either loses nothing.
 
 mod checkpoint;
+mod checkpoints;
 mod clock;
 pub mod config;
 mod conflict;
@@ -29,6 +30,7 @@ mod events;
 mod exec;
 mod find;
 mod hairpin;
+mod inspection_service;
 mod joins;
 mod labels;
 mod limits;
@@ -41,6 +43,7 @@ mod reconcile;
 mod remembered;
 mod resolv;
 mod rpc;
+mod rpc_inspection;
 mod runtime_cgroup;
 mod service;
 mod shim;

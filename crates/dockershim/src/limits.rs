@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::docker::types::Resources;
 use crate::error::{Error, Result};
+use crate::labels;
 
 /// The limits that the engine sets.
 pub(crate) fn of(wanted: &LinuxContainerResources) -> Resources {
@@ -88,6 +89,19 @@ impl Extra {
         Ok(Self { hugepages, unified })
     }
 
+    /// What was asked for, as a container's labels have it.
+    pub(crate) fn of_labels(labels: &BTreeMap<String, String>) -> Self {
+        let kept = labels.get(labels::EXTRA_LIMITS);
+        kept.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
+    /// Memory left to the container under pressure.
+    pub(crate) fn memory_low(&self) -> u64 {
+        let low = self.unified.get("memory.low");
+        low.and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
     /// Whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -134,13 +148,14 @@ fn write(path: &Path, value: &str) -> Result<()> {
     )))?)
 }
 
-/// The cgroup that a process is in.
-pub(crate) fn cgroup_of(hierarchies: &Arc<Hierarchies>, pid: i32) -> Option<Cgroup> {
+/// The cgroup of a container, by its process.
+pub(crate) fn cgroup_of(hierarchies: &Arc<Hierarchies>, pid: i32, id: &str) -> Option<Cgroup> {
     if pid <= 0 {
         return None;
     }
     let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let path = CgroupPath::parse(path_in(&text, hierarchies.is_v2())?).ok()?;
+    let path = path_in(&text, hierarchies.is_v2())?;
+    let path = CgroupPath::parse(up_to(path, id)).ok()?;
     // A cgroup namespace of our own would show paths from outside of it.
     (!path.is_root()).then(|| Cgroup::new(Arc::clone(hierarchies), path))
 }
@@ -159,6 +174,15 @@ fn path_in(text: &str, is_v2: bool) -> Option<&str> {
         };
         found.then_some(path)
     })
+}
+
+/// A path without what is below the container's cgroup, which bears its id. The process may have
+/// gone on: into one that crun makes, or, with version 2, that a service manager in the container
+/// does.
+fn up_to<'a>(path: &'a str, id: &str) -> &'a str {
+    let Some(at) = path.find(id) else { return path };
+    let end = path[at..].find('/').map_or(path.len(), |end| at + end);
+    &path[..end]
 }
 
 /// The lowest oom_score_adj that can be set on this node; `None` if any can. A container that
@@ -249,6 +273,64 @@ mod tests {
         assert_eq!(path_in(text, false), Some("/m/x"));
         assert_eq!(path_in(text, true), Some("/u/x"));
         assert_eq!(path_in("1:cpu:/a", true), None);
+    }
+
+    #[test]
+    fn what_a_container_makes_below_its_own_cgroup_is_passed_over() {
+        let id = "0123abcd";
+        for (path, own) in [
+            ("/kubepods/pod1/0123abcd", "/kubepods/pod1/0123abcd"),
+            ("/docker/0123abcd/init.scope", "/docker/0123abcd"),
+            (
+                "/kubepods.slice/kubepods-pod1.slice/docker-0123abcd.scope/container/x",
+                "/kubepods.slice/kubepods-pod1.slice/docker-0123abcd.scope",
+            ),
+            ("/elsewhere/x", "/elsewhere/x"),
+        ] {
+            assert_eq!(up_to(path, id), own);
+        }
+    }
+
+    #[test]
+    fn what_the_engine_does_not_know_is_written_to_files_of_version_2() {
+        let tree = tempfile::tempdir().unwrap();
+        let own = tree.path().join("a.slice/docker-1.scope");
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(
+            tree.path().join("cgroup.controllers"),
+            "cpu memory hugetlb\n",
+        )
+        .unwrap();
+        for file in ["memory.high", "hugetlb.2MB.max"] {
+            std::fs::write(own.join(file), "").unwrap();
+        }
+        let mounts = format!(
+            "1 2 0:3 / {} rw - cgroup2 cgroup2 rw\n",
+            tree.path().display()
+        );
+        let hierarchies = Arc::new(Hierarchies::from_mounts(&mounts).unwrap());
+        assert!(hierarchies.is_v2());
+        let path = CgroupPath::parse("/a.slice/docker-1.scope").unwrap();
+        let cgroup = Cgroup::new(hierarchies, path);
+        let wanted = LinuxContainerResources {
+            hugepage_limits: vec![HugepageLimit {
+                page_size: "2MB".into(),
+                limit: 4 << 20,
+            }],
+            unified: [("memory.high".to_owned(), "1234".to_owned())].into(),
+            ..Default::default()
+        };
+        Extra::of(&wanted, true).unwrap().apply(&cgroup).unwrap();
+        let read = |file: &str| std::fs::read_to_string(own.join(file)).unwrap();
+        assert_eq!(read("memory.high"), "1234");
+        assert_eq!(read("hugetlb.2MB.max"), (4 << 20).to_string());
+        // A file that is not there is not made.
+        let wanted = LinuxContainerResources {
+            unified: [("memory.none".to_owned(), "1".to_owned())].into(),
+            ..Default::default()
+        };
+        let error = Extra::of(&wanted, true).unwrap().apply(&cgroup);
+        assert!(error.unwrap_err().to_string().contains("memory.none"));
     }
 
     #[test]

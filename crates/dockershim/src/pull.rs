@@ -1,5 +1,6 @@
 //! Pulling an image through the engine, for as long as it gets on.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -12,9 +13,19 @@ use crate::shim::Shim;
 
 /// A line of progress longer than this is none.
 const LONGEST: usize = 1 << 20;
+/// An image with more layers is counted in part.
+const MOST_LAYERS: usize = 1024;
 
-/// Pulls an image and answers its id.
-pub(crate) async fn pull(shim: &Shim, image: &str, auth: Option<RegistryAuth>) -> Result<String> {
+/// An image that was pulled.
+#[derive(Debug)]
+pub(crate) struct Pulled {
+    pub(crate) id: String,
+    /// What was downloaded for it.
+    pub(crate) bytes: u64,
+}
+
+/// Pulls an image.
+pub(crate) async fn pull(shim: &Shim, image: &str, auth: Option<RegistryAuth>) -> Result<Pulled> {
     let (repository, tag) = parted(image)?;
     let auth = match auth {
         Some(auth) => Some(auth),
@@ -32,19 +43,21 @@ pub(crate) async fn pull(shim: &Shim, image: &str, auth: Option<RegistryAuth>) -
         }
         Err(error) => return Err(failed(error.to_string()).into()),
     };
-    follow(reply, shim.config.pull_progress_deadline)
-        .await
-        .map_err(failed)?;
+    let followed = follow(reply, shim.config.pull_progress_deadline).await;
+    let bytes = followed.map_err(failed)?;
     let found = shim.docker.image(image).await;
-    Ok(found
-        .map_err(Error::engine(format!(
-            "looking at the pulled image {image:?}"
-        )))?
-        .id)
+    let found = found.map_err(Error::engine(format!(
+        "looking at the pulled image {image:?}"
+    )))?;
+    Ok(Pulled {
+        id: found.id,
+        bytes,
+    })
 }
 
-/// Reads the progress to its end. Dropping the answer ends the pull.
-async fn follow(mut reply: Reply, patience: Duration) -> Result<(), String> {
+/// Reads the progress to its end, and answers how many bytes of layers came. Dropping the answer
+/// ends the pull.
+async fn follow(mut reply: Reply, patience: Duration) -> Result<u64, String> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Line {
@@ -52,6 +65,16 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<(), String> {
         /// Newer engines say it here alone.
         #[serde(rename = "errorDetail")]
         detail: Detail,
+        /// The layer that this is about.
+        id: String,
+        status: String,
+        #[serde(rename = "progressDetail")]
+        progress: Progress,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Progress {
+        total: u64,
     }
     #[derive(Deserialize, Default)]
     #[serde(default)]
@@ -59,6 +82,7 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<(), String> {
         message: String,
     }
     let mut rest = Vec::new();
+    let mut layers: HashMap<String, u64> = HashMap::new();
     loop {
         let piece = timeout(patience, reply.next()).await.map_err(|_| {
             format!(
@@ -66,7 +90,9 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<(), String> {
                  --image-pull-progress-deadline is how long to wait"
             )
         })?;
-        let Some(piece) = piece else { return Ok(()) };
+        let Some(piece) = piece else {
+            return Ok(layers.values().sum());
+        };
         rest.extend_from_slice(&piece.map_err(|error| crate::error::chain(&error))?);
         if rest.len() > LONGEST {
             return Err("the engine's progress cannot be read".to_owned());
@@ -78,6 +104,9 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<(), String> {
                 .find(|words| !words.is_empty());
             if let Some(problem) = problem {
                 return Err(problem);
+            }
+            if line.status == "Downloading" && layers.len() < MOST_LAYERS {
+                layers.insert(line.id, line.progress.total);
             }
         }
         let read = lines.byte_offset();

@@ -368,7 +368,7 @@ async fn release_networks(shim: &Shim, listed: &[ContainerSummary]) {
     let Some(networks) = &shim.networks else {
         return;
     };
-    let Ok(checkpoints) = shim.checkpoints.ids() else {
+    let Ok(checkpoints) = shim.checkpoints.ids().await else {
         return;
     };
     let valid: std::collections::HashSet<String> = listed

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use orlop_cri::v1::PodSandboxMetadata;
+
 use crate::limits::Extra;
 use crate::log::Source;
 
@@ -25,6 +27,12 @@ struct Entries {
 /// What a container's start must know of its making.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Made {
+    /// The sandbox that it is in.
+    pub(crate) sandbox: String,
+    /// The pod, as the container's name has it.
+    pub(crate) pod: Option<PodSandboxMetadata>,
+    /// Its name in the pod.
+    pub(crate) name: String,
     /// Its log, if it is to have one.
     pub(crate) log: Option<Source>,
     /// What is set after its start.

@@ -5,6 +5,7 @@ use futures_util::stream::{self, BoxStream};
 use orlop_cri::v1::image_service_server::ImageService;
 use orlop_cri::v1::runtime_service_server::RuntimeService;
 use orlop_cri::v1::{self as cri};
+use orlop_service::timeline::Origin;
 use tonic::{Request, Response, Status};
 
 use crate::error::status;
@@ -48,7 +49,9 @@ macro_rules! service {
                     &self,
                     request: Request<cri::$ask_request>,
                 ) -> Result<Response<cri::$ask_response>, Status> {
-                    let answer = rpc::$ask::call(self, request.into_inner()).await;
+                    let origin = Origin::of(&request);
+                    let answer = rpc::$ask::call(self, request.into_inner());
+                    let answer = origin.scope(answer).await;
                     answer.map(Response::new).map_err(|error| status(&error))
                 }
             )*
@@ -59,9 +62,10 @@ macro_rules! service {
                     request: Request<cri::$act_request>,
                 ) -> Result<Response<cri::$act_response>, Status> {
                     let shim = self.clone();
+                    let origin = Origin::of(&request);
                     let request = request.into_inner();
                     let task = self.tasks.spawn(async move {
-                        rpc::$act::call(&shim, request).await
+                        origin.scope(rpc::$act::call(&shim, request)).await
                     });
                     let answer = task.await.map_err(|_| Status::internal("the call broke"))?;
                     answer.map(Response::new).map_err(|error| status(&error))

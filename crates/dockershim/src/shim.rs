@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use orlop_cgroup::Hierarchies;
-use orlop_cri::v1::{CreateContainerRequest, RunPodSandboxRequest};
+use orlop_cri::v1::{CreateContainerRequest, PodSandboxMetadata, RunPodSandboxRequest};
 use orlop_network::Networks;
+use orlop_service::timeline::{Metrics, Trace, Traces};
 use orlop_stream::Server;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::checkpoint::Checkpoints;
+use crate::checkpoints::Checkpoints;
 use crate::config::{Config, NetworkPlugin};
 use crate::docker::Docker;
 use crate::engine_info::InfoMemory;
@@ -51,6 +52,8 @@ pub struct Inner {
     pub(crate) execs: Execs,
     pub(crate) stats: Stats,
     pub(crate) usage: Usage,
+    pub(crate) metrics: Metrics,
+    pub(crate) traces: Traces,
     /// This machine's cgroups; without them there are no figures.
     pub(crate) hierarchies: Option<Arc<Hierarchies>>,
     /// The lowest oom_score_adj that can be set here, if not any.
@@ -82,7 +85,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 impl Shim {
     /// Starts the service. An engine that is away is no error: `Status` tells, and everything
     /// gets well when it comes.
-    pub async fn start(config: Config) -> Result<Self> {
+    pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
         let opening = config.clone();
         let opened = tokio::task::spawn_blocking(move || open(&opening)).await;
         let (checkpoints, networks, hierarchies) =
@@ -103,6 +106,8 @@ impl Shim {
             execs: Execs::default(),
             stats: Stats::default(),
             usage: Usage::default(),
+            traces: Traces::new(metrics.clone()),
+            metrics,
             hierarchies,
             oom_floor: limits::oom_floor(),
             stop: CancellationToken::new(),
@@ -142,6 +147,22 @@ impl Shim {
         self.streams.get().ok_or_else(|| {
             Error::Precondition("the streaming server does not run yet".to_owned()).into()
         })
+    }
+
+    /// Where the time of pods' starts went.
+    pub fn traces(&self) -> &Traces {
+        &self.traces
+    }
+
+    /// The timeline of a pod's start.
+    pub(crate) fn trace_of(
+        &self,
+        sandbox: &str,
+        pod: Option<&PodSandboxMetadata>,
+        runtime: &str,
+    ) -> Arc<Trace> {
+        let name = || pod.map_or_else(String::new, |pod| format!("{}/{}", pod.namespace, pod.name));
+        self.traces.of_pod(sandbox, name, runtime)
     }
 
     /// Lets go of everything; pods go on.

@@ -26,8 +26,8 @@ use crate::names::ContainerName;
 use crate::nri::Told;
 use crate::pod::{Pod, make_private_dir};
 use crate::recorded::{Recorded, State};
-use crate::stats::Meter;
 use crate::store::Item;
+use orlop_service::usage::Meter;
 
 /// A container.
 #[derive(Debug)]

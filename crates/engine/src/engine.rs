@@ -27,6 +27,7 @@ use crate::ids::{ContainerId, PodId};
 use crate::joins::Joins;
 use crate::labels::AllottedLevels;
 use crate::messages::{container_matches, container_status, pod_matches, pod_status};
+use crate::metrics::Metrics;
 use crate::names::{ContainerName, PodName};
 use crate::nri::PluginRuntime;
 use crate::pod::Pod;
@@ -35,7 +36,7 @@ use crate::runtimes::Runtimes;
 use crate::spec::{self, AppArmor, HostFacts};
 use crate::store::Store;
 use crate::streaming::Sessions;
-use crate::timeline::{Metrics, Traces};
+use crate::timeline::{Trace, Traces};
 use crate::{blocking, clock, images, network_gc, restore, tidy};
 
 /// The native runtime service. Cheap to clone; all clones are one.
@@ -172,7 +173,7 @@ impl Engine {
             runtimes,
             levels: AllottedLevels::default(),
             events: Events::default(),
-            traces: Traces::new(metrics.clone()),
+            traces: Traces::new(metrics.timeline.clone()),
             nri,
             metrics,
             execs: Execs::default(),
@@ -435,6 +436,17 @@ impl Engine {
             }
             .into()
         })
+    }
+
+    /// Where the time of a pod's start went.
+    pub fn trace_of(&self, pod: &Pod) -> Arc<Trace> {
+        let name = || {
+            let metadata = pod.config.metadata.as_ref();
+            metadata.map_or_else(String::new, |metadata| {
+                format!("{}/{}", metadata.namespace, metadata.name)
+            })
+        };
+        self.traces.of_pod(pod.id.as_str(), name, &pod.runtime)
     }
 
     /// Tells subscribers what happened to a pod.

@@ -10,7 +10,8 @@ use tonic::{Request, Response, Status};
 
 use crate::engine::Engine;
 use crate::error::status;
-use crate::rpc_inspection::{examine, get_state, list_traces};
+use crate::rpc_inspection::{examine, get_state};
+use crate::timeline;
 
 #[tonic::async_trait]
 impl Inspection for Engine {
@@ -18,10 +19,8 @@ impl Inspection for Engine {
         &self,
         request: Request<ListTracesRequest>,
     ) -> Result<Response<ListTracesResponse>, Status> {
-        Ok(Response::new(list_traces::call(
-            self,
-            &request.into_inner(),
-        )))
+        let answer = timeline::answer(&self.traces, &request.into_inner());
+        Ok(Response::new(answer))
     }
 
     async fn get_state(

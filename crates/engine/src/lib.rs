@@ -9,15 +9,13 @@
 //! * `bundle`, `spec`: what a container is made of
 //! * `process`, `session`: starting and stopping processes, commands in containers
 //! * `limits`: changing what a container may use; `nri`: what plugins see and change
-//! * `exits`, `execs`, `events`: what happens by itself, and who is told
-//! * `timeline`: where the time of a pod's start went; `doctor`: what is wrong with a node
+//! * `exits`, `execs`: what happens by itself; `doctor`: what is wrong with a node
 //! * `teardown`, `restore`, `tidy`: undoing, and taking up what an earlier run left
 
 mod bundle;
 mod cgroups;
 pub mod changes;
 mod checkpoint;
-mod clock;
 pub mod config;
 mod container;
 mod containers_service;
@@ -25,7 +23,6 @@ pub mod doctor;
 mod encoded;
 mod engine;
 mod error;
-mod events;
 mod execs;
 mod exits;
 mod files;
@@ -39,6 +36,7 @@ mod journal;
 mod labels;
 mod limits;
 mod messages;
+mod metrics;
 mod names;
 mod network;
 mod network_gc;
@@ -66,11 +64,12 @@ mod store;
 mod streaming;
 mod teardown;
 mod tidy;
-pub mod timeline;
 
 pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, Result, chain};
 pub use gauges::Gauges;
+pub use metrics::Metrics;
 
 use off_reactor::blocking;
+use orlop_service::{clock, events, timeline};

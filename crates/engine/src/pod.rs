@@ -27,8 +27,8 @@ use crate::error::{Error, Result};
 use crate::ids::PodId;
 use crate::names::PodName;
 use crate::recorded::{Recorded, State};
-use crate::stats::Meter;
 use crate::store::Item;
+use orlop_service::usage::Meter;
 
 /// A pod sandbox.
 #[derive(Debug)]

@@ -19,18 +19,30 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("keeper", &["wire"]),
     // The contract and the two sides of it.
     ("cri", &[]),
+    // What its backends share.
+    ("service", &["cri", "cgroup", "network"]),
     (
         "engine",
         &[
-            "image", "network", "cgroup", "launch", "nri", "stream", "cri",
+            "image", "network", "cgroup", "launch", "nri", "stream", "service", "cri",
         ],
     ),
-    ("dockershim", &["network", "cgroup", "stream", "cri"]),
+    (
+        "dockershim",
+        &["network", "cgroup", "stream", "service", "cri"],
+    ),
     ("kuberuntime", &["cri", "stream"]),
     // The binary ties backends together; its own commands are clients of CRI and of streams.
     (
         "orlop",
-        &["engine", "dockershim", "kuberuntime", "cri", "stream"],
+        &[
+            "engine",
+            "dockershim",
+            "kuberuntime",
+            "service",
+            "cri",
+            "stream",
+        ],
     ),
     // A plugin of a test speaks the interface from its other end.
     ("testkit", &["cri", "nri"]),

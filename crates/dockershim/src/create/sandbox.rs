@@ -115,7 +115,10 @@ fn of_a_container(sandbox: &LinuxSandboxSecurityContext) -> LinuxContainerSecuri
 /// The engine's systemd driver wants the slice alone; what is above it is in its name.
 pub(super) fn cgroup_parent(parent: &str, driver: Driver) -> String {
     match driver {
-        Driver::Systemd => parent.rsplit('/').next().unwrap_or_default().to_owned(),
+        Driver::Systemd => {
+            let parent = parent.trim_end_matches('/');
+            parent.rsplit('/').next().unwrap_or_default().to_owned()
+        }
         Driver::Cgroupfs => parent.to_owned(),
     }
 }
@@ -193,6 +196,7 @@ mod tests {
             cgroup_parent("/kubepods/pod1", Driver::Cgroupfs),
             "/kubepods/pod1"
         );
+        assert_eq!(cgroup_parent("/a.slice/", Driver::Systemd), "a.slice");
         assert_eq!(cgroup_parent("", Driver::Systemd), "");
     }
 

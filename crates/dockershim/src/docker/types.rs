@@ -40,6 +40,7 @@ pub(crate) struct Info {
     pub(crate) live_restore_enabled: bool,
     pub(crate) driver: String,
     pub(crate) server_version: String,
+    pub(crate) logging_driver: String,
 }
 
 /// A runtime that the engine knows.

@@ -1,8 +1,11 @@
 //! `CreateContainer`: makes a container in a pod; it does not run yet.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{
     ContainerConfig, CreateContainerRequest, CreateContainerResponse, PodSandboxConfig,
 };
+use orlop_service::timeline::{Early, Origin, Trace};
 
 use crate::create::{self, AroundContainer};
 use crate::error::{Error, Result};
@@ -34,22 +37,62 @@ pub(crate) async fn call(
         .ok_or_else(|| missing("sandbox_config.metadata"))?;
     let name = names::of_container(of_pod, metadata);
     let sandbox = request.pod_sandbox_id.clone();
+    let origin = Origin::current();
     let work = {
         let (shim, name) = (shim.clone(), name.clone());
-        async move { Box::pin(create(&shim, &name, &sandbox, config, pod)).await }
+        async move { Box::pin(traced(&shim, &name, &sandbox, config, pod, origin)).await }
     };
     let container_id = shim.new_containers.run(&name, request, work).await?;
     Ok(CreateContainerResponse { container_id })
 }
 
-async fn create(
+async fn traced(
     shim: &Shim,
     name: &str,
     sandbox: &str,
     config: ContainerConfig,
     pod: PodSandboxConfig,
+    origin: Origin,
 ) -> Result<String> {
-    let (sandbox, runtime) = running_sandbox(shim, sandbox).await?;
+    let mut early = Early::begin();
+    let finding = running_sandbox(shim, sandbox);
+    let (sandbox, runtime) = early.step("sandbox", finding).await?;
+    let trace = shim.trace_of(&sandbox, pod.metadata.as_ref(), &runtime);
+    let container = config.metadata.as_ref().map(|it| it.name.clone());
+    let container = container.unwrap_or_default();
+    let call = trace.begin_after(early, "CreateContainer", &container, origin);
+    let within = Within {
+        sandbox,
+        runtime,
+        container: &container,
+        trace: &trace,
+    };
+    let created = create(shim, name, config, pod, within).await;
+    call.end(&created);
+    created
+}
+
+/// Where a container is made.
+struct Within<'a> {
+    sandbox: String,
+    runtime: String,
+    container: &'a str,
+    trace: &'a Trace,
+}
+
+async fn create(
+    shim: &Shim,
+    name: &str,
+    config: ContainerConfig,
+    pod: PodSandboxConfig,
+    within: Within<'_>,
+) -> Result<String> {
+    let Within {
+        sandbox,
+        runtime,
+        container,
+        trace,
+    } = within;
     let info = shim.info().await?;
     let driver = shim.cgroup_driver().await?;
     let failed = || Error::engine(format!("creating the container {name}"));
@@ -60,7 +103,7 @@ async fn create(
         .hierarchies
         .as_ref()
         .is_some_and(|hierarchies| hierarchies.is_v2());
-    let body = tokio::task::spawn_blocking(move || {
+    let configuring = tokio::task::spawn_blocking(move || {
         let around = AroundContainer {
             config: &containers,
             info: &info,
@@ -73,16 +116,17 @@ async fn create(
         };
         create::container(&config, &pod, &around)
     });
-    let body = body
-        .await
-        .map_err(|_| Error::Internal("making a container broke".to_owned()))??;
-    let created = conflict::create(shim, name, &body)
-        .await
-        .map_err(failed())?;
+    let configuring = async {
+        let body = configuring.await;
+        body.map_err(|_| Arc::new(Error::Internal("making a container broke".to_owned())))?
+    };
+    let body = trace.step("config", container, configuring).await?;
+    let creating = trace.step("create", container, conflict::create(shim, name, &body));
+    let created = creating.await.map_err(failed())?;
     for warning in created.warnings {
         tracing::debug!(container = created.id, warning, "the engine warns");
     }
-    let made = start_container::made(&created.id, &body.config);
+    let made = start_container::made(&created.id, name, &body.config);
     shim.remembered.made(&created.id, made);
     Ok(created.id)
 }

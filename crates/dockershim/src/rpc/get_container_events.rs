@@ -13,7 +13,7 @@ pub(crate) async fn call(
     shim: &Shim,
     _: GetEventsRequest,
 ) -> Result<Answers<ContainerEventResponse>> {
-    let events = shim.events.subscribe();
+    let events = shim.events.subscribers.subscribe();
     let next = |mut events: tokio::sync::mpsc::Receiver<_>| async move {
         let event = events.recv().await?;
         Some((event, events))

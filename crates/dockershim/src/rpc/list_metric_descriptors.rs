@@ -1,10 +1,10 @@
 //! `ListMetricDescriptors`: the metrics there are.
 
 use orlop_cri::v1::{ListMetricDescriptorsRequest, ListMetricDescriptorsResponse};
+use orlop_service::usage;
 
 use crate::error::Result;
 use crate::shim::Shim;
-use crate::stats;
 
 /// Answers the call.
 pub(crate) async fn call(
@@ -12,6 +12,6 @@ pub(crate) async fn call(
     _: ListMetricDescriptorsRequest,
 ) -> Result<ListMetricDescriptorsResponse> {
     Ok(ListMetricDescriptorsResponse {
-        descriptors: stats::descriptors(),
+        descriptors: usage::descriptors(),
     })
 }

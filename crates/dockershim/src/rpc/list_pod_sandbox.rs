@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use orlop_cri::v1::{
-    ListPodSandboxRequest, ListPodSandboxResponse, PodSandbox, PodSandboxFilter, PodSandboxState,
+    ListPodSandboxRequest, ListPodSandboxResponse, PodSandboxFilter, PodSandboxState,
 };
 
 use crate::docker::Which;
@@ -20,17 +20,19 @@ pub(crate) async fn call(
     let filter = request.filter.unwrap_or_default();
     // Before the engine is asked: a sandbox that is made meanwhile is no ghost.
     let checkpoints = if filter == PodSandboxFilter::default() {
-        shim.checkpoints
-            .ids()
-            .map_err(Error::io("listing the checkpoints"))?
+        shim.checkpoints.ids().await?
     } else {
         Vec::new()
     };
     let listed = shim.docker.list_containers(&which(&filter)).await;
     let listed = listed.map_err(Error::engine("listing pod sandboxes"))?;
     let known: HashSet<&str> = listed.iter().map(|one| one.id.as_str()).collect();
-    let ghosts = checkpoints.iter().filter(|id| !known.contains(id.as_str()));
-    let ghosts: Vec<PodSandbox> = ghosts.filter_map(|id| ghost(shim, id)).collect();
+    let vanished = checkpoints.into_iter();
+    let vanished = vanished.filter(|id| !known.contains(id.as_str())).collect();
+    let ghosts = shim.checkpoints.read_all(vanished).await?;
+    let ghosts = ghosts
+        .iter()
+        .map(|(id, checkpoint)| view::ghost(id, checkpoint));
     let wanted = filter.state.map(|state| state.state());
     let items = listed
         .iter()
@@ -56,17 +58,5 @@ fn which(filter: &PodSandboxFilter) -> Which {
         } else {
             Vec::new()
         },
-    }
-}
-
-fn ghost(shim: &Shim, id: &str) -> Option<PodSandbox> {
-    match shim.checkpoints.read(id) {
-        Ok(checkpoint) => Some(view::ghost(id, &checkpoint?)),
-        Err(error) => {
-            // It tells nothing, and would be read at every list.
-            tracing::warn!(sandbox = id, %error, "removing a checkpoint that cannot be used");
-            let _ = shim.checkpoints.remove(id);
-            None
-        }
     }
 }

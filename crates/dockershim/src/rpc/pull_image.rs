@@ -1,6 +1,9 @@
 //! `PullImage`: fetches an image through the engine.
 
+use std::time::Instant;
+
 use orlop_cri::v1::{PullImageRequest, PullImageResponse};
+use orlop_service::timeline::{Origin, Outcome};
 
 use crate::credentials;
 use crate::error::{Error, Result};
@@ -14,6 +17,16 @@ pub(crate) async fn call(shim: &Shim, request: PullImageRequest) -> Result<PullI
         return Err(Error::invalid("image.image", "is empty; name an image").into());
     }
     let auth = request.auth.and_then(credentials::of_request);
-    let image_ref = pull::pull(shim, &name, auth).await?;
-    Ok(PullImageResponse { image_ref })
+    let begin = Instant::now();
+    let trace = shim.traces.pull(&name);
+    let call = trace.begin("PullImage", "", Origin::current());
+    let pulling = pull::pull(shim, &name, auth);
+    let pulled = trace.step("pull", "", pulling).await;
+    call.end(&pulled);
+    let bytes = pulled.as_ref().map_or(0, |pulled| pulled.bytes);
+    shim.metrics
+        .pulled(Outcome::of(&pulled), begin.elapsed(), bytes);
+    Ok(PullImageResponse {
+        image_ref: pulled?.id,
+    })
 }

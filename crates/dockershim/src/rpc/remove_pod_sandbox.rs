@@ -5,7 +5,7 @@ use orlop_cri::v1::{RemoveContainerRequest, RemovePodSandboxRequest, RemovePodSa
 use crate::checkpoint::is_id;
 use crate::docker::Force;
 use crate::error::{Error, Result, gathered};
-use crate::rpc::{remove_container, stop_pod_sandbox};
+use crate::rpc::remove_container;
 use crate::shim::Shim;
 use crate::{find, network};
 
@@ -31,7 +31,7 @@ pub(crate) async fn call(
         }
     }
     // Undone already if the sandbox was stopped; if not, this is the last chance.
-    let checkpoint = stop_pod_sandbox::checkpoint(shim, &id);
+    let checkpoint = shim.checkpoints.read(&id).await;
     let was_running = found.as_ref().is_some_and(|found| found.state.running);
     if checkpoint.is_some() || was_running {
         let detached = network::detach(shim, &id, found.as_ref(), checkpoint.as_ref()).await;
@@ -48,7 +48,7 @@ pub(crate) async fn call(
     }
     // With anything left to do, the checkpoint stays and tells of it.
     gathered(errors)?;
-    stop_pod_sandbox::forget(shim, &id)?;
+    shim.checkpoints.remove(&id).await?;
     network::forget(shim, &id);
     shim.stats.forget(&id);
     Ok(RemovePodSandboxResponse {})

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use orlop_cri::v1::{PodSandboxConfig, RunPodSandboxRequest, RunPodSandboxResponse};
+use orlop_service::timeline::{Early, Origin, Trace};
 
 use crate::checkpoint::Checkpoint;
 use crate::create::{self, AroundSandbox};
@@ -28,25 +29,57 @@ pub(crate) async fn call(
     let metadata = metadata.ok_or_else(|| Error::invalid("config.metadata", "is missing"))?;
     let name = names::of_sandbox(metadata);
     let handler = request.runtime_handler.clone();
+    let origin = Origin::current();
     let work = {
         let (shim, name) = (shim.clone(), name.clone());
-        async move { Box::pin(run(&shim, &name, pod, &handler)).await }
+        async move { Box::pin(run(&shim, &name, pod, &handler, origin)).await }
     };
     let pod_sandbox_id = shim.new_sandboxes.run(&name, request, work).await?;
     Ok(RunPodSandboxResponse { pod_sandbox_id })
 }
 
-async fn run(shim: &Shim, name: &str, pod: PodSandboxConfig, handler: &str) -> Result<String> {
-    let id = create(shim, name, &pod, handler).await?;
-    let checkpoint = Checkpoint::of(&pod);
-    // Written before there is a network that it would be needed for.
-    let written = shim.checkpoints.write(&id, &checkpoint);
+async fn run(
+    shim: &Shim,
+    name: &str,
+    pod: PodSandboxConfig,
+    handler: &str,
+    origin: Origin,
+) -> Result<String> {
+    let mut early = Early::begin();
+    let created = create(shim, name, &pod, handler, &mut early).await;
+    // One that could not be made has no id, but is looked for all the same.
+    let (id, runtime) = match &created {
+        Ok(created) => (created.id.as_str(), created.runtime.as_str()),
+        Err(_) => (name, handler),
+    };
+    let trace = shim.trace_of(id, pod.metadata.as_ref(), runtime);
+    let call = trace.begin_after(early, "RunPodSandbox", "", origin);
+    let run = match created {
+        Ok(created) => finish(shim, created.id, &pod, &trace).await,
+        Err(error) => Err(error),
+    };
+    call.end(&run);
+    run
+}
+
+/// Does what is left for a sandbox that the engine has made.
+async fn finish(shim: &Shim, id: String, pod: &PodSandboxConfig, trace: &Trace) -> Result<String> {
+    let checkpoint = Checkpoint::of(pod);
+    // Before there is a network that it would be needed for.
+    let writing = shim.checkpoints.write(&id, &checkpoint);
+    let (written, started) = tokio::join!(
+        trace.step("checkpoint", "", writing),
+        trace.step("start", "", shim.docker.start_container(&id)),
+    );
     if let Err(error) = written {
-        let doing = format!("writing the checkpoint of pod sandbox {id}");
         undo(shim, &id).await;
-        return Err(Error::io(doing)(error).into());
+        return Err(error);
     }
-    match begin(shim, &id, &pod).await {
+    let begun = match started {
+        Ok(()) => begin(shim, &id, pod, trace).await,
+        Err(error) => Err(Error::engine(format!("starting pod sandbox {id}"))(error).into()),
+    };
+    match begun {
         Ok(()) => Ok(id),
         Err(error) => {
             stop(shim, &id, &checkpoint).await;
@@ -55,8 +88,20 @@ async fn run(shim: &Shim, name: &str, pod: PodSandboxConfig, handler: &str) -> R
     }
 }
 
-async fn create(shim: &Shim, name: &str, pod: &PodSandboxConfig, handler: &str) -> Result<String> {
-    let info = shim.info().await?;
+/// A sandbox that the engine has made.
+struct Made {
+    id: String,
+    runtime: String,
+}
+
+async fn create(
+    shim: &Shim,
+    name: &str,
+    pod: &PodSandboxConfig,
+    handler: &str,
+    early: &mut Early,
+) -> Result<Made> {
+    let info = early.step("info", shim.info()).await?;
     let around = AroundSandbox {
         config: &shim.config,
         info: &info,
@@ -64,15 +109,21 @@ async fn create(shim: &Shim, name: &str, pod: &PodSandboxConfig, handler: &str) 
         oom_floor: shim.oom_floor,
     };
     let failed = || Error::engine(format!("creating the sandbox {name}"));
-    let image = pause::image(shim).await?;
+    let image = early.step("image", pause::image(shim)).await?;
     let body = create::sandbox(pod, handler, &image, &around)?;
-    let created = match conflict::create(shim, name, &body).await {
+    let runtime = match body.host_config.runtime.as_str() {
+        "" => info.default_runtime.clone(),
+        runtime => runtime.to_owned(),
+    };
+    let creating = early.step("create", conflict::create(shim, name, &body));
+    let created = match creating.await {
         // Somebody removed the image since it was looked for.
         Err(error) if error.is_not_found() => {
             shim.pause.set(None);
-            let image = pause::image(shim).await?;
+            let image = early.step("image", pause::image(shim)).await?;
             let body = create::sandbox(pod, handler, &image, &around)?;
-            conflict::create(shim, name, &body).await
+            let creating = early.step("create", conflict::create(shim, name, &body));
+            creating.await
         }
         done => done,
     };
@@ -80,13 +131,14 @@ async fn create(shim: &Shim, name: &str, pod: &PodSandboxConfig, handler: &str) 
     for warning in created.warnings {
         tracing::debug!(sandbox = created.id, warning, "the engine warns");
     }
-    Ok(created.id)
+    Ok(Made {
+        id: created.id,
+        runtime,
+    })
 }
 
-async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig) -> Result<()> {
-    let started = shim.docker.start_container(id).await;
-    started.map_err(Error::engine(format!("starting pod sandbox {id}")))?;
-    let found = find::sandbox(shim, id).await?;
+async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig, trace: &Trace) -> Result<()> {
+    let found = trace.step("inspect", "", find::sandbox(shim, id)).await?;
     if !found.state.running {
         let problem = format!(
             "the process of pod sandbox {id} ended at once (exit code {}): is {} an image whose \
@@ -96,7 +148,8 @@ async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig) -> Result<()> {
         return Err(Error::Precondition(problem).into());
     }
     resolv::write(&found.resolv_conf_path, pod.dns_config.as_ref()).await?;
-    network::attach(shim, &found, pod).await?;
+    let attaching = network::attach(shim, &found, pod);
+    trace.step("network", "", attaching).await?;
     shim.remembered.sandbox_runs(id, &found.host_config.runtime);
     Ok(())
 }

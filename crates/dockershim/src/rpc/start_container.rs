@@ -1,6 +1,7 @@
 //! `StartContainer`: runs a container that was created, and begins to read its log.
 
 use orlop_cri::v1::{StartContainerRequest, StartContainerResponse};
+use orlop_service::timeline::{Early, Origin, Trace};
 
 use crate::docker::DockerError;
 use crate::docker::types::ContainerConfig;
@@ -9,29 +10,43 @@ use crate::limits::{Extra, cgroup_of};
 use crate::log::{From, Source};
 use crate::remembered::Made;
 use crate::shim::Shim;
-use crate::{find, labels};
+use crate::{find, labels, names};
 
 /// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StartContainerRequest,
 ) -> Result<StartContainerResponse> {
-    let (id, made) = startable(shim, &request.container_id).await?;
+    let mut early = Early::begin();
+    let looking = startable(shim, &request.container_id);
+    let (id, made) = early.step("container", looking).await?;
+    let trace = shim.trace_of(&made.sandbox, made.pod.as_ref(), "");
+    let call = trace.begin_after(early, "StartContainer", &made.name, Origin::current());
+    let started = start(shim, &id, made, &trace).await;
+    call.end(&started);
+    started?;
+    Ok(StartContainerResponse {})
+}
+
+async fn start(shim: &Shim, id: &str, made: Made, trace: &Trace) -> Result<()> {
+    let name = &made.name;
     // The event of the start finds it taken care of.
     let expected = made.log.as_ref().map(|log| shim.logs.expect(&log.id));
-    let started = shim.docker.start_container(&id).await;
+    let starting = trace.step("start", name, shim.docker.start_container(id));
+    let started = starting.await;
     // Also when it failed: whoever asks for the log finds one.
-    if let Some(log) = made.log
-        && let Err(error) = shim.logs.follow(shim, log, From::File).await
-    {
-        tracing::warn!(container = id, error = %crate::error::chain(&*error), "no log");
+    if let Some(log) = made.log {
+        let following = shim.logs.follow(shim, log, From::File);
+        if let Err(error) = trace.step("log", name, following).await {
+            tracing::warn!(container = id, error = %crate::error::chain(&*error), "no log");
+        }
     }
     drop(expected);
-    started.map_err(|error| start_failed(&id, error))?;
+    started.map_err(|error| start_failed(id, error))?;
     if let Some(extra) = made.extra {
-        apply(shim, &id, extra).await?;
+        trace.step("limits", name, apply(shim, id, extra)).await?;
     }
-    Ok(StartContainerResponse {})
+    Ok(())
 }
 
 /// A container that has never run: the engine would run one again that has ended.
@@ -47,20 +62,24 @@ async fn startable(shim: &Shim, id: &str) -> Result<(String, Made)> {
         );
         return Err(Error::Precondition(problem).into());
     }
-    let made = made(&found.id, &found.config);
+    let made = made(&found.id, &found.name, &found.config);
     Ok((found.id, made))
 }
 
 /// What a container's configuration says about its start.
-pub(crate) fn made(id: &str, config: &ContainerConfig) -> Made {
+pub(crate) fn made(id: &str, name: &str, config: &ContainerConfig) -> Made {
     let label = |key: &str| config.labels.get(key).filter(|value| !value.is_empty());
+    let extra = Extra::of_labels(&config.labels);
     Made {
+        sandbox: label(labels::SANDBOX_ID).cloned().unwrap_or_default(),
+        pod: names::sandbox_of(name),
+        name: names::container_of(name).map_or_else(String::new, |it| it.name),
         log: label(labels::LOG_PATH).map(|path| Source {
             id: id.to_owned(),
             path: path.into(),
             terminal: config.tty,
         }),
-        extra: label(labels::EXTRA_LIMITS).and_then(|text| serde_json::from_str(text).ok()),
+        extra: (!extra.is_empty()).then_some(extra),
     }
 }
 
@@ -71,7 +90,8 @@ async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
         return Ok(());
     };
     let pid = found.state.pid;
-    let applied = tokio::task::spawn_blocking(move || match cgroup_of(&hierarchies, pid) {
+    let own = found.id;
+    let applied = tokio::task::spawn_blocking(move || match cgroup_of(&hierarchies, pid, &own) {
         Some(cgroup) => extra.apply(&cgroup),
         // It has ended already.
         None => Ok(()),

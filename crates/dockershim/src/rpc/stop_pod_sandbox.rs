@@ -25,14 +25,17 @@ pub(crate) async fn call(
     shim.remembered.forget(&id);
     match find::sandbox(shim, &id).await {
         Ok(found) => {
-            let checkpoint = checkpoint(shim, &found.id);
+            let checkpoint = shim.checkpoints.read(&found.id).await;
             stop(shim, &found.id, Some(&found), checkpoint.as_ref()).await?;
         }
         Err(error) if error.is_not_found() && is_id(&id) => {
-            // Nobody knows it, or only its checkpoint does.
-            if let Some(checkpoint) = checkpoint(shim, &id) {
-                network::detach(shim, &id, None, Some(&checkpoint)).await?;
-                forget(shim, &id)?;
+            // Nobody knows it, or only its checkpoint does. What ran in it may run on.
+            if let Some(checkpoint) = shim.checkpoints.read(&id).await {
+                let mut errors = kill_containers(shim, &id).await;
+                let detached = network::detach(shim, &id, None, Some(&checkpoint)).await;
+                errors.extend(detached.err());
+                gathered(errors)?;
+                shim.checkpoints.remove(&id).await?;
             }
         }
         Err(error) if error.is_not_found() => {}
@@ -80,19 +83,4 @@ async fn kill_containers(shim: &Shim, sandbox: &str) -> Vec<Arc<Error>> {
     }));
     let failed = stopped.await.into_iter().filter_map(Result::err);
     failed.map(Arc::new).collect()
-}
-
-/// A sandbox's checkpoint, if it can be read.
-pub(crate) fn checkpoint(shim: &Shim, id: &str) -> Option<Checkpoint> {
-    shim.checkpoints
-        .read(id)
-        .inspect_err(|error| tracing::warn!(sandbox = id, %error, "a checkpoint cannot be used"))
-        .ok()
-        .flatten()
-}
-
-/// Removes a sandbox's checkpoint.
-pub(crate) fn forget(shim: &Shim, id: &str) -> Result<()> {
-    let doing = format!("removing the checkpoint of pod sandbox {id}");
-    Ok(shim.checkpoints.remove(id).map_err(Error::io(doing))?)
 }

@@ -46,9 +46,9 @@ pub(crate) async fn call(
             );
             return Err(Error::Precondition(problem).into());
         }
-        let pid = found.state.pid;
+        let (pid, id) = (found.state.pid, found.id);
         let applied = tokio::task::spawn_blocking(move || {
-            cgroup_of(&hierarchies, pid).map_or(Ok(()), |cgroup| extra.apply(&cgroup))
+            cgroup_of(&hierarchies, pid, &id).map_or(Ok(()), |cgroup| extra.apply(&cgroup))
         });
         applied
             .await

@@ -1,13 +1,14 @@
 //! What a container uses.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use orlop_cri::v1::{ContainerAttributes, ContainerStats, ContainerStatsFilter};
+use orlop_cri::v1::{ContainerAttributes, ContainerStats, ContainerStatsFilter, MemoryUsage};
+use orlop_service::usage::{Reading, value};
 
-use super::meter::Reading;
 use super::place::{self, Place};
 use crate::docker::Which;
-use crate::docker::types::ContainerSummary;
+use crate::docker::types::{ContainerSummary, Resources};
 use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{find, labels, names};
@@ -96,7 +97,7 @@ async fn read(
         places
             .into_iter()
             .map(|(attributes, place)| {
-                let stats = figures(attributes, &place, &mountpoint);
+                let stats = figures(attributes, &place, Path::new(&mountpoint));
                 (stats, place)
             })
             .collect::<Vec<_>>()
@@ -115,7 +116,7 @@ async fn read(
                 .ok()
                 .flatten();
             if let Some(layer) = &mut stats.writable_layer {
-                layer.used_bytes = size.and_then(super::meter::value);
+                layer.used_bytes = size.and_then(value);
                 layer.inodes_used = None;
             }
         }
@@ -123,17 +124,32 @@ async fn read(
     Ok(all.into_iter().map(|(stats, _)| stats).collect())
 }
 
+/// Memory, against the limit that the engine was told where the cgroup has none: crun sets it in
+/// one below that.
+fn memory(reading: &Reading, limits: &Resources) -> Option<MemoryUsage> {
+    let mut usage = reading.memory()?;
+    let counted = reading.stats().memory.as_ref()?;
+    let limit = u64::try_from(limits.memory).unwrap_or(0);
+    if counted.available().is_none() && limit > 0 {
+        usage.available_bytes = value(limit.saturating_sub(counted.working_set));
+    }
+    Some(usage)
+}
+
 /// Reads files.
-fn figures(attributes: ContainerAttributes, place: &Place, mountpoint: &str) -> ContainerStats {
+fn figures(attributes: ContainerAttributes, place: &Place, mountpoint: &Path) -> ContainerStats {
     let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
-    let reading = place.cgroup.as_ref().and_then(|cgroup| meter.read(cgroup));
+    let reading = place
+        .cgroup
+        .as_ref()
+        .and_then(|cgroup| meter.read_usual(cgroup));
     let reading = reading.as_ref();
-    let nowhere = std::path::Path::new("");
+    let nowhere = Path::new("");
     let upper = place.upper.as_deref().unwrap_or(nowhere);
     ContainerStats {
         attributes: Some(attributes),
         cpu: reading.and_then(Reading::cpu),
-        memory: reading.and_then(Reading::memory),
+        memory: reading.and_then(|reading| memory(reading, &place.limits)),
         writable_layer: Some(meter.layer.usage(upper, mountpoint)),
         swap: reading.and_then(Reading::swap),
         io: reading.and_then(Reading::io),

@@ -1,34 +1,20 @@
 //! Figures in the manner of Prometheus, under cAdvisor's names.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use orlop_cgroup::Stats;
-use orlop_cri::pod_metrics::{Samples, Table};
-use orlop_cri::v1::MetricType::Gauge;
-use orlop_cri::v1::{ContainerMetrics, Metric, MetricDescriptor, PodSandboxMetrics};
-use orlop_network::traffic_of;
+use orlop_cri::pod_metrics::Samples;
+use orlop_cri::v1::{ContainerMetrics, Metric, PodSandboxMetrics};
+use orlop_service::usage::{self, TABLE, max_open_files};
 
 use super::place::{self, Place};
-use super::processes::open_files;
 use crate::docker::Which;
 use crate::docker::types::ContainerSummary;
 use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{clock, labels, names};
 
-#[rustfmt::skip]
-const TABLE: Table = Table::with(&[
-    ("container_threads", "Processes and threads", &[], Gauge),
-    ("container_threads_max", "Processes and threads that are allowed; 0 means any number", &[], Gauge),
-]);
-
 const NANOS: u64 = 1_000_000_000;
-const MICROS: u64 = 1_000_000;
-
-/// All metrics with their labels.
-pub(crate) fn descriptors() -> Vec<MetricDescriptor> {
-    TABLE.descriptors()
-}
 
 /// The metrics of all pods and containers that run.
 pub(crate) async fn all(shim: &Shim) -> Result<Vec<PodSandboxMetrics>> {
@@ -48,13 +34,13 @@ pub(crate) async fn all(shim: &Shim) -> Result<Vec<PodSandboxMetrics>> {
         }
     }
     let root = shim.info().await?.docker_root_dir.clone();
-    let read = tokio::task::spawn_blocking(move || gathered(&places, &root));
+    let read = tokio::task::spawn_blocking(move || gathered(&places, Path::new(&root)));
     Ok(read
         .await
         .map_err(|_| Error::Internal("reading the metrics broke".to_owned()))?)
 }
 
-fn gathered(places: &[(ContainerSummary, Arc<Place>)], root: &str) -> Vec<PodSandboxMetrics> {
+fn gathered(places: &[(ContainerSummary, Arc<Place>)], root: &Path) -> Vec<PodSandboxMetrics> {
     let is_sandbox = |one: &ContainerSummary| {
         one.labels
             .get(labels::KIND)
@@ -85,35 +71,33 @@ fn of_pod(sandbox: &ContainerSummary, place: &Place) -> Vec<Metric> {
     if let Some((cgroup, meter)) = &place.pod {
         let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reading) = meter.read(cgroup) {
-            usage(&mut samples, &reading.stats);
+            usage::of_cgroup(&mut samples, reading.stats());
         }
     }
     if place.pid > 0 && !place.host_network {
-        traffic(&mut samples, place.pid.unsigned_abs());
+        usage::traffic(&mut samples, place.pid.unsigned_abs());
     }
     samples.finish()
 }
 
-fn of_container(container: &ContainerSummary, place: &Place, root: &str) -> Vec<Metric> {
+fn of_container(container: &ContainerSummary, place: &Place, root: &Path) -> Vec<Metric> {
     let mut samples = samples(container, place);
     let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(cgroup) = &place.cgroup
         && let Some(reading) = meter.read(cgroup)
     {
-        usage(&mut samples, &reading.stats);
-        samples.add("container_oom_events_total", meter.oom_kills());
-        let pids = cgroup.processes().unwrap_or_default();
-        let open = open_files(&pids);
-        samples.add("container_processes", pids.len() as u64);
-        samples.add("container_file_descriptors", open.descriptors);
-        samples.add("container_sockets", open.sockets);
+        usage::of_cgroup(&mut samples, reading.stats());
+        samples.add("container_oom_events_total", meter.oom_kills(cgroup));
+        let pids = cgroup.processes_in_one().unwrap_or_default();
+        usage::of_processes(&mut samples, &pids);
     }
     let written = place
         .upper
         .as_deref()
-        .map_or(0, |upper| meter.layer.bytes(upper));
+        .and_then(|upper| meter.layer.usage(upper, root).used_bytes)
+        .map_or(0, |bytes| bytes.value);
     drop(meter);
-    file_system(&mut samples, root, written);
+    usage::file_system(&mut samples, root, written);
     let positive = |number: i64| u64::try_from(number).unwrap_or(0);
     let limits = &place.limits;
     samples.add("container_spec_cpu_period", positive(limits.cpu_period));
@@ -124,6 +108,15 @@ fn of_container(container: &ContainerSummary, place: &Place, root: &str) -> Vec<
         "container_spec_memory_swap_limit_bytes",
         positive(limits.memory_swap),
     );
+    samples.add(
+        "container_spec_memory_reservation_limit_bytes",
+        place.memory_low,
+    );
+    if let Ok(pid) = u32::try_from(place.pid)
+        && let Some(limit) = max_open_files(pid)
+    {
+        samples.add_with("container_ulimits_soft", &["max_open_files"], limit);
+    }
     samples.add(
         "container_start_time_seconds",
         positive(place.started_at) / NANOS,
@@ -155,158 +148,4 @@ fn samples(of: &ContainerSummary, place: &Place) -> Samples {
         pod.name,
     ];
     Samples::new(TABLE, labels, clock::now())
-}
-
-fn usage(samples: &mut Samples, stats: &Stats) {
-    if let Some(cpu) = &stats.cpu {
-        samples.add_with(
-            "container_cpu_usage_seconds_total",
-            &["total"],
-            cpu.usage_ns / NANOS,
-        );
-        samples.add("container_cpu_user_seconds_total", cpu.user_ns / NANOS);
-        samples.add("container_cpu_system_seconds_total", cpu.system_ns / NANOS);
-        samples.add("container_cpu_cfs_periods_total", cpu.periods);
-        samples.add(
-            "container_cpu_cfs_throttled_periods_total",
-            cpu.throttled_periods,
-        );
-        samples.add(
-            "container_cpu_cfs_throttled_seconds_total",
-            cpu.throttled_ns / NANOS,
-        );
-    }
-    if let Some(memory) = &stats.memory {
-        samples.add("container_memory_usage_bytes", memory.usage);
-        samples.add("container_memory_working_set_bytes", memory.working_set);
-        samples.add("container_memory_rss", memory.rss);
-        samples.add("container_memory_cache", memory.cache);
-        samples.add("container_memory_mapped_file", memory.mapped_file);
-        samples.add("container_memory_kernel_usage", memory.kernel);
-        samples.add(
-            "container_memory_max_usage_bytes",
-            memory.peak.unwrap_or(memory.usage),
-        );
-        samples.add("container_memory_failcnt", memory.failures);
-        samples.add("container_memory_swap", memory.swap_usage.unwrap_or(0));
-        for (kind, count) in [
-            ("pgfault", memory.page_faults),
-            ("pgmajfault", memory.major_page_faults),
-        ] {
-            samples.add_with(
-                "container_memory_failures_total",
-                &[kind, "container"],
-                count,
-            );
-        }
-    }
-    if let Some(pids) = &stats.pids {
-        samples.add("container_threads", pids.current);
-        samples.add("container_threads_max", pids.limit.unwrap_or(0));
-    }
-    for pages in &stats.hugetlb {
-        samples.add_with(
-            "container_hugetlb_usage_bytes",
-            &[&pages.page_size],
-            pages.usage,
-        );
-    }
-    for device in &stats.io {
-        let name = format!("{}:{}", device.major, device.minor);
-        let (major, minor) = (device.major.to_string(), device.minor.to_string());
-        for (way, bytes) in [("Read", device.read_bytes), ("Write", device.write_bytes)] {
-            let labels = [&*name, &*major, &*minor, way];
-            samples.add_with("container_blkio_device_usage_total", &labels, bytes);
-        }
-        samples.add_with("container_fs_reads_total", &[&name], device.reads);
-        samples.add_with(
-            "container_fs_reads_bytes_total",
-            &[&name],
-            device.read_bytes,
-        );
-        samples.add_with("container_fs_writes_total", &[&name], device.writes);
-        samples.add_with(
-            "container_fs_writes_bytes_total",
-            &[&name],
-            device.write_bytes,
-        );
-    }
-    for (what, pressure) in [
-        ("cpu", &stats.pressure.cpu),
-        ("memory", &stats.pressure.memory),
-        ("io", &stats.pressure.io),
-    ] {
-        if let Some(pressure) = pressure {
-            let name = |kind: &str| format!("container_pressure_{what}_{kind}_seconds_total");
-            samples.add(&name("waiting"), pressure.some.total_us / MICROS);
-            samples.add(&name("stalled"), pressure.full.total_us / MICROS);
-        }
-    }
-}
-
-/// The file system that the writable layer is on.
-fn file_system(samples: &mut Samples, root: &str, written: u64) {
-    let (Ok(stat), Ok(place)) = (rustix::fs::statvfs(root), rustix::fs::stat(root)) else {
-        return;
-    };
-    let (major, minor) = (
-        rustix::fs::major(place.st_dev),
-        rustix::fs::minor(place.st_dev),
-    );
-    let device = [&*format!("{major}:{minor}")];
-    samples.add_with("container_fs_usage_bytes", &device, written);
-    samples.add_with(
-        "container_fs_limit_bytes",
-        &device,
-        stat.f_blocks * stat.f_frsize,
-    );
-    samples.add_with("container_fs_inodes_total", &device, stat.f_files);
-    samples.add_with("container_fs_inodes_free", &device, stat.f_ffree);
-}
-
-fn traffic(samples: &mut Samples, pid: u32) {
-    for interface in traffic_of(pid) {
-        let name = [interface.name.as_str()];
-        for (way, figures) in [
-            ("receive", &interface.received),
-            ("transmit", &interface.sent),
-        ] {
-            for (what, number) in [
-                ("bytes", figures.bytes),
-                ("packets", figures.packets),
-                ("errors", figures.errors),
-                ("packets_dropped", figures.dropped),
-            ] {
-                samples.add_with(
-                    &format!("container_network_{way}_{what}_total"),
-                    &name,
-                    number,
-                );
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use orlop_cri::v1::MetricType::Counter;
-
-    use super::*;
-
-    #[test]
-    fn names_are_sorted_and_unlike() {
-        let all = TABLE.descriptors();
-        assert!(all.windows(2).all(|pair| pair[0].name < pair[1].name));
-    }
-
-    #[test]
-    fn counters_are_called_totals() {
-        for (name, _, _, kind) in TABLE.rows() {
-            // cAdvisor's names are older than the rule.
-            if ["container_memory_failcnt", "container_fs_inodes_total"].contains(name) {
-                continue;
-            }
-            assert_eq!(*kind == Counter, name.ends_with("_total"), "{name}");
-        }
-    }
 }

@@ -2,15 +2,11 @@
 //! and one second per container.
 
 mod container;
-mod layer;
-mod meter;
 mod metrics;
-mod network;
 mod place;
 mod pod;
-mod processes;
 
 pub(crate) use container::{listed as listed_containers, of as of_container};
-pub(crate) use metrics::{all as all_metrics, descriptors};
+pub(crate) use metrics::all as all_metrics;
 pub(crate) use place::Stats;
 pub(crate) use pod::{listed as listed_pods, of as of_pod};

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orlop_cgroup::Cgroup;
+use orlop_service::usage::Meter;
 
-use super::meter::Meter;
 use crate::clock;
 use crate::docker::types::Resources;
 use crate::error::Result;
-use crate::limits::cgroup_of;
+use crate::limits::{Extra, cgroup_of};
 use crate::shim::Shim;
 
 /// The places of all containers and sandboxes that were asked about.
@@ -26,6 +26,8 @@ pub(crate) struct Place {
     pub(super) upper: Option<PathBuf>,
     pub(super) host_network: bool,
     pub(super) limits: Resources,
+    /// The `memory.low` that was asked for.
+    pub(super) memory_low: u64,
     pub(super) started_at: i64,
     pub(super) meter: Mutex<Meter>,
     /// For a sandbox: the pod's own cgroup, above it.
@@ -94,7 +96,7 @@ pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
     let cgroup = shim
         .hierarchies
         .as_ref()
-        .and_then(|hierarchies| cgroup_of(hierarchies, found.state.pid));
+        .and_then(|hierarchies| cgroup_of(hierarchies, found.state.pid, &found.id));
     // Without a parent of the pod's own, what is above is everybody's.
     let pod = cgroup
         .as_ref()
@@ -113,6 +115,7 @@ pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
         },
         host_network: found.host_config.network_mode == "host",
         limits: found.host_config.resources.clone(),
+        memory_low: Extra::of_labels(&found.config.labels).memory_low(),
         started_at: clock::parse(&found.state.started_at),
         meter: Mutex::default(),
         pod,

@@ -5,12 +5,11 @@ use std::sync::{Arc, PoisonError};
 
 use orlop_cri::v1::{
     ContainerStats, LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats,
-    PodSandboxStatsFilter, ProcessUsage,
+    PodSandboxStatsFilter,
 };
+use orlop_service::usage::{Reading, network_of_process};
 
 use super::container::of_listed;
-use super::meter::{Reading, value};
-use super::network;
 use super::place::{self, Place};
 use crate::docker::Which;
 use crate::docker::types::ContainerSummary;
@@ -138,10 +137,13 @@ fn figures(
         .find_map(|name| names::sandbox_of(name))?;
     let reading = if let Some((cgroup, meter)) = &place.pod {
         let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
-        meter.read(cgroup)
+        meter.read_usual(cgroup)
     } else {
         let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
-        place.cgroup.as_ref().and_then(|cgroup| meter.read(cgroup))
+        place
+            .cgroup
+            .as_ref()
+            .and_then(|cgroup| meter.read_usual(cgroup))
     };
     let reading = reading.as_ref();
     let (own_labels, annotations) = labels::parted(&sandbox.labels);
@@ -156,13 +158,8 @@ fn figures(
             cpu: reading.and_then(Reading::cpu),
             memory: reading.and_then(Reading::memory),
             network: (place.pid > 0 && !place.host_network)
-                .then(|| network::usage(place.pid.unsigned_abs())),
-            process: reading.and_then(|reading| {
-                Some(ProcessUsage {
-                    timestamp: reading.at,
-                    process_count: value(reading.stats.pids.as_ref()?.current),
-                })
-            }),
+                .then(|| network_of_process(place.pid.unsigned_abs())),
+            process: reading.and_then(Reading::processes),
             containers,
             io: reading.and_then(Reading::io),
         }),

@@ -122,7 +122,7 @@ async fn make_traced(engine: &Engine, pod: &Arc<Pod>, asked: Asked) -> Result<Co
         origin,
     } = asked;
     let name = config.metadata.as_ref().map(|it| it.name.clone());
-    let trace = engine.traces.of_pod(pod);
+    let trace = engine.trace_of(pod);
     let call = trace.begin("CreateContainer", &name.unwrap_or_default(), origin);
     let id = ContainerId::random();
     let checkpoint = match checkpoint {

@@ -31,7 +31,9 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         call.end(&pulled);
         let bytes = pulled.as_ref().map_or(0, |image| image.size);
         let metrics = &engine_too.metrics;
-        metrics.pulled(Outcome::of(&pulled), begin.elapsed(), bytes);
+        metrics
+            .timeline
+            .pulled(Outcome::of(&pulled), begin.elapsed(), bytes);
         let pulled = pulled.map_err(|source| Error::Image {
             doing: format!("pulling image {name:?}"),
             source,

@@ -89,7 +89,7 @@ async fn make(engine: &Engine, asked: Asked) -> Result<PodId> {
     let pod = blocking(move || Pod::create(&pods, &runs, config, handler, runtime)).await?;
     let pod = Arc::new(pod);
     engine.pods.insert(Arc::clone(&pod));
-    let trace = engine.traces.of_pod(&pod);
+    let trace = engine.trace_of(&pod);
     let call = trace.begin("RunPodSandbox", "", origin);
     let built = match sandbox::build(engine, &pod, &trace).await {
         Ok(()) => show(engine, &pod, &trace).await,

@@ -62,7 +62,7 @@ async fn start_in_turn(
             Err(Error::Precondition(problem).into())
         }
         Phase::Created => {
-            let trace = engine.traces.of_pod(&container.pod);
+            let trace = engine.trace_of(&container.pod);
             let call = trace.begin("StartContainer", &container.metadata().name, origin);
             let started = match asked {
                 Ok(()) => process::start(engine, container, &trace).await,

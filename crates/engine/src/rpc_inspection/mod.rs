@@ -2,4 +2,3 @@
 
 pub mod examine;
 pub mod get_state;
-pub mod list_traces;

@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 
 use orlop_cri::v1::{ContainerAttributes, ContainerStats};
+use orlop_service::usage::Reading;
 
 use crate::container::{Container, Phase};
 use crate::engine::Engine;
@@ -27,10 +28,10 @@ pub fn of_container(engine: &Engine, container: &Container) -> ContainerStats {
             labels: container.config.labels.clone(),
             annotations: container.config.annotations.clone(),
         }),
-        cpu: reading.and_then(super::meter::Reading::cpu),
-        memory: reading.and_then(super::meter::Reading::memory),
+        cpu: reading.and_then(Reading::cpu),
+        memory: reading.and_then(Reading::memory),
         writable_layer: Some(layer),
-        swap: reading.and_then(super::meter::Reading::swap),
-        io: reading.and_then(super::meter::Reading::io),
+        swap: reading.and_then(Reading::swap),
+        io: reading.and_then(Reading::io),
     }
 }

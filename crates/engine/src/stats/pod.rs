@@ -2,11 +2,10 @@
 
 use std::sync::PoisonError;
 
-use orlop_cri::v1::{LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats, ProcessUsage};
+use orlop_cri::v1::{LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats};
+use orlop_service::usage::{Reading, network_of_process};
 
 use super::container::of_container;
-use super::meter::{Reading, value};
-use super::network;
 use crate::container::Phase;
 use crate::engine::Engine;
 use crate::pod::Pod;
@@ -34,14 +33,8 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
         linux: Some(LinuxPodSandboxStats {
             cpu: reading.and_then(Reading::cpu),
             memory: reading.and_then(Reading::memory),
-            network: keeper.map(|keeper| network::of_process(keeper.pid())),
-            process: reading.and_then(|reading| {
-                let process_count = value(reading.processes()?);
-                Some(ProcessUsage {
-                    timestamp: reading.at,
-                    process_count,
-                })
-            }),
+            network: keeper.map(|keeper| network_of_process(keeper.pid())),
+            process: reading.and_then(Reading::processes),
             containers: running
                 .map(|container| of_container(engine, container))
                 .collect(),

@@ -5,4 +5,4 @@ mod native;
 mod start;
 
 pub(crate) use native::engine_config;
-pub(crate) use start::{Running, start};
+pub(crate) use start::{Metrics, Running, start};

@@ -6,13 +6,16 @@ use orlop_cri::v1::image_service_server::ImageService;
 use orlop_cri::v1::runtime_service_server::RuntimeService;
 use orlop_dockershim::Shim;
 use orlop_engine::Engine;
-use orlop_engine::timeline::Metrics;
+#[cfg(feature = "otlp")]
+use orlop_service::timeline::Traces;
+use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 
 use super::docker::docker_config;
 use super::native::engine_config;
 use crate::config::Config;
 use crate::config::values::Backend;
+use crate::metrics;
 
 /// A backend that runs.
 pub(crate) struct Running {
@@ -27,11 +30,20 @@ enum Kind {
 }
 
 impl Running {
-    /// The native engine, if that is the backend.
-    pub(crate) fn engine(&self) -> Option<&Engine> {
+    /// Who can be asked what there is.
+    pub(crate) fn seen(&self) -> metrics::Backend {
         match &self.kind {
-            Kind::Native(engine) => Some(engine),
-            Kind::Docker(_) => None,
+            Kind::Native(engine) => metrics::Backend::Native(engine.clone()),
+            Kind::Docker(shim) => metrics::Backend::Docker(shim.clone()),
+        }
+    }
+
+    /// Where the time of pods' starts went.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn traces(&self) -> &Traces {
+        match &self.kind {
+            Kind::Native(engine) => &engine.traces,
+            Kind::Docker(shim) => shim.traces(),
         }
     }
 
@@ -44,6 +56,21 @@ impl Running {
     }
 }
 
+/// What is counted of the backend.
+pub(crate) struct Metrics(orlop_engine::Metrics);
+
+impl Metrics {
+    /// Offers what the configured backend counts to be exported.
+    pub(crate) fn register(config: &Config, registry: &mut Registry) -> Self {
+        let metrics = orlop_engine::Metrics::default();
+        metrics.timeline.register(registry);
+        if config.daemon.backend == Backend::Native {
+            metrics.register(registry);
+        }
+        Self(metrics)
+    }
+}
+
 /// Starts the backend.
 pub(crate) async fn start(config: &Config, metrics: Metrics) -> anyhow::Result<Running> {
     let limit = config.grpc.max_message_size.get() as usize;
@@ -53,7 +80,7 @@ pub(crate) async fn start(config: &Config, metrics: Metrics) -> anyhow::Result<R
     };
     match config.daemon.backend {
         Backend::Native => {
-            let engine = Engine::start(engine_config(config)?, metrics)
+            let engine = Engine::start(engine_config(config)?, metrics.0)
                 .await
                 .map_err(|error| anyhow::anyhow!(orlop_engine::chain(&*error)))
                 .context("cannot start the native runtime")?;
@@ -67,12 +94,12 @@ pub(crate) async fn start(config: &Config, metrics: Metrics) -> anyhow::Result<R
             })
         }
         Backend::Docker => {
-            let shim = Shim::start(docker_config(config)?)
+            let shim = Shim::start(docker_config(config)?, metrics.0.timeline)
                 .await
                 .map_err(|error| anyhow::anyhow!(orlop_dockershim::chain(&*error)))
                 .context("cannot start the docker backend")?;
             Ok(Running {
-                services: routes(shim.clone(), limits),
+                services: routes(shim.clone(), limits).add_service(limits.inspection(shim.clone())),
                 kind: Kind::Docker(shim),
             })
         }

@@ -3,13 +3,23 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use orlop_dockershim::Shim;
 use orlop_engine::Engine;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// The engine, once it runs.
-pub(crate) type Running = Arc<OnceLock<Engine>>;
+/// The backend, once it runs.
+pub(crate) type Running = Arc<OnceLock<Backend>>;
+
+/// Who can be asked what there is.
+#[derive(Debug)]
+pub(crate) enum Backend {
+    /// The native engine.
+    Native(Engine),
+    /// The service over a Docker Engine.
+    Docker(Shim),
+}
 
 /// The gauges of the engine.
 #[derive(Debug)]
@@ -17,7 +27,7 @@ pub(super) struct EngineGauges(pub(super) Running);
 
 impl Collector for EngineGauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(engine) = self.0.get() else {
+        let Some(Backend::Native(engine)) = self.0.get() else {
             return Ok(());
         };
         let gauges = engine.gauges();

@@ -7,6 +7,6 @@ mod process;
 mod server;
 
 pub(crate) use calls::{CallCounter, CallMetrics};
-pub(crate) use engine::Running;
+pub(crate) use engine::{Backend, Running};
 pub(crate) use health::Health;
 pub(crate) use server::{Exporter, serve};

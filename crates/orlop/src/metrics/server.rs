@@ -14,12 +14,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{EngineGauges, Running};
+use super::engine::{Backend, EngineGauges, Running};
 use super::health::Health;
 use super::process::Process;
 use crate::listen::{Connection, Listener};
@@ -65,10 +66,20 @@ impl Exporter {
     }
 
     fn state(&self) -> Response<Full<Bytes>> {
-        let Some(engine) = self.engine.get() else {
-            return plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n");
+        let state = match self.engine.get() {
+            None => return plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
+            Some(Backend::Native(engine)) => engine.state(),
+            Some(Backend::Docker(shim)) => match Handle::current().block_on(shim.state()) {
+                Ok(state) => state,
+                Err(error) => {
+                    let problem = format!("{}\n", orlop_dockershim::chain(&*error));
+                    let mut response = Response::new(Full::from(problem));
+                    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                    return response;
+                }
+            },
         };
-        let mut response = Response::new(Full::from(format!("{:#}\n", engine.state())));
+        let mut response = Response::new(Full::from(format!("{state:#}\n")));
         response.headers_mut().insert(
             header::CONTENT_TYPE,
             header::HeaderValue::from_static("application/json"),

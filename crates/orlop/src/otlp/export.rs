@@ -8,7 +8,7 @@ use http::{Request, header};
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use orlop_engine::timeline::FinishedCall;
+use orlop_service::timeline::FinishedCall;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;

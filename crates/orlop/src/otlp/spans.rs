@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use orlop_engine::timeline::{FinishedCall, Kind, Span, TraceFacts};
+use orlop_service::timeline::{FinishedCall, Kind, Span, TraceFacts};
 use serde_json::{Value, json};
 
 /// `SPAN_KIND_INTERNAL` and `SPAN_KIND_SERVER` of opentelemetry-proto.

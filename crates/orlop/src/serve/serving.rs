@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use orlop_cri::server::V1Alpha2Layer;
-use orlop_engine::timeline::Metrics;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -65,8 +64,7 @@ impl Serving {
         let mut registry = Registry::default();
         let calls = CallMetrics::new(&mut registry);
         let health = Arc::new(Health::default());
-        let engine_metrics = Metrics::default();
-        engine_metrics.register(&mut registry);
+        let backend_metrics = backend::Metrics::register(&config, &mut registry);
         let engine = metrics::Running::default();
         let exporter = Exporter::new(registry, Arc::clone(&health), Arc::clone(&engine));
         let exporter = Arc::new(exporter);
@@ -78,18 +76,15 @@ impl Serving {
         let slow_call = config.log.slow_call.nonzero();
         let policy = Arc::new(Policy::new(&config.grpc, slow_call, calls, stop.clone()));
         let config = Arc::new(config);
-        let backend = backend::start(&config, engine_metrics).await?;
+        let backend = backend::start(&config, backend_metrics).await?;
         // Set here only.
-        if let Some(native) = backend.engine() {
-            let _ = engine.set(native.clone());
-        }
+        let _ = engine.set(backend.seen());
         #[cfg(feature = "otlp")]
         let traces = config
             .traces
             .otlp
             .clone()
-            .zip(backend.engine())
-            .map(|(to, native)| crate::otlp::export(to, native.traces.listen()));
+            .map(|to| crate::otlp::export(to, backend.traces().listen()));
         let sender = watch::Sender::new(Arc::clone(&config));
         let control = Control::new(location, overrides, levels, Arc::clone(&policy), sender);
         let services = backend.services.clone();

@@ -7,6 +7,7 @@ mod engine_away;
 mod logs;
 mod migration;
 mod networks;
+mod observe;
 mod pods;
 mod sessions;
 mod streams;

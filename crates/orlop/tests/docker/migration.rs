@@ -106,7 +106,10 @@ async fn a_sandbox_removed_behind_our_back_can_still_be_undone() {
     let world = world!();
     let pod = world.node.pod("ghost").own_network();
     let id = world.cri.run_pod(&pod).await.unwrap();
+    let spec = world.container("main").command(&["sleep", "1000"]);
+    let runs_on = world.cri.run(&id, &pod, &spec).await.unwrap();
     world.engine.docker(&["rm", "-f", &id]);
+    assert_eq!(world.inspect(&runs_on, "{{.State.Running}}"), "true");
     assert_eq!(
         world.cri.pods().await.unwrap(),
         std::slice::from_ref(&id),
@@ -118,8 +121,10 @@ async fn a_sandbox_removed_behind_our_back_can_still_be_undone() {
     assert_eq!(listed[0].state(), PodSandboxState::SandboxNotready);
     assert_eq!(listed[0].metadata.as_ref().unwrap().name, "ghost");
     world.cri.stop_pod(&id).await.unwrap();
+    assert_eq!(world.inspect(&runs_on, "{{.State.Running}}"), "false");
     assert!(world.cri.pods().await.unwrap().is_empty());
     world.cri.remove_pod(&id).await.unwrap();
+    assert!(world.cri.containers().await.unwrap().is_empty());
     // Its address is free again.
     let dirs = world.node.root().join("docker/network/attachments");
     assert_eq!(std::fs::read_dir(dirs).unwrap().count(), 0);

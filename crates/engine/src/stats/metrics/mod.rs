@@ -2,9 +2,7 @@
 //! that dashboards keep working when the kubelet takes them from us.
 
 mod container;
-mod descriptors;
 mod pod;
-mod processes;
 
-pub use descriptors::descriptors;
+pub use orlop_service::usage::descriptors;
 pub use pod::of_pod;

@@ -4,10 +4,9 @@ use std::sync::PoisonError;
 
 use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::PodSandboxMetrics;
-use orlop_network::traffic_of;
+use orlop_service::usage::{self, TABLE};
 
-use super::container::{of_container, usage};
-use super::descriptors::TABLE;
+use super::container::of_container;
 use crate::clock;
 use crate::container::Phase;
 use crate::engine::Engine;
@@ -31,11 +30,11 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
     let mut samples = Samples::new(TABLE, labels, clock::now());
     let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(reading) = cgroup.and_then(|cgroup| meter.read(&cgroup)) {
-        usage(&mut samples, reading.stats());
+        usage::of_cgroup(&mut samples, reading.stats());
     }
     drop(meter);
     if let Some(keeper) = pod.now().keeper.filter(|_| !pod.host_network()) {
-        network(&mut samples, keeper.pid());
+        usage::traffic(&mut samples, keeper.pid());
     }
     let containers = engine.containers_of(pod);
     let running = containers
@@ -47,48 +46,5 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
         container_metrics: running
             .map(|container| of_container(engine, container))
             .collect(),
-    }
-}
-
-fn network(samples: &mut Samples, pid: u32) {
-    for interface in traffic_of(pid) {
-        let label = [interface.name.as_str()];
-        let (received, sent) = (&interface.received, &interface.sent);
-        samples.add_with(
-            "container_network_receive_bytes_total",
-            &label,
-            received.bytes,
-        );
-        samples.add_with(
-            "container_network_receive_packets_total",
-            &label,
-            received.packets,
-        );
-        samples.add_with(
-            "container_network_receive_errors_total",
-            &label,
-            received.errors,
-        );
-        samples.add_with(
-            "container_network_receive_packets_dropped_total",
-            &label,
-            received.dropped,
-        );
-        samples.add_with("container_network_transmit_bytes_total", &label, sent.bytes);
-        samples.add_with(
-            "container_network_transmit_packets_total",
-            &label,
-            sent.packets,
-        );
-        samples.add_with(
-            "container_network_transmit_errors_total",
-            &label,
-            sent.errors,
-        );
-        samples.add_with(
-            "container_network_transmit_packets_dropped_total",
-            &label,
-            sent.dropped,
-        );
     }
 }

@@ -8,7 +8,6 @@ use tokio::sync::mpsc;
 use super::metrics::Metrics;
 use super::trace::{Kind, Span, Trace, TraceFacts};
 use crate::clock;
-use crate::pod::Pod;
 
 /// Traces kept; about a kilobyte each.
 const KEPT: usize = 512;
@@ -52,19 +51,16 @@ impl Traces {
         }
     }
 
-    /// The trace of a pod; one made by an earlier run of the daemon begins now.
-    pub fn of_pod(&self, pod: &Pod) -> Arc<Trace> {
+    /// The trace of the pod with this id, name for people and handler; one made by an earlier run
+    /// of the daemon begins now.
+    pub fn of_pod(&self, id: &str, name: impl FnOnce() -> String, handler: &str) -> Arc<Trace> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(trace) = kept.by_pod.get(pod.id.as_str()) {
+        if let Some(trace) = kept.by_pod.get(id) {
             return Arc::clone(trace);
         }
-        let metadata = pod.config.metadata.as_ref();
-        let name = metadata.map_or_else(String::new, |metadata| {
-            format!("{}/{}", metadata.namespace, metadata.name)
-        });
-        let trace = self.begin(Kind::Pod, pod.id.to_string(), name, pod.runtime.clone());
+        let trace = self.begin(Kind::Pod, id.to_owned(), name(), handler.to_owned());
         kept.add(Arc::clone(&trace));
-        kept.by_pod.insert(pod.id.to_string(), Arc::clone(&trace));
+        kept.by_pod.insert(id.to_owned(), Arc::clone(&trace));
         trace
     }
 
@@ -141,7 +137,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::timeline::Origin;
+    use crate::timeline::{Early, Origin};
 
     #[tokio::test]
     async fn steps_belong_to_the_open_call_of_their_container() {
@@ -192,6 +188,30 @@ mod tests {
         );
         let last = ended.recv().await.unwrap();
         assert_eq!(names(&last), ["RunPodSandbox", "queue", "keeper"]);
+    }
+
+    #[tokio::test]
+    async fn early_steps_are_no_waiting() {
+        let traces = Traces::new(Metrics::default());
+        let origin = Origin {
+            arrived: Some(Instant::now()),
+            parent: None,
+        };
+        let mut early = Early::begin();
+        let step = early.step("image", async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            Ok::<_, ()>(())
+        });
+        step.await.unwrap();
+        let trace = traces.of_pod("1", || "ns/pod".to_owned(), "runc");
+        let call = trace.begin_after(early, "RunPodSandbox", "", origin);
+        call.end(&Ok::<_, ()>(()));
+        let spans = trace.spans();
+        let names: Vec<_> = spans.iter().map(|span| span.name).collect();
+        assert_eq!(names, ["RunPodSandbox", "queue", "image"]);
+        assert!(spans[0].took >= spans[2].took);
+        assert!(spans[1].took.unwrap() < Duration::from_millis(300));
+        assert!(spans[2].took.unwrap() >= Duration::from_millis(300));
     }
 
     #[tokio::test]

@@ -5,7 +5,8 @@ use orlop_cri::v1::MetricDescriptor;
 use orlop_cri::v1::MetricType::Gauge;
 
 #[rustfmt::skip]
-pub(super) const TABLE: Table = Table::with(&[
+/// All metrics.
+pub const TABLE: Table = Table::with(&[
     ("container_hugetlb_max_usage_bytes", "Most huge pages in use at a time", &["pagesize"], Gauge),
     ("container_spec_memory_reservation_limit_bytes", "Memory left to the container under pressure", &[], Gauge),
     ("container_threads", "Threads", &[], Gauge),

@@ -35,7 +35,7 @@ impl Outcome {
     }
 }
 
-/// Counters of the engine. Cheap to clone; all clones are one.
+/// Counters of calls, steps and pulls. Cheap to clone; all clones are one.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics(Arc<Inner>);
 
@@ -46,12 +46,6 @@ struct Inner {
     pulls: Family<OutcomeLabels, Counter>,
     pull_seconds: Histogram,
     pulled_bytes: Counter,
-    freed_bytes: Counter,
-    freed_layers: Counter,
-    leaks: Family<KindLabels, Counter>,
-    oom_kills: Counter,
-    log_dropped: Counter,
-    plugins: orlop_nri::Metrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -72,26 +66,9 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabels {
-    kind: &'static str,
-}
-
 /// From a line in a journal to a slow network plugin.
 const STEP_BUCKETS: [f64; 14] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0,
-];
-
-/// What can be found without an owner. All are there from the start, at zero: an alert on a
-/// counter that appears with its first count would miss that.
-const LEAKS: [&str; 7] = [
-    "cgroup",
-    "directory",
-    "keeper",
-    "lease",
-    "netns",
-    "network",
-    "runtime",
 ];
 
 const PULL_BUCKETS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 1800.0];
@@ -104,12 +81,6 @@ impl Default for Inner {
             pulls: Family::default(),
             pull_seconds: Histogram::new(PULL_BUCKETS),
             pulled_bytes: Counter::default(),
-            freed_bytes: Counter::default(),
-            freed_layers: Counter::default(),
-            leaks: Family::default(),
-            oom_kills: Counter::default(),
-            log_dropped: Counter::default(),
-            plugins: orlop_nri::Metrics::default(),
         }
     }
 }
@@ -118,9 +89,6 @@ impl Metrics {
     /// Offers them to be exported.
     pub fn register(&self, registry: &mut Registry) {
         let inner = &self.0;
-        for kind in LEAKS {
-            drop(inner.leaks.get_or_create(&KindLabels { kind }));
-        }
         registry.register(
             "orlop_step_duration_seconds",
             "How long the calls of a pod's start and their steps took, by runtime handler",
@@ -142,37 +110,6 @@ impl Metrics {
             "Compressed bytes of the images that pulls brought, layers that were here included",
             inner.pulled_bytes.clone(),
         );
-        registry.register(
-            "orlop_gc_freed_bytes",
-            "Bytes of disk that removed images have freed",
-            inner.freed_bytes.clone(),
-        );
-        registry.register(
-            "orlop_gc_freed_layers",
-            "Layers removed because nothing needed them any more",
-            inner.freed_layers.clone(),
-        );
-        registry.register(
-            "orlop_leaks_found",
-            "Things found that belonged to no pod, by kind",
-            inner.leaks.clone(),
-        );
-        registry.register(
-            "orlop_oom_kills",
-            "Containers in which a process was killed for want of memory",
-            inner.oom_kills.clone(),
-        );
-        registry.register(
-            "orlop_log_dropped_bytes",
-            "Output of containers that their log could not take",
-            inner.log_dropped.clone(),
-        );
-        inner.plugins.register(registry);
-    }
-
-    /// Those of the node's plugins.
-    pub fn plugins(&self) -> &orlop_nri::Metrics {
-        &self.0.plugins
     }
 
     pub(super) fn step(&self, handler: &str, step: &'static str, took: Duration) {
@@ -201,26 +138,5 @@ impl Metrics {
             self.0.pull_seconds.observe(took.as_secs_f64());
             self.0.pulled_bytes.inc_by(bytes);
         }
-    }
-
-    /// Images or layers were removed.
-    pub fn freed(&self, freed: &orlop_image::Freed) {
-        self.0.freed_bytes.inc_by(freed.bytes);
-        self.0.freed_layers.inc_by(freed.layers as u64);
-    }
-
-    /// Something was found that belonged to no pod.
-    pub fn leak(&self, kind: &'static str) {
-        self.0.leaks.get_or_create(&KindLabels { kind }).inc();
-    }
-
-    /// A process of a container was killed for want of memory.
-    pub fn oom_kill(&self) {
-        self.0.oom_kills.inc();
-    }
-
-    /// A log could not take so much output.
-    pub fn log_dropped(&self, bytes: u64) {
-        self.0.log_dropped.inc_by(bytes);
     }
 }

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 512;
 
 /// The last count.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct WritableLayer {
+pub struct WritableLayer {
     /// Nanoseconds since 1970.
     at: i64,
     /// When it is to be counted again.
@@ -36,7 +36,7 @@ struct Count {
 
 impl WritableLayer {
     /// The usage below `upper`, at most a little old.
-    pub(super) fn usage(&mut self, upper: &Path, mountpoint: &Path) -> FilesystemUsage {
+    pub fn usage(&mut self, upper: &Path, mountpoint: &Path) -> FilesystemUsage {
         let begin = Instant::now();
         if self.due.is_none_or(|due| begin >= due) {
             self.at = clock::now();

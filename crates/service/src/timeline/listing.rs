@@ -1,4 +1,4 @@
-//! `ListTraces`: the latest starts of pods and pulls, with their steps.
+//! The latest starts of pods and pulls with their steps, in the words of `ListTraces`.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use orlop_cri::inspection::{
     Call, ListTracesRequest, ListTracesResponse, Step, Trace as ListedTrace, TraceKind,
 };
 
-use crate::engine::Engine;
-use crate::timeline::{Kind, Span, Trace};
+use super::trace::{Kind, Span, Trace};
+use super::traces::Traces;
 
 /// Answers the call.
-pub fn call(engine: &Engine, request: &ListTracesRequest) -> ListTracesResponse {
-    let mut traces = engine.traces.latest();
+pub fn answer(traces: &Traces, request: &ListTracesRequest) -> ListTracesResponse {
+    let mut traces = traces.latest();
     let kinds: Vec<TraceKind> = request.kinds().collect();
     traces.retain(|trace| {
         let pod = &request.pod_sandbox_id;

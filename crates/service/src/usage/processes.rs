@@ -28,7 +28,7 @@ pub(super) fn open_files(pids: &[i32]) -> OpenFiles {
 }
 
 /// The soft limit of open files of a process.
-pub(super) fn max_open_files(pid: u32) -> Option<u64> {
+pub fn max_open_files(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text
         .lines()

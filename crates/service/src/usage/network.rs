@@ -10,7 +10,7 @@ use crate::clock;
 const DEFAULT: &str = "eth0";
 
 /// The figures of the namespace that a process lives in.
-pub(super) fn of_process(pid: u32) -> NetworkUsage {
+pub fn of_process(pid: u32) -> NetworkUsage {
     let (default, others): (Vec<_>, Vec<_>) = traffic_of(pid)
         .iter()
         .map(usage)

@@ -104,7 +104,31 @@ impl Trace {
 
     /// Begins a call. The time until now is its first step: waiting for its turn.
     pub fn begin(self: &Arc<Self>, name: &'static str, container: &str, origin: Origin) -> Call {
-        let now = Instant::now();
+        self.begin_at(name, container, origin, Instant::now())
+    }
+
+    /// Begins a call of which some steps were taken before it was known which pod they are for.
+    pub fn begin_after(
+        self: &Arc<Self>,
+        early: Early,
+        name: &'static str,
+        container: &str,
+        origin: Origin,
+    ) -> Call {
+        let call = self.begin_at(name, container, origin, early.begun);
+        for step in early.steps {
+            call.note(step.name, step.start, step.took, step.outcome);
+        }
+        call
+    }
+
+    fn begin_at(
+        self: &Arc<Self>,
+        name: &'static str,
+        container: &str,
+        origin: Origin,
+        now: Instant,
+    ) -> Call {
         let arrived = origin.arrived.unwrap_or(now);
         let _ = self.begin.set(arrived);
         let index = self.add(Span {
@@ -184,6 +208,48 @@ impl Trace {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Spans> {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Steps taken before it is known which pod they are for.
+#[derive(Debug)]
+pub struct Early {
+    begun: Instant,
+    steps: Vec<EarlyStep>,
+}
+
+#[derive(Debug)]
+struct EarlyStep {
+    name: &'static str,
+    start: Instant,
+    took: Duration,
+    outcome: Outcome,
+}
+
+impl Early {
+    /// None yet, from now on.
+    pub fn begin() -> Self {
+        Self {
+            begun: Instant::now(),
+            steps: Vec::new(),
+        }
+    }
+
+    /// Does a step.
+    pub async fn step<T, E>(
+        &mut self,
+        name: &'static str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let start = Instant::now();
+        let result = work.await;
+        self.steps.push(EarlyStep {
+            name,
+            start,
+            took: start.elapsed(),
+            outcome: Outcome::of(&result),
+        });
+        result
     }
 }
 

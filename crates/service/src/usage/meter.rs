@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use orlop_cgroup::{Cgroup, Stall, Stats, StatsReader};
-use orlop_cri::v1::{CpuUsage, IoUsage, MemoryUsage, PsiData, PsiStats, SwapUsage, UInt64Value};
+use orlop_cri::v1::{
+    CpuUsage, IoUsage, MemoryUsage, ProcessUsage, PsiData, PsiStats, SwapUsage, UInt64Value,
+};
 
 use super::writable_layer::WritableLayer;
 use crate::clock;
@@ -18,7 +20,7 @@ pub struct Meter {
     last: Option<Sample>,
     nano_cores: Option<u64>,
     /// What the container has written, if it is one.
-    pub(super) layer: WritableLayer,
+    pub layer: WritableLayer,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,20 +31,21 @@ struct Sample {
 
 /// One reading.
 #[derive(Debug)]
-pub(super) struct Reading {
-    pub(super) at: i64,
+pub struct Reading {
+    /// When: nanoseconds since 1970.
+    pub at: i64,
     stats: Stats,
     nano_cores: Option<u64>,
 }
 
 impl Meter {
     /// Reads everything; nothing where the cgroup is gone, as it is after the last process.
-    pub(super) fn read(&mut self, cgroup: &Cgroup) -> Option<Reading> {
+    pub fn read(&mut self, cgroup: &Cgroup) -> Option<Reading> {
         self.read_by(cgroup, StatsReader::read)
     }
 
     /// Reads what statistics tell, likewise.
-    pub(super) fn read_usual(&mut self, cgroup: &Cgroup) -> Option<Reading> {
+    pub fn read_usual(&mut self, cgroup: &Cgroup) -> Option<Reading> {
         self.read_by(cgroup, StatsReader::usual)
     }
 
@@ -71,7 +74,7 @@ impl Meter {
     }
 
     /// How many processes were killed for want of memory.
-    pub(super) fn oom_kills(&mut self, cgroup: &Cgroup) -> u64 {
+    pub fn oom_kills(&mut self, cgroup: &Cgroup) -> u64 {
         if self.reader.is_none() {
             self.reader = StatsReader::open(cgroup).ok();
         }
@@ -103,11 +106,13 @@ impl Meter {
 }
 
 impl Reading {
-    pub(super) fn stats(&self) -> &Stats {
+    /// All that was read.
+    pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    pub(super) fn cpu(&self) -> Option<CpuUsage> {
+    /// CPU time, and the speed since the last reading.
+    pub fn cpu(&self) -> Option<CpuUsage> {
         let cpu = self.stats.cpu.as_ref()?;
         Some(CpuUsage {
             timestamp: self.at,
@@ -117,7 +122,8 @@ impl Reading {
         })
     }
 
-    pub(super) fn memory(&self) -> Option<MemoryUsage> {
+    /// Memory.
+    pub fn memory(&self) -> Option<MemoryUsage> {
         let memory = self.stats.memory.as_ref()?;
         Some(MemoryUsage {
             timestamp: self.at,
@@ -131,7 +137,8 @@ impl Reading {
         })
     }
 
-    pub(super) fn swap(&self) -> Option<SwapUsage> {
+    /// Swap, where it is counted.
+    pub fn swap(&self) -> Option<SwapUsage> {
         let memory = self.stats.memory.as_ref()?;
         let usage = memory.swap_usage?;
         let available = memory.swap_limit.map(|limit| limit.saturating_sub(usage));
@@ -142,7 +149,8 @@ impl Reading {
         })
     }
 
-    pub(super) fn io(&self) -> Option<IoUsage> {
+    /// Time lost waiting for devices, where it is counted.
+    pub fn io(&self) -> Option<IoUsage> {
         let pressure = psi(self.stats.pressure.io.as_ref())?;
         Some(IoUsage {
             timestamp: self.at,
@@ -150,8 +158,13 @@ impl Reading {
         })
     }
 
-    pub(super) fn processes(&self) -> Option<u64> {
-        self.stats.pids.as_ref().map(|pids| pids.current)
+    /// How many processes and threads there are.
+    pub fn processes(&self) -> Option<ProcessUsage> {
+        let pids = self.stats.pids.as_ref()?;
+        Some(ProcessUsage {
+            timestamp: self.at,
+            process_count: value(pids.current),
+        })
     }
 }
 
@@ -169,7 +182,7 @@ fn psi(pressure: Option<&orlop_cgroup::Pressure>) -> Option<PsiStats> {
 }
 
 /// A figure in CRI's wrapping, in which "unknown" and zero differ.
-pub(super) fn value(value: u64) -> Option<UInt64Value> {
+pub fn value(value: u64) -> Option<UInt64Value> {
     Some(UInt64Value { value })
 }
 

@@ -1,12 +1,14 @@
 //! Where the time of a pod's start, or of a pull, went: steps in microseconds, kept in memory for
 //! the latest ones, counted for all.
 
+mod listing;
 mod metrics;
 mod origin;
 mod trace;
 mod traces;
 
+pub use listing::answer;
 pub use metrics::{Metrics, Outcome};
 pub use origin::{Arrival, Origin, TraceParent};
-pub use trace::{Call, Kind, Span, Trace, TraceFacts};
+pub use trace::{Call, Early, Kind, Span, Trace, TraceFacts};
 pub use traces::{FinishedCall, Traces};

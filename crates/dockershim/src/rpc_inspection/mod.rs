@@ -1,0 +1,4 @@
+//! One file per call of `orlop.v1.Inspection`.
+
+pub(crate) mod examine;
+pub(crate) mod get_state;

@@ -1,0 +1,166 @@
+//! What an operator can see: the steps of a start, metrics, what is wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Output};
+
+use orlop_cri::inspection::inspection_client::InspectionClient;
+use orlop_cri::inspection::{GetStateRequest, ListTracesRequest, Trace};
+use orlop_testkit::{DockerEngine, node};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+use crate::world::{World, world};
+
+/// Runs our own program against the daemon.
+fn orlop(world: &World, line: &[&str]) -> Output {
+    let endpoint = format!("unix://{}", world.node.socket().display());
+    Command::new(node::binary())
+        .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
+        .args(line)
+        .output()
+        .expect("run orlop")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+async fn trace_of(world: &World, pod: &str) -> Trace {
+    let request = ListTracesRequest {
+        pod_sandbox_id: pod.to_owned(),
+        ..ListTracesRequest::default()
+    };
+    let channel = world.cri.channel();
+    let answer = InspectionClient::new(channel).list_traces(request).await;
+    let mut traces = answer.unwrap().into_inner().traces;
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    traces.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_is_told_step_by_step() {
+    let world = world!();
+    let (_, pod_id, _) = world.run_script("told", "sleep 600").await;
+    let trace = trace_of(&world, &pod_id).await;
+    assert!(trace.name.ends_with("/told"), "{trace:?}");
+    assert_eq!(trace.runtime_handler, "runc");
+    let mut steps = BTreeMap::new();
+    for call in &trace.calls {
+        assert!(!call.failed && !call.running, "{call:?}");
+        // Some steps are taken at the same time.
+        let longest = call.steps.iter().map(|step| step.took_us).max().unwrap();
+        assert!(longest <= call.took_us, "{call:?}");
+        let names: BTreeSet<_> = call.steps.iter().map(|step| step.name.as_str()).collect();
+        steps.insert(call.name.as_str(), (call.container.as_str(), names));
+    }
+    let told = |container: &'static str, names: &[&'static str]| {
+        (container, names.iter().copied().collect::<BTreeSet<_>>())
+    };
+    let of_sandbox = [
+        "queue",
+        "info",
+        "image",
+        "create",
+        "checkpoint",
+        "start",
+        "inspect",
+        "network",
+    ];
+    assert_eq!(
+        steps,
+        BTreeMap::from([
+            ("RunPodSandbox", told("", &of_sandbox)),
+            (
+                "CreateContainer",
+                told("main", &["queue", "sandbox", "config", "create"])
+            ),
+            (
+                "StartContainer",
+                told("main", &["queue", "container", "start", "log"])
+            ),
+        ])
+    );
+
+    // A failed start is told, too, and of a pod that is gone as well.
+    let pod = world.node.pod("fails");
+    let pod_id = world.cri.run_pod(&pod).await.unwrap();
+    let spec = world.container("none").command(&["/no/such/program"]);
+    world.cri.run(&pod_id, &pod, &spec).await.unwrap_err();
+    world.cri.stop_pod(&pod_id).await.unwrap();
+    world.cri.remove_pod(&pod_id).await.unwrap();
+    let shown = text(&orlop(&world, &["trace", &pod_id]));
+    assert!(
+        shown.contains("StartContainer none") && shown.contains("FAILED"),
+        "{shown}"
+    );
+    let slowest = text(&orlop(&world, &["trace", "--slowest", "5"]));
+    assert_eq!(slowest.lines().count(), 2, "{slowest}");
+    world.node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_are_counted_and_the_state_can_be_seen() {
+    let sockets = tempfile::tempdir().unwrap();
+    let socket = sockets.path().join("m.sock");
+    let config = format!("[metrics]\nlisten = \"unix://{}\"", socket.display());
+    let world = world!(DockerEngine::start(), &config);
+    let (_, pod_id, id) = world.run_script("counted", "sleep 600").await;
+    let mut stream = UnixStream::connect(&socket).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).await.unwrap();
+    for line in [
+        "orlop_pod_calls_total{handler=\"runc\",call=\"StartContainer\",outcome=\"done\"} 1",
+        "orlop_step_duration_seconds_count{handler=\"runc\",step=\"network\"} 1",
+        "orlop_step_duration_seconds_count{handler=\"runc\",step=\"create\"} 2",
+    ] {
+        assert!(
+            metrics.lines().any(|found| found == line),
+            "{line}:\n{metrics}"
+        );
+    }
+    // What only the native engine can count is not said to be none.
+    assert!(!metrics.contains("orlop_leaks_found"), "{metrics}");
+
+    let mut inspection = InspectionClient::new(world.cri.channel());
+    let state = inspection.get_state(GetStateRequest {}).await;
+    let state = state.unwrap().into_inner().json;
+    let state: serde_json::Value = serde_json::from_str(&state).unwrap();
+    let pod = &state["pods"][0];
+    assert_eq!(pod["id"], pod_id.as_str());
+    assert_eq!(pod["containers"][0]["id"], id.as_str());
+    assert_eq!(pod["containers"][0]["log_followed"], true);
+    assert_eq!(state["checkpoints"][0], pod_id.as_str());
+    world.node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_finds_what_was_removed_behind_our_back_and_mends_it() {
+    let mut world = world!();
+    let (_, pod_id, _) = world.run_script("gone", "sleep 600").await;
+    world.engine.docker(&["rm", "-f", &pod_id]);
+    let socket = format!("unix://{}", world.node.socket().display());
+    let doctor = |world: &World, more: &[&str]| {
+        let line: Vec<_> = ["doctor", "--json", "--socket", &socket]
+            .into_iter()
+            .chain(more.iter().copied())
+            .collect();
+        text(&orlop(world, &line))
+    };
+    let found = doctor(&world, &[]);
+    assert!(found.contains("Docker Engine"), "{found}");
+    assert!(found.contains(&pod_id), "{found}");
+    let mended = doctor(&world, &["--repair"]);
+    assert!(mended.contains(&pod_id), "{mended}");
+    let after = doctor(&world, &[]);
+    assert!(!after.contains(&pod_id), "{after}");
+    assert!(!world.checkpoints().join(&pod_id).exists());
+
+    world.engine.stop();
+    let away = doctor(&world, &[]);
+    assert!(away.contains("start the Docker Engine"), "{away}");
+    world.engine.start_again();
+    world.wait_ready(true).await;
+    world.node.finish().await;
+}
