@@ -13,11 +13,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, flistxattr, fstat, major,
-    minor, open, openat2, readlinkat, statat,
+    AtFlags, FileType, Mode, OFlags, Stat, fgetxattr, flistxattr, fstat, major, minor, open,
+    readlinkat, statat,
 };
 use tar::{Builder, EntryType, Header};
 
+use super::open_beneath;
 use crate::changes::{Change, ChangeKind, changes};
 
 /// Names that stand for what is gone (OCI image layer specification, "Whiteouts").
@@ -91,7 +92,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn entry(&mut self, root: &OwnedFd, path: &Path) -> io::Result<()> {
-        let parent = open_beneath(root, path.parent(), OFlags::PATH | OFlags::DIRECTORY)?;
+        let parent = open_beneath(root, parent_of(path), OFlags::PATH | OFlags::DIRECTORY)?;
         let name = path.file_name().unwrap_or_default();
         let stat = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -117,7 +118,7 @@ impl<W: Write> Writer<W> {
         match kind {
             EntryType::Regular => {
                 let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-                let file = File::from(open_beneath(root, Some(path), flags)?);
+                let file = File::from(open_beneath(root, path, flags)?);
                 let size = file.metadata()?.size();
                 header.set_size(size);
                 self.attributes(&file)?;
@@ -126,7 +127,7 @@ impl<W: Write> Writer<W> {
                 self.builder.append_data(&mut header, path, content)
             }
             EntryType::Directory => {
-                let directory = open_beneath(root, Some(path), OFlags::RDONLY | OFlags::DIRECTORY)?;
+                let directory = open_beneath(root, path, OFlags::DIRECTORY)?;
                 self.attributes(&directory)?;
                 self.builder.append_data(&mut header, path, io::empty())
             }
@@ -172,6 +173,13 @@ impl<W: Write> Writer<W> {
     }
 }
 
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
 fn header(stat: &Stat, kind: EntryType) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -181,14 +189,6 @@ fn header(stat: &Stat, kind: EntryType) -> Header {
     header.set_mtime(u64::try_from(stat.st_mtime).unwrap_or(0));
     header.set_size(0);
     header
-}
-
-fn open_beneath(root: &OwnedFd, path: Option<&Path>, flags: OFlags) -> io::Result<OwnedFd> {
-    let path = path.filter(|path| !path.as_os_str().is_empty());
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let path = path.unwrap_or(Path::new("."));
-    Ok(openat2(root, path, flags, Mode::empty(), resolve)?)
 }
 
 #[cfg(test)]

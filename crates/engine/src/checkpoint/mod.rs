@@ -34,6 +34,11 @@ pub mod of_pod;
 pub mod options;
 pub mod source;
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use serde::{Deserialize, Serialize};
 
 /// Which container it was, and its image.
@@ -93,6 +98,13 @@ pub struct ConfigDump {
     pub restored_time: String,
     /// Whether it was restored.
     pub restored: bool,
+}
+
+/// Opens what is beneath a directory, no link followed.
+fn open_beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(openat2(root, path, flags, Mode::empty(), resolve)?)
 }
 
 /// What CRIU gives as its reason, from its log: the errors of it, as far as they fit on a line.

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use orlop_cri::v1::ImageSpec;
 use orlop_image::{Image, PullRequest};
 use orlop_launch::oci;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open};
 
-use super::{CONFIG_DUMP, ConfigDump, FILES, IMAGES, SPEC_DUMP, archive};
+use super::{CONFIG_DUMP, ConfigDump, FILES, IMAGES, SPEC_DUMP, archive, open_beneath};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::{blocking, images};
@@ -139,12 +139,6 @@ fn copy_file(root: &OwnedFd, name: &Path, dir: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-fn open_beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(openat2(root, path, flags, Mode::empty(), resolve)?)
 }
 
 /// What an unpacked checkpoint says of its container.

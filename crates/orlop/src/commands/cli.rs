@@ -14,8 +14,8 @@ use super::session::{Dialect, Session};
 use super::{
     advice, attach, checkpoint, cp, create, diff, doctor, events, exec, image, imagefsinfo, images,
     info, inspect, inspecti, inspectp, logs, metricdescs, metricsp, network, pods, port_forward,
-    prune, ps, pull, rm, rmi, rmp, run, runp, runtime_config, start, stats, statsp, stop, stopp,
-    top, trace, tree, update, update_runtime_config, version, wait,
+    prune, ps, pull, restore, rm, rmi, rmp, run, runp, runtime_config, start, stats, statsp, stop,
+    stopp, top, trace, tree, update, update_runtime_config, version, wait,
 };
 
 /// Flags of all client commands; they stand before the command.
@@ -56,7 +56,7 @@ pub(crate) struct ClientFlags {
 pub(crate) enum Command {
     /// Join the streams of a running container
     Attach(attach::Args),
-    /// Write running containers to archives
+    /// Write running containers to archives, or those of a pod to a directory
     Checkpoint(checkpoint::Args),
     /// Copy files to or from a container
     Cp(cp::Args),
@@ -105,6 +105,8 @@ pub(crate) enum Command {
     Ps(ps::Args),
     /// Fetch an image
     Pull(pull::Args),
+    /// Let a pod go on from a checkpoint
+    Restore(restore::Args),
     /// Remove containers
     Rm(rm::Args),
     /// Remove images, with all their names
@@ -186,6 +188,7 @@ impl Command {
             Self::Prune(args) => prune::run(args, session).await,
             Self::Ps(args) => ps::run(args, session).await,
             Self::Pull(args) => pull::run(args, session).await,
+            Self::Restore(args) => restore::run(args, session).await,
             Self::Rm(args) => rm::run(args, session).await,
             Self::Rmi(args) => rmi::run(args, session).await,
             Self::Rmp(args) => rmp::run(args, session).await,

@@ -112,6 +112,8 @@ pub(super) async fn create(
             .image
             .iter()
             .chain(mounted.filter(|image| !image.image.is_empty()))
+            // The archive of a checkpoint, which is on the node.
+            .filter(|image| !image.image.starts_with('/'))
             .cloned()
             .collect();
         for image in images {

@@ -52,6 +52,7 @@ mod port_forward;
 mod prune;
 mod ps;
 mod pull;
+mod restore;
 mod rm;
 mod rmi;
 mod rmp;

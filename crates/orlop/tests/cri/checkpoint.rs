@@ -3,6 +3,7 @@
 //! With the CRIU of the machine, where that works on its kernel.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use orlop_cri::v1::{
@@ -326,6 +327,72 @@ async fn a_pod_is_written_out_at_one_moment_and_restored() {
     }
     // What it was restored from is not used up.
     assert!(to.join("pod.options").is_file());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_operator_writes_a_pod_out_and_restores_it() {
+    let world = criu_world!();
+    let running = world.run_script("by-hand", COUNTING).await;
+    counts_beyond(&running, 5).await;
+    let command = |words: &[&str]| {
+        let mut command = Command::new(orlop_testkit::node::binary());
+        let endpoint = format!("unix://{}", world.node.socket().display());
+        command
+            .args(["--config", "/dev/null", "-r", &endpoint])
+            .args(words);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (
+            output.status.success(),
+            String::from_utf8(output.stdout).unwrap(),
+            said,
+        )
+    };
+    let dir = world.place("by hand");
+    let dir = dir.to_str().unwrap();
+    let (ok, out, said) = command(&["checkpoint", "--pod", "by-hand", "-e", dir]);
+    assert!(ok, "{said}");
+    assert_eq!(out.trim(), running.pod_id);
+    let (ok, _, said) = command(&["checkpoint", "--pod", "by-hand", "-e", dir]);
+    assert!(!ok && said.contains("not empty"), "{said}");
+    world.cri.remove_pod(&running.pod_id).await.unwrap();
+
+    let pod = world.node.pod("again");
+    let config = pod.config();
+    let metadata = config.metadata.unwrap();
+    let (pod_file, container_file) = (world.place("pod.json"), world.place("main.json"));
+    let json = serde_json::json!({
+        "metadata": {"name": metadata.name, "uid": metadata.uid, "namespace": metadata.namespace},
+        "log_directory": config.log_directory,
+        "linux": {
+            "cgroup_parent": config.linux.unwrap().cgroup_parent,
+            "security_context": {"namespace_options": {"network": "NODE"}},
+        },
+    });
+    std::fs::write(&pod_file, json.to_string()).unwrap();
+    let mut json = serde_json::json!({
+        "metadata": {"name": "main"},
+        "image": {"image": world.busybox},
+        "command": ["/bin/sh", "-c", COUNTING],
+        "log_path": "main.log",
+    });
+    std::fs::write(&container_file, json.to_string()).unwrap();
+    let (pod_file, container) = (pod_file.to_str().unwrap(), container_file.to_str().unwrap());
+    let (ok, out, said) = command(&["restore", dir, pod_file, container]);
+    assert!(ok, "{said}");
+    let ids: Vec<_> = out.lines().collect();
+    assert_eq!(ids.len(), 2, "the pod and its container: {out}");
+    let id = ids[1].to_owned();
+    let pod_id = ids[0].to_owned();
+    let restored = Running { pod, pod_id, id };
+    counts_beyond(&restored, 8).await;
+    assert!(numbers(&restored)[0] > 5);
+
+    json["command"] = serde_json::json!(["sleep", "1"]);
+    std::fs::write(container, json.to_string()).unwrap();
+    let (ok, _, said) = command(&["restore", "--no-start", dir, pod_file, container]);
+    assert!(!ok && !said.is_empty(), "{said}");
     world.finish().await;
 }
 
