@@ -24,6 +24,9 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// When standard plugins are done in process.
     pub in_process: InProcess,
+    /// Standard plugins whose programs are to be run all the same, by type:
+    /// a network that uses one is not done in process.
+    pub pinned: Vec<String>,
     /// How many of the networks in `conf_dir` a pod is attached to: the first
     /// ones by file name.
     pub max_networks: usize,
@@ -33,7 +36,8 @@ pub struct Config {
     pub status_grace: Duration,
     /// Which address of a dual-stack pod is its primary one.
     pub ip_preference: IpPreference,
-    /// The network used where `conf_dir` describes none. `None`: the node is
+    /// The network used where `conf_dir` describes none (a file that cannot be
+    /// used is no reason to take another network than it says). `None`: the node is
     /// not ready then. A node whose network is installed later (by a
     /// DaemonSet) wants `None`, or early pods land on the wrong network.
     pub default_network: Option<DefaultNetwork>,
@@ -52,6 +56,7 @@ impl Config {
             cache_dir: "/var/lib/cni".into(),
             state_dir: state_dir.into(),
             in_process: InProcess::Auto,
+            pinned: Vec::new(),
             max_networks: 1,
             plugin_timeout: Duration::from_mins(1),
             status_grace: Duration::from_secs(30),

@@ -30,7 +30,6 @@ impl DefaultNetwork {
                     "ipMasq": true,
                     "hairpinMode": true,
                     "mtu": self.mtu.unwrap_or(0),
-                    "capabilities": { "ips": true, "mac": true },
                     "ipam": {
                         "type": "host-local",
                         "dataDir": self.data_dir,

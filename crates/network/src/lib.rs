@@ -14,9 +14,8 @@
 //!
 //! A chain made only of `loopback`, `bridge`, `ptp`, `portmap`, `firewall`,
 //! `bandwidth` and `tuning`, with addresses from `host-local` or `static`, as
-//! far as its keys are known. One key more (`vlan`, `macspoofchk`,
-//! `conditionsV4`, a backend other than `iptables`, …) and the plugins' programs
-//! are run, which must be there then. The key `"orlop.inProcess"` of a network
+//! far as its keys are known. One key more (`conditionsV4`, a backend other than
+//! `iptables`, …) and the plugins' programs are run, which must be there then. The key `"orlop.inProcess"` of a network
 //! (`auto`, `always`, `never`) overrides [`Config::in_process`].
 //!
 //! # What survives what
@@ -29,6 +28,7 @@
 pub mod cni;
 pub mod netns;
 
+mod annotations;
 mod attachment;
 mod bandwidth;
 mod cidr;
@@ -48,6 +48,7 @@ mod store;
 mod traffic;
 mod watch;
 
+pub use annotations::InvalidAnnotation;
 pub use attachment::{Attachment, ContainerId, InterfaceName, PortMapping, Protocol};
 pub use bandwidth::Bandwidth;
 pub use cidr::Cidr;

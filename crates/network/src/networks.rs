@@ -283,11 +283,12 @@ impl Inner {
         if !networks.is_empty() {
             return Ok(networks);
         }
+        // Where there is a file, even one that cannot be used, its network is wanted and no other.
         if let Some(default) = self
             .config
             .default_network
             .as_ref()
-            .filter(|_| dir == self.config.conf_dir)
+            .filter(|_| dir == self.config.conf_dir && loaded.problems.is_empty())
         {
             let network = default.conf().map_err(|error| {
                 Error::Invalid(format!("the default network: {}", with_causes(&error)))

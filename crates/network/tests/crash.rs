@@ -8,12 +8,12 @@ mod support;
 use std::process::Command;
 
 use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
-use support::{Node, Pod, filter_rules, succeeds};
+use support::{Node, Pod, filter_rules, sh, succeeds};
 
 const CONF: &str = r#"{
     "cniVersion": "1.1.0", "name": "net",
     "plugins": [
-        {"type": "bridge", "bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": {
+        {"type": "bridge", "bridge": "br0", "isGateway": true, "ipMasq": true, "macspoofchk": true, "ipam": {
             "type": "host-local", "dataDir": "DATA",
             "ranges": [[{"subnet": "10.77.0.0/24"}], [{"subnet": "fd77::/64"}]]}},
         {"type": "portmap", "capabilities": {"portMappings": true}},
@@ -115,6 +115,8 @@ fn assert_nothing_left(node: &Node, pod: Option<Pod>, when: &str) {
             .any(|part| line.contains(part))
     });
     assert_eq!(foreign, None, "{when}");
+    let bridged = sh("nft list table bridge nat 2>/dev/null || true");
+    assert!(!bridged.contains("macspoofchk"), "{when}: {bridged}");
     let journal = std::fs::read_dir(node.path("state/attachments")).unwrap();
     let left: Vec<_> = journal
         .flatten()

@@ -7,7 +7,7 @@ mod support;
 
 use orlop_network::{Attachment, Bandwidth, InProcess, PodNetwork, PortMapping, Protocol};
 use serde_json::{Value, json};
-use support::{Node, PLUGINS, Pod, filter_rules, sh};
+use support::{Node, PLUGINS, Pod, bridges_know_vlans, filter_rules, sh, succeeds};
 
 /// All that can be seen of an attachment, made comparable, by what it is.
 type Seen = Vec<(&'static str, String)>;
@@ -35,6 +35,7 @@ fn look(in_process: InProcess, plugins: &Value, change: fn(&mut Attachment)) -> 
         node.block(networks.detach(&pod.attachment, Some(&network)))
             .unwrap();
         seen.push(("rules after", rules()));
+        seen.push(("bridge's rules after", bridge_rules()));
         seen.push(("addresses after", node.reserved("net").join(" ")));
         seen
     };
@@ -88,6 +89,8 @@ fn describe(node: &Node, pod: &Pod, network: &PodNetwork) -> Seen {
         ),
         ("node's routes", hide_veth(&sh(routes))),
         ("rules", rules()),
+        ("bridge's rules", bridge_rules()),
+        ("ports' VLANs", port_vlans()),
         ("address files", format!("{:#?}", node.addresses("net"))),
         ("node's settings", sh(&settings)),
         ("pod's settings", pod.sh(&pod_settings)),
@@ -111,6 +114,38 @@ fn rules() -> String {
         words.join(" ")
     });
     sorted.collect::<Vec<_>>().join("\n")
+}
+
+/// The rules for what bridges' ports send, without names and addresses made up.
+fn bridge_rules() -> String {
+    let hide = |word: &str| match word {
+        word if word.starts_with("\"veth") => "vethX".to_owned(),
+        word if word.split(':').count() == 6 => "mac".to_owned(),
+        word => word.to_owned(),
+    };
+    let text = sh("nft list table bridge nat 2>/dev/null || true");
+    let lines = text
+        .lines()
+        .map(|line| line.split(' ').map(hide).collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What VLANs the bridge's ports carry, in no particular order.
+fn port_vlans() -> String {
+    let text = sh("bridge -j vlan show 2>/dev/null || true");
+    let ports: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+    let mut ports: Vec<_> = ports
+        .iter()
+        .map(|port| {
+            hide_veth(&format!(
+                "{} {}",
+                port["ifname"].as_str().unwrap(),
+                port["vlans"]
+            ))
+        })
+        .collect();
+    ports.sort();
+    ports.join("\n")
 }
 
 fn hide_veth(text: &str) -> String {
@@ -145,8 +180,7 @@ fn addresses(text: &str) -> Value {
 
 /// The node's interfaces: kinds, bridge ports' flags, addresses.
 fn links(text: &str) -> Value {
-    let mut links: Vec<Value> = serde_json::from_str(text).unwrap();
-    links.sort_by_key(|link| link["linkinfo"]["info_kind"].to_string());
+    let links: Vec<Value> = serde_json::from_str(text).unwrap();
     let of_link = |link: &Value| {
         let port = &link["linkinfo"]["info_slave_data"];
         json!({
@@ -156,9 +190,12 @@ fn links(text: &str) -> Value {
             "hairpin": port["hairpin"],
             "isolated": port["isolated"],
             "master": link["master"],
+            "filtering": link["linkinfo"]["info_data"]["vlan_filtering"],
         })
     };
-    links.iter().map(of_link).collect()
+    let mut links: Vec<Value> = links.iter().map(of_link).collect();
+    links.sort_by_key(ToString::to_string);
+    links.into()
 }
 
 fn compare(plugins: Value) {
@@ -369,4 +406,38 @@ fn limited_bandwidth() {
             egress_burst: 2_000_000,
         });
     });
+}
+
+#[test]
+fn other_ethernet_addresses_are_dropped_by_the_same_rules() {
+    if !succeeds("nft --version") {
+        eprintln!("skipped: the programs need nft for this");
+        return;
+    }
+    let plugin = bridge(
+        &json!({"isGateway": true, "macspoofchk": true}),
+        &usual_ipam(),
+    );
+    compare(json!([plugin]));
+    let seen = look(InProcess::Always, &json!([plugin]), |_| ());
+    let rules = &seen
+        .iter()
+        .find(|(what, _)| *what == "bridge's rules")
+        .unwrap()
+        .1;
+    assert!(rules.contains("ether saddr mac"), "{rules}");
+}
+
+#[test]
+fn a_vlan_with_and_without_a_gateway() {
+    if !bridges_know_vlans() {
+        return;
+    }
+    // The programs of this version always keep the default VLAN.
+    let keys = json!({"vlan": 100, "preserveDefaultVlan": true});
+    compare(json!([bridge(&keys, &usual_ipam())]));
+    let keys = json!({
+        "vlan": 100, "preserveDefaultVlan": true, "isGateway": true, "ipMasq": true, "mtu": 1400,
+    });
+    compare(json!([bridge(&keys, &dual_ipam())]));
 }

@@ -219,3 +219,35 @@ fn a_limit_slows_a_pod_down() {
     let took = started.elapsed();
     assert!(took > Duration::from_millis(700), "unlimited: {took:?}");
 }
+
+#[test]
+fn a_pod_under_another_ethernet_address_is_heard_by_nobody() {
+    let node = Node::new();
+    let guarded = CONF.replace(
+        r#""isGateway": true,"#,
+        r#""isGateway": true, "macspoofchk": true,"#,
+    );
+    node.write_conf("10-net.conflist", &guarded);
+    let networks = node.open(InProcess::Always);
+    let [a, b] = ["a", "b"].map(|id| node.pod(id));
+    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let ping = format!("busybox ping -c1 -W2 {}", network_b.ips[0]);
+    a.sh(&ping);
+    let own = network_a.interfaces[0].mac.clone();
+    a.sh("ip link set eth0 address 02:00:00:00:be:ef");
+    assert!(!succeeds(&a.command(&ping)), "a neighbour hears it");
+    assert!(
+        !succeeds(&a.command("busybox ping -c1 -W2 10.77.0.1")),
+        "the node hears it"
+    );
+    b.sh("busybox ping -c1 -W5 10.77.0.1");
+    // Detaching one leaves the other's rules alone.
+    node.block(networks.detach(&b.attachment, Some(&network_b)))
+        .unwrap();
+    assert!(!succeeds(&a.command("busybox ping -c1 -W2 10.77.0.1")));
+    a.sh(&format!("ip link set eth0 address {own}"));
+    a.sh("busybox ping -c1 -W5 10.77.0.1");
+    node.block(networks.check(&a.attachment, &network_a))
+        .unwrap();
+}

@@ -40,7 +40,9 @@ impl<'a> Chain<'a> {
         let mode = network.in_process.unwrap_or(config.in_process);
         let unsuited = match mode {
             InProcess::Never => None,
-            InProcess::Auto | InProcess::Always => Some(native::first_unsuited(network)),
+            InProcess::Auto | InProcess::Always => {
+                Some(native::first_unsuited(network, &config.pinned))
+            }
         };
         if let (InProcess::Always, Some(Some((plugin, why)))) = (mode, &unsuited) {
             return Err(Box::new(PluginError {

@@ -1,12 +1,15 @@
 //! Choosing the way into the kernel, and going it.
 
+use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use super::port_guard::PortGuard;
 use super::rule::{Family, Step, Table};
 use super::{iptables, nftables};
+use crate::MacAddress;
 use crate::native::NativeError;
 use crate::netlink::{Protocol, Socket};
 
@@ -74,6 +77,31 @@ pub(crate) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<
         Way::Direct => nftables::chain_exists(connect(&mut line)?, family, table, chain),
         Way::Programs(dir) => iptables::chain_exists(dir, family, table, chain),
     }
+}
+
+/// Lets through from a bridge's port only what bears an Ethernet address.
+pub(crate) fn guard_port(
+    guard: &PortGuard,
+    port: &str,
+    mac: MacAddress,
+) -> Result<(), FilterError> {
+    on_bridges(|socket| guard.set_up(socket, port, mac))
+}
+
+/// Removes what [`guard_port`] made, if it is there.
+pub(crate) fn unguard_port(guard: &PortGuard) -> Result<(), FilterError> {
+    on_bridges(|socket| guard.tear_down(socket))
+}
+
+/// Whether what [`guard_port`] made is there.
+pub(crate) fn port_is_guarded(guard: &PortGuard) -> Result<bool, FilterError> {
+    on_bridges(|socket| guard.stands(socket))
+}
+
+/// There is one way only: no program of `iptables` looks at bridges' packets.
+fn on_bridges<T>(work: impl FnOnce(&mut Socket) -> io::Result<T>) -> Result<T, FilterError> {
+    let mut line = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    work(connect(&mut line)?).map_err(nftables::failed)
 }
 
 /// Has the kernel forget UDP "connections" to ports that lead elsewhere now:

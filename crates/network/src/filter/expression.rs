@@ -16,12 +16,12 @@ const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 const NFT_META_MARK: u32 = 3;
 const NFT_META_L4PROTO: u32 = 16;
-const NFT_JUMP: u32 = -3_i32 as u32;
+pub(super) const NFT_JUMP: u32 = -3_i32 as u32;
 const NF_ACCEPT: u32 = 1;
 
 /// How a comparison counts.
 #[derive(Clone, Copy)]
-enum Compare {
+pub(super) enum Compare {
     Equal = 0,
     NotEqual = 1,
 }
@@ -50,18 +50,23 @@ pub(super) fn protocol_of(rule: &Rule) -> Option<Protocol> {
     })
 }
 
-/// A rule's comment in the form of its user data: a list of type, length and
-/// value, type 0 being a comment with its final NUL.
+/// A rule's comment in the form of its user data.
 pub(super) fn comment_of(rule: &Rule) -> Option<Vec<u8>> {
-    let text = rule.matches.iter().find_map(|condition| match condition {
-        Match::Comment(text) => Some(text.as_bytes()),
+    rule.matches.iter().find_map(|condition| match condition {
+        Match::Comment(text) => Some(comment_data(text)),
         _ => None,
-    })?;
+    })
+}
+
+/// A comment in the form of a rule's user data: a list of type, length and
+/// value, type 0 being a comment with its final NUL.
+pub(super) fn comment_data(text: &str) -> Vec<u8> {
+    let text = text.as_bytes();
     let length = text.len().min(254);
     let mut data = vec![0, length as u8 + 1];
     data.extend_from_slice(&text[..length]);
     data.push(0);
-    Some(data)
+    data
 }
 
 fn encode_match(message: Message, condition: &Match) -> Message {
@@ -170,7 +175,7 @@ fn address(message: Message, cidr: Cidr, source: bool, how: Compare) -> Message 
     compare(masked(message, &mask), &bytes, how)
 }
 
-fn payload(message: Message, base: u32, offset: u32, length: u32) -> Message {
+pub(super) fn payload(message: Message, base: u32, offset: u32, length: u32) -> Message {
     element(message, "payload", |data| {
         data.attr_be32(1, NFT_REG_1)
             .attr_be32(2, base)
@@ -179,7 +184,7 @@ fn payload(message: Message, base: u32, offset: u32, length: u32) -> Message {
     })
 }
 
-fn meta(message: Message, key: u32) -> Message {
+pub(super) fn meta(message: Message, key: u32) -> Message {
     element(message, "meta", |data| {
         data.attr_be32(2, key).attr_be32(1, NFT_REG_1)
     })
@@ -197,7 +202,7 @@ fn masked(message: Message, mask: &[u8]) -> Message {
     })
 }
 
-fn compare(message: Message, value: &[u8], how: Compare) -> Message {
+pub(super) fn compare(message: Message, value: &[u8], how: Compare) -> Message {
     element(message, "cmp", |data| {
         data.attr_be32(1, NFT_REG_1)
             .attr_be32(2, how as u32)
@@ -205,7 +210,7 @@ fn compare(message: Message, value: &[u8], how: Compare) -> Message {
     })
 }
 
-fn verdict(message: Message, fill: impl FnOnce(Message) -> Message) -> Message {
+pub(super) fn verdict(message: Message, fill: impl FnOnce(Message) -> Message) -> Message {
     element(message, "immediate", |data| {
         data.attr_be32(1, NFT_REG_VERDICT)
             .nest(2, |data| data.nest(2, fill))

@@ -10,7 +10,11 @@ mod apply;
 mod expression;
 mod iptables;
 mod nftables;
+mod port_guard;
 mod rule;
 
-pub(crate) use apply::{FilterError, apply, chain_exists, forget_udp};
+pub(crate) use apply::{
+    FilterError, apply, chain_exists, forget_udp, guard_port, port_is_guarded, unguard_port,
+};
+pub(crate) use port_guard::PortGuard;
 pub(crate) use rule::{Family, Match, Rule, Step, Table, Target, chain_name, hash_name};

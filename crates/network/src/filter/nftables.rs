@@ -10,26 +10,26 @@ use crate::netlink::{Attributes, Message, Socket};
 
 // <linux/netfilter/nfnetlink.h>, <linux/netfilter/nf_tables.h>
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
-const NFNL_MSG_BATCH_BEGIN: u16 = 16;
-const NFNL_MSG_BATCH_END: u16 = 17;
-const NFT_MSG_NEWTABLE: u16 = 0;
-const NFT_MSG_NEWCHAIN: u16 = 3;
-const NFT_MSG_GETCHAIN: u16 = 4;
-const NFT_MSG_DELCHAIN: u16 = 5;
-const NFT_MSG_NEWRULE: u16 = 6;
-const NFT_MSG_GETRULE: u16 = 7;
-const NFT_MSG_DELRULE: u16 = 8;
+pub(super) const NFNL_MSG_BATCH_BEGIN: u16 = 16;
+pub(super) const NFNL_MSG_BATCH_END: u16 = 17;
+pub(super) const NFT_MSG_NEWTABLE: u16 = 0;
+pub(super) const NFT_MSG_NEWCHAIN: u16 = 3;
+pub(super) const NFT_MSG_GETCHAIN: u16 = 4;
+pub(super) const NFT_MSG_DELCHAIN: u16 = 5;
+pub(super) const NFT_MSG_NEWRULE: u16 = 6;
+pub(super) const NFT_MSG_GETRULE: u16 = 7;
+pub(super) const NFT_MSG_DELRULE: u16 = 8;
 const NFTA_TABLE_NAME: u16 = 1;
 const NFTA_CHAIN_TABLE: u16 = 1;
-const NFTA_CHAIN_NAME: u16 = 3;
-const NFTA_CHAIN_HOOK: u16 = 4;
-const NFTA_CHAIN_TYPE: u16 = 7;
+pub(super) const NFTA_CHAIN_NAME: u16 = 3;
+pub(super) const NFTA_CHAIN_HOOK: u16 = 4;
+pub(super) const NFTA_CHAIN_TYPE: u16 = 7;
 const NFTA_RULE_TABLE: u16 = 1;
-const NFTA_RULE_CHAIN: u16 = 2;
-const NFTA_RULE_HANDLE: u16 = 3;
-const NFTA_RULE_EXPRESSIONS: u16 = 4;
+pub(super) const NFTA_RULE_CHAIN: u16 = 2;
+pub(super) const NFTA_RULE_HANDLE: u16 = 3;
+pub(super) const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFTA_RULE_COMPAT: u16 = 5;
-const NFTA_RULE_USERDATA: u16 = 7;
+pub(super) const NFTA_RULE_USERDATA: u16 = 7;
 
 /// The chains the kernel itself calls, by table: name, hook, priority.
 const BASE_CHAINS: [(Table, &str, u32, i32); 7] = [
@@ -315,12 +315,12 @@ fn message(family: Family, kind: u16, flags: i32) -> Message {
 }
 
 /// The beginning or the end of a transaction.
-fn bound(kind: u16) -> Message {
+pub(super) fn bound(kind: u16) -> Message {
     let [high, low] = NFNL_SUBSYS_NFTABLES.to_be_bytes();
     Message::new(kind, 0).fixed(&[0, 0, high, low])
 }
 
-fn message_type(kind: u16) -> u16 {
+pub(super) fn message_type(kind: u16) -> u16 {
     NFNL_SUBSYS_NFTABLES << 8 | kind
 }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::bridge_vlan::{VlanConf, Vlans};
 use super::ipam;
 use super::plugin::Call;
 use super::veth::{self, Plan, Veth};
-use super::{NativeError, bridge_device, dns, masquerade, pod_interface, sysctl};
+use super::{NativeError, bridge_device, dns, mac_spoofing, masquerade, pod_interface, sysctl};
 use crate::cidr::next_address;
 use crate::cni::{CniResult, Interface, Route, Verb};
 use crate::netlink::{BridgePort, Probing, Rtnl};
@@ -37,6 +38,10 @@ pub(super) struct BridgeConf {
     enable_dad: bool,
     #[serde(default)]
     port_isolation: bool,
+    #[serde(default, rename = "macspoofchk")]
+    mac_spoof_check: bool,
+    #[serde(flatten)]
+    vlan: VlanConf,
     #[serde(default, rename = "runtimeConfig")]
     runtime: Mac,
     #[serde(default)]
@@ -105,9 +110,10 @@ impl BridgeConf {
 
 fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     let conf = BridgeConf::read(call)?;
+    let vlans = Vlans::read(&conf.vlan)?;
     let namespace = call.open_netns()?;
     let mut rtnl = Rtnl::open().map_err(NativeError::system("open a netlink socket"))?;
-    let bridge = bridge_device::ensure(&mut rtnl, &conf)?;
+    let bridge = bridge_device::ensure(&mut rtnl, &conf, vlans.filtering)?;
     let (lease, addresses) = ipam::add(call)?;
     let plan = Plan {
         bridge: Some(bridge.index),
@@ -116,6 +122,12 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     };
     let veth = Veth::create(&mut rtnl, &namespace, call, &plan)?;
     set_up_port(&mut rtnl, &veth, &conf)?;
+    // The pod's end is still down: nothing was sent before this.
+    vlans.apply(&mut rtnl, &veth.host)?;
+    let guard = conf
+        .mac_spoof_check
+        .then(|| mac_spoofing::prevent(call, &veth))
+        .transpose()?;
 
     let mut result = CniResult {
         interfaces: vec![
@@ -137,8 +149,19 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     };
     pod_interface::configure(&namespace, call, &result, probing, |_, _| Ok(()))?;
     if conf.is_gateway {
+        let holder = match vlans.own {
+            Some(id) => vlans.gateway(&mut rtnl, &bridge, id)?,
+            None => bridge.clone(),
+        };
         for gateway in &gateways {
-            bridge_device::ensure_address(&mut rtnl, &bridge, *gateway, conf.force_address)?;
+            bridge_device::ensure_address(&mut rtnl, &holder, *gateway, conf.force_address)?;
+        }
+        if vlans.own.is_some() {
+            result.interfaces.push(Interface {
+                name: holder.name.clone(),
+                mac: holder.mac_text(),
+                ..Interface::default()
+            });
         }
         let (v4, v6) = (
             gateways.iter().any(Cidr::is_ipv4),
@@ -160,12 +183,18 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     }
     veth.keep();
     lease.keep();
+    if let Some(guard) = guard {
+        guard.keep();
+    }
     Ok(result)
 }
 
 fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     let conf: BridgeConf = call.conf()?;
     veth::retire(call)?;
+    if conf.mac_spoof_check {
+        mac_spoofing::permit(call)?;
+    }
     if conf.ip_masq {
         masquerade::tear_down(call)?;
     }
@@ -199,6 +228,9 @@ fn check(call: &Call<'_>) -> Result<(), NativeError> {
         }
     }
     pod_interface::verify(&call.open_netns()?, call, &result)?;
+    if conf.mac_spoof_check {
+        mac_spoofing::verify(call)?;
+    }
     if conf.ip_masq {
         let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address).collect();
         masquerade::verify(call, &addresses)?;

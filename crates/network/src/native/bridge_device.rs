@@ -2,14 +2,17 @@
 
 use std::io;
 
-use super::NativeError;
 use super::bridge::BridgeConf;
-use super::sysctl;
+use super::{NativeError, bridge_vlan, sysctl};
 use crate::netlink::{Link, NewBridge, Rtnl};
 use crate::{Cidr, MacAddress};
 
 /// The bridge, made if it is not there.
-pub(super) fn ensure(rtnl: &mut Rtnl, conf: &BridgeConf) -> Result<Link, NativeError> {
+pub(super) fn ensure(
+    rtnl: &mut Rtnl,
+    conf: &BridgeConf,
+    vlan_filtering: bool,
+) -> Result<Link, NativeError> {
     let name = &conf.bridge;
     let action = || format!("make the bridge {name}");
     if let Some(link) = find(rtnl, name)? {
@@ -21,6 +24,13 @@ pub(super) fn ensure(rtnl: &mut Rtnl, conf: &BridgeConf) -> Result<Link, NativeE
             rtnl.set_up(link.index)
                 .map_err(NativeError::system(action()))?;
         }
+        if vlan_filtering && !link.vlan_filtering {
+            // Not changed: what else is on it may rely on that.
+            tracing::warn!(
+                bridge = name,
+                "this bridge looks at no VLAN tags: pods are not kept apart by VLAN"
+            );
+        }
         return Ok(link);
     }
     let mac = MacAddress::random().map_err(NativeError::system(action()))?;
@@ -28,11 +38,12 @@ pub(super) fn ensure(rtnl: &mut Rtnl, conf: &BridgeConf) -> Result<Link, NativeE
         name,
         mac,
         mtu: conf.mtu(),
+        vlan_filtering,
     };
     match rtnl.create_bridge(&bridge) {
         // Another pod was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        done => done.map_err(NativeError::system(action()))?,
+        done => done.map_err(|error| bridge_vlan::unsupported(error, &action()))?,
     }
     let link = find(rtnl, name)?.ok_or_else(|| {
         NativeError::Conflict(format!("the bridge {name} was removed by somebody"))

@@ -9,15 +9,31 @@ use super::ipam::IpamKind;
 use crate::cni::{NetworkConf, SpecVersion};
 
 /// The first plugin of a network that must be run as a program, and why.
-pub(crate) fn first_unsuited(network: &NetworkConf) -> Option<(String, String)> {
+///
+/// `pinned`: those whose programs the administrator wants to be run.
+pub(crate) fn first_unsuited(network: &NetworkConf, pinned: &[String]) -> Option<(String, String)> {
     if network.cni_version < SpecVersion::V0_3_0 {
         let why = format!("CNI version {} knows no chains", network.cni_version);
         return Some((network.plugins.first()?.kind.clone(), why));
     }
-    network
-        .plugins
+    network.plugins.iter().find_map(|plugin| {
+        let why = pin(&plugin.kind, &plugin.raw, pinned);
+        let why = why.or_else(|| problem(&plugin.kind, &plugin.raw))?;
+        Some((plugin.kind.clone(), why))
+    })
+}
+
+/// Whether a plugin, or the address plugin it calls, is to be run as it is.
+fn pin(kind: &str, conf: &Map<String, Value>, pinned: &[String]) -> Option<String> {
+    let ipam = address_plugin(conf);
+    let found = pinned
         .iter()
-        .find_map(|plugin| Some((plugin.kind.clone(), problem(&plugin.kind, &plugin.raw)?)))
+        .find(|one| *one == kind || Some(one.as_str()) == ipam)?;
+    Some(format!("the program {found} is pinned"))
+}
+
+fn address_plugin(conf: &Map<String, Value>) -> Option<&str> {
+    conf.get("ipam")?.get("type")?.as_str()
 }
 
 /// The administrator's list of settings pods may change: patterns, which
@@ -55,11 +71,16 @@ fn problem(kind: &str, conf: &Map<String, Value>) -> Option<String> {
             "promiscMode",
             "enabledad",
             "portIsolation",
+            "vlan",
+            "vlanTrunk",
+            "preserveDefaultVlan",
+            "macspoofchk",
+            "ipMasqBackend",
         ],
         NativePlugin::Firewall => &["backend", "iptablesAdminChainName", "ingressPolicy"],
         NativePlugin::Loopback => &[],
         NativePlugin::Portmap => &["snat", "markMasqBit", "masqAll", "backend"],
-        NativePlugin::Ptp => &["ipMasq", "mtu"],
+        NativePlugin::Ptp => &["ipMasq", "ipMasqBackend", "mtu"],
         NativePlugin::Tuning => &[
             "sysctl", "mac", "mtu", "promisc", "allmulti", "txQLen", "dataDir",
         ],
@@ -73,11 +94,16 @@ fn problem(kind: &str, conf: &Map<String, Value>) -> Option<String> {
     }
     let text = |key: &str| conf.get(key).and_then(Value::as_str).unwrap_or_default();
     match plugin {
+        NativePlugin::Bridge | NativePlugin::Ptp
+            if !["", "iptables"].contains(&text("ipMasqBackend")) =>
+        {
+            Some(format!(
+                "the backend {:?} is not known",
+                text("ipMasqBackend")
+            ))
+        }
         NativePlugin::Bridge | NativePlugin::Ptp => {
-            let ipam = conf
-                .get("ipam")
-                .and_then(|ipam| ipam.get("type"))
-                .and_then(Value::as_str);
+            let ipam = address_plugin(conf);
             match ipam.and_then(IpamKind::named) {
                 Some(_) => None,
                 None => Some(format!(
@@ -109,13 +135,29 @@ mod tests {
 
     fn unsuited(plugins: Value) -> Option<(String, String)> {
         let conf = json!({"cniVersion": "1.0.0", "name": "n", "plugins": plugins});
-        first_unsuited(&NetworkConf::from_list(conf).unwrap())
+        first_unsuited(&NetworkConf::from_list(conf).unwrap(), &[])
+    }
+
+    #[test]
+    fn a_pinned_program_is_run() {
+        let ipam = json!({"type": "host-local", "subnet": "10.0.0.0/24"});
+        let plugins = json!([{"type": "bridge", "ipam": ipam}, {"type": "firewall"}]);
+        let conf = json!({"cniVersion": "1.0.0", "name": "n", "plugins": plugins});
+        let conf = NetworkConf::from_list(conf).unwrap();
+        let why = |pinned: &str| first_unsuited(&conf, &[pinned.to_owned()]);
+        let pinned = |plugin: &str, what: &str| {
+            Some((plugin.to_owned(), format!("the program {what} is pinned")))
+        };
+        assert_eq!(why("firewall"), pinned("firewall", "firewall"));
+        assert_eq!(why("host-local"), pinned("bridge", "host-local"));
+        assert_eq!(why("portmap"), None);
     }
 
     #[test]
     fn only_what_is_wholly_understood_is_done_in_process() {
         let ipam = json!({"type": "host-local", "subnet": "10.0.0.0/24"});
-        let bridge = json!({"type": "bridge", "ipMasq": true, "macspoofchk": false, "ipam": ipam});
+        let bridge = json!({"type": "bridge", "ipMasq": true, "macspoofchk": true, "vlan": 7,
+            "vlanTrunk": [{"id": 8}], "preserveDefaultVlan": true, "ipam": ipam});
         let portmap =
             json!({"type": "portmap", "capabilities": {"portMappings": true}, "snat": true});
         assert_eq!(unsuited(json!([bridge, portmap])), None);
@@ -130,10 +172,9 @@ mod tests {
                 "futureKey",
             ),
             (
-                json!({"type": "bridge", "ipam": ipam, "macspoofchk": true}),
-                "macspoofchk",
+                json!({"type": "bridge", "ipam": ipam, "ipMasqBackend": "nftables"}),
+                "nftables",
             ),
-            (json!({"type": "bridge", "ipam": ipam, "vlan": 7}), "vlan"),
             (
                 json!({"type": "firewall", "backend": "firewalld"}),
                 "firewalld",

@@ -161,7 +161,7 @@ pub(super) fn retire(call: &Call<'_>) -> Result<(), NativeError> {
 }
 
 /// A name as all implementations choose them.
-fn random_name() -> io::Result<String> {
+pub(super) fn random_name() -> io::Result<String> {
     let mut bytes = [0; 4];
     random_bytes(&mut bytes)?;
     Ok(format!("veth{:08x}", u32::from_be_bytes(bytes)))

@@ -32,7 +32,7 @@ impl Rtnl {
 }
 
 /// `struct ifinfomsg` of the bridge family.
-fn header(index: u32) -> [u8; 16] {
+pub(super) fn header(index: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[0] = libc::AF_BRIDGE as u8;
     header[4..8].copy_from_slice(&index.to_ne_bytes());

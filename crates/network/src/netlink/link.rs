@@ -21,6 +21,8 @@ pub(crate) struct Link {
     pub(crate) kind: String,
     /// The other end of a veth.
     pub(crate) peer: Option<u32>,
+    /// Of a bridge: whether it looks at VLAN tags.
+    pub(crate) vlan_filtering: bool,
     carrier: bool,
 }
 
@@ -30,6 +32,8 @@ pub(crate) struct NewBridge<'a> {
     pub(crate) name: &'a str,
     pub(crate) mac: MacAddress,
     pub(crate) mtu: Option<u32>,
+    /// Whether it looks at VLAN tags.
+    pub(crate) vlan_filtering: bool,
 }
 
 /// A pair of veths to be made: one end here, the other in a namespace.
@@ -48,6 +52,7 @@ pub(crate) struct NewVeth<'a> {
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
+const IFLA_BR_VLAN_FILTERING: u16 = 7;
 const IFLA_CARRIER: u16 = 33;
 
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
@@ -77,10 +82,9 @@ impl Link {
         let mac = attributes
             .get(libc::IFLA_ADDRESS)
             .and_then(|bytes| bytes.try_into().ok());
-        let kind = attributes
-            .inner(libc::IFLA_LINKINFO)
-            .text(IFLA_INFO_KIND)
-            .unwrap_or_default();
+        let info = attributes.inner(libc::IFLA_LINKINFO);
+        let kind = info.text(IFLA_INFO_KIND).unwrap_or_default();
+        let filtering = info.inner(IFLA_INFO_DATA).get(IFLA_BR_VLAN_FILTERING);
         Some(Self {
             index,
             flags,
@@ -91,6 +95,7 @@ impl Link {
             master: attributes.u32(libc::IFLA_MASTER),
             peer: attributes.u32(libc::IFLA_LINK),
             kind: kind.to_owned(),
+            vlan_filtering: kind == "bridge" && filtering == Some(&[1]),
             carrier: attributes.get(IFLA_CARRIER).and_then(<[u8]>::first) == Some(&1),
         })
     }
@@ -114,7 +119,14 @@ impl Rtnl {
             message = message.attr_u32(libc::IFLA_MTU, mtu);
         }
         self.0.request(message.nest(libc::IFLA_LINKINFO, |info| {
-            info.attr_str(IFLA_INFO_KIND, "bridge")
+            let info = info.attr_str(IFLA_INFO_KIND, "bridge");
+            if bridge.vlan_filtering {
+                info.nest(IFLA_INFO_DATA, |data| {
+                    data.attr_u8(IFLA_BR_VLAN_FILTERING, 1)
+                })
+            } else {
+                info
+            }
         }))
     }
 

@@ -3,6 +3,7 @@
 
 mod address;
 mod bridge_port;
+mod bridge_vlan;
 mod conntrack;
 mod link;
 mod message;
@@ -12,6 +13,7 @@ mod traffic;
 
 pub(crate) use address::Probing;
 pub(crate) use bridge_port::BridgePort;
+pub(crate) use bridge_vlan::{PortVlan, VlanId};
 pub(crate) use link::{Link, NewBridge, NewVeth};
 pub(crate) use message::{Attributes, Message};
 pub(crate) use route::{RouteEntry, RouteScope};

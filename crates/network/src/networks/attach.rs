@@ -38,7 +38,7 @@ impl Inner {
                 result: None,
             })
             .collect();
-        warn_of_ignored_ports(&pod, &networks);
+        warn_of_ignored_wishes(&pod, &networks, &args);
         self.host_ports.reserve(&pod)?;
         let entry = JournalEntry::new(pod, planned);
         let done = self
@@ -152,13 +152,26 @@ impl Inner {
     }
 }
 
-/// A network without a plugin for it leaves mapped ports closed, as with the
-/// other runtimes; nobody else would tell.
-fn warn_of_ignored_ports(pod: &Attachment, networks: &[NetworkConf]) {
-    let mut plugins = networks.iter().flat_map(|network| &network.plugins);
-    let handled = plugins.any(|plugin| plugin.capabilities().any(|name| name == "portMappings"));
-    if !pod.port_mappings.is_empty() && !handled {
-        tracing::warn!(pod = %pod.id, "no plugin of the network maps ports: the pod's host ports stay closed");
+/// A network without a plugin for something leaves it undone, as with the other
+/// runtimes; nobody else would tell.
+fn warn_of_ignored_wishes(pod: &Attachment, networks: &[NetworkConf], args: &RuntimeArgs) {
+    const WISHES: [&str; 6] = [
+        "portMappings",
+        "bandwidth",
+        "ips",
+        "mac",
+        "aliases",
+        "infinibandGUID",
+    ];
+    let plugins = networks.iter().flat_map(|network| &network.plugins);
+    let handled: Vec<&str> = plugins.flat_map(|plugin| plugin.capabilities()).collect();
+    for wish in WISHES {
+        if args.capability_args.contains_key(wish) && !handled.contains(&wish) {
+            tracing::warn!(
+                pod = %pod.id, capability = wish,
+                "no plugin of the network has this capability: what the pod asks for is not done"
+            );
+        }
     }
 }
 

@@ -168,6 +168,21 @@ pub(crate) fn succeeds(command: &str) -> bool {
         .success()
 }
 
+/// Whether this kernel's bridges know VLANs; if not, what that skips is said.
+pub(crate) fn bridges_know_vlans() -> bool {
+    let probe = "ip link add vlans0 type bridge vlan_filtering 1 && ip link del vlans0";
+    // In a namespace of its own: the caller's may be the machine's.
+    let known = std::thread::spawn(move || {
+        netns::leave_for_new().unwrap();
+        succeeds(probe)
+    });
+    let known = known.join().unwrap();
+    if !known {
+        eprintln!("skipped: this kernel's bridges know no VLANs (CONFIG_BRIDGE_VLAN_FILTERING)");
+    }
+    known
+}
+
 /// The rules of both families and all tables, without the kernel's own chains.
 pub(crate) fn filter_rules() -> String {
     let text = sh("iptables-save; echo -A IPv6:; ip6tables-save");
