@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::sync::PoisonError;
 
-use orlop_cri::v1::{PodSandboxConfig, Protocol as CriProtocol};
+use orlop_cri::v1::{DnsConfig, PodSandboxConfig, Protocol as CriProtocol};
+use orlop_network::cni::Dns;
 use orlop_network::{Attachment, ContainerId, PortMapping, Protocol};
 
 use crate::checkpoint::{Checkpoint, Port};
@@ -36,11 +37,14 @@ async fn cni(shim: &Shim, found: &Container, pod: &PodSandboxConfig) -> Result<(
     attachment.pod_namespace = metadata.namespace;
     attachment.pod_uid = metadata.uid;
     attachment.port_mappings = mappings(pod)?;
-    attachment.annotations = pod
-        .annotations
-        .iter()
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
+    let annotations = pod.annotations.iter();
+    let annotations = annotations.map(|(key, value)| (key.clone(), value.clone()));
+    attachment
+        .annotate(annotations.collect())
+        .map_err(|error| Error::invalid("config.annotations", error.to_string()))?;
+    attachment.dns = pod.dns_config.clone().map(dns);
+    let parent = pod.linux.as_ref().map(|linux| linux.cgroup_parent.clone());
+    attachment.cgroup_path = parent.filter(|parent| !parent.is_empty());
     let made = networks.attach(attachment).await;
     let made = made.map_err(|source| Error::Network {
         doing: format!("attaching pod sandbox {} to the network", found.id),
@@ -48,6 +52,15 @@ async fn cni(shim: &Shim, found: &Container, pod: &PodSandboxConfig) -> Result<(
     })?;
     note(shim, &found.id, made.ips);
     Ok(())
+}
+
+fn dns(config: DnsConfig) -> Dns {
+    Dns {
+        nameservers: config.servers,
+        search: config.searches,
+        options: config.options,
+        ..Dns::default()
+    }
 }
 
 /// Undoes the network of a sandbox, of which the engine may know nothing any more. May be

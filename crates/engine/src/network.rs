@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use orlop_cri::v1::Protocol;
+use orlop_cri::v1::{DnsConfig, Protocol};
+use orlop_network::cni::Dns;
 use orlop_network::{Attachment, ContainerId, PortMapping};
 
 use crate::engine::Engine;
@@ -55,17 +56,28 @@ fn attachment(engine: &Engine, pod: &Pod) -> Result<Attachment> {
     attachment.pod_namespace = metadata.namespace;
     attachment.pod_uid = metadata.uid;
     attachment.port_mappings = port_mappings(pod)?;
-    attachment.annotations = pod
-        .config
-        .annotations
-        .iter()
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
+    let annotations = pod.config.annotations.iter();
+    let annotations = annotations.map(|(key, value)| (key.clone(), value.clone()));
+    attachment
+        .annotate(annotations.collect())
+        .map_err(|error| Error::invalid("config.annotations", error.to_string()))?;
+    attachment.dns = pod.config.dns_config.clone().map(dns);
+    let parent = pod.linux().cgroup_parent.clone();
+    attachment.cgroup_path = (!parent.is_empty()).then_some(parent);
     let handler = engine.runtimes.handler(&pod.handler)?;
     attachment
         .conf_dir
         .clone_from(&handler.settings.cni_conf_dir);
     Ok(attachment)
+}
+
+fn dns(config: DnsConfig) -> Dns {
+    Dns {
+        nameservers: config.servers,
+        search: config.searches,
+        options: config.options,
+        ..Dns::default()
+    }
 }
 
 fn container_id(pod: &Pod) -> Result<ContainerId> {

@@ -106,6 +106,9 @@ pub(super) fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Ne
         InProcess::Always => engine::InProcess::Always,
         InProcess::Never => engine::InProcess::Never,
     };
+    network.pinned.clone_from(&section.pinned_plugins);
+    network.max_networks = section.max_networks.get() as usize;
+    network.status_grace = section.status_grace.get();
     network.ip_preference = match section.ip_preference {
         IpPreference::Cni => engine::IpPreference::Cni,
         IpPreference::Ipv4 => engine::IpPreference::Ipv4,

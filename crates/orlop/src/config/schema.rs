@@ -195,6 +195,14 @@ section! {
         /// When the standard plugins are replaced by the implementation within: for
         /// chains made of them alone (`auto`), or `always` or `never`.
         in_process: InProcess = InProcess::Auto => restart,
+        /// Standard plugins whose programs are run all the same, such as `["portmap"]`: a
+        /// network that uses one of them is left to its plugins' programs.
+        pinned_plugins: Vec<String> = Vec::new() => restart,
+        /// How many of the networks in `conf_dir` a pod is attached to: the first ones by
+        /// file name. The first one's addresses are the pod's.
+        max_networks: NonZeroU32 = count(1) => restart,
+        /// How long a network that was ready stays so while its plugins say that it is not.
+        status_grace: Interval = Interval::from_secs(30) => restart,
         /// The subnets of the built-in network, one per address family. An empty list does
         /// without that network: the node is not ready until one is configured.
         default_subnets: Vec<Subnet> = vec![built_in("10.85.0.0/16")] => restart,

@@ -1,0 +1,281 @@
+//! What plugins are told, and what becomes of a pod whose network cannot be made.
+
+use std::path::{Path, PathBuf};
+
+use orlop_cri::v1::{DnsConfig, StatusRequest};
+use orlop_testkit::{Node, PodSpec, skip};
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::restart::script;
+use crate::world::{World, world};
+
+/// A directory of configurations and one of plugins, of which `told` is the only one: it
+/// notes what it is told, does what the file `do` says, and gives an address.
+struct Plugins {
+    dir: tempfile::TempDir,
+}
+
+impl Plugins {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in ["net.d", "bin", "cache"] {
+            std::fs::create_dir(dir.path().join(name)).expect("a directory");
+        }
+        let plugins = Self { dir };
+        let at = plugins.dir.path().display().to_string();
+        let text = format!(
+            r#"cat > {at}/$CNI_COMMAND.json
+               printf '%s' "$CNI_ARGS" > {at}/args
+               [ ! -e {at}/do ] || . {at}/do
+               [ $CNI_COMMAND != ADD ] || echo '{{"cniVersion":"1.1.0","ips":[{{"address":"192.0.2.7/24"}},{{"address":"fd00::7/64"}}],"dns":{{}}}}'"#
+        );
+        script(&plugins.path("bin"), "told", &text);
+        plugins.configure(1);
+        plugins
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes the configuration; with another number it is another one.
+    fn configure(&self, number: u32) {
+        let conf = json!({
+            "cniVersion": "1.1.0", "name": "told",
+            "plugins": [{"type": "told", "number": number, "capabilities": {
+                "portMappings": true, "bandwidth": true, "dns": true, "ips": true, "mac": true,
+                "aliases": true, "infinibandGUID": true, "cgroupPath": true,
+                "io.kubernetes.cri.pod-annotations": true,
+            }}],
+        });
+        let file = self.path("net.d").join("10-told.conflist");
+        std::fs::write(file, conf.to_string()).expect("write");
+    }
+
+    /// What the plugin does from now on before it answers.
+    fn from_now_on(&self, text: &str) {
+        std::fs::write(self.path("do"), text).expect("write");
+    }
+
+    fn told(&self, verb: &str) -> Value {
+        let text = std::fs::read(self.path(&format!("{verb}.json"))).expect("it was called");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    /// The node's configuration.
+    fn section(&self) -> String {
+        let at = |name: &str| self.path(name).display().to_string();
+        format!(
+            "[network]\nconf_dir = {:?}\nbin_dirs = [{:?}]\ncache_dir = {:?}\n\
+             plugin_timeout = \"2s\"\nstatus_grace = \"0s\"\n",
+            at("net.d"),
+            at("bin"),
+            at("cache"),
+        )
+    }
+}
+
+/// Whether the node's network is ready, and what is said about it.
+async fn network_ready(world: &World) -> (bool, String) {
+    let mut runtime = world.cri.runtime.clone();
+    let status = runtime.status(StatusRequest::default()).await;
+    let status = status.expect("a status").into_inner().status;
+    let conditions = status.expect("a status").conditions;
+    let ready = conditions.iter().find(|one| one.r#type == "NetworkReady");
+    let ready = ready.expect("NetworkReady");
+    (ready.status, ready.message.clone())
+}
+
+fn files_in(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn pod(world: &World, name: &str) -> PodSpec {
+    world.node.pod(name).own_network()
+}
+
+#[tokio::test]
+async fn plugins_are_told_all_that_the_pod_asks_for() {
+    let plugins = Plugins::new();
+    let world = world!(Node::any().drop_in(&plugins.section()));
+    if world.node.is_peer() {
+        skip!("the kit writes the peer's network");
+    }
+    let asking = pod(&world, "asking")
+        .host_port(18080, 80)
+        .annotation("kubernetes.io/ingress-bandwidth", "1M")
+        .annotation("kubernetes.io/egress-bandwidth", "2M")
+        .annotation("network.orlop/ips", "192.0.2.7/24")
+        .annotation("network.orlop/mac", "02:00:0a:01:02:03")
+        .annotation("network.orlop/aliases", "web, www")
+        .annotation("network.orlop/infiniband-guid", "c2:11:22:33:44:55:66:77")
+        .with(|config| {
+            config.dns_config = Some(DnsConfig {
+                servers: vec!["192.0.2.53".into()],
+                searches: vec!["cluster.local".into()],
+                options: vec!["ndots:5".into()],
+            });
+        });
+    let id = world.run_pod(&asking).await;
+    let config = asking.config();
+    let runtime = plugins.told("ADD")["runtimeConfig"].clone();
+    let burst = i32::MAX;
+    let parent = config.linux.clone().unwrap_or_default().cgroup_parent;
+    assert_eq!(
+        runtime,
+        json!({
+            "portMappings": [{"hostPort": 18080, "containerPort": 80, "protocol": "tcp"}],
+            "bandwidth": {
+                "ingressRate": 1_000_000, "ingressBurst": burst,
+                "egressRate": 2_000_000, "egressBurst": burst,
+            },
+            "dns": {"servers": ["192.0.2.53"], "searches": ["cluster.local"], "options": ["ndots:5"]},
+            "ips": ["192.0.2.7/24"],
+            "mac": "02:00:0a:01:02:03",
+            "aliases": ["web", "www"],
+            "infinibandGUID": "c2:11:22:33:44:55:66:77",
+            "cgroupPath": parent,
+            "io.kubernetes.cri.pod-annotations": config.annotations,
+        })
+    );
+    let metadata = config.metadata.expect("metadata");
+    let args = std::fs::read_to_string(plugins.path("args")).expect("arguments");
+    assert_eq!(
+        args,
+        format!(
+            "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};\
+             K8S_POD_INFRA_CONTAINER_ID={id};K8S_POD_UID={}",
+            metadata.namespace, metadata.name, metadata.uid
+        )
+    );
+    let status = world.cri.pod_status(&id).await.expect("status").network;
+    let network = status.expect("a network status");
+    let more: Vec<_> = network
+        .additional_ips
+        .iter()
+        .map(|ip| ip.ip.as_str())
+        .collect();
+    assert_eq!((network.ip.as_str(), more), ("192.0.2.7", vec!["fd00::7"]));
+    // Where other tools look for it.
+    let results = plugins.path("cache/results");
+    assert_eq!(files_in(&results), [format!("told-{id}-eth0")]);
+
+    world.cri.stop_pod(&id).await.expect("stop");
+    let removed = plugins.told("DEL");
+    assert_eq!(removed["runtimeConfig"], runtime, "DEL is told the same");
+    assert_eq!(removed["prevResult"]["ips"][0]["address"], "192.0.2.7/24");
+    assert_eq!(files_in(&results), [""; 0]);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn annotations_that_make_no_sense_are_refused_by_name() {
+    let plugins = Plugins::new();
+    let world = world!(Node::any().drop_in(&plugins.section()));
+    if world.node.is_peer() {
+        skip!("the kit writes the peer's network");
+    }
+    for (key, value) in [
+        ("kubernetes.io/ingress-bandwidth", "fast"),
+        ("kubernetes.io/egress-bandwidth", "2P"),
+        ("network.orlop/mac", "02:00"),
+    ] {
+        let odd = pod(&world, "odd").annotation(key, value);
+        let error = world.cri.run_pod(&odd).await.expect_err("refused");
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        assert!(error.message().contains(key), "{error}");
+    }
+    assert!(!plugins.path("ADD.json").exists(), "no plugin was called");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_plugin_that_fails_is_told_on_the_pod_and_leaks_nothing() {
+    let plugins = Plugins::new();
+    let world = world!(Node::any().drop_in(&plugins.section()));
+    if world.node.is_peer() {
+        skip!("the kit writes the peer's network");
+    }
+    let on_add = |what: &str| format!("[ $CNI_COMMAND != ADD ] || {{ {what}; }}");
+    for (what, said) in [
+        (r#"echo '{"code":7,"msg":"no luck"}'; exit 1"#, "no luck"),
+        ("echo cannot >&2; exit 3", "it exited with 3: cannot"),
+        ("kill -9 $$", "signal 9"),
+        ("echo garbage; exit 0", "garbage"),
+        (r#"echo '{"cniVersion":"1.1.0"}'; exit 0"#, "no IP address"),
+        (r#"echo '{"cniVersion":"9.0.0"}'; exit 0"#, "9.0.0"),
+        ("sleep 60", "not done after 2s"),
+    ] {
+        plugins.from_now_on(&on_add(what));
+        let failing = pod(&world, "failing");
+        let error = world.cri.run_pod(&failing).await.expect_err("it fails");
+        let message = error.message();
+        assert!(
+            message.contains(said) && message.contains("plugin told failed at ADD"),
+            "{what}: {error}"
+        );
+        assert_eq!(files_in(&plugins.path("cache/results")), [""; 0], "{what}");
+    }
+    // The kubelet tries again, and once all is well it works.
+    plugins.from_now_on("");
+    let id = world.run_pod(&pod(&world, "failing")).await;
+    assert_eq!(network_ready(&world).await, (true, String::new()));
+
+    // What a plugin's own status says counts, and a removal that fails is repeated.
+    plugins.from_now_on(r#"echo '{"code":50,"msg":"no controller"}'; exit 1"#);
+    // What was ready a moment ago is not asked again at once, but for another configuration.
+    plugins.configure(2);
+    let (ready, message) = eventually(&world, |ready, _| !ready).await;
+    assert!(!ready && message.contains("no controller"), "{message}");
+    let error = world.cri.stop_pod(&id).await.expect_err("DEL fails");
+    assert!(error.message().contains("no controller"), "{error}");
+    plugins.from_now_on("");
+    world.cri.stop_pod(&id).await.expect("DEL is repeated");
+
+    eventually(&world, |ready, _| ready).await;
+
+    // A broken file is told of, and the network stays what it was.
+    std::fs::write(plugins.path("net.d/10-told.conflist"), "{ broken").expect("write");
+    let (ready, message) = eventually(&world, |_, message| !message.is_empty()).await;
+    assert!(ready && message.contains("10-told.conflist"), "{message}");
+    world.run_pod(&pod(&world, "still")).await;
+
+    std::fs::remove_file(plugins.path("bin/told")).expect("remove");
+    let error = world.cri.run_pod(&pod(&world, "missing")).await;
+    let error = error.expect_err("no plugin").message().to_owned();
+    assert!(error.contains("no such program in"), "{error}");
+    script(&plugins.path("bin"), "told", "exit 0");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_never_good_gives_pods_no_other_network() {
+    let plugins = Plugins::new();
+    std::fs::write(plugins.path("net.d/10-told.conflist"), "{ broken").expect("write");
+    let world = world!(Node::any().drop_in(&plugins.section()));
+    if world.node.is_peer() {
+        skip!("the kit writes the peer's network");
+    }
+    let (ready, message) = network_ready(&world).await;
+    assert!(!ready && message.contains("10-told.conflist"), "{message}");
+    let error = world.cri.run_pod(&pod(&world, "early")).await;
+    let error = error.expect_err("no network").message().to_owned();
+    assert!(error.contains("10-told.conflist"), "{error}");
+    world.finish().await;
+}
+
+/// The network's state once it is as wanted; a state is not asked for anew at once.
+async fn eventually(world: &World, wanted: impl Fn(bool, &str) -> bool) -> (bool, String) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(50);
+    loop {
+        let (ready, message) = network_ready(world).await;
+        if wanted(ready, &message) || std::time::Instant::now() > deadline {
+            return (ready, message);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    }
+}
