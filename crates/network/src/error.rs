@@ -35,7 +35,7 @@ pub enum Error {
     HostPortInUse {
         /// The port with protocol and, if any, address: `127.0.0.1:80/tcp`.
         port: String,
-        /// The identity of the pod that holds it.
+        /// The pod that holds it: its name and identity.
         holder: String,
     },
     /// The pod is attached already, with other settings.

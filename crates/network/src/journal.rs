@@ -13,7 +13,8 @@ use crate::{AttachedNetwork, Attachment, ContainerId, Error, PodNetwork};
 ///
 /// The file `ID.intent` exists from before the first ADD until after the last
 /// DEL; `ID.done` beside it holds the result of a finished ADD, `ID.N.partial` that
-/// of the beginning of an ADD to its network number N.
+/// of the beginning of an ADD to its network number N, `ID.N.ran` the number of plugins of
+/// that network that were run, where it ended early.
 #[derive(Debug)]
 pub(crate) struct Journal {
     dir: PathBuf,
@@ -63,6 +64,7 @@ impl Journal {
         entry.result = read(&self.done(id));
         for (index, network) in entry.networks.iter_mut().enumerate() {
             network.result = read(&self.partial(id, index));
+            network.ran = read(&self.ran(id, index));
         }
         Some(entry)
     }
@@ -86,10 +88,21 @@ impl Journal {
         write(&self.partial(id, index), result)
     }
 
+    /// Notes that only the first plugins of a network's chain were run.
+    pub(crate) fn note_ran(
+        &self,
+        id: &ContainerId,
+        index: usize,
+        count: usize,
+    ) -> Result<(), Error> {
+        write(&self.ran(id, index), &count)
+    }
+
     /// Forgets a pod: the intent last, so that a crash in between leaves an
     /// entry that is detached once more.
     pub(crate) fn forget(&self, id: &ContainerId, networks: usize) -> Result<(), Error> {
-        let partial = (0..networks).map(|index| self.partial(id, index));
+        let partial =
+            (0..networks).flat_map(|index| [self.partial(id, index), self.ran(id, index)]);
         for path in partial.chain([self.done(id), self.intent(id)]) {
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -125,6 +138,10 @@ impl Journal {
 
     fn partial(&self, id: &ContainerId, index: usize) -> PathBuf {
         self.dir.join(format!("{id}.{index}.partial"))
+    }
+
+    fn ran(&self, id: &ContainerId, index: usize) -> PathBuf {
+        self.dir.join(format!("{id}.{index}.ran"))
     }
 
     fn done(&self, id: &ContainerId) -> PathBuf {

@@ -17,7 +17,7 @@ use self::host_ports::HostPorts;
 use crate::cni::{Cache, Chain, NetworkConf};
 use crate::error::with_causes;
 use crate::journal::{Journal, JournalEntry};
-use crate::status::{Status, StatusMemory};
+use crate::status::{RecentFailure, Status, StatusMemory};
 use crate::store::Store;
 use crate::watch::Watch;
 use crate::{Attachment, Config, ContainerId, Error, PodNetwork, pod_cidr};
@@ -43,6 +43,7 @@ struct Inner {
     cache: Cache,
     host_ports: HostPorts,
     status: Mutex<StatusMemory>,
+    recent: Mutex<RecentFailure>,
     gates: Mutex<HashMap<ContainerId, Weak<AsyncMutex<()>>>>,
     /// Held shared by ADD and DEL, alone by GC, which must not run beside an
     /// ADD it does not know of.
@@ -77,6 +78,7 @@ impl Networks {
                 journal,
                 host_ports,
                 status: Mutex::default(),
+                recent: Mutex::default(),
                 gates: Mutex::default(),
                 gc_gate: Arc::default(),
                 _watch: watch,
@@ -309,7 +311,33 @@ impl Inner {
         pod.conf_dir.as_ref().unwrap_or(&self.config.conf_dir)
     }
 
+    /// Whether pods can be attached, and what the last try came to: no plugin's
+    /// own STATUS tells that it has no address left, or that it dies.
     fn status(&self) -> Status {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let warning = recent.warning(Instant::now());
+        drop(recent);
+        match self.own_status() {
+            Status::Ready { mut warnings } => {
+                warnings.extend(warning);
+                Status::Ready { warnings }
+            }
+            not_ready @ Status::NotReady { .. } => not_ready,
+        }
+    }
+
+    fn note_outcome<T>(&self, done: &Result<T, Error>) {
+        let failure = match done {
+            Ok(_) => None,
+            Err(error @ Error::Plugin(_)) => Some(error.with_causes()),
+            // It tells nothing of the network.
+            Err(_) => return,
+        };
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.note(Instant::now(), failure);
+    }
+
+    fn own_status(&self) -> Status {
         let now = Instant::now();
         let generation = self.store.generation();
         let memory = || self.status.lock().unwrap_or_else(PoisonError::into_inner);

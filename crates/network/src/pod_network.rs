@@ -58,6 +58,10 @@ pub struct AttachedNetwork {
     /// What they answered; absent while ADD was not finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// How many of its plugins were run, where ADD ended early; all of them if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<usize>,
 }
 
 impl PodNetwork {
@@ -175,6 +179,7 @@ mod tests {
             conf: json!({}),
             args: RuntimeArgs::default(),
             result: Some(result),
+            ran: None,
         };
         PodNetwork::gather(vec![network], &[parsed], preference)
     }

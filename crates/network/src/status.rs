@@ -79,9 +79,40 @@ impl StatusMemory {
     }
 }
 
+/// The last failure to attach a pod, until one is attached.
+#[derive(Debug, Default)]
+pub(crate) struct RecentFailure(Option<(Instant, String)>);
+
+/// How long it is told without being seen again.
+const RECENT: Duration = Duration::from_mins(10);
+
+impl RecentFailure {
+    pub(crate) fn note(&mut self, now: Instant, failure: Option<String>) {
+        self.0 = failure.map(|failure| (now, failure));
+    }
+
+    pub(crate) fn warning(&self, now: Instant) -> Option<String> {
+        let (at, failure) = self.0.as_ref()?;
+        (now.duration_since(*at) < RECENT)
+            .then(|| format!("the last pod could not be attached: {failure}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_failure_is_told_for_a_while_or_until_a_success() {
+        let mut recent = RecentFailure::default();
+        let start = Instant::now();
+        recent.note(start, Some("no address".to_owned()));
+        let warning = recent.warning(start + Duration::from_mins(9)).unwrap();
+        assert!(warning.contains("no address"), "{warning}");
+        assert_eq!(recent.warning(start + Duration::from_mins(11)), None);
+        recent.note(start, None);
+        assert_eq!(recent.warning(start), None);
+    }
 
     #[test]
     fn a_passing_failure_is_only_a_warning_within_the_grace_period() {

@@ -117,6 +117,8 @@ fn a_missing_plugin_is_named_in_status_too() {
         message.contains("no such program in") && message.contains("/bin"),
         "{message}"
     );
+    // It never ran: there is nothing to be undone once it is there.
+    assert!(node.block(networks.list()).unwrap().is_empty());
     let Status::NotReady { message, .. } = node.block(networks.status()) else {
         panic!("ready without its plugin")
     };

@@ -94,7 +94,7 @@ fn describe(node: &Node, pod: &Pod, network: &PodNetwork) -> Seen {
         ("address files", format!("{:#?}", node.addresses("net"))),
         ("node's settings", sh(&settings)),
         ("pod's settings", pod.sh(&pod_settings)),
-        ("limits", hide_veth(&sh("tc qdisc"))),
+        ("limits", sorted(&hide_veth(&sh("tc qdisc")))),
     ]
 }
 
@@ -146,6 +146,12 @@ fn port_vlans() -> String {
         .collect();
     ports.sort();
     ports.join("\n")
+}
+
+fn sorted(text: &str) -> String {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
 }
 
 fn hide_veth(text: &str) -> String {

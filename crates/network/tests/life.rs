@@ -10,7 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orlop_network::{
-    Cidr, DefaultNetwork, ErrorKind, InProcess, Networks, PodNetwork, PortMapping, Protocol, netns,
+    Cidr, DefaultNetwork, ErrorKind, InProcess, Networks, PodNetwork, PortMapping, Protocol,
+    Status, netns,
 };
 use support::{Node, PLUGINS, filter_rules, sh};
 
@@ -268,7 +269,7 @@ fn a_host_port_belongs_to_one_pod() {
     assert!(
         error
             .to_string()
-            .contains("8080/tcp is already used by pod a"),
+            .contains("8080/tcp is already used by pod default/a (a)"),
         "{error}"
     );
     node.block(networks.detach(&a.attachment, Some(&network)))
@@ -400,4 +401,63 @@ fn a_namespace_is_pinned_and_let_go() {
     netns::remove_pin(&path).unwrap();
     netns::remove_pin(&path).unwrap();
     assert!(!path.exists());
+}
+
+#[test]
+fn what_was_made_before_a_plugin_refused_its_configuration_is_undone_for_good() {
+    let node = Node::new();
+    let broken = CONF.replace(
+        r#"{"type": "portmap", "capabilities": {"portMappings": true}},
+        {"type": "firewall"}"#,
+        r#"{"type": "firewall"},
+        {"type": "portmap", "markMasqBit": 77, "capabilities": {"portMappings": true}}"#,
+    );
+    assert_ne!(broken, CONF);
+    node.write_conf("10-net.conflist", &broken);
+    let networks = node.open(InProcess::Always);
+    let pod = node.pod("a");
+    let error = node
+        .block(networks.attach(pod.attachment.clone()))
+        .unwrap_err();
+    assert!(error.to_string().contains("MasqMarkBit"), "{error}");
+    // Not kept to be undone by a plugin that will refuse that, too.
+    assert_nothing_left(&node);
+    let Status::NotReady { message, .. } = node.block(networks.status()) else {
+        panic!("ready with a configuration that no pod can use")
+    };
+    assert!(message.contains("MasqMarkBit"), "{message}");
+}
+
+#[test]
+fn a_failure_that_no_status_tells_is_told_until_a_pod_is_attached() {
+    let node = Node::new();
+    node.write_conf(
+        "10-net.conflist",
+        &CONF.replace("10.77.0.0/24", "10.77.0.0/30"),
+    );
+    let networks = node.open(InProcess::Always);
+    let warnings = || match node.block(networks.status()) {
+        Status::Ready { warnings } => warnings.join("; "),
+        Status::NotReady { message, .. } => panic!("pods go on: {message}"),
+    };
+    let [a, b] = ["a", "b"].map(|id| node.pod(id));
+    let network = node.block(networks.attach(a.attachment.clone())).unwrap();
+    assert_eq!(warnings(), "");
+    node.block(networks.attach(b.attachment.clone()))
+        .unwrap_err();
+    assert!(warnings().contains("no IP addresses available"));
+    node.block(networks.detach(&a.attachment, Some(&network)))
+        .unwrap();
+    node.block(networks.attach(b.attachment.clone())).unwrap();
+    assert_eq!(warnings(), "");
+}
+
+#[test]
+fn a_bridge_s_name_that_is_something_else_makes_the_node_not_ready() {
+    let (node, networks) = node();
+    sh("ip link add br0 type veth peer name other");
+    let Status::NotReady { message, .. } = node.block(networks.status()) else {
+        panic!("ready without its bridge")
+    };
+    assert!(message.contains("is not a bridge"), "{message}");
 }

@@ -12,7 +12,7 @@ use super::verb::Verb;
 use super::version::SpecVersion;
 use crate::error::{PluginError, PluginFailure, with_causes};
 use crate::native::{self, Call, NativePlugin};
-use crate::{Config, Error, InProcess};
+use crate::{Config, Error, ErrorKind, InProcess};
 
 /// A network ready to be attached to: its configuration, and for each plugin
 /// the way it is run.
@@ -32,6 +32,15 @@ pub(crate) struct Target<'a> {
     /// The namespace; `None` where it is gone.
     pub(crate) netns: Option<&'a Path>,
     pub(crate) args: &'a RuntimeArgs,
+}
+
+/// How far an ADD has come.
+#[derive(Debug)]
+pub(crate) enum Progress<'a> {
+    /// The first plugin's result, without which the others could not undo their part.
+    First(&'a Value),
+    /// It ends, and only so many plugins were run.
+    Ran(usize),
 }
 
 impl<'a> Chain<'a> {
@@ -65,24 +74,28 @@ impl<'a> Chain<'a> {
         self.in_process
     }
 
-    /// Attaches. After a failure DEL is due, for the whole chain.
+    /// Attaches. After a failure DEL is due, for all plugins that were run.
     ///
-    /// `note` is given the first plugin's result before others build on it:
-    /// without it they could not undo their part.
+    /// `note` is told what DEL needs to know, before more is done.
     pub(crate) fn add(
         &self,
         target: Target<'_>,
-        note: impl FnOnce(&Value) -> Result<(), Error>,
+        mut note: impl FnMut(Progress<'_>) -> Result<(), Error>,
     ) -> Result<Value, Error> {
         let mut previous: Option<Value> = None;
-        let mut note = Some(note);
-        for plugin in &self.network.plugins {
-            if let Some(result) = &previous
-                && let Some(note) = note.take()
-            {
-                note(result)?;
+        for (index, plugin) in self.network.plugins.iter().enumerate() {
+            if let (1, Some(result)) = (index, &previous) {
+                note(Progress::First(result))?;
             }
-            previous = Some(self.add_one(plugin, target, previous.as_ref())?);
+            match self.add_one(plugin, target, previous.as_ref()) {
+                Ok(result) => previous = Some(result),
+                Err(error) => {
+                    if error.failure.is_before_anything_was_done() {
+                        note(Progress::Ran(index))?;
+                    }
+                    return Err(error.into());
+                }
+            }
         }
         Ok(previous.unwrap_or_else(|| json!({})))
     }
@@ -150,18 +163,18 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Whether ADD would work, where the network's version knows how to ask;
-    /// before 1.1.0: whether the programs are there.
+    /// Whether ADD would work, where the network's version knows how to ask (in
+    /// process any does); before 1.1.0: whether the programs are there.
     pub(crate) fn status(&self) -> Result<(), Box<PluginError>> {
         for plugin in &self.network.plugins {
-            if self.network.cni_version >= SpecVersion::V1_1_0 {
+            if self.in_process || self.network.cni_version >= SpecVersion::V1_1_0 {
                 match self.run(plugin, Verb::Status, None, None, None) {
                     // Plugins of 1.0 say "unknown CNI_COMMAND" with one of these
                     // codes: they know no reason why ADD should fail.
                     Err(error) if lacks_the_verb(&error) => {}
                     done => drop(done?),
                 }
-            } else if !self.in_process {
+            } else {
                 find_program(&plugin.kind, self.bin_dirs)
                     .map_err(|failure| self.error(plugin, Verb::Status, failure))?;
             }
@@ -281,6 +294,16 @@ impl<'a> Chain<'a> {
 }
 
 impl PluginFailure {
+    /// Whether the plugin was not run at all, or refused its configuration: it
+    /// will refuse it again when it is to undo its part, which is none.
+    fn is_before_anything_was_done(&self) -> bool {
+        match self {
+            Self::Missing { .. } | Self::Start { .. } => true,
+            Self::Native(error) => error.kind() == ErrorKind::Invalid,
+            _ => false,
+        }
+    }
+
     /// A result of the whole chain that cannot be used.
     pub(crate) fn from_result(error: &ResultError, shown: &Value) -> Self {
         Self::Garbage {

@@ -14,7 +14,7 @@ mod version;
 pub use args::RuntimeArgs;
 pub use cache::{Cache, CachedAttachment};
 pub use chain::Chain;
-pub(crate) use chain::Target;
+pub(crate) use chain::{Progress, Target};
 pub use conf::{ConfError, NetworkConf, PluginConf};
 pub use conf_dir::{ConfDir, Loaded};
 pub use exec::Limits;

@@ -68,7 +68,8 @@ pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
         Verb::Add => add(call).map(Some),
         Verb::Del => delete(call).map(|()| None),
         Verb::Check => check(call).map(|()| None),
-        Verb::Status | Verb::Gc => ipam::other(call).map(|()| None),
+        Verb::Status => status(call).map(|()| None),
+        Verb::Gc => ipam::other(call).map(|()| None),
     }
 }
 
@@ -236,6 +237,15 @@ fn check(call: &Call<'_>) -> Result<(), NativeError> {
         masquerade::verify(call, &addresses)?;
     }
     Ok(())
+}
+
+fn status(call: &Call<'_>) -> Result<(), NativeError> {
+    let conf = BridgeConf::read(call)?;
+    Vlans::read(&conf.vlan)?;
+    let mut rtnl = Rtnl::open().map_err(NativeError::system("open a netlink socket"))?;
+    // Something else of its name is in the way.
+    bridge_device::find(&mut rtnl, &conf.bridge)?;
+    ipam::other(call)
 }
 
 /// Ties the addresses to the pod's interface, and fills in their gateways and

@@ -113,19 +113,17 @@ impl Vlans {
             let found = rtnl.link_by_name(&name);
             found.map_err(NativeError::system(action.clone()))
         };
-        let gateway = match find(rtnl)? {
-            Some(link) => link,
-            None => {
-                let made = make_pair(rtnl, bridge, &name);
-                match made {
-                    // Another pod was faster.
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    done => done.map_err(NativeError::system(action.clone()))?,
-                }
-                find(rtnl)?.ok_or_else(|| {
-                    NativeError::Conflict(format!("the interface {name} was removed by somebody"))
-                })?
+        let gateway = if let Some(link) = find(rtnl)? {
+            link
+        } else {
+            match make_pair(rtnl, bridge, &name) {
+                // Another pod was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                done => done.map_err(NativeError::system(action.clone()))?,
             }
+            find(rtnl)?.ok_or_else(|| {
+                NativeError::Conflict(format!("the interface {name} was removed by somebody"))
+            })?
         };
         self.finish_gateway(rtnl, bridge, &gateway, id)
             .map_err(|error| unsupported(error, &action))?;

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use super::Inner;
-use crate::cni::{Chain, CniResult, NetworkConf, RuntimeArgs, Target, Verb};
+use crate::cni::{Chain, CniResult, NetworkConf, PluginConf, Progress, RuntimeArgs, Target, Verb};
 use crate::journal::JournalEntry;
 use crate::pod_network::pod_addresses;
 use crate::{AttachedNetwork, Attachment, Error, PluginError, PluginFailure, PodNetwork};
@@ -36,6 +36,7 @@ impl Inner {
                 conf: network.to_list(),
                 args: args.clone(),
                 result: None,
+                ran: None,
             })
             .collect();
         warn_of_ignored_wishes(&pod, &networks, &args);
@@ -50,8 +51,9 @@ impl Inner {
                     .finish(&entry.attachment.id, &result)
                     .map(|()| result)
             });
+        self.note_outcome(&done);
         if done.is_err()
-            && let Err(undo) = self.detach_entry(&entry)
+            && let Err(undo) = self.undo(&entry)
         {
             tracing::warn!(
                 pod = %entry.attachment.id,
@@ -60,6 +62,12 @@ impl Inner {
             );
         }
         done
+    }
+
+    /// Undoes a failed attempt, by all that was noted during it.
+    fn undo(&self, entry: &JournalEntry) -> Result<(), Error> {
+        let noted = self.journal.get(&entry.attachment.id);
+        self.detach_entry(noted.as_ref().unwrap_or(entry))
     }
 
     pub(super) fn check(&self, pod: &Attachment, record: &PodNetwork) -> Result<(), Error> {
@@ -110,8 +118,9 @@ impl Inner {
                 netns: Some(&pod.netns),
                 args: &attached.args,
             };
-            let raw = chain.add(target, |partial| {
-                self.journal.note_partial(&pod.id, index, partial)
+            let raw = chain.add(target, |progress| match progress {
+                Progress::First(result) => self.journal.note_partial(&pod.id, index, result),
+                Progress::Ran(count) => self.journal.note_ran(&pod.id, index, count),
             })?;
             let unusable = |failure| PluginError {
                 network: network.name.clone(),
@@ -164,7 +173,7 @@ fn warn_of_ignored_wishes(pod: &Attachment, networks: &[NetworkConf], args: &Run
         "infinibandGUID",
     ];
     let plugins = networks.iter().flat_map(|network| &network.plugins);
-    let handled: Vec<&str> = plugins.flat_map(|plugin| plugin.capabilities()).collect();
+    let handled: Vec<&str> = plugins.flat_map(PluginConf::capabilities).collect();
     for wish in WISHES {
         if args.capability_args.contains_key(wish) && !handled.contains(&wish) {
             tracing::warn!(

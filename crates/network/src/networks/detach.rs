@@ -46,7 +46,9 @@ impl Inner {
         let netns = namespace_is_there.then_some(pod.netns.as_path());
         let mut first = Ok(());
         for attached in networks.iter().rev() {
-            let done = conf_of(attached).and_then(|network| {
+            let done = conf_of(attached).and_then(|mut network| {
+                // What never ran has nothing to undo, and may never be able to run.
+                network.plugins.truncate(attached.ran.unwrap_or(usize::MAX));
                 let chain = Chain::new(&network, &self.config)?;
                 let target = Target {
                     container_id: pod.id.as_str(),
@@ -87,6 +89,7 @@ impl Inner {
                 conf: cached.network.to_list(),
                 args: cached.args,
                 result: Some(cached.result),
+                ran: None,
             })
             .collect();
         if !cached.is_empty() {
@@ -101,6 +104,7 @@ impl Inner {
                 conf: network.to_list(),
                 args: RuntimeArgs::of(pod),
                 result: None,
+                ran: None,
             })
             .collect()
     }

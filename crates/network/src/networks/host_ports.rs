@@ -10,14 +10,23 @@ use crate::{Attachment, ContainerId, Error, PortMapping};
 /// The host ports of all attached pods.
 #[derive(Debug, Default)]
 pub(super) struct HostPorts {
-    held: Mutex<BTreeMap<ContainerId, Vec<PortMapping>>>,
+    held: Mutex<BTreeMap<ContainerId, Held>>,
+}
+
+/// One pod's ports.
+#[derive(Debug)]
+struct Held {
+    /// The pod, for people.
+    pod: String,
+    mappings: Vec<PortMapping>,
 }
 
 impl HostPorts {
     pub(super) fn new(entries: impl Iterator<Item = JournalEntry>) -> Self {
         let held = entries
-            .map(|entry| (entry.attachment.id, entry.attachment.port_mappings))
-            .filter(|(_, mappings)| !mappings.is_empty())
+            .map(|entry| entry.attachment)
+            .filter(|pod| !pod.port_mappings.is_empty())
+            .map(|pod| (pod.id.clone(), Held::by(&pod)))
             .collect();
         Self {
             held: Mutex::new(held),
@@ -37,18 +46,18 @@ impl HostPorts {
             )));
         }
         let mut held = self.lock();
-        for (holder, theirs) in held.iter().filter(|(holder, _)| **holder != pod.id) {
+        for (_, theirs) in held.iter().filter(|(holder, _)| **holder != pod.id) {
             for mapping in &pod.port_mappings {
-                if theirs.iter().any(|other| collide(mapping, other)) {
+                if theirs.mappings.iter().any(|other| collide(mapping, other)) {
                     return Err(Error::HostPortInUse {
                         port: describe(mapping),
-                        holder: holder.to_string(),
+                        holder: theirs.pod.clone(),
                     });
                 }
             }
         }
         if !pod.port_mappings.is_empty() {
-            held.insert(pod.id.clone(), pod.port_mappings.clone());
+            held.insert(pod.id.clone(), Held::by(pod));
         }
         Ok(())
     }
@@ -57,8 +66,20 @@ impl HostPorts {
         self.lock().remove(id);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ContainerId, Vec<PortMapping>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ContainerId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn by(pod: &Attachment) -> Self {
+        Self {
+            pod: match pod.pod_name.as_str() {
+                "" => pod.id.to_string(),
+                name => format!("{}/{name} ({})", pod.pod_namespace, pod.id),
+            },
+            mappings: pod.port_mappings.clone(),
+        }
     }
 }
 
