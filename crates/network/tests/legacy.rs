@@ -1,0 +1,94 @@
+//! A node whose `iptables` is the legacy one, whose programs share a lock.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use orlop_network::{ErrorKind, InProcess, PortMapping, Protocol};
+use rustix::fs::{FlockOperation, flock};
+use support::{Node, sh};
+
+const CONF: &str = r#"{
+    "cniVersion": "1.0.0", "name": "net",
+    "plugins": [
+        {"type": "bridge", "bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": {
+            "type": "host-local", "dataDir": "DATA", "subnet": "10.77.0.0/24"}},
+        {"type": "portmap", "capabilities": {"portMappings": true}},
+        {"type": "firewall"}
+    ]}"#;
+
+const PROGRAM: &str = "/usr/sbin/xtables-legacy-multi";
+
+/// Where the programs' lock is; set for the child, which does the work.
+const LOCK: &str = "XTABLES_LOCKFILE";
+
+/// What `iptables` is decides once for a process: the work is done by one whose
+/// `iptables` is the legacy one.
+#[test]
+fn a_lock_that_is_held_is_told_and_leaks_nothing() {
+    if !Path::new(PROGRAM).exists() {
+        eprintln!("skipped: no legacy iptables");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for family in ["iptables", "ip6tables"] {
+        for kind in ["", "-save", "-restore"] {
+            let name = dir.path().join(format!("{family}{kind}"));
+            std::os::unix::fs::symlink(PROGRAM, name).unwrap();
+        }
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--test-threads=1", "--nocapture"])
+        .env("PATH", format!("{}:{path}", dir.path().display()))
+        .env(LOCK, dir.path().join("lock"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn child() {
+    let Ok(lock) = std::env::var(LOCK) else {
+        return;
+    };
+    let node = Node::new();
+    node.write_conf("10-net.conflist", CONF);
+    let networks = node.open(InProcess::Always);
+    let mut pod = node.pod("a");
+    pod.attachment.port_mappings.push(PortMapping {
+        host_port: 8080,
+        container_port: 80,
+        protocol: Protocol::Tcp,
+        host_ip: None,
+    });
+    let held = std::fs::File::create(lock).unwrap();
+    flock(&held, FlockOperation::LockExclusive).unwrap();
+    let error = node
+        .block(networks.attach(pod.attachment.clone()))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TryAgain, "{error}");
+    assert!(
+        error.to_string().contains("locked by another program"),
+        "{error}"
+    );
+    drop(held);
+    // What could not be undone meanwhile is undone by the next try.
+    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    assert_eq!(node.reserved("net").len(), 1);
+    let rules = sh("iptables-save");
+    let address = network.ips[0].to_string();
+    assert!(rules.contains(&address) && rules.contains("8080"), "{rules}");
+    node.block(networks.detach(&pod.attachment, Some(&network)))
+        .unwrap();
+    let rules = sh("iptables-save");
+    assert!(
+        !rules.contains(&address) && !rules.contains("8080"),
+        "{rules}"
+    );
+    assert_eq!(node.reserved("net"), Vec::<String>::new());
+}
