@@ -12,14 +12,19 @@
 //! Unlike under a kubelet, what was rejected or evicted is tried again when there is room for it:
 //! nobody else would.
 
+mod spoken;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::admission::{Gate, Rejection};
-use super::manifest::{Remark, Weight};
+use super::manifest::Remark;
 use super::source::Snapshot;
-use crate::manager::{Objects, PodInput};
+use crate::manager::PodInput;
 use crate::pod::{Pod, RestartPolicy};
+use spoken::Spoken;
 
 /// What a manager is to do, in this order.
 #[derive(Debug, Clone)]
@@ -46,41 +51,6 @@ pub(super) struct Roster {
     over: BTreeSet<String>,
     /// What is wrong with what was said, by source and between sources.
     remarks: Vec<Remark>,
-}
-
-#[derive(Debug)]
-struct Spoken {
-    pods: Vec<Wanted>,
-    remarks: Vec<Remark>,
-    objects: Arc<Objects>,
-}
-
-/// A pod that a source names.
-#[derive(Debug)]
-struct Wanted {
-    input: PodInput,
-    origin: String,
-    line: usize,
-}
-
-impl Wanted {
-    /// Where its manifest is, for people.
-    fn place(&self) -> String {
-        match self.line {
-            0 => self.origin.clone(),
-            line => format!("{}:{line}", self.origin),
-        }
-    }
-
-    fn remark(&self, text: String) -> Remark {
-        Remark {
-            origin: self.origin.clone(),
-            line: (self.line > 0).then_some(self.line),
-            object: format!("Pod {}", self.input.full_name()),
-            weight: Weight::Error,
-            text,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -130,68 +100,10 @@ impl Roster {
 
     /// Takes in what a source says.
     pub(super) fn hear(&mut self, place: usize, snapshot: Snapshot) {
-        let Some(slot) = self.sources.get_mut(place) else {
-            return;
-        };
-        let Snapshot {
-            pods,
-            objects: written,
-            mut remarks,
-        } = snapshot;
-        let mut objects = Objects::default();
-        for object in &written {
-            if let Err(error) = objects.add(object) {
-                remarks.push(Remark {
-                    origin: String::new(),
-                    line: None,
-                    object: object["kind"].as_str().unwrap_or_default().to_owned(),
-                    weight: Weight::Error,
-                    text: error.to_string(),
-                });
-            }
+        if let Some(slot) = self.sources.get_mut(place) {
+            let before = slot.take();
+            *slot = Some(Spoken::new(snapshot, before));
         }
-        let before = slot.take();
-        let objects = match &before {
-            Some(before) if *before.objects == objects => Arc::clone(&before.objects),
-            _ => Arc::new(objects),
-        };
-        // What has not changed is not read again.
-        let read: BTreeMap<&str, &PodInput> = before
-            .iter()
-            .filter(|before| Arc::ptr_eq(&before.objects, &objects))
-            .flat_map(|before| &before.pods)
-            .map(|wanted| (wanted.input.uid(), &wanted.input))
-            .collect();
-        let mut wanted = Vec::new();
-        for pod in pods {
-            let uid = pod.manifest["metadata"]["uid"].as_str().unwrap_or_default();
-            let same = read
-                .get(uid)
-                .filter(|input| *input.manifest == pod.manifest);
-            let input = match same {
-                Some(input) => Ok((*input).clone()),
-                None => PodInput::new(pod.kind, pod.manifest, Arc::clone(&objects)),
-            };
-            match input {
-                Ok(input) => wanted.push(Wanted {
-                    input,
-                    origin: pod.origin,
-                    line: pod.line,
-                }),
-                Err(error) => remarks.push(Remark {
-                    origin: pod.origin,
-                    line: (pod.line > 0).then_some(pod.line),
-                    object: "Pod".to_owned(),
-                    weight: Weight::Error,
-                    text: error.to_string(),
-                }),
-            }
-        }
-        *slot = Some(Spoken {
-            pods: wanted,
-            remarks,
-            objects,
-        });
     }
 
     /// What there is to do. `before` are the pods that ran before the agent started: they come
@@ -421,160 +333,5 @@ impl Roster {
                 known.state = State::Waiting;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::super::source::SourcePod;
-    use super::*;
-    use crate::pod::Quantity;
-
-    fn pod(name: &str, uid: &str, port: u16) -> Value {
-        json!({"metadata": {"name": name, "uid": uid}, "spec": {"containers": [{
-            "name": "c", "image": "i", "ports": [{"containerPort": 1, "hostPort": port}]}]}})
-    }
-
-    fn snapshot(pods: &[Value]) -> Snapshot {
-        let pods = pods.iter().map(|manifest| SourcePod {
-            manifest: manifest.clone(),
-            kind: "file",
-            origin: "f".to_owned(),
-            line: 1,
-        });
-        Snapshot {
-            pods: pods.collect(),
-            ..Snapshot::default()
-        }
-    }
-
-    fn gate() -> Gate {
-        Gate {
-            allocatable: [("pods".to_owned(), Quantity::from_units(10))].into(),
-            ..Gate::default()
-        }
-    }
-
-    fn shown(orders: &[Order]) -> Vec<String> {
-        let words = orders.iter().map(|order| match order {
-            Order::Remove(uid) => format!("remove {uid}"),
-            Order::Set(input) => format!("set {}", input.uid()),
-            Order::Reject(input, rejection) => {
-                format!("reject {} {}", input.uid(), rejection.reason)
-            }
-        });
-        words.collect()
-    }
-
-    fn told(roster: &mut Roster, pods: &[Value]) -> Vec<String> {
-        roster.hear(0, snapshot(pods));
-        shown(&roster.orders(&gate(), &BTreeSet::new()))
-    }
-
-    fn next(roster: &mut Roster) -> Vec<String> {
-        shown(&roster.orders(&gate(), &BTreeSet::new()))
-    }
-
-    #[test]
-    fn pods_come_and_go() {
-        let mut roster = Roster::new(1, BTreeMap::new());
-        assert!(!roster.is_complete());
-        assert_eq!(told(&mut roster, &[pod("a", "1", 80)]), ["set 1"]);
-        assert!(roster.is_complete());
-        assert_eq!(
-            told(&mut roster, &[pod("a", "1", 80)]),
-            Vec::<String>::new()
-        );
-        assert_eq!(told(&mut roster, &[pod("a", "1", 81)]), ["set 1"]);
-        assert_eq!(told(&mut roster, &[]), ["remove 1"]);
-        roster.gone("1");
-        assert_eq!(told(&mut roster, &[pod("a", "1", 81)]), ["set 1"]);
-    }
-
-    #[test]
-    fn a_new_pod_of_an_old_name_waits_for_the_old_one() {
-        let mut roster = Roster::new(1, BTreeMap::new());
-        told(&mut roster, &[pod("a", "1", 80)]);
-        assert_eq!(told(&mut roster, &[pod("a", "2", 80)]), ["remove 1"]);
-        assert_eq!(next(&mut roster), Vec::<String>::new());
-        roster.gone("1");
-        assert_eq!(next(&mut roster), ["set 2"]);
-        // Back to the first before the second has gone.
-        assert_eq!(told(&mut roster, &[pod("a", "1", 80)]), ["remove 2"]);
-        assert_eq!(told(&mut roster, &[]), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_pod_that_changed_while_no_agent_ran_waits_for_its_old_self() {
-        let old: Pod = serde_json::from_value(pod("a", "1", 80)).unwrap();
-        let mut roster = Roster::new(1, BTreeMap::from([("1".to_owned(), Arc::new(old))]));
-        assert_eq!(
-            told(&mut roster, &[pod("a", "2", 80)]),
-            Vec::<String>::new()
-        );
-        assert!(roster.is_complete());
-        roster.dismiss_strangers();
-        assert_eq!(next(&mut roster), Vec::<String>::new());
-        roster.gone("1");
-        assert_eq!(next(&mut roster), ["set 2"]);
-    }
-
-    #[test]
-    fn who_was_turned_away_comes_in_when_there_is_room() {
-        let mut roster = Roster::new(1, BTreeMap::new());
-        let (a, b) = (pod("a", "1", 80), pod("b", "2", 80));
-        assert_eq!(
-            told(&mut roster, &[a.clone(), b.clone()]),
-            ["set 1", "reject 2 NodePorts"]
-        );
-        assert_eq!(told(&mut roster, std::slice::from_ref(&b)), ["remove 1"]);
-        assert_eq!(next(&mut roster), Vec::<String>::new());
-        roster.gone("1");
-        assert_eq!(next(&mut roster), ["remove 2"]);
-        roster.gone("2");
-        assert_eq!(next(&mut roster), ["set 2"]);
-        // A pod that is over holds nothing.
-        assert_eq!(told(&mut roster, &[b, a]), ["reject 1 NodePorts"]);
-        assert!(roster.set_over("2", true));
-        assert_eq!(next(&mut roster), ["remove 1"]);
-    }
-
-    #[test]
-    fn who_ran_before_comes_first() {
-        let mut roster = Roster::new(1, BTreeMap::new());
-        roster.hear(0, snapshot(&[pod("a", "1", 80), pod("b", "2", 80)]));
-        let before = BTreeSet::from(["2".to_owned()]);
-        assert_eq!(
-            shown(&roster.orders(&gate(), &before)),
-            ["set 2", "reject 1 NodePorts"]
-        );
-    }
-
-    #[test]
-    fn the_evicted_come_back_after_the_pressure() {
-        let mut roster = Roster::new(1, BTreeMap::new());
-        told(&mut roster, &[pod("a", "1", 80)]);
-        roster.evicted("1");
-        let mut pressed = gate();
-        pressed.pressures.insert("MemoryPressure");
-        assert_eq!(
-            shown(&roster.orders(&pressed, &BTreeSet::new())),
-            Vec::<String>::new()
-        );
-        assert_eq!(next(&mut roster), ["remove 1"]);
-        roster.gone("1");
-        assert_eq!(next(&mut roster), ["set 1"]);
-    }
-
-    #[test]
-    fn of_two_pods_of_one_name_the_first_is_used_and_the_other_told() {
-        let mut roster = Roster::new(2, BTreeMap::new());
-        roster.hear(0, snapshot(&[pod("a", "1", 80)]));
-        roster.hear(1, snapshot(&[pod("a", "2", 81), pod("b", "1", 82)]));
-        assert_eq!(next(&mut roster), ["set 1"]);
-        assert_eq!(roster.remarks().len(), 2, "{:?}", roster.remarks());
-        assert!(roster.remarks()[0].text.contains("f:1"));
     }
 }
