@@ -21,13 +21,18 @@ pub struct Process {
 impl Process {
     /// Starts `command`, its output appended to `log`.
     pub fn spawn(name: &str, command: &mut Command, log: &Path) -> Self {
+        Self::spawn_reading(Stdio::null(), name, command, log)
+    }
+
+    /// Starts `command` with a standard input, its output appended to `log`.
+    pub fn spawn_reading(input: Stdio, name: &str, command: &mut Command, log: &Path) -> Self {
         let file = File::options()
             .create(true)
             .append(true)
             .open(log)
             .unwrap_or_else(|e| panic!("opening the log {}: {e}", log.display()));
         let child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(file.try_clone().expect("duplicate a file descriptor"))
             .stderr(file)
             .spawn()

@@ -17,6 +17,7 @@ mod docker;
 mod manifests;
 mod restart;
 mod shutdown;
+mod sources;
 mod starting;
 mod streams;
 mod up;

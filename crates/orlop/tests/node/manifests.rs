@@ -82,8 +82,8 @@ async fn a_removed_manifest_ends_its_pod_at_once_and_a_changed_one_replaces_it()
 
     world.remove("web.yaml");
     let took = agent.gone("web-n1").await;
-    // The container heeds SIGTERM within a second; its grace period is two.
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    // The container heeds SIGTERM within a second, and its grace period is two.
+    assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(world.cri.containers().await.unwrap(), Vec::<String>::new());
     agent.finish(&world).await;
     world.finish().await;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use orlop_testkit::node::binary;
@@ -89,6 +89,11 @@ impl World {
 
     /// Starts an agent.
     pub(crate) fn bare_agent(&self, args: &[&str]) -> Agent {
+        self.agent_reading(Stdio::null(), args)
+    }
+
+    /// Starts an agent with a standard input.
+    pub(crate) fn agent_reading(&self, input: Stdio, args: &[&str]) -> Agent {
         let scratch = self.node.scratch();
         let socket = scratch.run().join("agent.sock");
         let root = scratch.subdir("agent");
@@ -109,7 +114,7 @@ impl World {
             .args(["--port=0", "--healthz-port=0", "--eviction-hard="])
             .args(args);
         let log = scratch.path("agent.log");
-        let mut process = Process::spawn("the agent", &mut command, &log);
+        let mut process = Process::spawn_reading(input, "the agent", &mut command, &log);
         process.wait_until(SOON, "the agent's socket", || {
             UnixStream::connect(&socket).is_ok()
         });
