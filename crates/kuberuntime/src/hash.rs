@@ -1,8 +1,10 @@
 //! Telling whether a container's definition has changed, by the kubelet's own hash.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::num::ParseIntError;
 use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
 
 use crate::pod::Container;
 
@@ -58,6 +60,16 @@ pub(crate) fn fnv64a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+/// SHA-256 in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]

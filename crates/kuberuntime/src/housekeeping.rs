@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orlop_cri::client::ClientError;
 use orlop_cri::v1;
@@ -23,11 +23,20 @@ use crate::worker::{Victim, kill_all, stop_sandboxes};
 /// How often the runtime is asked how it is, while it is well and while it is not.
 const WELL: Duration = Duration::from_secs(30);
 const UNWELL: Duration = Duration::from_secs(5);
+/// For how long what the runtime said of its version counts.
+const VERSION_LASTS: Duration = Duration::from_mins(1);
 
 /// Asks the runtime how it is.
 pub(crate) async fn watch_runtime(ctx: Arc<Context>) {
+    let mut told = Instant::now();
     loop {
         ask_runtime(&ctx).await;
+        if told.elapsed() >= VERSION_LASTS
+            && let Ok(answer) = ctx.runtime.version().await
+        {
+            ctx.note_version(answer);
+            told = Instant::now();
+        }
         let state = ctx.runtime_state();
         let well = state.runtime_error.is_none() && state.network_error.is_none();
         tokio::select! {
@@ -125,6 +134,7 @@ fn end_strangers(ctx: &Arc<Context>, sandboxes: &[v1::PodSandbox], containers: &
         }
     }
     for (uid, running) in strangers {
+        ctx.metrics.pods().stranger();
         tracing::info!(uid, "ending a pod that nobody wants");
         let victims = running
             .into_iter()
@@ -364,7 +374,13 @@ pub(crate) async fn collect_images_once(
     let clients = (&ctx.runtime, &ctx.image_client);
     let mounted = mounted_images(ctx);
     collector
-        .collect(clients, policy, at_least, mounted, &ctx.metrics)
+        .collect(
+            clients,
+            policy,
+            at_least,
+            mounted,
+            (&ctx.metrics, &ctx.pulls),
+        )
         .await
 }
 

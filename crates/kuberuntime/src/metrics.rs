@@ -1,5 +1,7 @@
 //! The kubelet's metrics, under its names.
 
+mod pods;
+
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +15,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::pod::PullPolicy;
+pub(crate) use pods::PodMetrics;
+
 type Labels = Vec<(&'static str, String)>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
@@ -23,6 +28,7 @@ pub(crate) struct Metrics(Arc<Inner>);
 struct Inner {
     registry: Mutex<Registry>,
     probe_registry: Mutex<Registry>,
+    pods: PodMetrics,
     operations: Family<Labels, Counter>,
     operation_errors: Family<Labels, Counter>,
     operation_seconds: Histograms,
@@ -37,6 +43,9 @@ struct Inner {
     pull_seconds: Histograms,
     collected_images: Family<Labels, Counter>,
     ensured_images: Family<Labels, Counter>,
+    checked_pulls: Family<Labels, Counter>,
+    pulls_under_way: Gauge,
+    pull_records: Gauge,
     volumes_requested: Counter,
     volumes_mounted: Counter,
     volumes_failed: Counter,
@@ -76,6 +85,7 @@ impl Metrics {
         let inner = Inner {
             registry: Mutex::default(),
             probe_registry: Mutex::default(),
+            pods: PodMetrics::default(),
             operations: Family::default(),
             operation_errors: Family::default(),
             operation_seconds: family(),
@@ -90,6 +100,9 @@ impl Metrics {
             pull_seconds: family(),
             collected_images: Family::default(),
             ensured_images: Family::default(),
+            checked_pulls: Family::default(),
+            pulls_under_way: Gauge::default(),
+            pull_records: Gauge::default(),
             volumes_requested: Counter::default(),
             volumes_mounted: Counter::default(),
             volumes_failed: Counter::default(),
@@ -117,6 +130,11 @@ impl Metrics {
         Arc::new(self.clone())
     }
 
+    /// Those about pods as a whole.
+    pub(crate) fn pods(&self) -> &PodMetrics {
+        &self.0.pods
+    }
+
     /// The text for `/metrics`.
     pub(crate) fn text(&self) -> String {
         written(&self.0.registry)
@@ -127,12 +145,26 @@ impl Metrics {
         written(&self.0.probe_registry)
     }
 
-    pub(crate) fn ensured_image(&self, present: bool, pulled: bool) {
+    pub(crate) fn ensured_image(&self, policy: PullPolicy, present: bool, pulled: bool) {
         let labels = vec![
+            ("pull_policy", format!("{policy:?}").to_lowercase()),
             ("present_locally", present.to_string()),
             ("pull_required", pulled.to_string()),
         ];
         self.0.ensured_images.get_or_create(&labels).inc();
+    }
+
+    /// Whether a pod may use an image that is here was looked up.
+    pub(crate) fn checked_pull(&self, result: &str) {
+        let labels = vec![("result", result.to_owned())];
+        self.0.checked_pulls.get_or_create(&labels).inc();
+    }
+
+    /// So many records there are of pulls under way, and of pulls that were.
+    pub(crate) fn pull_records(&self, under_way: usize, done: usize) {
+        let of = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.0.pulls_under_way.set(of(under_way));
+        self.0.pull_records.set(of(done));
     }
 
     pub(crate) fn pulled_image(&self, took: Duration, size: u64) {
@@ -342,6 +374,7 @@ impl Inner {
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let r = registry.sub_registry_with_prefix("kubelet");
+        self.pods.register(r);
         r.register(
             "runtime_operations",
             "Calls of the runtime",
@@ -407,6 +440,21 @@ impl Inner {
             "image_manager_ensure_image_requests",
             "Images asked for",
             self.ensured_images.clone(),
+        );
+        r.register(
+            "imagemanager_image_mustpull_checks",
+            "Looks at whether a pod may use an image that is here",
+            self.checked_pulls.clone(),
+        );
+        r.register(
+            "imagemanager_ondisk_pullintents",
+            "Records of pulls under way",
+            self.pulls_under_way.clone(),
+        );
+        r.register(
+            "imagemanager_ondisk_pulledrecords",
+            "Records of pulls that were",
+            self.pull_records.clone(),
         );
         r.register(
             "pleg_relist_duration_seconds",

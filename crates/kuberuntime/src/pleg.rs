@@ -120,9 +120,7 @@ async fn relist(ctx: &Arc<Context>, known: &mut Known, last: &mut Option<Instant
         }
     };
     let mut fresh = Known::new();
-    let mut running = 0;
     for sandbox in &sandboxes {
-        running += usize::from(sandbox.state() == v1::PodSandboxState::SandboxReady);
         if let Some(uid) = sandbox.labels.get(labels::POD_UID) {
             fresh
                 .entry(uid.clone())
@@ -130,14 +128,7 @@ async fn relist(ctx: &Arc<Context>, known: &mut Known, last: &mut Option<Instant
                 .insert(sandbox.id.clone(), sandbox.state);
         }
     }
-    let mut counts = [0; 4];
     for container in &containers {
-        if let Some(count) = usize::try_from(container.state)
-            .ok()
-            .and_then(|n| counts.get_mut(n))
-        {
-            *count += 1;
-        }
         if let Some(uid) = container.labels.get(labels::POD_UID) {
             // Told apart from a sandbox's state of the same number.
             let state = container.state + 16;
@@ -147,7 +138,6 @@ async fn relist(ctx: &Arc<Context>, known: &mut Known, last: &mut Option<Instant
                 .insert(container.id.clone(), state);
         }
     }
-    ctx.metrics.running(running, counts);
     for (uid, state) in &fresh {
         match ctx.mailbox(uid) {
             Some(mailbox) if known.get(uid) != Some(state) => mailbox.touch(),

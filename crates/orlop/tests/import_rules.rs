@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "dockershim",
         &["network", "cgroup", "stream", "service", "cri"],
     ),
-    ("kuberuntime", &["cri", "stream"]),
+    ("kuberuntime", &["cgroup", "stream", "cri"]),
     // The binary ties backends together; its own commands are clients of CRI and of streams.
     (
         "orlop",

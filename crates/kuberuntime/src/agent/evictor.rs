@@ -118,6 +118,7 @@ fn evict(shared: &Shared, roster: &mut Roster, chosen: &Candidate, verdict: Verd
     shared
         .manager()
         .fail_pod(&chosen.uid, "Evicted", &message, grace);
+    shared.manager().count_eviction(signal.word());
     roster.evicted(&chosen.uid);
 }
 

@@ -7,8 +7,10 @@ use orlop_cri::Endpoint;
 use thiserror::Error;
 
 use super::KubeletConfiguration;
-use crate::config::SwapBehavior;
+use super::configuration::gates::{self, is_open};
+use crate::config::{MemoryQos, SwapBehavior};
 use crate::gc::ContainerPolicy;
+use crate::image::{Allowlist, CredentialPolicy};
 use crate::manager::{CgroupDriver, Options, StartError};
 
 /// All that an agent is told at its start.
@@ -170,14 +172,94 @@ impl AgentOptions {
             return Err(AgentError::Setting(text.to_owned()));
         }
         options.logs.period = written.container_log_monitor_interval;
+        options.images.credential_policy = credential_policy(written)?;
+        options.cgroups.memory_qos = memory_qos(written)?;
+        if is_open(&written.feature_gates, gates::REDUCED_BACK_OFF) {
+            options.first_restart_backoff = Duration::from_secs(1);
+            options.max_restart_backoff = Duration::from_mins(1);
+        }
         if let Some(longest) = written.crash_loop_back_off.max_container_restart_period {
+            let may = Duration::from_secs(1)..=crate::backoff::MAXIMUM;
+            if !may.contains(&longest) {
+                return Err(AgentError::Setting(format!(
+                    "crashLoopBackOff.maxContainerRestartPeriod must be between 1s and 300s, not \
+                     {longest:?}"
+                )));
+            }
             options.max_restart_backoff = longest;
         }
         options.resync = written.sync_frequency;
         options.container_gc = self.container_gc;
-        options.events = self.events;
+        options.events = self.events && is_open(&written.feature_gates, gates::EVENTED_PLEG);
         Ok(options)
     }
+}
+
+fn credential_policy(written: &KubeletConfiguration) -> Result<CredentialPolicy, AgentError> {
+    let refuse = |text: String| Err(AgentError::Setting(text));
+    let patterns = &written.preloaded_images_verification_allowlist;
+    let policy = written.image_pull_credentials_verification_policy.as_str();
+    if !is_open(&written.feature_gates, gates::PULLED_WITH_SECRETS) {
+        return if policy.is_empty() {
+            Ok(CredentialPolicy::NeverVerify)
+        } else {
+            refuse(format!(
+                "imagePullCredentialsVerificationPolicy needs the feature gate {}, which is off",
+                gates::PULLED_WITH_SECRETS
+            ))
+        };
+    }
+    if policy != "NeverVerifyAllowlistedImages" && !patterns.is_empty() {
+        return refuse(
+            "preloadedImagesVerificationAllowlist is for the \
+             imagePullCredentialsVerificationPolicy NeverVerifyAllowlistedImages alone"
+                .to_owned(),
+        );
+    }
+    match policy {
+        "" | "NeverVerifyPreloadedImages" => Ok(CredentialPolicy::NeverVerifyPreloadedImages),
+        "NeverVerify" => Ok(CredentialPolicy::NeverVerify),
+        "AlwaysVerify" => Ok(CredentialPolicy::AlwaysVerify),
+        "NeverVerifyAllowlistedImages" => Allowlist::read(patterns)
+            .map(CredentialPolicy::NeverVerifyAllowlistedImages)
+            .or_else(|why| refuse(format!("preloadedImagesVerificationAllowlist: {why}"))),
+        other => refuse(format!(
+            "imagePullCredentialsVerificationPolicy must be NeverVerify, \
+             NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify, not {other:?}"
+        )),
+    }
+}
+
+fn memory_qos(written: &KubeletConfiguration) -> Result<Option<MemoryQos>, AgentError> {
+    let factor = written.memory_throttling_factor.unwrap_or(0.9);
+    if !(factor > 0.0 && factor <= 1.0) {
+        return Err(AgentError::Setting(format!(
+            "memoryThrottlingFactor must be above 0 and no more than 1, not {factor}"
+        )));
+    }
+    let tiered = match written.memory_reservation_policy.as_str() {
+        "" | "None" => false,
+        "TieredReservation" => true,
+        other => {
+            return Err(AgentError::Setting(format!(
+                "memoryReservationPolicy must be None or TieredReservation, not {other:?}"
+            )));
+        }
+    };
+    if !is_open(&written.feature_gates, gates::MEMORY_QOS) {
+        return if tiered {
+            Err(AgentError::Setting(format!(
+                "memoryReservationPolicy needs the feature gate {}",
+                gates::MEMORY_QOS
+            )))
+        } else {
+            Ok(None)
+        };
+    }
+    Ok(Some(MemoryQos {
+        throttling_factor: factor,
+        tiered,
+    }))
 }
 
 /// Why an agent does not start or had to end.
@@ -208,4 +290,77 @@ pub enum AgentError {
     /// The certificate cannot be made or used.
     #[error("the certificate of the HTTPS server: {0}")]
     Certificate(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_go_together() {
+        let read = |change: &dyn Fn(&mut KubeletConfiguration)| {
+            let mut options = AgentOptions::new("n", "/r");
+            "unix:///run/x.sock".clone_into(&mut options.configuration.container_runtime_endpoint);
+            change(&mut options.configuration);
+            options.manager()
+        };
+        let gate = |name: &'static str, on: bool| {
+            move |it: &mut KubeletConfiguration| {
+                it.feature_gates.insert(name.to_owned(), on);
+            }
+        };
+        let reduced = read(&gate("ReduceDefaultCrashLoopBackOffDecay", true)).unwrap();
+        let secs = |it: &Options| {
+            (
+                it.first_restart_backoff.as_secs(),
+                it.max_restart_backoff.as_secs(),
+            )
+        };
+        assert_eq!(secs(&reduced), (1, 60));
+        let usual = read(&|_| {}).unwrap();
+        assert_eq!(secs(&usual), (10, 300));
+        assert_eq!(usual.images.credential_policy, CredentialPolicy::default());
+        assert!(usual.events && usual.cgroups.memory_qos.is_none());
+        assert!(!read(&gate("EventedPLEG", false)).unwrap().events);
+        let off = read(&gate("KubeletEnsureSecretPulledImages", false)).unwrap();
+        assert_eq!(off.images.credential_policy, CredentialPolicy::NeverVerify);
+        let qos = read(&gate("MemoryQoS", true)).unwrap().cgroups.memory_qos;
+        assert!(qos.is_some_and(|it| !it.tiered && (it.throttling_factor - 0.9).abs() < 1e-9));
+        type Change = fn(&mut KubeletConfiguration);
+        let wrong: [(&str, Change); 8] = [
+            ("maxContainerRestartPeriod", |it| {
+                it.crash_loop_back_off.max_container_restart_period =
+                    Some(Duration::from_secs(301));
+            }),
+            ("memoryThrottlingFactor", |it| {
+                it.memory_throttling_factor = Some(0.0);
+            }),
+            ("memoryReservationPolicy", |it| {
+                "Some".clone_into(&mut it.memory_reservation_policy);
+            }),
+            ("MemoryQoS", |it| {
+                "TieredReservation".clone_into(&mut it.memory_reservation_policy);
+            }),
+            ("VerificationPolicy", |it| {
+                "Sometimes".clone_into(&mut it.image_pull_credentials_verification_policy);
+            }),
+            ("VerificationAllowlist", |it| {
+                it.preloaded_images_verification_allowlist = vec!["a".to_owned()];
+            }),
+            ("has a tag", |it| {
+                "NeverVerifyAllowlistedImages"
+                    .clone_into(&mut it.image_pull_credentials_verification_policy);
+                it.preloaded_images_verification_allowlist = vec!["a:1".to_owned()];
+            }),
+            ("feature gate", |it| {
+                "AlwaysVerify".clone_into(&mut it.image_pull_credentials_verification_policy);
+                it.feature_gates
+                    .insert("KubeletEnsureSecretPulledImages".to_owned(), false);
+            }),
+        ];
+        for (word, change) in wrong {
+            let error = read(&change).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(word), "{word}: {error}");
+        }
+    }
 }

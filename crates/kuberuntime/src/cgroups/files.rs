@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::CgroupError;
 use super::limits::{Limits, PERIOD};
+use super::usage::{self, CgroupUsage};
 
 /// `CGROUP2_SUPER_MAGIC`.
 const UNIFIED: u64 = 0x6367_7270;
@@ -89,7 +90,12 @@ impl Layout {
                     &dir,
                     "pids.max",
                     &or_max(limits.pids.map(|n| n.to_string())),
-                )
+                )?;
+                if let Some(kept) = limits.protection {
+                    write(&dir, "memory.min", &kept.min.to_string())?;
+                    write(&dir, "memory.low", &kept.low.to_string())?;
+                }
+                Ok(())
             }
             Self::Split(hierarchies) => {
                 for (controllers, top) in hierarchies {
@@ -117,6 +123,21 @@ impl Layout {
                     }
                 }
                 Ok(())
+            }
+        }
+    }
+
+    /// What is used in a cgroup.
+    pub(super) fn usage(&self, path: &str) -> CgroupUsage {
+        match self {
+            Self::Unified(top) => usage::unified(&beneath(top, path)),
+            Self::Split(hierarchies) => {
+                let of = |name: &str| {
+                    let has = |(list, _): &&(Vec<String>, PathBuf)| list.iter().any(|c| c == name);
+                    let found = hierarchies.iter().find(has);
+                    found.map(|(_, top)| beneath(top, path))
+                };
+                usage::split(of("cpuacct").as_deref(), of("memory").as_deref())
             }
         }
     }
@@ -243,6 +264,7 @@ mod tests {
             cpu_quota: Some(50_000),
             memory: Some(1 << 20),
             pids: None,
+            protection: None,
         };
         layout.apply("/kubepods/pod1", &limits).unwrap();
         let read = |path: &str| fs::read_to_string(dir.path().join(path)).unwrap();

@@ -1,4 +1,6 @@
-use crate::config::{QosClass, cpu_quota, cpu_shares, pod_limit, pod_request, qos_class};
+use crate::config::{
+    MemoryQos, Protection, QosClass, cpu_quota, cpu_shares, pod_limit, pod_request, qos_class,
+};
 use crate::pod::{Pod, Quantity};
 
 /// The stretch of time that a quota is for, in microseconds.
@@ -13,6 +15,8 @@ pub(super) struct Limits {
     /// Bytes; `None` for no limit.
     pub(super) memory: Option<i64>,
     pub(super) pids: Option<u64>,
+    /// Memory that is kept for it; `None` leaves that as it is.
+    pub(super) protection: Option<Protection>,
 }
 
 impl Limits {
@@ -23,6 +27,7 @@ impl Limits {
             cpu_quota: None,
             memory: None,
             pids: None,
+            protection: None,
         }
     }
 
@@ -47,7 +52,21 @@ impl Limits {
                 .map(|amount| cpu_quota(amount.milli())),
             memory: limit("memory").map(Quantity::units),
             pids,
+            protection: None,
         }
+    }
+
+    /// With what is kept of its memory.
+    pub(super) fn protected(mut self, protection: Option<Protection>) -> Self {
+        self.protection = protection;
+        self
+    }
+
+    /// What is kept for a pod.
+    pub(super) fn protection_of(pod: &Pod, qos: &MemoryQos) -> Protection {
+        let overhead = pod.spec.overhead.get("memory").copied().unwrap_or_default();
+        let request = pod_request(pod, "memory").plus(overhead).units();
+        qos.protection(qos_class(pod), request)
     }
 
     /// Shares as the unified hierarchy's weight, on the curve of today's runtimes: 1024 is 100.

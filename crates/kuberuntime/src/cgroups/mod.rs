@@ -5,17 +5,20 @@ mod files;
 mod limits;
 mod names;
 mod slices;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use limits::Limits;
 use names::Name;
 use thiserror::Error;
 
-use crate::config::{QosClass, qos_class};
+use crate::config::{MemoryQos, Protection, QosClass, qos_class};
 use crate::manager::{CgroupDriver, CgroupOptions};
 use crate::pod::Pod;
+
+pub(crate) use usage::CgroupUsage;
 
 /// Why a pod has no cgroup.
 #[derive(Debug, Error)]
@@ -28,8 +31,11 @@ pub(crate) enum CgroupError {
     },
     #[error("this node has no cgroups to speak of: {0}")]
     None(String),
-    #[error("systemctl {command}: {why}")]
-    Systemd { command: String, why: String },
+    #[error(
+        "the slice {slice}: {why}; on a node without systemd cgroupDriver must be cgroupfs, here \
+         and in the runtime"
+    )]
+    Systemd { slice: String, why: String },
 }
 
 /// The pods' cgroups.
@@ -37,8 +43,18 @@ pub(crate) enum CgroupError {
 pub(crate) struct Cgroups {
     options: CgroupOptions,
     layout: files::Layout,
-    /// Processors asked for by the burstable pods, in thousandths, by uid.
-    burstable: Mutex<BTreeMap<String, i64>>,
+    /// What the pods that ask for something ask for, by uid.
+    asked: Mutex<BTreeMap<String, Asked>>,
+    /// The node's processors in thousandths.
+    node_cpu: OnceLock<i64>,
+}
+
+/// What a pod asks for, as far as it counts for its class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Asked {
+    /// Processors in thousandths, if it is burstable.
+    burstable_cpu: i64,
+    kept: Protection,
 }
 
 impl Cgroups {
@@ -48,7 +64,8 @@ impl Cgroups {
         Ok(Self {
             options,
             layout,
-            burstable: Mutex::default(),
+            asked: Mutex::default(),
+            node_cpu: OnceLock::new(),
         })
     }
 
@@ -63,6 +80,8 @@ impl Cgroups {
             return Ok(());
         }
         let cpu = i64::try_from(node_cpu_milli).unwrap_or(0);
+        // Said once, at the start.
+        let _ = self.node_cpu.set(cpu);
         self.apply(&self.name(None, None), &Limits::of_shares(cpu))
             .await?;
         self.apply(
@@ -95,12 +114,29 @@ impl Cgroups {
             return Ok(());
         }
         let limits = Limits::of_pod(pod, self.options.pids_limit, self.options.cpu_quota);
-        self.apply(&self.pod(pod), &limits).await?;
+        let kept = self.memory_qos().map(|it| Limits::protection_of(pod, it));
+        let mut asked = Asked {
+            burstable_cpu: 0,
+            kept: kept.unwrap_or_default(),
+        };
         if qos_class(pod) == QosClass::Burstable {
-            let request = crate::config::pod_request(pod, "cpu").milli();
-            self.share(&pod.metadata.uid, Some(request)).await?;
+            asked.burstable_cpu = crate::config::pod_request(pod, "cpu").milli();
         }
-        Ok(())
+        // What is kept for all of them must cover what is kept for each.
+        self.share(&pod.metadata.uid, Some(asked)).await?;
+        self.apply(&self.pod(pod), &limits.protected(kept)).await
+    }
+
+    /// What is kept of memory, where the kernel can.
+    pub(crate) fn memory_qos(&self) -> Option<&MemoryQos> {
+        let qos = self.options.memory_qos.as_ref();
+        qos.filter(|_| self.layout.is_unified())
+    }
+
+    /// What all pods use together. Blocks.
+    pub(crate) fn usage(&self) -> Option<CgroupUsage> {
+        let path = self.file_path(&self.name(None, None));
+        self.options.per_qos.then(|| self.layout.usage(&path))
     }
 
     /// Removes a pod's cgroup, with what is left in it.
@@ -110,7 +146,8 @@ impl Cgroups {
         }
         let name = self.pod(pod);
         if self.options.driver == CgroupDriver::Systemd {
-            slices::stop(&name.slice()).await?;
+            let slice = name.slice();
+            blocking(move || slices::stop(&slice)).await?;
         }
         let layout = self.layout.clone();
         let path = self.file_path(&name);
@@ -148,8 +185,11 @@ impl Cgroups {
                     continue;
                 };
                 tracing::info!(uid, "removing the cgroup of a pod that nobody knows");
-                if systemd && let Err(error) = slices::stop(&child).await {
-                    tracing::warn!(%error, "a slice stays");
+                if systemd {
+                    let slice = child.clone();
+                    if let Err(error) = blocking(move || slices::stop(&slice)).await {
+                        tracing::warn!(%error, "a slice stays");
+                    }
                 }
                 let layout = self.layout.clone();
                 let path = format!("{parent}/{child}");
@@ -160,29 +200,47 @@ impl Cgroups {
         }
     }
 
-    /// The class of burstable pods has the shares of all of them.
-    async fn share(&self, uid: &str, request: Option<i64>) -> Result<(), CgroupError> {
-        let total: i64 = {
-            let mut pods = self
-                .burstable
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let changed = match request {
-                Some(request) => pods.insert(uid.to_owned(), request) != Some(request),
-                None => pods.remove(uid).is_some(),
+    /// The class of burstable pods has the shares of all of them, and each level what is kept for
+    /// those beneath it.
+    async fn share(&self, uid: &str, asked: Option<Asked>) -> Result<(), CgroupError> {
+        let (before, after) = {
+            let mut pods = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = sum(pods.values());
+            match asked {
+                Some(asked) => pods.insert(uid.to_owned(), asked),
+                None => pods.remove(uid),
             };
-            if !changed {
-                return Ok(());
-            }
-            pods.values().fold(0, |sum, n| sum.saturating_add(*n))
+            (before, sum(pods.values()))
         };
+        if before == after {
+            return Ok(());
+        }
+        if let Some(node_cpu) = self.memory_qos().and(self.node_cpu.get())
+            && before.kept != after.kept
+        {
+            let all = Protection {
+                min: after.kept.min.saturating_add(after.kept.low),
+                low: 0,
+            };
+            let limits = Limits::of_shares(*node_cpu).protected(Some(all));
+            self.apply(&self.name(None, None), &limits).await?;
+        }
+        let low = Protection {
+            min: 0,
+            low: after.kept.low,
+        };
+        let kept = self.memory_qos().map(|_| low);
         let class = self.name(Some(QosClass::Burstable), None);
-        self.apply(&class, &Limits::of_shares(total)).await
+        let limits = Limits::of_shares(after.burstable_cpu).protected(kept);
+        self.apply(&class, &limits).await
     }
 
     async fn apply(&self, name: &Name, limits: &Limits) -> Result<(), CgroupError> {
         match self.options.driver {
-            CgroupDriver::Systemd => slices::apply(&name.slice(), limits).await,
+            CgroupDriver::Systemd => {
+                let (slice, limits) = (name.slice(), limits.clone());
+                blocking(move || slices::apply(&slice, &limits)).await
+            }
             CgroupDriver::Cgroupfs => {
                 let (layout, limits) = (self.layout.clone(), limits.clone());
                 let path = self.file_path(name);
@@ -206,6 +264,16 @@ impl Cgroups {
     fn name(&self, class: Option<QosClass>, uid: Option<&str>) -> Name {
         Name::new(&self.options.root, class, uid)
     }
+}
+
+fn sum<'a>(pods: impl Iterator<Item = &'a Asked>) -> Asked {
+    pods.fold(Asked::default(), |sum, pod| Asked {
+        burstable_cpu: sum.burstable_cpu.saturating_add(pod.burstable_cpu),
+        kept: Protection {
+            min: sum.kept.min.saturating_add(pod.kept.min),
+            low: sum.kept.low.saturating_add(pod.kept.low),
+        },
+    })
 }
 
 async fn blocking(

@@ -1,58 +1,90 @@
-use std::process::Stdio;
-use std::time::Duration;
+//! Cgroups as systemd's slices.
 
-use tokio::process::Command;
+use std::sync::Arc;
+
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies, Property, Systemd, Value};
 
 use super::CgroupError;
-use super::limits::Limits;
+use super::limits::{Limits, PERIOD};
 
-const LIMIT: Duration = Duration::from_secs(10);
-
-/// Makes a slice and gives it limits.
-pub(super) async fn apply(slice: &str, limits: &Limits) -> Result<(), CgroupError> {
-    systemctl(&["start", slice]).await?;
-    let infinity = |value: Option<String>| value.unwrap_or_else(|| "infinity".to_owned());
-    let properties = [
-        format!("CPUWeight={}", limits.weight()),
-        // A quota in percent of one processor: 100 ms of each 100 ms are 100 %.
-        limits.cpu_quota.map_or_else(
-            || "CPUQuota=".to_owned(),
-            |quota| format!("CPUQuota={}%", (quota / 1000).max(1)),
-        ),
-        format!(
-            "MemoryMax={}",
-            infinity(limits.memory.map(|n| n.to_string()))
-        ),
-        format!("TasksMax={}", infinity(limits.pids.map(|n| n.to_string()))),
-    ];
-    let mut words = vec!["set-property", "--runtime", slice];
-    words.extend(properties.iter().map(String::as_str));
-    systemctl(&words).await
+/// Makes a slice and gives it limits. Blocks.
+pub(super) fn apply(slice: &str, limits: &Limits) -> Result<(), CgroupError> {
+    let cgroup = cgroup(slice)?;
+    let mut systemd = Systemd::connect().map_err(|e| fail(slice, e))?;
+    let made = systemd.start_slice(&cgroup, &properties(limits));
+    made.map_err(|e| fail(slice, e))
 }
 
-/// Ends a slice that is empty by now.
-pub(super) async fn stop(slice: &str) -> Result<(), CgroupError> {
-    systemctl(&["stop", slice]).await
+/// Ends a slice with all that is left in it. Blocks.
+pub(super) fn stop(slice: &str) -> Result<(), CgroupError> {
+    let mut systemd = Systemd::connect().map_err(|e| fail(slice, e))?;
+    systemd.stop(slice).map_err(|e| fail(slice, e))
 }
 
-async fn systemctl(words: &[&str]) -> Result<(), CgroupError> {
-    let fail = |why: String| CgroupError::Systemd {
-        command: words.join(" "),
-        why,
-    };
-    let run = Command::new("systemctl")
-        .args(["--quiet", "--no-ask-password"])
-        .args(words)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(LIMIT, run)
-        .await
-        .map_err(|_| fail(format!("no answer within {} s", LIMIT.as_secs())))?
-        .map_err(|e| fail(e.to_string()))?;
-    if output.status.success() {
-        return Ok(());
+fn cgroup(slice: &str) -> Result<Cgroup, CgroupError> {
+    let path = CgroupPath::of_slice(slice).map_err(|e| fail(slice, e))?;
+    let hierarchies = Hierarchies::detect().map_err(|e| fail(slice, e))?;
+    Ok(Cgroup::new(Arc::new(hierarchies), path))
+}
+
+fn fail(slice: &str, error: impl std::fmt::Display) -> CgroupError {
+    CgroupError::Systemd {
+        slice: slice.to_owned(),
+        why: error.to_string(),
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(fail(said.trim().chars().take(500).collect()))
+}
+
+fn properties(limits: &Limits) -> Vec<Property> {
+    let words = orlop_cgroup::Limits {
+        cpu_shares: u64::try_from(limits.cpu_shares).ok(),
+        cpu_quota: Some(limits.cpu_quota.unwrap_or(-1)),
+        cpu_period: u64::try_from(PERIOD).ok(),
+        memory: Some(limits.memory.unwrap_or(-1)),
+        pids: Some(
+            limits
+                .pids
+                .map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
+        ),
+        ..orlop_cgroup::Limits::default()
+    };
+    let mut properties = orlop_cgroup::limits_as_properties(&words);
+    if let Some(kept) = limits.protection {
+        for (name, bytes) in [("MemoryMin", kept.min), ("MemoryLow", kept.low)] {
+            let bytes = u64::try_from(bytes).unwrap_or(0);
+            properties.push(Property::new(name, Value::Number(bytes)));
+        }
+    }
+    properties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Protection;
+
+    #[test]
+    fn limits_in_systemds_words() {
+        let limits = Limits {
+            cpu_shares: 1024,
+            cpu_quota: Some(50_000),
+            memory: None,
+            pids: Some(7),
+            protection: Some(Protection { min: 1, low: 2 }),
+        };
+        let number = |name, value| Property::new(name, Value::Number(value));
+        let made = properties(&limits);
+        for wanted in [
+            number("CPUWeight", 100),
+            number("CPUQuotaPerSecUSec", 500_000),
+            number("MemoryMax", u64::MAX),
+            number("TasksMax", 7),
+            number("MemoryMin", 1),
+            number("MemoryLow", 2),
+        ] {
+            assert!(made.contains(&wanted), "{wanted:?} not in {made:?}");
+        }
+        let unlimited = properties(&Limits::of_shares(0));
+        assert!(unlimited.contains(&number("CPUQuotaPerSecUSec", u64::MAX)));
+        assert!(cgroup("kubepods.slice").is_ok() && cgroup("kubepods").is_err());
+    }
 }

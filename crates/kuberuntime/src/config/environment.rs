@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use super::env_file::{EnvFiles, value_of};
 use super::{NodeFacts, expand, field, resource_field};
 use crate::pod::{Container, EnvSource, KeyRef, Pod};
 
@@ -12,12 +13,14 @@ pub trait Values {
 }
 
 /// Builds a container's variables: those of whole objects first, then each of its own from those
-/// before it. What is missing and not optional keeps the container from being made.
+/// before it. What is missing and not optional keeps the container from being made. `files` are
+/// those that its variables name.
 pub fn environment(
     pod: &Pod,
     container: &Container,
     facts: &NodeFacts,
     values: &dyn Values,
+    files: &EnvFiles,
 ) -> Result<BTreeMap<String, String>, String> {
     let mut variables = BTreeMap::new();
     for from in &container.env_from {
@@ -49,7 +52,10 @@ pub fn environment(
     for variable in &container.env {
         let value = match &variable.value_from {
             None => Some(expand(&variable.value, &variables)),
-            Some(source) => from_elsewhere(pod, container, facts, values, source)?,
+            Some(source) => match &source.file_key_ref {
+                Some(reference) => value_of(files, reference)?,
+                None => from_elsewhere(pod, container, facts, values, source)?,
+            },
         };
         if let Some(value) = value {
             variables.insert(variable.name.clone(), value);
@@ -173,14 +179,28 @@ mod tests {
                 json!({"env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}),
                 Ok("N=p"),
             ),
+            (
+                json!({"env": [{"name": "F", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "e", "key": "K"}}},
+                               {"name": "G", "value": "<$(F)>"}]}),
+                Ok("F=from a file G=<from a file>"),
+            ),
+            (
+                json!({"env": [{"name": "F", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "none", "key": "K", "optional": true}}}]}),
+                Ok(""),
+            ),
         ];
+        let files = EnvFiles::from([(
+            ("v".to_owned(), "e".to_owned()),
+            Ok(Some("K='from a file'".to_owned())),
+        )]);
         let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"}})).unwrap();
         for (container, wanted) in rows {
             let parsed: Container = serde_json::from_value(container.clone()).unwrap();
-            let got = environment(&pod, &parsed, &NodeFacts::default(), &values).map(|map| {
-                let pairs: Vec<_> = map.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                pairs.join(" ")
-            });
+            let got =
+                environment(&pod, &parsed, &NodeFacts::default(), &values, &files).map(|map| {
+                    let pairs: Vec<_> = map.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                    pairs.join(" ")
+                });
             assert_eq!(
                 got.as_deref().map_err(String::as_str),
                 wanted,

@@ -38,16 +38,16 @@ pub fn node_hosts_file(pod: &Pod, of_node: &str) -> String {
 
 /// The pod's host name: its own choice or its name, as long as Linux takes one.
 pub fn host_name(pod: &Pod) -> String {
-    match pod.spec.hostname.as_str() {
-        "" => truncated(&pod.metadata.name),
-        hostname => truncated(hostname),
-    }
+    let own = [&pod.spec.hostname_override, &pod.spec.hostname];
+    let own = own.into_iter().find(|name| !name.is_empty());
+    truncated(own.unwrap_or(&pod.metadata.name))
 }
 
 /// The pod's name in the cluster's domain, if it is in a subdomain.
 pub fn full_name(pod: &Pod, domain: &str) -> Option<String> {
     let subdomain = &pod.spec.subdomain;
-    if subdomain.is_empty() || domain.is_empty() {
+    let is_own = !pod.spec.hostname_override.is_empty();
+    if is_own || subdomain.is_empty() || domain.is_empty() {
         return None;
     }
     let (name, namespace) = (host_name(pod), &pod.metadata.namespace);
@@ -95,6 +95,10 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("\n192.0.2.7\tdb\tdb.lan\n"), "{text}");
+        let mut own = pod.clone();
+        "db.example.org".clone_into(&mut own.spec.hostname_override);
+        assert_eq!(host_name(&own), "db.example.org");
+        assert_eq!(full_name(&own, "cluster.local"), None);
         assert!(node_hosts_file(&pod, "127.0.0.1 localhost").contains("127.0.0.1 localhost\n\n#"));
     }
 }

@@ -1,13 +1,15 @@
 //! What the runtime is told about a sandbox and a container.
 //!
-//! Not here yet: exclusive processors, memory quality of service, device plugins and CDI.
+//! Not here yet: exclusive processors, device plugins and CDI.
 
 mod container;
 mod dns;
+mod env_file;
 mod environment;
 mod expand;
 mod fields;
 mod hosts;
+mod memory_qos;
 mod pod_resources;
 mod qos;
 mod resources;
@@ -17,10 +19,12 @@ mod swap;
 
 pub use container::{ContainerInput, container_config};
 pub use dns::{HostResolver, PodResolver, pod_dns};
+pub use env_file::{EnvFiles, env_files};
 pub use environment::{Values, environment};
 pub use expand::{expand, expand_env};
 pub use fields::{NodeFacts, field, resource_field};
 pub use hosts::{full_name, host_name, hosts_file, node_hosts_file};
+pub use memory_qos::{MemoryQos, Protection, protect_memory};
 pub use pod_resources::{overhead, pod_limit, pod_request, pod_resources};
 pub use qos::{QosClass, oom_score_adj, qos_class};
 pub use resources::{container_resources, cpu_quota, cpu_shares};

@@ -1,8 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use orlop_cri::client::{ClientError, ImageClient, RuntimeClient};
 use orlop_cri::v1;
 
+use super::PullRecords;
 use crate::Timestamp;
 use crate::gc::{DiskUsage, ImagePolicy, ImageRecord, bytes_to_free, images_to_remove};
 use crate::metrics::Metrics;
@@ -29,8 +31,9 @@ impl ImageCollector {
         policy: &ImagePolicy,
         at_least: Option<u64>,
         mounted: BTreeSet<String>,
-        metrics: &Metrics,
+        (metrics, pulls): (&Metrics, &Arc<PullRecords>),
     ) -> Result<u64, ClientError> {
+        let begun = now();
         let records = self.detect(runtime, images, mounted).await?;
         let disk = disk_usage(images).await?;
         let to_free = at_least.or_else(|| bytes_to_free(policy, disk));
@@ -43,6 +46,7 @@ impl ImageCollector {
             None => *policy,
         };
         let mut freed = 0;
+        let mut there: BTreeSet<String> = records.iter().map(|it| it.id.clone()).collect();
         for image in images_to_remove(&records, &policy, to_free, now()) {
             let spec = v1::ImageSpec {
                 image: image.id.clone(),
@@ -59,9 +63,19 @@ impl ImageCollector {
                     metrics.collected_image(if by_age { "age" } else { "space" });
                     freed += image.size;
                     self.seen.remove(&image.id);
+                    there.remove(&image.id);
                 }
                 Err(error) => tracing::warn!(image = image.id, %error, "cannot remove an image"),
             }
+        }
+        let pulls = Arc::clone(pulls);
+        // A record that stays is looked at again the next time.
+        let pruned = tokio::task::spawn_blocking(move || {
+            pulls.prune(&there, begun);
+            pulls.count()
+        });
+        if let Ok((under_way, done)) = pruned.await {
+            metrics.pull_records(under_way, done);
         }
         if let Some(wanted) = to_free.filter(|wanted| *wanted > freed) {
             tracing::warn!(

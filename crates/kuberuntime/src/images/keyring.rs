@@ -7,6 +7,8 @@ use base64::prelude::BASE64_STANDARD;
 use orlop_cri::v1::AuthConfig;
 use serde::Deserialize;
 
+use super::credential::{Credential, credential_hash};
+use crate::image::SecretRecord;
 use crate::manager::Secret;
 
 /// The registry of images that name none.
@@ -17,7 +19,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// Credentials by the registries that they are for.
 #[derive(Clone, Default)]
 pub(crate) struct Keyring {
-    entries: Vec<(String, AuthConfig)>,
+    entries: Vec<(String, Credential)>,
 }
 
 #[derive(Deserialize)]
@@ -32,6 +34,7 @@ struct Entry {
     auth: String,
     username: String,
     password: String,
+    email: String,
     identitytoken: String,
     registrytoken: String,
 }
@@ -79,9 +82,10 @@ impl Keyring {
     }
 
     /// Takes the credentials of a pull secret in; `false` if it has none that can be read.
-    pub(crate) fn add_secret(&mut self, secret: &Secret) -> bool {
+    pub(crate) fn add_secret(&mut self, namespace: &str, name: &str, secret: &Secret) -> bool {
         let of = |key: &str| secret.data.get(key).map(Vec::as_slice);
-        match secret.kind.as_str() {
+        let before = self.entries.len();
+        let added = match secret.kind.as_str() {
             "kubernetes.io/dockerconfigjson" => {
                 of(".dockerconfigjson").is_some_and(|text| self.add_config_json(text))
             }
@@ -89,24 +93,30 @@ impl Keyring {
                 of(".dockercfg").is_some_and(|text| self.add_dockercfg(text))
             }
             _ => false,
+        };
+        for (_, credential) in &mut self.entries[before..] {
+            credential.secret = Some(SecretRecord {
+                uid: secret.uid.clone(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                credential_hash: credential.hash.clone(),
+            });
         }
+        added
     }
 
-    pub(crate) fn add(&mut self, registry: &str, credentials: AuthConfig) {
-        let mut name = registry;
-        for scheme in ["https://", "http://"] {
-            name = name.strip_prefix(scheme).unwrap_or(name);
-        }
-        let name = name.trim_end_matches('/');
-        let name = ["/v1", "/v2"]
-            .iter()
-            .find_map(|suffix| name.strip_suffix(suffix))
-            .unwrap_or(name);
-        self.entries.push((name.to_owned(), credentials));
+    /// Adds credentials of the node.
+    pub(crate) fn add(&mut self, registry: &str, auth: AuthConfig, email: &str) {
+        let credential = Credential {
+            hash: credential_hash(&auth, email),
+            auth,
+            secret: None,
+        };
+        self.entries.push((pattern_of(registry), credential));
     }
 
     /// What may be tried for an image, the most specific first.
-    pub(crate) fn lookup(&self, image: &str) -> Vec<AuthConfig> {
+    pub(crate) fn lookup(&self, image: &str) -> Vec<Credential> {
         let default = is_in_default_registry(image);
         let mut found: Vec<_> = self
             .entries
@@ -116,7 +126,7 @@ impl Keyring {
             })
             .collect();
         found.sort_by_key(|(pattern, _)| Reverse(pattern));
-        found.into_iter().map(|(_, auth)| auth.clone()).collect()
+        found.into_iter().map(|(_, it)| it.clone()).collect()
     }
 
     fn add_config_json(&mut self, text: &[u8]) -> bool {
@@ -154,11 +164,30 @@ impl Keyring {
                     .clone_into(&mut auth.password);
             }
             if auth != AuthConfig::default() {
-                self.add(&registry, auth);
+                self.add(&registry, auth, &entry.email);
                 any = true;
             }
         }
         any
+    }
+}
+
+/// The images that an entry is for: `https://index.docker.io/v1/` is for all of that host.
+fn pattern_of(registry: &str) -> String {
+    let mut name = registry;
+    for scheme in ["https://", "http://"] {
+        name = name.strip_prefix(scheme).unwrap_or(name);
+    }
+    let (host, path) = name.split_once('/').unwrap_or((name, ""));
+    // The path of a version of the API is no repository's.
+    let path = match path.split_once('/') {
+        Some(("v1" | "v2", rest)) => rest,
+        None if matches!(path, "v1" | "v2") => "",
+        _ => path,
+    };
+    match path.trim_end_matches('/') {
+        "" => host.to_owned(),
+        path => format!("{host}/{path}"),
     }
 }
 
@@ -231,9 +260,10 @@ mod tests {
                 "*.example.org": {"username": "star", "password": "x"},
                 "reg.example.org/team": {"username": "team", "password": "x"},
                 "local:5000": {"username": "port", "password": "x"},
+                "https://old.example/v1/team/": {"username": "old", "password": "x"},
                 "empty.example": {}}}"#,
         );
-        let rows: [(&str, &[&str]); 10] = [
+        let rows: [(&str, &[&str]); 12] = [
             ("busybox:1", &["u"]),
             ("library/busybox:1", &["u"]),
             ("docker.io/library/busybox", &["u"]),
@@ -243,10 +273,16 @@ mod tests {
             ("example.org/x", &[]),
             ("local:5000/x", &["port"]),
             ("local:5001/x", &[]),
+            ("old.example/team/x", &["old"]),
+            ("old.example/x", &[]),
             ("empty.example/x", &[]),
         ];
         for (image, wanted) in rows {
-            let got: Vec<_> = ring.lookup(image).into_iter().map(|a| a.username).collect();
+            let got: Vec<_> = ring
+                .lookup(image)
+                .into_iter()
+                .map(|a| a.auth.username)
+                .collect();
             assert_eq!(got, wanted, "{image}");
         }
     }
@@ -257,17 +293,23 @@ mod tests {
         let secret = |kind: &str, key: &str, text: &str| Secret {
             kind: kind.to_owned(),
             data: BTreeMap::from([(key.to_owned(), text.as_bytes().to_vec())]),
+            ..Secret::default()
         };
+        let mut add = |secret: Secret| ring.add_secret("n", "s", &secret);
         let entry = r#"{"r.example": {"auth": "dTpw"}}"#;
-        assert!(ring.add_secret(&secret("kubernetes.io/dockercfg", ".dockercfg", entry)));
+        assert!(add(secret("kubernetes.io/dockercfg", ".dockercfg", entry)));
         let json = format!(r#"{{"auths": {entry}}}"#);
-        assert!(ring.add_secret(&secret(
+        assert!(add(secret(
             "kubernetes.io/dockerconfigjson",
             ".dockerconfigjson",
             &json
         )));
-        assert!(!ring.add_secret(&secret("Opaque", ".dockercfg", entry)));
-        assert!(!ring.add_secret(&secret("kubernetes.io/dockercfg", ".dockercfg", "no")));
-        assert_eq!(ring.lookup("r.example/x").len(), 2);
+        assert!(!add(secret("Opaque", ".dockercfg", entry)));
+        assert!(!add(secret("kubernetes.io/dockercfg", ".dockercfg", "no")));
+        let found = ring.lookup("r.example/x");
+        assert_eq!(found.len(), 2);
+        let secret = found[0].secret.as_ref().unwrap();
+        assert_eq!((&*secret.namespace, &*secret.name), ("n", "s"));
+        assert_eq!(secret.credential_hash, found[0].hash);
     }
 }

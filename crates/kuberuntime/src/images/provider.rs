@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use tokio::time::Instant;
 
+use super::credential::Credential;
 use super::duration;
 use super::keyring::{Keyring, matches};
 
@@ -128,7 +129,7 @@ impl Providers {
     }
 
     /// What the programs know for an image. One that fails is said so, and left out.
-    pub(crate) async fn lookup(&self, image: &str) -> Vec<AuthConfig> {
+    pub(crate) async fn lookup(&self, image: &str) -> Vec<Credential> {
         let mut found = Vec::new();
         for provider in &self.providers {
             if !provider
@@ -147,7 +148,7 @@ impl Providers {
                             password: login.password,
                             ..AuthConfig::default()
                         };
-                        keyring.add(&registry, auth);
+                        keyring.add(&registry, auth, "");
                     }
                     found.extend(keyring.lookup(image));
                 }
@@ -273,7 +274,7 @@ mod tests {
         for image in ["r.example/a:1", "r.example/b:2"] {
             let found = providers.lookup(image).await;
             assert_eq!(found.len(), 1, "{image}");
-            assert_eq!(found[0].username, "me-one");
+            assert_eq!(found[0].auth.username, "me-one");
         }
         assert!(providers.lookup("other.test/a").await.is_empty());
         let asked = std::fs::read_to_string(&count).unwrap();

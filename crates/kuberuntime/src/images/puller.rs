@@ -1,20 +1,21 @@
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use orlop_cri::client::{ClientError, ImageClient, PullRequest};
 use orlop_cri::v1;
 use tokio::sync::Semaphore;
 
+use super::credential::Credential;
 use super::limit::RateLimit;
-use super::{Keyring, Providers};
+use super::{Keyring, Providers, PullRecords};
 use crate::Timestamp;
 use crate::backoff::{Backoff, image_key};
 use crate::config::ImageUser;
-use crate::image::{ImageError, Presence, classify_pull_error, plan_image};
+use crate::image::{Access, ImageError, Presence, classify_pull_error, plan_image};
 use crate::manager::{ImageOptions, Objects, Severity};
 use crate::metrics::Metrics;
-use crate::pod::{Container, Pod};
+use crate::pod::{Container, Pod, PullPolicy};
 use crate::time::now;
 
 /// An image that is on the node.
@@ -52,6 +53,7 @@ pub(crate) struct Images {
     options: ImageOptions,
     root_dir: std::path::PathBuf,
     providers: Providers,
+    records: Arc<PullRecords>,
     rate: RateLimit,
     slots: Option<Semaphore>,
     backoff: Mutex<Backoff>,
@@ -67,6 +69,7 @@ impl Images {
         options: ImageOptions,
         root_dir: std::path::PathBuf,
         providers: Providers,
+        records: Arc<PullRecords>,
     ) -> Self {
         let at_once = if options.serialize_pulls {
             Some(1)
@@ -80,6 +83,7 @@ impl Images {
             options,
             root_dir,
             providers,
+            records,
             backoff: Mutex::default(),
             failures: Mutex::default(),
         }
@@ -102,7 +106,15 @@ impl Images {
             message: format!("Failed to inspect image {image:?}: {error}"),
             retry: None,
         })?;
-        let on_node = present.as_ref().map(|image| image.id.as_str());
+        let policy = policy(wanted);
+        let on_node = match &present {
+            // It is pulled again, which shows whether the pod may have it.
+            Some(image) if policy != PullPolicy::Always => {
+                let may = self.may_use(wanted, &image.id, metrics).await;
+                may.then_some(image.id.as_str())
+            }
+            _ => None,
+        };
         let plan = plan_image(
             wanted.pod,
             wanted.container,
@@ -110,14 +122,21 @@ impl Images {
             &self.backoff(),
             now(),
         );
-        metrics.ensured_image(present.is_some(), matches!(plan, Ok(Presence::Pull(_))));
+        metrics.ensured_image(
+            policy,
+            present.is_some(),
+            matches!(plan, Ok(Presence::Pull(_))),
+        );
         let name = match plan {
             Ok(Presence::Use(_)) => {
                 let found = present.map(ImageRef::from).unwrap_or_default();
                 tell(
                     Severity::Normal,
                     "Pulled",
-                    format!("Container image {image:?} already present on machine"),
+                    format!(
+                        "Container image {image:?} already present on machine and can be accessed \
+                         by the pod"
+                    ),
                 );
                 return Ok(found);
             }
@@ -143,11 +162,10 @@ impl Images {
             None => None,
         };
         // Another pod may have fetched it while we waited for our turn.
-        let absent_is_enough = crate::image::default_policy(name) != crate::pod::PullPolicy::Always
-            && wanted.container.image_pull_policy != Some(crate::pod::PullPolicy::Always);
         if only_if_absent
-            && absent_is_enough
+            && policy(wanted) != PullPolicy::Always
             && let Ok(Some(found)) = self.status(wanted, name).await
+            && self.may_use(wanted, &found.id, metrics).await
         {
             let message = format!("Container image {name:?} already present on machine");
             tell(Severity::Normal, "Pulled", message);
@@ -158,9 +176,25 @@ impl Images {
             "Pulling",
             format!("Pulling image {name:?}"),
         );
+        let image = wanted.container.image.clone();
+        let begun = self.note(move |records| records.begin(&image)).await;
+        if let Some(Err(error)) = begun {
+            let message =
+                format!("Failed to record image pull intent for container image {name:?}: {error}");
+            tell(Severity::Warning, "Failed", message.clone());
+            return Err(Refusal {
+                reason: "ErrImagePull",
+                message,
+                retry: None,
+            });
+        }
         let begun = Instant::now();
         let key = image_key(wanted.pod, name);
-        match self.pull_with_credentials(wanted, name).await {
+        let pulled = self.pull_with_credentials(wanted, name).await;
+        if let Some((under_way, done)) = self.note(PullRecords::count).await {
+            metrics.pull_records(under_way, done);
+        }
+        match pulled {
             Ok(id) => {
                 self.backoff().reset(&key);
                 self.failures().remove(&key);
@@ -210,41 +244,25 @@ impl Images {
         }
     }
 
-    /// Tries without credentials if there are none, else with each until one does.
+    /// Tries without credentials if there are none, else with each until one does; notes whose
+    /// they were.
     async fn pull_with_credentials(
         &self,
         wanted: &Wanted<'_>,
         name: &str,
     ) -> Result<String, ClientError> {
-        let mut credentials = Vec::new();
-        let namespace = &wanted.pod.metadata.namespace;
-        let mut secrets = Keyring::default();
-        for reference in &wanted.pod.spec.image_pull_secrets {
-            match wanted.objects.secret(namespace, &reference.name) {
-                Some(secret) if secrets.add_secret(secret) => {}
-                _ => tracing::warn!(
-                    secret = reference.name,
-                    namespace,
-                    "a pull secret is missing or has no credentials"
-                ),
-            }
-        }
-        credentials.extend(secrets.lookup(name));
-        let mut dirs = self.options.docker_config_dirs.clone();
-        dirs.push(self.root_dir.clone());
-        let of_node = tokio::task::spawn_blocking(move || Keyring::of_node(&dirs)).await;
-        credentials.extend(of_node.unwrap_or_default().lookup(name));
-        credentials.extend(self.providers.lookup(name).await);
-        let mut tries: Vec<_> = credentials.into_iter().map(Some).collect();
+        let mut tries: Vec<_> = self.of_pod(wanted, name);
+        tries.extend(self.of_node(name).await);
+        let mut tries: Vec<_> = tries.into_iter().map(Some).collect();
         tries.dedup();
         if tries.is_empty() {
             tries.push(None);
         }
         let mut last = None;
-        for auth in tries {
+        for credential in tries {
             let request = PullRequest {
                 image: spec(name, wanted),
-                auth,
+                auth: credential.as_ref().map(|it| it.auth.clone()),
                 pod: Some(wanted.sandbox.clone()),
             };
             let pull = self.client.pull_image(request);
@@ -259,14 +277,79 @@ impl Images {
                     )),
                 };
             match done {
-                Ok(id) => return Ok(id),
+                Ok(id) => {
+                    let secret = credential.and_then(|it| it.secret);
+                    let access = secret.map_or_else(Access::of_node, Access::of_secret);
+                    let (image, id) = (wanted.container.image.clone(), id);
+                    let noted = id.clone();
+                    self.note(move |records| records.done(&image, &noted, access))
+                        .await;
+                    return Ok(id);
+                }
                 Err(error) => last = Some(error),
             }
         }
+        let image = wanted.container.image.clone();
+        self.note(move |records| records.failed(&image)).await;
         Err(last.unwrap_or(ClientError::Incomplete {
             rpc: orlop_cri::Rpc::PullImage,
             field: "image_ref",
         }))
+    }
+
+    /// What the pod's own pull secrets have for an image.
+    #[allow(clippy::unused_self, reason = "reads beside `of_node`")]
+    fn of_pod(&self, wanted: &Wanted<'_>, name: &str) -> Vec<Credential> {
+        let namespace = &wanted.pod.metadata.namespace;
+        let mut secrets = Keyring::default();
+        for reference in &wanted.pod.spec.image_pull_secrets {
+            let secret = &reference.name;
+            match wanted.objects.secret(namespace, secret) {
+                Some(found) if secrets.add_secret(namespace, secret, found) => {}
+                _ => tracing::warn!(
+                    secret,
+                    namespace,
+                    "a pull secret is missing or has no credentials"
+                ),
+            }
+        }
+        secrets.lookup(name)
+    }
+
+    /// What the node and its programs have for an image.
+    async fn of_node(&self, name: &str) -> Vec<Credential> {
+        let mut dirs = self.options.docker_config_dirs.clone();
+        dirs.push(self.root_dir.clone());
+        let keyring = tokio::task::spawn_blocking(move || Keyring::of_node(&dirs)).await;
+        let mut found = keyring.unwrap_or_default().lookup(name);
+        found.extend(self.providers.lookup(name).await);
+        found
+    }
+
+    /// Whether the pod may use an image that is here, by what was noted when it came.
+    async fn may_use(&self, wanted: &Wanted<'_>, id: &str, metrics: &Metrics) -> bool {
+        let image = wanted.container.image.clone();
+        let name = crate::image::with_default_tag(&image).unwrap_or_else(|_| image.clone());
+        let secrets = self.of_pod(wanted, &name);
+        let secrets: Vec<_> = secrets.into_iter().filter_map(|it| it.secret).collect();
+        let id = id.to_owned();
+        let asked = self
+            .note(move |records| records.may_use(&image, &id, || secrets))
+            .await;
+        let (may, why) = asked.unwrap_or((false, "error"));
+        metrics.checked_pull(why);
+        may
+    }
+
+    /// Reads or writes the records.
+    async fn note<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&PullRecords) -> T + Send + 'static,
+    ) -> Option<T> {
+        let records = Arc::clone(&self.records);
+        tokio::task::spawn_blocking(move || work(&records))
+            .await
+            .ok()
     }
 
     fn refusal(&self, wanted: &Wanted<'_>, error: ImageError, tell: Tell<'_>) -> Refusal {
@@ -332,6 +415,15 @@ impl From<v1::Image> for ImageRef {
             },
         }
     }
+}
+
+fn policy(wanted: &Wanted<'_>) -> PullPolicy {
+    let named = wanted.container.image_pull_policy;
+    named.unwrap_or_else(|| {
+        let image = &wanted.container.image;
+        let name = crate::image::with_default_tag(image).unwrap_or_else(|_| image.clone());
+        crate::image::default_policy(&name)
+    })
 }
 
 fn spec(name: &str, wanted: &Wanted<'_>) -> v1::ImageSpec {

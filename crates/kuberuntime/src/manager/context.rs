@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use orlop_cri::client::{ClientError, ImageClient, RuntimeClient};
+use orlop_cri::v1;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -13,7 +14,7 @@ use super::{Change, Event, Handler, Options, RuntimeState, Severity};
 use crate::backoff::Backoff;
 use crate::cgroups::Cgroups;
 use crate::config::{NodeFacts, SwapFacts};
-use crate::images::{ImageCollector, Images};
+use crate::images::{ImageCollector, Images, PullRecords};
 use crate::log_path::pod_directory;
 use crate::logs::LogLinks;
 use crate::metrics::Metrics;
@@ -34,6 +35,7 @@ pub(crate) struct Context {
     pub(crate) runtime: RuntimeClient,
     pub(crate) image_client: ImageClient,
     pub(crate) images: Images,
+    pub(crate) pulls: Arc<PullRecords>,
     pub(crate) image_collector: tokio::sync::Mutex<ImageCollector>,
     pub(crate) runtime_name: String,
     pub(crate) metrics: Metrics,
@@ -63,6 +65,8 @@ pub(crate) struct Context {
 
 struct State {
     runtime: RuntimeState,
+    /// That the runtime speaks another version of the interface by now.
+    stranger: Option<String>,
     answered: Instant,
     relisted: Instant,
     strangers: BTreeSet<String>,
@@ -82,6 +86,7 @@ pub(super) struct Parts {
     pub(super) runtime: RuntimeClient,
     pub(super) image_client: ImageClient,
     pub(super) images: Images,
+    pub(super) pulls: Arc<PullRecords>,
     pub(super) state: RuntimeState,
     pub(super) metrics: Metrics,
     pub(super) cgroups: Cgroups,
@@ -99,13 +104,14 @@ impl Context {
         Self {
             runtime_name: parts.state.name.clone(),
             backoff: Mutex::new(Backoff::new(
-                crate::backoff::INITIAL,
+                parts.options.first_restart_backoff,
                 parts.options.max_restart_backoff,
             )),
             options: parts.options,
             runtime: parts.runtime,
             image_client: parts.image_client,
             images: parts.images,
+            pulls: parts.pulls,
             image_collector: tokio::sync::Mutex::default(),
             metrics: parts.metrics,
             cgroups: parts.cgroups,
@@ -124,6 +130,7 @@ impl Context {
             workers: Mutex::default(),
             state: Mutex::new(State {
                 runtime: parts.state,
+                stranger: None,
                 answered: now,
                 relisted: now,
                 strangers: BTreeSet::new(),
@@ -211,6 +218,28 @@ impl Context {
         self.state().runtime.clone()
     }
 
+    /// What the runtime says that it is: it may have been replaced.
+    pub(crate) fn note_version(&self, answer: v1::VersionResponse) {
+        let mut state = self.state();
+        let known = &state.runtime;
+        if (&known.name, &known.version) != (&answer.runtime_name, &answer.runtime_version) {
+            tracing::info!(
+                before = format_args!("{} {}", known.name, known.version),
+                now = format_args!("{} {}", answer.runtime_name, answer.runtime_version),
+                "the runtime is another one"
+            );
+        }
+        state.stranger = (answer.version != super::VERSION)
+            .then(|| super::StartError::Version(answer.version).to_string());
+        let fresh = RuntimeState {
+            name: answer.runtime_name,
+            version: answer.runtime_version,
+            ..state.runtime.clone()
+        };
+        drop(state);
+        self.note_runtime(fresh);
+    }
+
     pub(crate) fn network_error(&self) -> Option<String> {
         self.state().runtime.network_error.clone()
     }
@@ -223,8 +252,11 @@ impl Context {
     }
 
     /// The runtime has said how it is.
-    pub(crate) fn note_runtime(&self, fresh: RuntimeState) {
+    pub(crate) fn note_runtime(&self, mut fresh: RuntimeState) {
         let mut state = self.state();
+        if state.stranger.is_some() {
+            fresh.runtime_error.clone_from(&state.stranger);
+        }
         if state.runtime.runtime_error != fresh.runtime_error
             || state.runtime.network_error != fresh.network_error
         {

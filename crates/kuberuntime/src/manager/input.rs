@@ -117,6 +117,8 @@ pub struct Objects {
 /// A Secret's values.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret {
+    /// Its `metadata.uid`, which few manifests have.
+    pub uid: String,
     /// Its type, as `kubernetes.io/dockerconfigjson`.
     pub kind: String,
     /// Its values by key.
@@ -126,6 +128,7 @@ pub struct Secret {
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Secret")
+            .field("uid", &self.uid)
             .field("kind", &self.kind)
             .field("keys", &self.data.keys().collect::<Vec<_>>())
             .finish()
@@ -166,8 +169,9 @@ impl Objects {
                 }
                 data.extend(written.plain(written.string_data.as_ref()));
                 let kind = written.kind.clone().unwrap_or_else(|| "Opaque".to_owned());
-                self.secrets
-                    .insert(written.key("Secret")?, Secret { kind, data });
+                let uid = written.metadata.uid.clone().unwrap_or_default();
+                let secret = Secret { uid, kind, data };
+                self.secrets.insert(written.key("Secret")?, secret);
             }
             "RuntimeClass" => {
                 let written = written("RuntimeClass")?;
@@ -224,6 +228,8 @@ struct WrittenMeta {
     name: String,
     #[serde(default)]
     namespace: Option<String>,
+    #[serde(default)]
+    uid: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::node_facts::Machine;
 use super::{Options, PodInput, StartError, UserNamespaceOptions};
 use crate::cgroups::Cgroups;
-use crate::images::Providers;
+use crate::images::{Providers, PullRecords};
 use crate::logs::LogLinks;
 use crate::userns::{UserNamespaceError, UserNamespaces, ids_of_node};
 use crate::worker::load_all;
@@ -14,6 +14,7 @@ pub(super) struct Local {
     pub(super) cgroups: Cgroups,
     pub(super) user_namespaces: UserNamespaces,
     pub(super) providers: Providers,
+    pub(super) pulls: PullRecords,
     pub(super) log_links: LogLinks,
     pub(super) known: Vec<PodInput>,
 }
@@ -38,11 +39,20 @@ impl Local {
                 images.credential_provider_bin_dir.as_deref(),
             )
             .map_err(setting)?,
+            pulls: pulls(options)?,
             user_namespaces: user_namespaces(options).map_err(|e| setting(e.to_string()))?,
             log_links: LogLinks::new(options.container_logs_dir.as_deref()),
             known: load_all(&options.root_dir),
         })
     }
+}
+
+fn pulls(options: &Options) -> Result<PullRecords, StartError> {
+    let policy = options.images.credential_policy.clone();
+    PullRecords::open(&options.root_dir, policy).map_err(|source| StartError::Directory {
+        path: options.root_dir.join("image_manager"),
+        source,
+    })
 }
 
 fn user_namespaces(options: &Options) -> Result<UserNamespaces, UserNamespaceError> {

@@ -2,15 +2,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::client::{ClientOptions, Connection, ImageClient, RuntimeClient};
+use orlop_cri::v1;
+use tonic::Code;
 
 use super::context::{Context, Parts};
 use super::local::Local;
-use super::{Options, PodInput, PodView, RequestError, Stage, StartError, Watch};
+use super::{CgroupDriver, Options, PodInput, PodView, RequestError, Stage, StartError, Watch};
 use crate::config::SwapFacts;
-use crate::images::Images;
+use crate::images::{Images, PullRecords};
 use crate::metrics::Metrics;
 use crate::worker::{Cause, Ending, Mailbox, run};
 use crate::{housekeeping, pleg};
+
+/// The version of the interface, as runtimes tell it.
+pub(super) const VERSION: &str = "0.1.0";
 
 /// The kubelet's side of a runtime. Cheap to clone; clones are the same manager.
 #[derive(Debug, Clone)]
@@ -60,13 +65,15 @@ impl Manager {
         );
         let runtime = connection.runtime();
         let version = runtime.version().await.map_err(StartError::Runtime)?;
-        if version.version != "0.1.0" {
+        if version.version != VERSION {
             return Err(StartError::Version(version.version));
         }
         image_client
             .image_fs_info()
             .await
             .map_err(StartError::Images)?;
+        let mut options = options;
+        follow_driver(&mut options, &runtime).await?;
         let local = {
             let options = options.clone();
             tokio::task::spawn_blocking(move || Local::prepare(&options))
@@ -74,13 +81,17 @@ impl Manager {
         let local = local
             .await
             .map_err(|e| StartError::Setting(e.to_string()))??;
+        let pulls = Arc::new(local.pulls);
+        settle(&pulls, &image_client).await;
         let ctx = Arc::new(Context::new(Parts {
             images: Images::new(
                 image_client.clone(),
                 options.images.clone(),
                 options.root_dir.clone(),
                 local.providers,
+                Arc::clone(&pulls),
             ),
+            pulls,
             facts: local.machine.facts(&options.node),
             memory: local.machine.memory,
             swap: SwapFacts {
@@ -158,6 +169,7 @@ impl Manager {
 
     /// Shows a pod as failed that is not let in: nothing of it is made.
     pub fn reject_pod(&self, input: PodInput, reason: &str, message: &str) {
+        self.ctx.metrics.pods().rejected(reason);
         let ending = Ending {
             cause: Cause::Failed {
                 reason: reason.to_owned(),
@@ -300,4 +312,40 @@ impl Manager {
             .mailbox(uid)
             .ok_or_else(|| RequestError::NoPod(uid.to_owned()))
     }
+}
+
+/// Images that came while nobody was there to note whose they are.
+async fn settle(pulls: &Arc<PullRecords>, images: &ImageClient) {
+    let list = match images.list_images(None).await {
+        Ok(list) => list,
+        Err(error) => {
+            tracing::warn!(%error, "cannot tell which pulls of before have come to an end");
+            return;
+        }
+    };
+    let pulls = Arc::clone(pulls);
+    // It only reads and writes small files.
+    let _ = tokio::task::spawn_blocking(move || pulls.settle(&list)).await;
+}
+
+/// Pods' cgroups are made as the runtime makes those beneath them, if it tells.
+async fn follow_driver(options: &mut Options, runtime: &RuntimeClient) -> Result<(), StartError> {
+    let told = match runtime.runtime_config().await {
+        Ok(answer) => answer.linux.map(|linux| linux.cgroup_driver()),
+        // Runtimes from before Kubernetes 1.28 do not tell.
+        Err(error) if error.code() == Code::Unimplemented => None,
+        Err(error) => return Err(StartError::Runtime(error)),
+    };
+    let Some(told) = told else {
+        return Ok(());
+    };
+    let driver = match told {
+        v1::CgroupDriver::Systemd => CgroupDriver::Systemd,
+        v1::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
+    };
+    if driver != options.cgroups.driver {
+        tracing::info!(?driver, "the runtime says who makes cgroups");
+        options.cgroups.driver = driver;
+    }
+    Ok(())
 }

@@ -45,6 +45,7 @@ pub use error::{RequestError, StartError};
 pub use event::{Change, Event, Severity, Watch};
 pub use input::{InputError, Objects, PodInput, RuntimeClass, Secret};
 pub use logs::{LogQuery, LogReader};
+use manager::VERSION;
 pub use manager::{Handler, Manager, RuntimeState};
 pub use options::{
     CgroupDriver, CgroupOptions, DnsOptions, ImageOptions, LogOptions, NodeOptions, Options,

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use orlop_cri::Endpoint;
 
-use crate::config::SwapBehavior;
+use crate::config::{MemoryQos, SwapBehavior};
 use crate::gc::{ContainerPolicy, ImagePolicy};
+use crate::image::CredentialPolicy;
 
 /// All that a manager is told at its start. [`Options::new`] fills in the kubelet's defaults.
 #[derive(Debug, Clone)]
@@ -41,7 +42,9 @@ pub struct Options {
     pub images: ImageOptions,
     /// Rotation of container logs.
     pub logs: LogOptions,
-    /// `crashLoopBackOff.maxContainerRestartPeriod`.
+    /// How long a container that ended waits at first; no longer than at the most.
+    pub first_restart_backoff: Duration,
+    /// `crashLoopBackOff.maxContainerRestartPeriod`: how long it waits at the most.
     pub max_restart_backoff: Duration,
     /// How many dead containers stay.
     pub container_gc: ContainerPolicy,
@@ -73,6 +76,7 @@ impl Options {
             dns: DnsOptions::default(),
             images: ImageOptions::default(),
             logs: LogOptions::default(),
+            first_restart_backoff: crate::backoff::INITIAL,
             max_restart_backoff: crate::backoff::MAXIMUM,
             container_gc: ContainerPolicy::default(),
             container_gc_period: Duration::from_mins(1),
@@ -124,6 +128,8 @@ pub struct CgroupOptions {
     pub pids_limit: Option<u64>,
     /// Hold containers to their processor limits (`cpuCFSQuota`).
     pub cpu_quota: bool,
+    /// Keep memory for who asked for it, where cgroups are of version 2.
+    pub memory_qos: Option<MemoryQos>,
 }
 
 impl Default for CgroupOptions {
@@ -134,6 +140,7 @@ impl Default for CgroupOptions {
             driver: CgroupDriver::default(),
             pids_limit: None,
             cpu_quota: true,
+            memory_qos: None,
         }
     }
 }
@@ -198,6 +205,8 @@ pub struct ImageOptions {
     pub credential_provider_config: Option<PathBuf>,
     /// `--image-credential-provider-bin-dir`.
     pub credential_provider_bin_dir: Option<PathBuf>,
+    /// Whose credentials are looked at again for an image that is here.
+    pub credential_policy: CredentialPolicy,
     /// When unused images go.
     pub gc: ImagePolicy,
     /// How often that is looked at.
@@ -215,6 +224,7 @@ impl Default for ImageOptions {
             docker_config_dirs: Vec::new(),
             credential_provider_config: None,
             credential_provider_bin_dir: None,
+            credential_policy: CredentialPolicy::default(),
             gc: ImagePolicy::default(),
             gc_period: Duration::from_mins(5),
         }

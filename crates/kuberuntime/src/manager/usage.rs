@@ -3,6 +3,8 @@ use std::collections::BTreeMap;
 use orlop_cri::v1;
 
 use super::{Manager, RequestError};
+use crate::cgroups::CgroupUsage;
+use crate::status::ContainerState;
 use crate::{housekeeping, labels};
 
 impl Manager {
@@ -41,9 +43,47 @@ impl Manager {
         Ok(by_name)
     }
 
+    /// What all pods use together, by their cgroup. Blocks.
+    pub(crate) fn pods_usage(&self) -> Option<CgroupUsage> {
+        self.ctx.cgroups.usage()
+    }
+
     /// The kubelet's metrics in the text format, for `/metrics`.
     pub fn metrics(&self) -> String {
+        self.count_running();
         self.ctx.metrics.text()
+    }
+
+    /// Counts what runs by what the workers have seen: where the runtime tells its events, nobody
+    /// lists all of it for minutes.
+    fn count_running(&self) {
+        let workers = |workers: &mut super::context::Workers| {
+            let seen = workers.values().map(|worker| worker.observation());
+            seen.collect::<Vec<_>>()
+        };
+        let (mut pods, mut counts) = (0, [0; 4]);
+        for seen in self.ctx.with_workers(workers) {
+            pods += usize::from(seen.status.sandboxes().iter().any(|it| it.ready));
+            for container in seen.status.containers() {
+                counts[match container.state {
+                    ContainerState::Created => 0,
+                    ContainerState::Running => 1,
+                    ContainerState::Exited => 2,
+                    ContainerState::Unknown => 3,
+                }] += 1;
+            }
+        }
+        self.ctx.metrics.running(pods, counts);
+    }
+
+    /// A pod was ended because the node is low on something.
+    pub(crate) fn count_eviction(&self, signal: &str) {
+        self.ctx.metrics.pods().evicted(signal);
+    }
+
+    /// The version of the node's cgroups.
+    pub(crate) fn cgroup_version(&self) -> u8 {
+        if self.ctx.cgroups.unified() { 2 } else { 1 }
     }
 
     /// The probes' metrics in the text format, for `/metrics/probes`.

@@ -34,6 +34,6 @@ pub use security::{
 pub use spec::{Pod, PodSpec};
 pub use volume::{
     ConfigMapVolume, DownwardFile, DownwardVolume, EmptyDir, EnvFrom, EnvSource, FieldRef,
-    HostPath, ImageVolume, KeyRef, KeyToPath, ObjectRef, ProjectedVolume, Projection,
+    FileKeyRef, HostPath, ImageVolume, KeyRef, KeyToPath, ObjectRef, ProjectedVolume, Projection,
     ResourceFieldRef, SecretVolume, Volume,
 };

@@ -63,6 +63,9 @@ pub struct PodSpec {
     /// The host name to use in place of the pod's name.
     #[serde(default, deserialize_with = "nullable")]
     pub hostname: String,
+    /// The host name to use in place of all that, as it is: it may have dots.
+    #[serde(default, deserialize_with = "nullable")]
+    pub hostname_override: String,
     /// The domain beneath the cluster's that the pod's full host name is in.
     #[serde(default, deserialize_with = "nullable")]
     pub subdomain: String,

@@ -221,6 +221,27 @@ pub struct EnvSource {
     /// A value of a Secret.
     #[serde(default)]
     pub secret_key_ref: Option<KeyRef>,
+    /// A value of a file that another container of the pod has written.
+    #[serde(default)]
+    pub file_key_ref: Option<FileKeyRef>,
+}
+
+/// One value of a file in a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileKeyRef {
+    /// The volume, an `emptyDir`.
+    #[serde(default, deserialize_with = "nullable")]
+    pub volume_name: String,
+    /// The file's path in the volume.
+    #[serde(default, deserialize_with = "nullable")]
+    pub path: String,
+    /// The variable in the file.
+    #[serde(default, deserialize_with = "nullable")]
+    pub key: String,
+    /// Do without if it is not there.
+    #[serde(default, deserialize_with = "nullable")]
+    pub optional: bool,
 }
 
 /// One value of a ConfigMap or Secret.

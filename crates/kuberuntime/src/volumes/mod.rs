@@ -3,6 +3,7 @@
 mod atomic;
 mod dirs;
 mod empty_dir;
+mod env_file;
 mod error;
 mod host_path;
 mod mounts;
@@ -13,6 +14,7 @@ mod sub_path;
 mod usage;
 
 pub(crate) use dirs::PodDirs;
+pub(crate) use env_file::read_env_files;
 pub(crate) use error::VolumeError;
 pub(crate) use mounts::{MountInput, container_mounts, termination_log};
 pub(crate) use prepare::{Place, Places, prepare};

@@ -7,11 +7,14 @@ use orlop_cri::log::Entry;
 use orlop_cri::v1;
 
 use crate::labels;
+use crate::pod::Pod;
 
 /// The end of the file that counts, and of the log.
 const MAX_FILE: u64 = 4096;
 const MAX_LOG: usize = 2048;
 const MAX_LOG_LINES: usize = 80;
+/// What all containers of a pod may have to say together.
+const MAX_POD: usize = 12 * 1024;
 
 /// What a container that ended has left to say: the end of its file, or of its log if it failed,
 /// left the file empty and asks for that. Blocks.
@@ -34,6 +37,20 @@ pub(super) fn read(status: &v1::ContainerStatus) -> String {
         return end_of_log(Path::new(&status.log_path));
     }
     String::new()
+}
+
+/// A container's share of what its pod's containers may say together: the beginning counts.
+pub(super) fn share(mut words: String, pod: &Pod) -> String {
+    let spec = &pod.spec;
+    let containers = spec.init_and_regular().count() + spec.ephemeral_containers.len();
+    let mut end = MAX_POD / containers.max(1);
+    if words.len() > end {
+        while !words.is_char_boundary(end) {
+            end -= 1;
+        }
+        words.truncate(end);
+    }
+    words
 }
 
 fn end_of_log(path: &Path) -> String {
@@ -143,5 +160,20 @@ mod tests {
         assert_eq!(read(&linked), "", "a link is not followed");
         linked.mounts.clear();
         assert_eq!(read(&linked), "");
+    }
+
+    #[test]
+    fn many_containers_have_less_to_say_each() {
+        for (containers, ephemeral, length) in
+            [(1, 0, 4096), (3, 0, 4096), (4, 0, 3072), (5, 1, 2048)]
+        {
+            let of = |n: usize| vec![serde_json::json!({"name": "c", "image": "i"}); n];
+            let pod: Pod = serde_json::from_value(serde_json::json!({"spec":
+                {"containers": of(containers), "ephemeralContainers": of(ephemeral)}}))
+            .unwrap();
+            assert_eq!(share("x".repeat(4096), &pod).len(), length, "{containers}");
+            // No half characters.
+            assert!(share("\u{20ac}".repeat(1365), &pod).len() <= length);
+        }
     }
 }

@@ -39,7 +39,9 @@ pub(crate) async fn run(ctx: Arc<Context>, mailbox: Arc<Mailbox>) {
         }
         let goes_on = ctx.with_workers(|workers| {
             let again = mailbox.start_over();
-            if !again {
+            if again {
+                ctx.metrics.pods().restarted();
+            } else {
                 workers.remove(&mailbox.uid);
             }
             again
@@ -87,6 +89,8 @@ pub(super) struct Life {
     pub(super) trouble: Option<String>,
     pub(super) checkpoint: Checkpoint,
     failures: u32,
+    /// Whether it has run, or may have before this process began.
+    has_run: bool,
     pub(super) said: BTreeMap<(String, &'static str), (String, Instant)>,
 }
 
@@ -118,6 +122,7 @@ impl Life {
             id_range: None,
             words: BTreeMap::new(),
             stage: Stage::Syncing,
+            has_run: known.is_some(),
             ended: known.and_then(|c| c.ended),
             probes: Probes::default(),
             measured: std::time::Instant::now(),
@@ -155,7 +160,10 @@ impl Life {
             self.fail(&reason, &message);
         }
         self.stage = Stage::Terminating;
+        let begun = Instant::now();
         self.terminate().await;
+        let metrics = self.ctx.metrics.pods();
+        metrics.worked("terminate", begun.elapsed());
         self.stage = Stage::Terminated;
         self.probes.stop();
         self.settle().await;
@@ -187,7 +195,10 @@ impl Life {
                 self.checkpoint.manifest = (*self.input.manifest).clone();
                 self.save().await;
             }
-            let next = match self.pass().await {
+            let begun = Instant::now();
+            let passed = self.pass().await;
+            self.count_pass(begun.elapsed());
+            let next = match passed {
                 Ok(next) => {
                     self.failures = 0;
                     self.trouble = None;
@@ -235,6 +246,22 @@ impl Life {
                     () = tokio::time::sleep(until) => {}
                 }
             }
+        }
+    }
+
+    /// Counts a look at the pod; the first after which it runs is its start.
+    fn count_pass(&mut self, took: Duration) {
+        let ctx = self.ctx.clone();
+        let metrics = ctx.metrics.pods();
+        metrics.worked(if self.has_run { "sync" } else { "create" }, took);
+        let containers = &self.pod.spec.containers;
+        let runs = |name: &str| {
+            let newest = self.seen.status.newest(name);
+            newest.is_some_and(|it| it.state == ContainerState::Running)
+        };
+        if !self.has_run && containers.iter().any(|it| runs(&it.name)) {
+            self.has_run = true;
+            metrics.started(now().since(self.start_time));
         }
     }
 

@@ -1,5 +1,6 @@
 //! One worker for each pod: it alone starts and stops what is of the pod.
 
+mod adapt;
 mod checkpoint;
 mod conditions;
 mod end;

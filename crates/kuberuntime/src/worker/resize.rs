@@ -39,6 +39,7 @@ impl Life {
         }
         if resize.memory {
             limit_swap(&mut resources, &self.pod, container, &self.ctx.swap);
+            self.protect_memory(&mut resources, container);
         }
         let message = v1::UpdateContainerResourcesRequest {
             container_id: resize.id.clone(),

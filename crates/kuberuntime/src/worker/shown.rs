@@ -1,6 +1,7 @@
 use orlop_cri::v1;
 use serde_json::{Map, Value, json};
 
+use super::last_words;
 use super::life::Life;
 use super::report::Waiting;
 use crate::Timestamp;
@@ -194,7 +195,7 @@ impl Life {
         let words = self.words.get(&c.id).filter(|words| !words.is_empty());
         let message = words.cloned().unwrap_or_else(|| c.message.clone());
         if !message.is_empty() {
-            state["message"] = json!(message);
+            state["message"] = json!(last_words::share(message, &self.pod));
         }
         json!({ "terminated": state })
     }

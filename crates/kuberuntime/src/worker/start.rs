@@ -7,15 +7,17 @@ use super::kill_all;
 use super::life::Life;
 use crate::Timestamp;
 use crate::backoff::{container_key, container_start};
-use crate::config::{ContainerInput, check_non_root, container_config, environment, limit_swap};
+use crate::config::{
+    ContainerInput, EnvFiles, check_non_root, container_config, env_files, environment,
+};
 use crate::hooks::{HookSite, run_hook};
 use crate::images::{ImageRef, Wanted};
 use crate::log_path::next_restart_count;
 use crate::manager::Severity;
-use crate::pod::{Container, ProfileKind};
+use crate::pod::Container;
 use crate::status::ContainerState;
 use crate::time::now;
-use crate::volumes::{MountInput, Place, container_mounts, termination_log};
+use crate::volumes::{MountInput, Place, container_mounts, read_env_files, termination_log};
 
 /// A container's users are its sandbox's.
 fn user_namespace(sandbox: &v1::PodSandboxConfig) -> Option<v1::UserNamespace> {
@@ -319,7 +321,8 @@ impl Life {
         image: ImageRef,
     ) -> Result<v1::ContainerConfig, String> {
         check_non_root(&self.pod, container, &image.user).map_err(|e| e.to_string())?;
-        let variables = environment(&self.pod, container, &self.facts(), &self.values())?;
+        let files = self.env_files(container).await?;
+        let variables = environment(&self.pod, container, &self.facts(), &self.values(), &files)?;
         let images = self.volume_images(sandbox_config, container).await;
         let restart_count = self.restart_count(sandbox_config, container).await;
         let mounts = {
@@ -379,42 +382,17 @@ impl Life {
         Ok(config)
     }
 
-    /// What depends on the node more than on the manifest.
-    fn adapt_to_node(&self, config: &mut v1::ContainerConfig, container: &Container) {
-        let own = container.security_context.seccomp_profile.as_ref();
-        let profile = own.or(self.pod.spec.security_context.seccomp_profile.as_ref());
-        let Some(linux) = &mut config.linux else {
-            return;
-        };
-        if let Some(seccomp) = linux
-            .security_context
-            .as_mut()
-            .and_then(|s| s.seccomp.as_mut())
-        {
-            match profile.map(|p| p.kind) {
-                None if self.ctx.options.seccomp_default => {
-                    seccomp.set_profile_type(v1::security_profile::ProfileType::RuntimeDefault);
-                }
-                Some(ProfileKind::Localhost) => {
-                    let profiles = self.ctx.options.root_dir.join("seccomp");
-                    let path = profiles.join(&seccomp.localhost_ref);
-                    seccomp.localhost_ref = path.display().to_string();
-                }
-                _ => {}
-            }
+    /// Reads the files that a container takes variables from.
+    async fn env_files(&self, container: &Container) -> Result<EnvFiles, String> {
+        let wanted = env_files(container);
+        if wanted.is_empty() {
+            return Ok(EnvFiles::new());
         }
-        if let Some(resources) = &mut linux.resources {
-            if !self.ctx.options.cgroups.cpu_quota {
-                resources.cpu_quota = 0;
-            }
-            limit_swap(resources, &self.pod, container, &self.ctx.swap);
-            if self.ctx.cgroups.unified() && !self.ctx.options.single_process_oom_kill {
-                // What is left of a container whose process was killed is of no use to anybody.
-                resources
-                    .unified
-                    .insert("memory.oom.group".to_owned(), "1".to_owned());
-            }
-        }
+        let places = self.places.clone().map(|(_, it)| it).unwrap_or_default();
+        let read = move || read_env_files(&places, wanted);
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|e| e.to_string())
     }
 
     /// Which instance this is: one more than the last that is known, or that has left a log.

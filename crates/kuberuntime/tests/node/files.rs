@@ -151,3 +151,53 @@ async fn what_is_missing_keeps_a_pod_back_and_says_why() {
     world.ready(&mount).await;
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_init_container_writes_variables_for_others() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::start().await;
+    let with = |script: &str, references: serde_json::Value| {
+        let mut write = world.sh("write", script);
+        write["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+        let mut main = world.idle("main");
+        main["env"] = references;
+        json!({"initContainers": [write], "containers": [main],
+               "volumes": [{"name": "v", "emptyDir": {}}]})
+    };
+    let key = |name: &str, path: &str, optional: bool| {
+        json!({"name": name, "valueFrom": {"fileKeyRef":
+            {"volumeName": "v", "path": path, "key": name, "optional": optional}}})
+    };
+    let references = json!([
+        key("A", "d/env", false),
+        key("B", "d/env", true),
+        key("C", "none", true),
+        {"name": "D", "value": "<$(A)>"},
+    ]);
+    let script = "mkdir /v/d; printf \"# for others\\nA='one two' # comment\\n\" > /v/d/env";
+    let uid = world.run("reads", with(script, references));
+    world.ready(&uid).await;
+    let shown = world
+        .exec(&uid, "main", "echo \"$A|${B-none}|${C-none}|$D\"")
+        .await;
+    assert_eq!(shown, "one two|none|none|<one two>");
+
+    // Whoever writes the file does not get at other files, and cannot keep the node waiting.
+    for (name, script, why) in [
+        ("missing", "true", "is not there"),
+        ("without", "echo \"X='1'\" > /v/env", "\"A\" not found"),
+        ("unquoted", "echo A=1 > /v/env", "single quotes"),
+        ("outside", "ln -s /etc/passwd /v/env", "is not there"),
+        ("fifo", "mkfifo /v/env", "no file"),
+    ] {
+        let uid = world.run(name, with(script, json!([key("A", "env", false)])));
+        let view = world
+            .until(&uid, "refused", |view| {
+                view.summary == "CreateContainerConfigError"
+            })
+            .await;
+        let message = &container(&view, "main")["state"]["waiting"]["message"];
+        assert!(message.as_str().unwrap().contains(why), "{name}: {message}");
+    }
+    world.finish().await;
+}

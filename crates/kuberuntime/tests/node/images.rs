@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1;
+use orlop_kuberuntime::image::CredentialPolicy;
 use orlop_testkit::{ImageBuilder, Registry};
 use serde_json::json;
 
@@ -120,6 +121,96 @@ async fn a_pull_secret_opens_a_private_registry() {
     world.ready(&with).await;
     world.gone(&without).await;
     tokio::time::sleep(Duration::from_millis(10)).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_a_secret_has_pulled_is_for_who_has_the_secret() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let mut world = World::start().await;
+    let private = Registry::start_with_login();
+    let login = private.login().unwrap();
+    let marked = ImageBuilder::busybox().marked("kept").build();
+    let image = private.push(&marked, "kept:1").await;
+    let auths =
+        json!({"auths": {private.host(): {"username": login.user, "password": login.password}}});
+    let secret = |name: &str| {
+        json!({
+            "kind": "Secret", "metadata": {"name": name, "namespace": "test"},
+            "type": "kubernetes.io/dockerconfigjson",
+            "stringData": {".dockerconfigjson": auths.to_string()},
+        })
+    };
+    let spec = |world: &World, secrets: &[&str], policy: &str| {
+        let mut main = world.idle("main");
+        main["image"] = json!(image);
+        main["imagePullPolicy"] = json!(policy);
+        let secrets: Vec<_> = secrets.iter().map(|it| json!({"name": it})).collect();
+        json!({"containers": [main], "imagePullSecrets": secrets})
+    };
+    let own = world.run_with(
+        "own",
+        spec(&world, &["pull"], "IfNotPresent"),
+        &[secret("pull")],
+    );
+    world.ready(&own).await;
+    for again in [false, true] {
+        if again {
+            // By what was written down, too.
+            world.restart_manager(|_| {}).await;
+            let own = spec(&world, &["pull"], "IfNotPresent");
+            world.run_with("own", own, &[secret("pull")]);
+            world.manager.sources_ready();
+        }
+        let name = |kind: &str| format!("{kind}-{again}");
+        let without = world.run(&name("without"), spec(&world, &[], "IfNotPresent"));
+        world
+            .until(&without, "refused", |view| view.summary == "ErrImagePull")
+            .await;
+        let never = world.run(&name("never"), spec(&world, &[], "Never"));
+        world
+            .until(&never, "refused", |view| {
+                view.summary == "ErrImageNeverPull"
+            })
+            .await;
+        let other = spec(&world, &["other"], "Never");
+        let other = world.run_with(&name("other"), other, &[secret("other")]);
+        world.ready(&other).await;
+        for uid in [without, never, other] {
+            world.manager.remove_pod(&uid, None);
+            world.gone(&uid).await;
+        }
+    }
+    world
+        .restart_manager(|options| {
+            options.images.credential_policy = CredentialPolicy::NeverVerify;
+        })
+        .await;
+    let free = world.run("free", spec(&world, &[], "Never"));
+    world.ready(&free).await;
+    world.manager.sources_ready();
+    world.gone(&own).await;
+    let metrics = world.manager.metrics();
+    let counted =
+        "kubelet_imagemanager_image_mustpull_checks_total{result=\"credentialPolicyAllowed\"} 1";
+    assert!(metrics.contains(counted), "{metrics}");
+    world.manager.remove_pod(&free, None);
+    world.gone(&free).await;
+    // What is known of an image goes with it.
+    let pulled = world
+        .manager
+        .options()
+        .root_dir
+        .join("image_manager/pulled");
+    assert!(std::fs::read_dir(&pulled).unwrap().count() > 0);
+    world.manager.reclaim_disk().await.unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while std::fs::read_dir(&pulled).unwrap().count() > 0 {
+        assert!(std::time::Instant::now() < deadline, "records stay");
+        // Records are as of a second: what was written in this one may be of a newer pull.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        world.manager.reclaim_disk().await.unwrap();
+    }
     world.finish().await;
 }
 

@@ -14,6 +14,7 @@ mod lifecycle;
 mod logs;
 mod many;
 mod probes;
+mod reboot;
 mod restarts;
 mod users;
 mod world;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use orlop_kuberuntime::manager::{
     Change, Event, Manager, Objects, Options, PodInput, PodView, Shutdown, Stage,
 };
+use orlop_testkit::machine::CgroupDriver;
 use orlop_testkit::{ImageBuilder, Node, Registry, leaks};
 use serde_json::{Value, json};
 
@@ -226,6 +227,22 @@ impl World {
 
     /// Removes the cgroups that a node keeps between pods.
     fn remove_classes(&self) {
+        let id = self.node.id();
+        if self.manager.options().cgroups.driver
+            == orlop_kuberuntime::manager::CgroupDriver::Systemd
+        {
+            for slice in [
+                "-kubepods-burstable",
+                "-kubepods-besteffort",
+                "-kubepods",
+                "",
+            ] {
+                let stop = std::process::Command::new("systemctl")
+                    .args(["stop", &format!("{id}{slice}.slice")])
+                    .status();
+                assert!(stop.is_ok_and(|it| it.success()), "{id}{slice}");
+            }
+        }
         let groups = leaks::cgroups(self.node.id());
         for group in groups.into_iter().rev() {
             let class = ["kubepods", "burstable", "besteffort"];
@@ -245,6 +262,10 @@ fn options(node: &Node) -> Options {
     options.pod_logs_dir = node.scratch().subdir("podlogs");
     options.container_logs_dir = Some(node.scratch().subdir("containerlogs"));
     options.cgroups.root = format!("/{}", node.id());
+    // A runtime that tells is followed in any case.
+    if !node.is_peer() && CgroupDriver::of_tests() == CgroupDriver::Systemd {
+        options.cgroups.driver = orlop_kuberuntime::manager::CgroupDriver::Systemd;
+    }
     "node".clone_into(&mut options.node.name);
     options.node.addresses = vec!["127.0.0.1".parse().unwrap()];
     options

@@ -112,6 +112,24 @@ async fn the_kubelets_paths_answer() {
 
     let summary = agent.json("/stats/summary");
     assert_eq!(summary["node"]["nodeName"], "n1");
+    for name in ["kubelet", "runtime", "pods"] {
+        let parts = summary["node"]["systemContainers"].as_array().unwrap();
+        let part = parts.iter().find(|it| it["name"] == name).unwrap();
+        assert!(part["startTime"].is_string(), "{part}");
+        for (of, field) in [
+            ("cpu", "usageCoreNanoSeconds"),
+            ("cpu", "usageNanoCores"),
+            ("memory", "usageBytes"),
+            ("memory", "workingSetBytes"),
+            ("memory", "rssBytes"),
+        ] {
+            assert!(part[of][field].is_number(), "{name} {of}.{field}: {part}");
+        }
+        assert!(
+            part["memory"]["usageBytes"].as_u64() > Some(1 << 14),
+            "{part}"
+        );
+    }
     let stats = &summary["pods"][0];
     assert_eq!(stats["podRef"]["name"], "a-n1");
     let memory = stats["containers"][0]["memory"]["workingSetBytes"].as_u64();
@@ -170,6 +188,32 @@ async fn the_kubelets_paths_answer() {
     ] {
         let text = agent.get(path);
         assert!(text.contains(word), "{path}: {text}");
+    }
+    // What dashboards of kubelets look for.
+    let metrics = agent.get("/metrics");
+    for name in [
+        "kubelet_active_pods{static=\"true\"} 1",
+        "kubelet_cgroup_version ",
+        "kubelet_desired_pods{static=\"true\"} 1",
+        "kubelet_image_manager_ensure_image_requests_total{pull_policy=\"never\"",
+        "kubelet_imagemanager_image_mustpull_checks_total{result=",
+        "kubelet_imagemanager_ondisk_pulledrecords ",
+        "kubelet_node_name{node=\"n1\"} 1",
+        "kubelet_pleg_last_seen_seconds ",
+        "kubelet_pleg_relist_duration_seconds_bucket{",
+        "kubelet_pod_start_duration_seconds_count 1",
+        "kubelet_pod_worker_duration_seconds_bucket{",
+        "kubelet_run_podsandbox_duration_seconds_bucket{",
+        "kubelet_running_containers{container_state=\"running\"} 1",
+        "kubelet_running_pods 1",
+        "kubelet_runtime_operations_duration_seconds_bucket{",
+        "kubelet_runtime_operations_total{operation_type=\"runtime_config\"} 1",
+        "kubelet_runtime_operations_total{operation_type=\"version\"} 1",
+        "kubelet_started_containers_total{container_type=\"container\"} 1",
+        "kubelet_started_pods_total 1",
+        "process_open_fds ",
+    ] {
+        assert!(metrics.contains(name), "{name} not in\n{metrics}");
     }
     assert_eq!(agent.ask("GET", "/logs/", "").0, 405);
     assert_eq!(agent.ask("GET", "/none", "").0, 404);

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::gates::has_effect;
 use super::kubelet::KubeletConfiguration;
 use super::table::{CONFIGURATION, WITH_EFFECT};
 use crate::agent::document::{Content, Document, check, documents};
@@ -129,6 +130,15 @@ fn parse(
                 let text = format!("{} is known and has no effect here", entry.key);
                 idle.push(remark(entry.at.line, text));
             }
+            if entry.key == "featureGates"
+                && let Content::Map(gates) = &entry.value.content
+            {
+                let idle_gates = gates.iter().filter(|gate| !has_effect(&gate.key));
+                idle.extend(idle_gates.map(|gate| {
+                    let text = format!("the feature gate {} has no effect here", gate.key);
+                    remark(gate.at.line, text)
+                }));
+            }
         }
     }
     Ok((configuration, idle))
@@ -155,7 +165,8 @@ mod tests {
              /etc/ca.crt}\nauthorization: {mode: AlwaysAllow}\ncgroupDriver: systemd\n\
              clusterDNS: [10.96.0.10]\nevictionHard: {memory.available: 5%}\n\
              containerLogMaxSize: 5Mi\ncrashLoopBackOff: {maxContainerRestartPeriod: 30s}\n\
-             rotateCertificates: true\nlogging: {verbosity: 2}\nregisterNode: false\n",
+             rotateCertificates: true\nlogging: {verbosity: 2}\nregisterNode: false\n\
+             featureGates:\n  MemoryQoS: true\n  DynamicResourceAllocation: true\n",
         )
         .unwrap();
         assert_eq!(configuration.file_check_frequency, Duration::from_secs(5));
@@ -174,7 +185,9 @@ mod tests {
         assert_eq!(configuration.max_pods, 110);
         assert_eq!(configuration.http_check_frequency, Duration::from_secs(20));
         let idle: Vec<_> = idle.iter().map(|it| (it.line, it.text.as_str())).collect();
-        assert_eq!(idle.len(), 3, "{idle:?}");
+        assert_eq!(idle.len(), 4, "{idle:?}");
+        assert!(idle[3].0 == 23 && idle[3].1.contains("DynamicResourceAllocation"));
+        assert!(configuration.feature_gates["MemoryQoS"]);
         assert_eq!(idle[0].0, 18);
         assert!(idle[0].1.starts_with("rotateCertificates"));
     }

@@ -167,6 +167,17 @@ pub struct KubeletConfiguration {
     pub single_process_oom_kill: bool,
     /// Pods with a user namespace of their own.
     pub user_namespaces: UserNamespaces,
+    /// What is not for everybody yet, or no more.
+    pub feature_gates: BTreeMap<String, bool>,
+    /// Whose credentials are looked at again for an image that is here:
+    /// `NeverVerifyPreloadedImages`, `NeverVerify`, `NeverVerifyAllowlistedImages`, `AlwaysVerify`.
+    pub image_pull_credentials_verification_policy: String,
+    /// The images for which `NeverVerifyAllowlistedImages` asks nobody.
+    pub preloaded_images_verification_allowlist: Vec<String>,
+    /// From which part above its request on a container is slowed down (gate `MemoryQoS`).
+    pub memory_throttling_factor: Option<f64>,
+    /// `None` or `TieredReservation`: whether requested memory is kept (gate `MemoryQoS`).
+    pub memory_reservation_policy: String,
 }
 
 /// Who may come in.
@@ -333,6 +344,11 @@ impl Default for KubeletConfiguration {
             memory_swap: MemorySwap::default(),
             single_process_oom_kill: false,
             user_namespaces: UserNamespaces::default(),
+            feature_gates: BTreeMap::new(),
+            image_pull_credentials_verification_policy: String::new(),
+            preloaded_images_verification_allowlist: Vec::new(),
+            memory_throttling_factor: None,
+            memory_reservation_policy: String::new(),
         }
     }
 }

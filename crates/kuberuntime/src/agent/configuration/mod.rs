@@ -1,6 +1,7 @@
 //! A kubelet's configuration: `KubeletConfiguration`, read from a file.
 
 mod file;
+pub(in crate::agent) mod gates;
 mod kubelet;
 mod table;
 

@@ -138,6 +138,11 @@ pub(super) const WITH_EFFECT: &[&str] = &[
     "userNamespaces",
     "memorySwap",
     "singleProcessOOMKill",
+    "featureGates",
+    "imagePullCredentialsVerificationPolicy",
+    "preloadedImagesVerificationAllowlist",
+    "memoryThrottlingFactor",
+    "memoryReservationPolicy",
 ];
 
 #[cfg(test)]

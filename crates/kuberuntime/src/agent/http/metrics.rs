@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::agent::Weight;
 use crate::agent::shared::Shared;
+use crate::manager::{PodView, Stage};
 
 /// The kubelet's metrics, and those of the process.
 pub(super) fn own(shared: &Shared) -> String {
@@ -18,27 +19,24 @@ pub(super) fn own(shared: &Shared) -> String {
     if let Some(bare) = text.strip_suffix("# EOF\n") {
         text.truncate(bare.len());
     }
-    let mut gauge = |name: &str, help: &str, value: f64| {
-        let _ = writeln!(
-            text,
-            "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
-        );
-    };
     let remarks = shared.remarks();
     let errors = remarks
         .iter()
         .filter(|it| it.weight == Weight::Error)
         .count();
     gauge(
+        &mut text,
         "orlop_node_manifest_errors",
         "Objects in manifests that cannot be used",
         errors as f64,
     );
     gauge(
+        &mut text,
         "orlop_node_manifest_warnings",
         "Doubtful fields in manifests",
         (remarks.len() - errors) as f64,
     );
+    kubelet(&mut text, shared);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -46,10 +44,29 @@ pub(super) fn own(shared: &Shared) -> String {
     };
     if let Some(kib) = field("VmRSS:") {
         let bytes = (kib << 10) as f64;
-        gauge("process_resident_memory_bytes", "Resident memory", bytes);
+        gauge(
+            &mut text,
+            "process_resident_memory_bytes",
+            "Resident memory",
+            bytes,
+        );
     }
     if let Some(threads) = field("Threads:") {
-        gauge("process_threads", "Threads", threads as f64);
+        gauge(&mut text, "process_threads", "Threads", threads as f64);
+    }
+    if let Some(kib) = field("VmSize:") {
+        let bytes = (kib << 10) as f64;
+        gauge(
+            &mut text,
+            "process_virtual_memory_bytes",
+            "Address space",
+            bytes,
+        );
+    }
+    if let Ok(open) = fs::read_dir("/proc/self/fd") {
+        // One of them is the directory itself.
+        let count = open.count().saturating_sub(1);
+        gauge(&mut text, "process_open_fds", "Open files", count as f64);
     }
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
@@ -65,4 +82,42 @@ pub(super) fn own(shared: &Shared) -> String {
         "# HELP {name} When the process started\n# TYPE {name} gauge\n{name} {started}"
     );
     text
+}
+
+/// What the kubelet says of itself and of the pods it is to run.
+fn kubelet(text: &mut String, shared: &Shared) {
+    let name = &shared.options().node_name;
+    let _ = writeln!(
+        text,
+        "# HELP kubelet_node_name The node's name\n# TYPE kubelet_node_name gauge\n\
+         kubelet_node_name{{node=\"{name}\"}} 1"
+    );
+    let manager = shared.manager();
+    let version = f64::from(manager.cgroup_version());
+    gauge(
+        text,
+        "kubelet_cgroup_version",
+        "The version of cgroups",
+        version,
+    );
+    let pods = manager.pods();
+    let over = |pod: &PodView| pod.stage == Stage::Terminated;
+    let active = pods.iter().filter(|pod| !over(pod)).count();
+    for (metric, help, count) in [
+        ("desired_pods", "Pods that are wanted", pods.len()),
+        ("active_pods", "Those of them that are not over", active),
+    ] {
+        let _ = writeln!(
+            text,
+            "# HELP kubelet_{metric} {help}\n# TYPE kubelet_{metric} gauge\n\
+             kubelet_{metric}{{static=\"true\"}} {count}"
+        );
+    }
+}
+
+fn gauge(text: &mut String, name: &str, help: &str, value: f64) {
+    let _ = writeln!(
+        text,
+        "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
+    );
 }

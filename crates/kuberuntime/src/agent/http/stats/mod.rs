@@ -4,6 +4,7 @@ mod node;
 mod rates;
 mod resource;
 mod summary;
+mod system;
 mod usage;
 
 pub(in crate::agent) use rates::Rates;

@@ -7,12 +7,13 @@ use tokio::task::spawn_blocking;
 
 use super::node::{boot_time, filesystem, network, node_cpu_nanos, page_faults, pressure, rlimit};
 use super::rates::Rates;
+use super::system::{self, Part};
 use super::usage::{Usage, container_start, usage, value};
 use crate::Timestamp;
 use crate::agent::capacity::meminfo;
 use crate::agent::disk;
 use crate::agent::shared::{Shared, now, time};
-use crate::manager::PodView;
+use crate::manager::{Manager, PodView};
 
 /// What directories hold: bytes and files.
 type Size = (u64, u64);
@@ -27,6 +28,8 @@ struct Disks {
     node: Value,
     log: Value,
     memory: BTreeMap<String, u64>,
+    /// The node's own parts, under the kubelet's names for them.
+    system: Vec<(&'static str, Part)>,
 }
 
 /// What a summary is made with.
@@ -75,6 +78,7 @@ pub(in crate::agent::http) async fn summary(shared: &Shared) -> Value {
 
 async fn disks(shared: &Shared, usage: &Usage) -> Disks {
     let options = shared.manager().options().clone();
+    let manager = shared.manager().clone();
     let names: Vec<_> = usage.containers.keys().cloned().collect();
     let pods = usage.pods.clone();
     let work = move || {
@@ -84,6 +88,7 @@ async fn disks(shared: &Shared, usage: &Usage) -> Disks {
             node: filesystem(root),
             log: filesystem(logs),
             memory: meminfo(),
+            system: parts(&manager),
             ..Disks::default()
         };
         for pod in pods {
@@ -100,6 +105,25 @@ async fn disks(shared: &Shared, usage: &Usage) -> Disks {
         found
     };
     spawn_blocking(work).await.unwrap_or_default()
+}
+
+/// This agent, the runtime, and the pods all together.
+fn parts(manager: &Manager) -> Vec<(&'static str, Part)> {
+    let boot = boot_time();
+    let pods = manager.pods_usage().map(|usage| Part {
+        started: boot,
+        cpu: usage.cpu,
+        memory: usage,
+    });
+    let endpoint = &manager.options().runtime_endpoint;
+    [
+        ("kubelet", system::own(boot)),
+        ("runtime", system::runtime(endpoint, boot)),
+        ("pods", pods),
+    ]
+    .into_iter()
+    .filter_map(|(name, part)| Some((name, part?)))
+    .collect()
 }
 
 impl Making<'_> {
@@ -213,8 +237,12 @@ impl Making<'_> {
             self.keys.insert("node".to_owned());
             self.rates.of("node", boot_time()?, now().0, busy)
         });
+        let disks = self.disks;
+        let parts = disks.system.iter();
+        let system: Vec<Value> = parts.map(|(name, part)| self.part(name, part)).collect();
         json!({
             "nodeName": shared.options().node_name,
+            "systemContainers": system,
             "startTime": boot_time().map(|it| time(Timestamp(it))),
             "cpu": {
                 "time": at, "usageNanoCores": rate, "usageCoreNanoSeconds": busy,
@@ -239,6 +267,33 @@ impl Making<'_> {
                 "time": at,
                 "swapAvailableBytes": field("SwapFree"),
                 "swapUsageBytes": or_none("SwapTotal").saturating_sub(or_none("SwapFree")),
+            },
+        })
+    }
+
+    fn part(&mut self, name: &str, part: &Part) -> Value {
+        let at = now();
+        let began = part.started.unwrap_or(at.0);
+        let key = format!("system/{name}");
+        let rate = part
+            .cpu
+            .and_then(|cpu| self.rates.of(&key, began, at.0, cpu));
+        self.keys.insert(key);
+        json!({
+            "name": name,
+            "startTime": part.started.map(|it| time(Timestamp(it))),
+            "cpu": {
+                "time": time(at),
+                "usageNanoCores": rate,
+                "usageCoreNanoSeconds": part.cpu,
+            },
+            "memory": {
+                "time": time(at),
+                "usageBytes": part.memory.usage,
+                "workingSetBytes": part.memory.working_set,
+                "rssBytes": part.memory.rss,
+                "pageFaults": part.memory.page_faults,
+                "majorPageFaults": part.memory.major_page_faults,
             },
         })
     }

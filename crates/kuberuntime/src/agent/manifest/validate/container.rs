@@ -68,7 +68,7 @@ fn check<'v>(
         .at("terminationMessagePolicy")
         .one_of(&["File", "FallbackToLogsOnError"]);
     ports(spec, container, ports_seen);
-    environment(container);
+    environment(spec, container, volumes);
     volume::mounts(container, volumes);
     if !container.at("volumeDevices").items().is_empty() {
         let text = "needs a persistent volume, and there are none without a cluster";
@@ -196,19 +196,9 @@ fn ports<'v>(spec: &Place<'v>, container: &Place<'v>, seen: &mut BTreeSet<(i64, 
     }
 }
 
-fn environment(container: &Place<'_>) {
+fn environment(spec: &Place<'_>, container: &Place<'_>, volumes: &BTreeSet<&str>) {
     for variable in container.at("env").items() {
-        let name = variable.at("name");
-        name.must(|text| {
-            let fine = text
-                .bytes()
-                .all(|byte| (0x20..0x7f).contains(&byte) && byte != b'=');
-            if fine {
-                Ok(())
-            } else {
-                Err("must consist of printable characters other than =")
-            }
-        });
+        variable.at("name").must(variable_name);
         let from = variable.at("valueFrom");
         if !from.is_there() {
             continue;
@@ -233,9 +223,7 @@ fn environment(container: &Place<'_>) {
                 from.at(source).at("key").must(names::data_key);
             }
             Some("fileKeyRef") => {
-                from.at("fileKeyRef").wrong(
-                    "taking values from files of a volume is not built yet: use a ConfigMap",
-                );
+                file_reference(spec, &from.at("fileKeyRef"), volumes);
             }
             _ => {}
         }
@@ -244,6 +232,42 @@ fn environment(container: &Place<'_>) {
         if let Some(source) = from.exactly_one(&["configMapRef", "secretRef"]) {
             from.at(source).at("name").must(names::subdomain);
         }
+    }
+}
+
+fn variable_name(text: &str) -> Result<(), &'static str> {
+    let fine = text
+        .bytes()
+        .all(|byte| (0x20..0x7f).contains(&byte) && byte != b'=');
+    if fine {
+        Ok(())
+    } else {
+        Err("must consist of printable characters other than =")
+    }
+}
+
+/// A reference to a variable in a file that another container writes.
+fn file_reference(spec: &Place<'_>, reference: &Place<'_>, volumes: &BTreeSet<&str>) {
+    reference.at("key").must(variable_name);
+    reference.at("path").must(|text| {
+        if text.split('/').any(|part| part == "..") {
+            Err("must not contain ..")
+        } else {
+            Ok(())
+        }
+    });
+    let volume = reference.at("volumeName");
+    volume.must(names::label);
+    if volume.text().is_empty() {
+        return;
+    }
+    if !volumes.contains(volume.text()) {
+        return volume.wrong(format!("there is no volume {:?}", volume.text()));
+    }
+    let own = |it: &Place<'_>| it.at("name").text() == volume.text();
+    let named = spec.at("volumes").items().into_iter().find(own);
+    if named.is_some_and(|it| !it.at("emptyDir").is_there()) {
+        volume.wrong("must be an emptyDir: an init container writes the file there");
     }
 }
 

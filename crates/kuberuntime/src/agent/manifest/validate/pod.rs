@@ -23,6 +23,7 @@ pub(super) fn check(spec: &Place<'_>) {
     }
     spec.at("hostname").may(names::label);
     spec.at("subdomain").may(names::label);
+    hostname_override(spec);
     spec.at("runtimeClassName").may(names::subdomain);
     for (i, secret) in spec.at("imagePullSecrets").items().iter().enumerate() {
         if secret.at("name").text().is_empty() {
@@ -35,6 +36,19 @@ pub(super) fn check(spec: &Place<'_>) {
         container::amount(name, &amount);
     }
     without_cluster(spec);
+}
+
+fn hostname_override(spec: &Place<'_>) {
+    let name = spec.at("hostnameOverride");
+    name.may(names::subdomain);
+    if name.text().len() > 64 {
+        name.wrong("must not have more than 64 characters: Linux takes no longer host name");
+    }
+    for other in ["setHostnameAsFQDN", "hostNetwork"] {
+        if name.is_there() && spec.at(other).is_true() {
+            name.wrong(format!("must not be there when {other} is true"));
+        }
+    }
 }
 
 fn dns(spec: &Place<'_>) {

@@ -107,6 +107,16 @@ fn each_rule_names_its_field() {
         ),
         ("/spec/hostname".to_owned(), json!("a.b"), "spec.hostname"),
         (
+            "/spec/hostnameOverride".to_owned(),
+            json!("a_b"),
+            "spec.hostnameOverride",
+        ),
+        (
+            "/spec/hostnameOverride".to_owned(),
+            json!("a.".repeat(32) + "b"),
+            "spec.hostnameOverride",
+        ),
+        (
             "/spec/hostNetwork".to_owned(),
             json!(true),
             "spec.containers[0].ports[0].hostPort",
@@ -373,5 +383,46 @@ fn values_have_proper_keys() {
         ("RuntimeClass", json!({"metadata": {"name": "a"}}), 1),
     ] {
         assert_eq!(values(kind, &object).len(), expected, "{kind} {object}");
+    }
+}
+
+#[test]
+fn variables_come_from_files_of_a_pods_own_directories() {
+    let mut pod = good();
+    let volumes = pod.pointer_mut("/spec/volumes").unwrap();
+    volumes
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "node", "hostPath": {"path": "/"}}));
+    let from = |volume: &str, path: &str, key: &str| {
+        let mut pod = pod.clone();
+        pod["spec"]["containers"][0]["env"] = json!([{"name": "A", "valueFrom": {"fileKeyRef":
+            {"volumeName": volume, "path": path, "key": key}}}]);
+        let fields = errors(&pod).into_iter().map(|(field, _)| field);
+        let base = "spec.containers[0].env[0].valueFrom.fileKeyRef.";
+        let short = fields.map(|it| it.strip_prefix(base).unwrap_or(&it).to_owned());
+        short.collect::<Vec<_>>()
+    };
+    assert_eq!(from("v", "a/b.env", "KEY"), Vec::<String>::new());
+    assert_eq!(from("none", "a", "K"), ["volumeName"]);
+    assert_eq!(from("node", "etc/shadow", "K"), ["volumeName"]);
+    assert_eq!(from("", "a", "K"), ["volumeName"]);
+    assert_eq!(from("v", "a/../../b", "K"), ["path"]);
+    assert_eq!(from("v", "", "K"), ["path"]);
+    assert_eq!(from("v", "a", "K=1"), ["key"]);
+}
+
+#[test]
+fn a_host_name_of_its_own_is_for_pods_with_a_network_of_their_own() {
+    let mut pod = with("/spec/hostnameOverride", json!("db.example.org"));
+    assert_eq!(errors(&pod), []);
+    for other in ["setHostnameAsFQDN", "hostNetwork"] {
+        pod["spec"][other] = json!(true);
+        let fields: Vec<_> = errors(&pod).into_iter().map(|(field, _)| field).collect();
+        assert!(
+            fields.contains(&"spec.hostnameOverride".to_owned()),
+            "{other}: {fields:?}"
+        );
+        pod["spec"][other] = json!(false);
     }
 }

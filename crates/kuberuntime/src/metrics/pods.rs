@@ -1,0 +1,103 @@
+//! Metrics about pods as a whole.
+
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::{Histograms, Labels, family, seconds};
+
+/// How pods come, are looked after, and go.
+pub(crate) struct PodMetrics {
+    start_seconds: Histogram,
+    worker_seconds: Histograms,
+    evictions: Family<Labels, Counter>,
+    rejections: Family<Labels, Counter>,
+    strangers: Counter,
+    restarted: Family<Labels, Counter>,
+}
+
+impl Default for PodMetrics {
+    fn default() -> Self {
+        Self {
+            start_seconds: seconds(),
+            worker_seconds: family(),
+            evictions: Family::default(),
+            rejections: Family::default(),
+            strangers: Counter::default(),
+            restarted: Family::default(),
+        }
+    }
+}
+
+impl PodMetrics {
+    /// A pod runs for the first time, so long after it was first seen.
+    pub(crate) fn started(&self, took: Duration) {
+        self.start_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A worker has taken a step: `create`, `sync` or `terminate`.
+    pub(crate) fn worked(&self, operation: &'static str, took: Duration) {
+        let labels = vec![("operation_type", operation.to_owned())];
+        let seconds = self.worker_seconds.get_or_create(&labels);
+        seconds.observe(took.as_secs_f64());
+    }
+
+    /// A pod was ended because the node is low on something.
+    pub(crate) fn evicted(&self, signal: &str) {
+        let labels = vec![("eviction_signal", signal.to_owned())];
+        self.evictions.get_or_create(&labels).inc();
+    }
+
+    /// A pod was not let in.
+    pub(crate) fn rejected(&self, reason: &str) {
+        let labels = vec![("reason", reason.to_owned())];
+        self.rejections.get_or_create(&labels).inc();
+    }
+
+    /// Something of a pod ran that nobody wants.
+    pub(crate) fn stranger(&self) {
+        self.strangers.inc();
+    }
+
+    /// A pod came back under its own uid before it was gone.
+    pub(crate) fn restarted(&self) {
+        let labels = vec![("static", "true".to_owned())];
+        self.restarted.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn register(&self, r: &mut Registry) {
+        r.register(
+            "pod_start_duration_seconds",
+            "From a pod's being seen to its running",
+            self.start_seconds.clone(),
+        );
+        r.register(
+            "pod_worker_duration_seconds",
+            "How long a step of a pod's worker takes",
+            self.worker_seconds.clone(),
+        );
+        r.register(
+            "evictions",
+            "Pods ended because the node was low on something",
+            self.evictions.clone(),
+        );
+        r.register(
+            "admission_rejections",
+            "Pods that were not let in",
+            self.rejections.clone(),
+        );
+        r.register(
+            "orphaned_runtime_pods",
+            "Pods found running that nobody wants",
+            self.strangers.clone(),
+        );
+        r.register(
+            "restarted_pods",
+            "Pods that came back under their own uid",
+            self.restarted.clone(),
+        );
+    }
+}
