@@ -82,7 +82,10 @@ fn child() {
     assert_eq!(node.reserved("net").len(), 1);
     let rules = sh("iptables-save");
     let address = network.ips[0].to_string();
-    assert!(rules.contains(&address) && rules.contains("8080"), "{rules}");
+    assert!(
+        rules.contains(&address) && rules.contains("8080"),
+        "{rules}"
+    );
     node.block(networks.detach(&pod.attachment, Some(&network)))
         .unwrap();
     let rules = sh("iptables-save");
