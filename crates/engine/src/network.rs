@@ -37,14 +37,14 @@ pub async fn detach(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     let Some(attachment) = now.attachment else {
         return Ok(());
     };
-    engine
-        .networks
-        .detach(&attachment, now.network.as_ref())
-        .await
-        .map_err(|source| Error::Network {
-            doing: format!("detaching pod {} from the network", pod.id),
-            source,
-        })?;
+    let done = match &now.network {
+        Some(network) => engine.networks.detach(&attachment, Some(network)).await,
+        None => engine.networks.detach_noted(&attachment).await,
+    };
+    done.map_err(|source| Error::Network {
+        doing: format!("detaching pod {} from the network", pod.id),
+        source,
+    })?;
     pod.record_if_possible(Event::Detached).await;
     Ok(())
 }

@@ -116,6 +116,19 @@ impl Networks {
         .await
     }
 
+    /// Detaches a pod as far as it is noted that it was attached, wholly or in part: one whose
+    /// attachment was undone, or never begun, costs no plugin a call that may fail.
+    pub async fn detach_noted(&self, pod: &Attachment) -> Result<(), Error> {
+        let gate = self.gate(&pod.id).await;
+        let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
+        let pod = pod.clone();
+        self.blocking(move |inner| {
+            let _held = (gate, shared);
+            inner.detach_noted(&pod)
+        })
+        .await
+    }
+
     /// Verifies with the plugins that a pod's network is as it was made.
     pub async fn check(&self, pod: &Attachment, record: &PodNetwork) -> Result<(), Error> {
         let gate = self.gate(&pod.id).await;

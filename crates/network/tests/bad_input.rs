@@ -117,8 +117,10 @@ fn a_missing_plugin_is_named_in_status_too() {
         message.contains("no such program in") && message.contains("/bin"),
         "{message}"
     );
-    // It never ran: there is nothing to be undone once it is there.
+    // It never ran: there is nothing to be undone, now or once it is there.
     assert!(node.block(networks.list()).unwrap().is_empty());
+    let pod = node.pod("a");
+    node.block(networks.detach_noted(&pod.attachment)).unwrap();
     let Status::NotReady { message, .. } = node.block(networks.status()) else {
         panic!("ready without its plugin")
     };

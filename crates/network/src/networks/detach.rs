@@ -26,6 +26,13 @@ impl Inner {
         self.delete(pod, &networks, is_its_own)
     }
 
+    pub(super) fn detach_noted(&self, pod: &Attachment) -> Result<(), Error> {
+        if let Some(entry) = self.journal.get(&pod.id) {
+            return self.detach_entry(&entry);
+        }
+        self.delete(pod, &self.cached_of(pod), pod.netns.exists())
+    }
+
     /// Undoes what a journal entry says was done or begun.
     pub(super) fn detach_entry(&self, entry: &JournalEntry) -> Result<(), Error> {
         self.delete(
@@ -75,11 +82,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Without a record of ours: what other tools' cache says, or what the
-    /// node's networks are now.
-    fn networks_by_cache(&self, pod: &Attachment) -> Vec<AttachedNetwork> {
-        let cached: Vec<_> = self
-            .cache
+    /// What the cache that is shared with other tools says of a pod.
+    fn cached_of(&self, pod: &Attachment) -> Vec<AttachedNetwork> {
+        self.cache
             .list()
             .into_iter()
             .filter(|cached| cached.container_id == pod.id.as_str())
@@ -91,7 +96,13 @@ impl Inner {
                 result: Some(cached.result),
                 ran: None,
             })
-            .collect();
+            .collect()
+    }
+
+    /// Without a record of ours: what the cache says, or what the node's
+    /// networks are now.
+    fn networks_by_cache(&self, pod: &Attachment) -> Vec<AttachedNetwork> {
+        let cached = self.cached_of(pod);
         if !cached.is_empty() {
             return cached;
         }

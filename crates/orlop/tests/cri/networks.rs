@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_cri::v1::{DnsConfig, StatusRequest};
+use orlop_cri::v1::{DnsConfig, ListPodSandboxRequest, StatusRequest};
 use orlop_testkit::{Node, PodSpec, skip};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -248,6 +248,14 @@ async fn a_plugin_that_fails_is_told_on_the_pod_and_leaks_nothing() {
     let error = world.cri.run_pod(&pod(&world, "missing")).await;
     let error = error.expect_err("no plugin").message().to_owned();
     assert!(error.contains("no such program in"), "{error}");
+    let filter = ListPodSandboxRequest::default();
+    let pods = world.cri.runtime.clone().list_pod_sandbox(filter).await;
+    let pods = pods.expect("the pods").into_inner().items;
+    let names = pods.iter().filter_map(|pod| pod.metadata.as_ref());
+    assert!(
+        !names.into_iter().any(|pod| pod.name == "missing"),
+        "what a plugin that never ran has not done needs no plugin to be undone"
+    );
     script(&plugins.path("bin"), "told", "exit 0");
     world.finish().await;
 }
