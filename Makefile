@@ -41,7 +41,7 @@ test: deps build ## all tests; those this machine can't run are listed with the 
 	@.ci/with-skips $(RUN_TESTS) --workspace
 
 test-peer: deps build ## the behaviour tests on Debian's containerd, the reference
-	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop --test cri
+	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop --test cri --test node
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop-kuberuntime --test node
 
 test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short for a quick look

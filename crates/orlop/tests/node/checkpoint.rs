@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orlop_testkit::machine::criu_works;
-use orlop_testkit::skip_unless;
+use orlop_testkit::{skip, skip_unless};
 use serde_json::Value;
 
 use crate::world::world;
@@ -12,6 +12,9 @@ use crate::world::world;
 async fn a_container_is_written_out_below_the_agents_directory() {
     skip_unless!(criu_works());
     let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd 1.6 writes no containers out");
+    }
     world.write("a.yaml", &world.sleeper("kept", "hostNetwork: true", ""));
     let mut agent = world.agent(&[]);
     agent.ready("kept-n1").await;
