@@ -53,8 +53,8 @@ impl Plugins {
         std::fs::write(file, conf.to_string()).expect("write");
     }
 
-    /// What the plugin does from now on before it answers.
-    fn from_now_on(&self, text: &str) {
+    /// What the plugin does before it answers, from now on.
+    fn behave(&self, text: &str) {
         std::fs::write(self.path("do"), text).expect("write");
     }
 
@@ -210,7 +210,7 @@ async fn a_plugin_that_fails_is_told_on_the_pod_and_leaks_nothing() {
         (r#"echo '{"cniVersion":"9.0.0"}'; exit 0"#, "9.0.0"),
         ("sleep 60", "not done after 2s"),
     ] {
-        plugins.from_now_on(&on_add(what));
+        plugins.behave(&on_add(what));
         let failing = pod(&world, "failing");
         let error = world.cri.run_pod(&failing).await.expect_err("it fails");
         let message = error.message();
@@ -221,19 +221,19 @@ async fn a_plugin_that_fails_is_told_on_the_pod_and_leaks_nothing() {
         assert_eq!(files_in(&plugins.path("cache/results")), [""; 0], "{what}");
     }
     // The kubelet tries again, and once all is well it works.
-    plugins.from_now_on("");
+    plugins.behave("");
     let id = world.run_pod(&pod(&world, "failing")).await;
     assert_eq!(network_ready(&world).await, (true, String::new()));
 
     // What a plugin's own status says counts, and a removal that fails is repeated.
-    plugins.from_now_on(r#"echo '{"code":50,"msg":"no controller"}'; exit 1"#);
+    plugins.behave(r#"echo '{"code":50,"msg":"no controller"}'; exit 1"#);
     // What was ready a moment ago is not asked again at once, but for another configuration.
     plugins.configure(2);
     let (ready, message) = eventually(&world, |ready, _| !ready).await;
     assert!(!ready && message.contains("no controller"), "{message}");
     let error = world.cri.stop_pod(&id).await.expect_err("DEL fails");
     assert!(error.message().contains("no controller"), "{error}");
-    plugins.from_now_on("");
+    plugins.behave("");
     world.cri.stop_pod(&id).await.expect("DEL is repeated");
 
     eventually(&world, |ready, _| ready).await;
