@@ -1,17 +1,33 @@
 //! Cgroups as systemd's slices.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies, Property, Systemd, Value};
 
 use super::CgroupError;
 use super::limits::{Limits, PERIOD};
 
+/// How often a slice without a cgroup is ended and made anew, and how long that takes systemd.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// Makes a slice and gives it limits. Blocks.
 pub(super) fn apply(slice: &str, limits: &Limits) -> Result<(), CgroupError> {
     let cgroup = cgroup(slice)?;
     let mut systemd = Systemd::connect().map_err(|e| fail(slice, e))?;
-    let made = systemd.start_slice(&cgroup, &properties(limits));
+    let properties = properties(limits);
+    let mut made = systemd.start_slice(&cgroup, &properties);
+    for _ in 0..TRIES {
+        if made.is_ok() || cgroup.exists() {
+            break;
+        }
+        // Somebody has removed its cgroup, and systemd still has it for running.
+        systemd.stop(slice).map_err(|e| fail(slice, e))?;
+        thread::sleep(PAUSE);
+        made = systemd.start_slice(&cgroup, &properties);
+    }
     made.map_err(|e| fail(slice, e))
 }
 
