@@ -183,7 +183,9 @@ impl Node {
         if let Some(mut process) = self.process.take() {
             process.kill();
         }
+        self.v1_only = None;
         teardown::end_all(&self.scratch);
+        self.v1_only = V1Only::for_runtime(&self.builder.runtime, &self.scratch);
         let state = self.state();
         std::fs::remove_dir_all(&state)
             .and_then(|()| std::fs::create_dir(&state))
@@ -208,7 +210,11 @@ impl Node {
                 path.ends_with(self.cgroup_parent().trim_start_matches('/'))
                     || path.ends_with(orlop::keepers_cgroup(&self.scratch))
             }
-            Leak::Mount(path) => *path == self.state().join("private"),
+            Leak::Mount(path) => {
+                let shared = self.v1_only.is_some();
+                *path == self.state().join("private")
+                    || shared && [self.scratch.dir(), self.scratch.run()].contains(&path.as_path())
+            }
             Leak::Process(..) | Leak::Netns(_) => false,
         }
     }

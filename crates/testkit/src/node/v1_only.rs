@@ -2,7 +2,8 @@
 //!
 //! crun refuses a node that has version 2 beside version 1, and works where version 2 is not
 //! mounted. The node under test then lives in a mount namespace of its own, in which it is not:
-//! the machine's mounts stay as they are.
+//! the machine's mounts stay as they are. What is mounted in the test's directories, here or
+//! there, is seen in both.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -24,10 +25,17 @@ impl V1Only {
     pub(super) fn for_runtime(runtime: &str, scratch: &Scratch) -> Option<Self> {
         let is_crun = Path::new(runtime).file_name() == Some(OsStr::new("crun"));
         let version_2 = machine::v2_beside_v1().filter(|_| is_crun)?;
+        let mut directories = vec![scratch.dir(), scratch.run()];
+        directories.dedup();
+        for directory in directories {
+            share(directory);
+        }
+        // Unmounting is told to the peers of the mount above: it must have none here.
+        let script = "above=$(findmnt --noheadings --output TARGET --target \"${0%/*}\") && \
+            mount --make-private \"$above\" && umount --lazy \"$0\" && exec sleep infinity";
         let mut command = Command::new("unshare");
         command
-            .args(["--mount", "--propagation", "private", "sh", "-c"])
-            .arg("umount --lazy \"$0\" && exec sleep infinity")
+            .args(["--mount", "--propagation", "unchanged", "sh", "-c", script])
             .arg(&version_2)
             // By this it is known as the test's own.
             .current_dir(scratch.run());
@@ -63,5 +71,18 @@ impl V1Only {
             };
         }
         entering
+    }
+}
+
+/// Makes a directory a mount that namespaces have in common. It goes with the scratch.
+fn share(directory: &Path) {
+    for change in ["--bind", "--make-shared"] {
+        let mut command = Command::new("mount");
+        command.arg(change).arg(directory);
+        if change == "--bind" {
+            command.arg(directory);
+        }
+        let status = command.status().expect("run mount");
+        assert!(status.success(), "mount {change} {}", directory.display());
     }
 }
