@@ -15,7 +15,7 @@ use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
 use crate::store::{Freed, LayerRecord, LeaseRecord, State, Store};
 use crate::verify::{self, BrokenLayer, Verdict, Verified};
-use crate::{Config, Digest, Error, Image, ImageConfig, Result};
+use crate::{Config, Digest, Error, Image, ImageConfig, PullStep, Reference, Result};
 
 /// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,12 +94,21 @@ impl Images {
     /// Pulls an image. Joins a pull of the same image with the same credentials; goes on when
     /// the returned future is dropped.
     pub async fn pull(&self, request: PullRequest) -> Result<Image> {
+        self.pull_in_steps(request).await.0
+    }
+
+    /// The same, with what was done when: also by the pull that was joined, and before it failed.
+    pub async fn pull_in_steps(&self, request: PullRequest) -> (Result<Image>, Vec<PullStep>) {
+        let reference: Reference = match request.reference.parse() {
+            Ok(reference) => reference,
+            Err(error) => return (Err(error), Vec::new()),
+        };
+        let name = reference.to_string();
         let request = Request {
-            reference: request.reference.parse()?,
+            reference,
             credentials: request.auth.filter(|auth| *auth != Credentials::default()),
         };
-        let name = request.reference.to_string();
-        let id = self
+        let (id, steps) = self
             .inner
             .flights
             .join(request, |request, tracker| {
@@ -112,9 +121,10 @@ impl Images {
                     Ok(id)
                 }
             })
-            .await?;
+            .await;
         // Only a removal right after the pull could have taken it away again.
-        self.get(&id).ok_or(Error::NotFound(name))
+        let image = id.and_then(|id| self.get(&id).ok_or(Error::NotFound(name)));
+        (image, steps)
     }
 
     /// The pulls in flight.

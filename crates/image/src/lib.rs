@@ -36,7 +36,7 @@ pub use image::Image;
 pub use image_config::ImageConfig;
 pub use images::{FsUsage, Images, Lease, PullRequest};
 pub use platform::Platform;
-pub use pull::{LayerProgress, LayerState, PullProgress};
+pub use pull::{LayerProgress, LayerState, PullProgress, PullStep};
 pub use reference::{DEFAULT_DOMAIN, Reference, Repository, Selector};
 pub use registry::{Credentials, check_registry_hosts};
 pub use store::Freed;

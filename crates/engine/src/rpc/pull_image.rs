@@ -27,7 +27,21 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         let trace = engine_too.traces.pull(&name);
         let call = trace.begin("PullImage", "", origin);
         let images = &engine_too.images;
-        let pulled = trace.step("pull", "", images.pull(pull)).await;
+        let (pulled, steps) = images.pull_in_steps(pull).await;
+        for step in &steps {
+            // Given up because of another, it lasted until now; one of a pull that was joined may
+            // have begun, or been over, before.
+            let end = step.end.unwrap_or_else(Instant::now);
+            let start = step.start.max(begin);
+            let outcome = if step.failed {
+                Outcome::Failed
+            } else {
+                Outcome::Done
+            };
+            if end > start {
+                call.note(step.name, start, end - start, outcome);
+            }
+        }
         call.end(&pulled);
         let bytes = pulled.as_ref().map_or(0, |image| image.size);
         let metrics = &engine_too.metrics;

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::progress::{PullProgress, Tracker};
+use super::steps::PullStep;
 use super::task::Request;
 use crate::{Digest, Error, Result};
 
@@ -21,49 +22,52 @@ pub(crate) struct Flights {
     cancel: CancellationToken,
 }
 
+#[derive(Clone)]
 struct Flight {
     outcome: Outcome,
     tracker: Arc<Tracker>,
 }
 
 impl Flights {
-    /// Joins the pull that does this request already, or starts it. Dropping the returned
-    /// future doesn't end the pull.
+    /// Joins the pull that does this request already, or starts it, and tells of its steps.
+    /// Dropping the returned future doesn't end the pull.
     pub(crate) async fn join<F>(
         &self,
         request: Request,
         start: impl FnOnce(Request, Arc<Tracker>) -> F,
-    ) -> Result<Digest>
+    ) -> (Result<Digest>, Vec<PullStep>)
     where
         F: Future<Output = Result<Digest>> + Send + 'static,
     {
         let name = request.reference.to_string();
-        let mut outcome = self.enter(request, start);
-        let outcome = outcome
+        let mut flight = self.enter(request, start);
+        let outcome = flight
+            .outcome
             .wait_for(Option::is_some)
             .await
             .map(|outcome| outcome.clone());
-        outcome
+        let outcome = outcome
             .ok()
             .flatten()
-            .unwrap_or_else(|| Err(Error::Cancelled(format!("pulling {name}"))))
+            .unwrap_or_else(|| Err(Error::Cancelled(format!("pulling {name}"))));
+        (outcome, flight.tracker.steps.so_far())
     }
 
-    fn enter<F>(&self, request: Request, start: impl FnOnce(Request, Arc<Tracker>) -> F) -> Outcome
+    fn enter<F>(&self, request: Request, start: impl FnOnce(Request, Arc<Tracker>) -> F) -> Flight
     where
         F: Future<Output = Result<Digest>> + Send + 'static,
     {
         let mut flights = lock(&self.flights);
         if let Some(flight) = flights.get(&request) {
-            return flight.outcome.clone();
+            return flight.clone();
         }
         let tracker = Arc::new(Tracker::new(request.reference.to_string()));
         let (sender, outcome) = watch::channel(None);
         let flight = Flight {
-            outcome: outcome.clone(),
+            outcome,
             tracker: Arc::clone(&tracker),
         };
-        flights.insert(request.clone(), flight);
+        flights.insert(request.clone(), flight.clone());
         drop(flights);
         let leave = Leave {
             flights: Arc::clone(&self.flights),
@@ -81,7 +85,7 @@ impl Flights {
                 sender.send_replace(Some(done));
             }
         });
-        outcome
+        flight
     }
 
     /// How far each pull is.

@@ -258,13 +258,14 @@ impl LayerJob<'_> {
     ) -> Result<Fetched> {
         let _abandon = Abandon(ingest);
         self.tracker.enter(LayerState::Downloading);
-        let mut downloading = pin!(download(
+        let download = download(
             &self.what,
             remote,
             &self.blob,
             ingest,
-            context.config.connections_per_blob
-        ));
+            context.config.connections_per_blob,
+        );
+        let mut downloading = pin!(self.tracker.steps.during("download", download));
         let reader = IngestReader::new(Arc::clone(ingest), Arc::clone(&self.tracker.unpacked));
         let abandoned = Arc::clone(ingest);
         let mut unpacking = pin!(self.unpack(
@@ -304,7 +305,7 @@ impl LayerJob<'_> {
             .map_err(|_| Error::Cancelled(format!("unpacking {}", self.what)))?;
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
         let (what, diff_id) = (self.what.clone(), self.diff_id);
-        blocking(move || {
+        let unpack = blocking(move || {
             let _permit = permit;
             let scratch = store.layout().scratch("layer")?;
             let root = scratch.path().join(FS);
@@ -327,8 +328,8 @@ impl LayerJob<'_> {
                 unpacked,
                 replayable,
             })
-        })
-        .await
+        });
+        self.tracker.steps.during("unpack", unpack).await
     }
 
     async fn publish(&self, context: &Context, fetched: Fetched, key: Digest) -> Result<Digest> {
@@ -352,7 +353,8 @@ impl LayerJob<'_> {
             replayable,
             created: now(),
         };
-        context.store.publish(scratch, record).await?;
+        let publish = context.store.publish(scratch, record);
+        self.tracker.steps.during("publish", publish).await?;
         Ok(key)
     }
 }

@@ -5,6 +5,7 @@ mod flights;
 mod ingest;
 mod layer;
 mod progress;
+mod steps;
 mod task;
 
 pub(crate) use flights::Flights;
@@ -12,4 +13,5 @@ pub(crate) use layer::{BlobLocks, Origin};
 
 pub(crate) use progress::Tracker;
 pub use progress::{LayerProgress, LayerState, PullProgress};
+pub use steps::PullStep;
 pub(crate) use task::{Context, Named, Request, check, fetch_layers, pull};

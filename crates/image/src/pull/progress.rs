@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::steps::Steps;
 use crate::Digest;
 
 /// A pull in flight, as of now.
@@ -66,6 +67,7 @@ impl LayerState {
 /// Where a pull notes how far it is.
 pub(crate) struct Tracker {
     reference: String,
+    pub(crate) steps: Arc<Steps>,
     layers: Mutex<Vec<Arc<LayerTracker>>>,
 }
 
@@ -73,6 +75,8 @@ pub(crate) struct Tracker {
 pub(super) struct LayerTracker {
     digest: Digest,
     total: u64,
+    /// The whole pull's.
+    pub(super) steps: Arc<Steps>,
     state: AtomicU8,
     pub(super) downloaded: Arc<AtomicU64>,
     pub(super) unpacked: Arc<AtomicU64>,
@@ -82,6 +86,7 @@ impl Tracker {
     pub(crate) fn new(reference: String) -> Self {
         Self {
             reference,
+            steps: Arc::default(),
             layers: Mutex::default(),
         }
     }
@@ -90,6 +95,7 @@ impl Tracker {
         let layer = Arc::new(LayerTracker {
             digest,
             total,
+            steps: Arc::clone(&self.steps),
             state: AtomicU8::new(LayerState::Waiting as u8),
             downloaded: Arc::default(),
             unpacked: Arc::default(),

@@ -43,15 +43,26 @@ pub(crate) async fn pull(
 ) -> Result<(Digest, ImageConfig)> {
     let reference = &request.reference;
     let what = reference.to_string();
-    let remote = Remote::open(
-        Arc::clone(&context.transport),
-        &context.config,
-        reference.repository().clone(),
-        request.credentials,
-    )
-    .await?;
-    let (top, document, manifest) = find_manifest(context, &remote, reference).await?;
-    let config_document = config(context, &remote, &what, &manifest).await?;
+    let steps = &tracker.steps;
+    let resolve = async {
+        let remote = Remote::open(
+            Arc::clone(&context.transport),
+            &context.config,
+            reference.repository().clone(),
+            request.credentials,
+        )
+        .await?;
+        let named = fetch_named(context, &remote, reference).await?;
+        Ok::<_, Error>((remote, named))
+    };
+    let (remote, named) = steps.during("resolve", resolve).await?;
+    let top = named.0;
+    let describe = async {
+        let (document, manifest) = find_manifest(context, &remote, &what, named).await?;
+        let config_document = config(context, &remote, &what, &manifest).await?;
+        Ok::<_, Error>((document, manifest, config_document))
+    };
+    let (document, manifest, config_document) = steps.during("manifest", describe).await?;
     let config = ImageConfig::parse(&what, &config_document.bytes)?;
     check(context, &what, &manifest, &config)?;
     let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
@@ -67,7 +78,7 @@ pub(crate) async fn pull(
     let by_digest = Reference::new(repository, Selector::Digest(top));
     let names = vec![reference.clone(), by_digest];
     let store = Arc::clone(&context.store);
-    blocking(move || {
+    let record = blocking(move || {
         Named {
             names,
             layers,
@@ -75,36 +86,38 @@ pub(crate) async fn pull(
             config: config_document,
         }
         .put(&store)
-    })
-    .await?;
+    });
+    steps.during("record", record).await?;
     Ok((id, config))
 }
 
-/// Follows the reference through indexes to this platform's manifest. Also returns the digest
-/// of what the reference itself names.
-async fn find_manifest(
+/// What the reference itself names: an index, or a manifest right away.
+async fn fetch_named(
     context: &Context,
     remote: &Remote,
     reference: &Reference,
-) -> Result<(Digest, Document, Manifest)> {
-    let what = reference.to_string();
-    let expected = match reference.selector() {
-        Selector::Digest(digest) => Some(*digest),
-        Selector::Tag(_) => None,
-    };
-    let mut fetched = if let Some(digest) = expected {
-        fetch_known(context, remote, digest).await?
-    } else {
-        let fetched = remote.manifest(&reference.selector_text(), None).await?;
-        (fetched.digest, fetched.bytes, fetched.content_type)
-    };
-    let top = fetched.0;
+) -> Result<FetchedManifest> {
+    match reference.selector() {
+        Selector::Digest(digest) => fetch_known(context, remote, *digest).await,
+        Selector::Tag(_) => {
+            let fetched = remote.manifest(&reference.selector_text(), None).await?;
+            Ok((fetched.digest, fetched.bytes, fetched.content_type))
+        }
+    }
+}
+
+/// Follows what the reference names through indexes to this platform's manifest.
+async fn find_manifest(
+    context: &Context,
+    remote: &Remote,
+    what: &str,
+    mut fetched: FetchedManifest,
+) -> Result<(Document, Manifest)> {
     for _ in 0..MAX_INDEX_DEPTH {
         let (digest, bytes, content_type) = fetched;
-        match ManifestDocument::parse(&what, &bytes, content_type.as_deref())? {
+        match ManifestDocument::parse(what, &bytes, content_type.as_deref())? {
             ManifestDocument::Manifest(manifest) => {
                 return Ok((
-                    top,
                     Document {
                         digest,
                         bytes: bytes.into(),
@@ -113,7 +126,7 @@ async fn find_manifest(
                 ));
             }
             ManifestDocument::Index(entries) => {
-                let entry = choose(&what, &entries, &context.config.platform)?;
+                let entry = choose(what, &entries, &context.config.platform)?;
                 fetched = fetch_known(context, remote, entry.digest).await?;
             }
         }

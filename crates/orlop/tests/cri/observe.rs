@@ -122,6 +122,15 @@ async fn a_start_is_told_step_by_step() {
     assert_eq!(json["traces"].as_array().expect("a list").len(), 1);
     let pulls = text(&orlop(&world, &["trace", "--pulls", "--json"]));
     assert!(pulls.contains(&world.busybox), "{pulls}");
+    let pulls: serde_json::Value = serde_json::from_str(&pulls).expect("JSON");
+    let call = &pulls["traces"][0]["calls"][0];
+    let steps = call["steps"].as_array().expect("steps");
+    // Which of downloading and unpacking begins first is chance: each waits for the other.
+    let names: BTreeSet<_> = steps.iter().filter_map(|it| it["name"].as_str()).collect();
+    let expected = [
+        "queue", "resolve", "manifest", "download", "unpack", "publish", "record",
+    ];
+    assert_eq!(names, BTreeSet::from(expected));
     let unknown = orlop(&world, &["trace", "0000"]);
     assert_eq!(unknown.status.code(), Some(1));
     world.finish().await;

@@ -275,7 +275,8 @@ impl Call {
         &self.trace
     }
 
-    fn note(&self, name: &'static str, start: Instant, took: Duration, outcome: Outcome) {
+    /// Adds a step of it that is over.
+    pub fn note(&self, name: &'static str, start: Instant, took: Duration, outcome: Outcome) {
         let trace = &self.trace;
         trace.metrics.step(&trace.facts.handler, name, took);
         trace.add(Span {

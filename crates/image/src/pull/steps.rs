@@ -1,0 +1,119 @@
+//! When a pull did what: its layers work side by side, so that a step of the whole lasts from the
+//! beginning of its first part to the end of its last.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// A step of a pull.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PullStep {
+    /// `resolve`, `manifest`, `download`, `unpack`, `publish` or `record`.
+    pub name: &'static str,
+    /// When its first part began.
+    pub start: Instant,
+    /// When its last part ended; none while it goes on, or was given up.
+    pub end: Option<Instant>,
+    /// Whether a part of it failed.
+    pub failed: bool,
+}
+
+/// The steps so far, in the order in which they began.
+#[derive(Debug, Default)]
+pub(crate) struct Steps(Mutex<Vec<Noted>>);
+
+#[derive(Debug)]
+struct Noted {
+    step: PullStep,
+    /// Parts that go on.
+    open: usize,
+}
+
+impl Steps {
+    /// Does a part of a step.
+    pub(crate) async fn during<T, E>(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let mut part = self.begin(name);
+        let result = work.await;
+        part.failed = Some(result.is_err());
+        result
+    }
+
+    fn begin(&self, name: &'static str) -> Part<'_> {
+        let mut steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match steps.iter_mut().find(|noted| noted.step.name == name) {
+            Some(noted) => noted.open += 1,
+            None => steps.push(Noted {
+                step: PullStep {
+                    name,
+                    start: Instant::now(),
+                    end: None,
+                    failed: false,
+                },
+                open: 1,
+            }),
+        }
+        Part {
+            steps: self,
+            name,
+            failed: None,
+        }
+    }
+
+    /// What is known of them now.
+    pub(crate) fn so_far(&self) -> Vec<PullStep> {
+        let steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        steps.iter().map(|noted| noted.step).collect()
+    }
+}
+
+/// A part of a step; one that is dropped before it has ended was given up for another's failure.
+struct Part<'a> {
+    steps: &'a Steps,
+    name: &'static str,
+    failed: Option<bool>,
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        let mut steps = self.steps.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_name = |noted: &&mut Noted| noted.step.name == self.name;
+        if let Some(noted) = steps.iter_mut().find(of_name) {
+            noted.open -= 1;
+            noted.step.failed |= self.failed == Some(true);
+            // A layer that begins later opens it again.
+            noted.step.end = (noted.open == 0).then(Instant::now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_step_lasts_from_its_first_part_to_the_end_of_its_last() {
+        let steps = Steps::default();
+        let part = |millis| {
+            steps.during("download", async move {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                Ok::<_, ()>(())
+            })
+        };
+        let (first, second) = tokio::join!(part(1), part(30));
+        first.and(second).unwrap();
+        let failed = steps.during("unpack", async { Err::<(), _>(()) });
+        failed.await.unwrap_err();
+        let [download, unpack] = steps.so_far()[..] else {
+            panic!("{steps:?}");
+        };
+        let took = download.end.unwrap() - download.start;
+        assert!(took >= Duration::from_millis(30), "{took:?}");
+        assert_eq!((download.name, download.failed), ("download", false));
+        assert_eq!((unpack.name, unpack.failed), ("unpack", true));
+    }
+}
