@@ -35,6 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build_client(true)
         .bytes("runtime.v1.ExecSyncResponse")
         .bytes("orlop.v1")
+        .extern_path(".runtime.v1.Metric", "crate::v1::Metric")
         .skip_debug(SECRETIVE)
         .compile_fds_with_config(descriptors, config)?;
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ impl Cgroup {
         let mut found = BTreeSet::new();
         let governing = self.directory("pids").or_else(|| self.directory("memory"));
         match governing {
-            Some(directory) => collect(&directory, &mut found)?,
+            Some(directory) => collect_cheaply(&directory, &mut found)?,
             None => return self.processes(),
         }
         Ok(found.into_iter().collect())
@@ -167,6 +168,21 @@ fn collect(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
     for child in below {
         collect(&child, found)?;
     }
+    collect_own(directory, found)
+}
+
+/// The same without listing a directory that has none below it, as few have: the kernel counts
+/// those as links.
+fn collect_cheaply(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
+    const LINKS_OF_ITS_OWN: u64 = 2;
+    let links = fs::metadata(directory).map_or(0, |metadata| metadata.nlink());
+    if links == LINKS_OF_ITS_OWN {
+        return collect_own(directory, found);
+    }
+    collect(directory, found)
+}
+
+fn collect_own(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
     let file = directory.join("cgroup.procs");
     match fs::read_to_string(&file).map_err(Error::io("reading", file)) {
         Ok(text) => found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),

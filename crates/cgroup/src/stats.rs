@@ -15,6 +15,8 @@ pub use memory::{MemoryStats, OomCounts};
 pub use pids::PidsStats;
 pub use pressure::{Pressure, PressureStats, Stall};
 
+use file::Files;
+
 use crate::{Cgroup, Error};
 
 /// What a cgroup uses. Parts whose controller is missing are absent.
@@ -34,70 +36,72 @@ pub struct Stats {
     pub hugetlb: Vec<HugetlbStats>,
 }
 
-/// A cgroup's files of numbers, opened once and read again and again.
+/// A cgroup's files of numbers, opened at the first use and read again and again.
 ///
-/// Opening costs more than reading. Files of a controller that is not there are left out; once the
-/// cgroup is removed every reading fails with an error that [`Error::is_not_found`] knows.
+/// Files of a controller that is not there are left out; once the cgroup is removed every reading
+/// fails with an error that [`Error::is_not_found`] knows.
 #[derive(Debug)]
 pub struct StatsReader {
-    cpu: cpu::Reader,
-    memory: memory::Reader,
-    pids: pids::Reader,
-    io: io::Reader,
-    pressure: pressure::Reader,
+    files: Files,
     hugetlb: hugetlb::Reader,
-    buffer: Vec<u8>,
 }
 
 impl StatsReader {
-    /// Opens what there is.
-    pub fn open(cgroup: &Cgroup) -> Result<Self, Error> {
-        Ok(Self {
-            cpu: cpu::Reader::open(cgroup)?,
-            memory: memory::Reader::open(cgroup)?,
-            pids: pids::Reader::open(cgroup)?,
-            io: io::Reader::open(cgroup)?,
-            pressure: pressure::Reader::open(cgroup)?,
-            hugetlb: hugetlb::Reader::open(cgroup)?,
-            buffer: Vec::with_capacity(8 << 10),
-        })
+    /// Of this cgroup. Nothing is opened before it is asked for.
+    pub fn new(cgroup: &Cgroup) -> Self {
+        Self {
+            files: Files::of(cgroup),
+            hugetlb: hugetlb::Reader::default(),
+        }
+    }
+
+    /// Whose figures these are.
+    pub fn cgroup(&self) -> &Cgroup {
+        self.files.cgroup()
     }
 
     /// Reads everything.
     pub fn read(&mut self) -> Result<Stats, Error> {
-        let usual = self.usual()?;
-        let buffer = &mut self.buffer;
+        let buffer = &mut Vec::new();
         Ok(Stats {
-            io: self.io.read(buffer)?,
-            hugetlb: self.hugetlb.read(buffer)?,
-            ..usual
+            cpu: cpu::read(&mut self.files, buffer)?,
+            memory: memory::read(&mut self.files, buffer)?,
+            pids: pids::read(&mut self.files, buffer)?,
+            io: io::read(&mut self.files, buffer)?,
+            pressure: pressure::read(&mut self.files, buffer)?,
+            hugetlb: self.hugetlb.read(self.files.cgroup(), buffer)?,
         })
     }
 
-    /// Reads all but devices and huge pages, which are many files that few ask for.
+    /// Reads what most ask for: how much CPU time was used, memory without its history, and
+    /// pressure. The rest is many files more.
     pub fn usual(&mut self) -> Result<Stats, Error> {
-        let buffer = &mut self.buffer;
+        let buffer = &mut Vec::new();
         Ok(Stats {
-            cpu: self.cpu.read(buffer)?,
-            memory: self.memory.read(buffer)?,
-            pids: self.pids.read(buffer)?,
-            pressure: self.pressure.read(buffer)?,
+            cpu: cpu::usage(&mut self.files, buffer)?,
+            memory: memory::usual(&mut self.files, buffer)?,
+            pressure: pressure::read(&mut self.files, buffer)?,
             ..Stats::default()
         })
     }
 
     /// Reads CPU time alone.
     pub fn cpu(&mut self) -> Result<Option<CpuStats>, Error> {
-        self.cpu.read(&mut self.buffer)
+        cpu::read(&mut self.files, &mut Vec::new())
     }
 
     /// Reads memory alone.
     pub fn memory(&mut self) -> Result<Option<MemoryStats>, Error> {
-        self.memory.read(&mut self.buffer)
+        memory::read(&mut self.files, &mut Vec::new())
+    }
+
+    /// Reads how many processes and threads there are.
+    pub fn tasks(&mut self) -> Result<Option<u64>, Error> {
+        pids::current(&mut self.files, &mut Vec::new())
     }
 
     /// Reads how often processes were killed for want of memory.
     pub fn oom(&mut self) -> Result<Option<OomCounts>, Error> {
-        self.memory.oom(&mut self.buffer)
+        memory::oom(&mut self.files, &mut Vec::new())
     }
 }

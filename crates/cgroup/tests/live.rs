@@ -173,7 +173,7 @@ fn limits_are_read_back_by_the_statistics() {
     // Up, down, up: memory and swap must not get in each other's way.
     for memory in [64 << 20, 32 << 20, 128 << 20] {
         own.0.set(&limits(memory)).unwrap();
-        let stats = StatsReader::open(&own.0).unwrap().read().unwrap();
+        let stats = StatsReader::new(&own.0).read().unwrap();
         assert_eq!(stats.memory.unwrap().limit, Some(memory as u64));
         assert_eq!(stats.memory.unwrap().swap_limit, Some(0));
         assert_eq!(stats.pids.unwrap().limit, Some(77));
@@ -185,7 +185,7 @@ fn limits_are_read_back_by_the_statistics() {
         ..Limits::default()
     };
     own.0.set(&none).unwrap();
-    let stats = StatsReader::open(&own.0).unwrap().read().unwrap();
+    let stats = StatsReader::new(&own.0).read().unwrap();
     assert_eq!(
         (stats.memory.unwrap().limit, stats.pids.unwrap().limit),
         (None, None)
@@ -195,7 +195,7 @@ fn limits_are_read_back_by_the_statistics() {
 #[test]
 fn what_is_used_is_counted_from_open_files() {
     for own in Own::each() {
-        let mut reader = StatsReader::open(&own.0).unwrap();
+        let mut reader = StatsReader::new(&own.0);
         let before = reader.cpu().unwrap().unwrap_or_default().usage_ns;
         let mut child = own.spawn("while :; do :; done");
         wait_until("CPU time is counted", || {
@@ -225,7 +225,8 @@ fn what_is_used_is_counted_from_open_files() {
 #[test]
 fn a_removed_cgroup_is_told_by_the_error() {
     let own = Own::governing();
-    let mut reader = StatsReader::open(&own.0).unwrap();
+    let mut reader = StatsReader::new(&own.0);
+    reader.read().unwrap();
     own.0.remove(PATIENCE).unwrap();
     let error = reader.read().unwrap_err();
     assert!(error.is_not_found(), "{error}");
@@ -242,7 +243,7 @@ fn running_out_of_memory_is_told_and_counted() {
         })
         .unwrap();
     let watch = OomWatch::new(&own.0).unwrap();
-    let mut reader = StatsReader::open(&own.0).unwrap();
+    let mut reader = StatsReader::new(&own.0);
     assert_eq!(reader.oom().unwrap().unwrap().kills, 0);
     let mut child = own.spawn("x=a; while :; do x=$x$x; done");
     let ready = {

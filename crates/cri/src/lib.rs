@@ -10,24 +10,29 @@
 //! | [`json`] | messages as JSON, with the names that CRI tools print and read |
 //! | [`log`] | the format of container logs |
 //! | [`pod_metrics`] | the metrics of pods and containers, and values of them |
+//! | [`LabelValues`] | labels that many metrics have in common |
 //! | [`Rpc`] | the calls by name |
 
 pub mod client;
 mod endpoint;
 pub mod json;
 pub mod log;
+mod metric;
 pub mod pod_metrics;
 mod redact;
 mod rpc;
 pub mod server;
 
 pub use endpoint::{Endpoint, EndpointError};
+pub use metric::{CommonLabels, LabelValues};
 pub use rpc::Rpc;
 
 /// The newest CRI v1, generated from `proto/runtime/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod v1 {
     tonic::include_proto!("runtime.v1");
+
+    pub use crate::metric::Metric;
 }
 
 /// What orlop can do beyond the CRI, generated from `proto/orlop/v1`.

@@ -1,5 +1,9 @@
 //! The figures of pods and containers in the manner of Prometheus, under cAdvisor's names.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::metric::{CommonLabels, LabelValues};
 use crate::v1::{Metric, MetricDescriptor, MetricType, UInt64Value};
 
 use MetricType::{Counter, Gauge};
@@ -19,6 +23,8 @@ pub type Row = (
 #[rustfmt::skip]
 const COMMON: &[Row] = &[
     ("container_blkio_device_usage_total", "Bytes moved from and to block devices", &["device", "major", "minor", "operation"], Counter),
+    ("container_cpu_cfs_burst_periods_total", "Periods in which more than the CPU limit was used, as saved up before", &[], Counter),
+    ("container_cpu_cfs_burst_seconds_total", "CPU time used beyond the limit in them", &[], Counter),
     ("container_cpu_cfs_periods_total", "Periods in which the CPU limit was in force", &[], Counter),
     ("container_cpu_cfs_throttled_periods_total", "Periods in which the CPU limit was reached", &[], Counter),
     ("container_cpu_cfs_throttled_seconds_total", "Time spent waiting because the CPU limit was reached", &[], Counter),
@@ -44,6 +50,8 @@ const COMMON: &[Row] = &[
     ("container_memory_max_usage_bytes", "Most memory used at a time", &[], Gauge),
     ("container_memory_rss", "Anonymous memory", &[], Gauge),
     ("container_memory_swap", "Swap in use", &[], Gauge),
+    ("container_memory_total_active_file_bytes", "Active part of the memory that caches files", &[], Gauge),
+    ("container_memory_total_inactive_file_bytes", "Inactive part of the memory that caches files", &[], Gauge),
     ("container_memory_usage_bytes", "Memory used, caches included", &[], Gauge),
     ("container_memory_working_set_bytes", "Memory that would not go away under pressure", &[], Gauge),
     ("container_network_receive_bytes_total", "Bytes received", &["interface"], Counter),
@@ -88,6 +96,13 @@ impl Table {
         COMMON.iter().chain(self.own)
     }
 
+    fn row(&self, name: &str) -> Option<&'static Row> {
+        match COMMON.binary_search_by_key(&name, |row| row.0) {
+            Ok(found) => COMMON.get(found),
+            Err(_) => self.own.iter().find(|row| row.0 == name),
+        }
+    }
+
     /// All metrics with their labels, by name.
     pub fn descriptors(&self) -> Vec<MetricDescriptor> {
         let descriptor = |(name, help, extra, _): &Row| MetricDescriptor {
@@ -109,7 +124,7 @@ impl Table {
 #[derive(Debug)]
 pub struct Samples {
     table: Table,
-    labels: [String; LABELS.len()],
+    labels: Arc<CommonLabels>,
     at: i64,
     metrics: Vec<Metric>,
 }
@@ -119,15 +134,20 @@ impl Samples {
     pub fn new(table: Table, labels: [String; LABELS.len()], at: i64) -> Self {
         Self {
             table,
-            labels,
+            labels: Arc::new(CommonLabels::new(labels.into())),
             at,
-            metrics: Vec::new(),
+            metrics: Vec::with_capacity(COMMON.len()),
         }
     }
 
     /// When the values are read.
     pub fn at(&self) -> i64 {
         self.at
+    }
+
+    /// The values that are added from now on were read at another time.
+    pub fn set_at(&mut self, at: i64) {
+        self.at = at;
     }
 
     /// Adds a value of a metric with no labels of its own.
@@ -137,15 +157,15 @@ impl Samples {
 
     /// Adds a value of a metric with these labels of its own.
     pub fn add_with(&mut self, name: &str, extra: &[&str], number: u64) {
-        let row = self.table.rows().find(|(of, ..)| *of == name);
+        let row = self.table.row(name);
         debug_assert_eq!(row.map(|row| row.2.len()), Some(extra.len()), "{name}");
-        let Some((.., kind)) = row else { return };
-        let extra = extra.iter().map(ToString::to_string);
+        let Some((name, .., kind)) = row else { return };
+        let extra = extra.iter().map(ToString::to_string).collect();
         self.metrics.push(Metric {
-            name: name.to_owned(),
+            name: Cow::Borrowed(name),
             timestamp: self.at,
             metric_type: (*kind).into(),
-            label_values: self.labels.iter().cloned().chain(extra).collect(),
+            label_values: LabelValues::new(Arc::clone(&self.labels), extra),
             value: Some(UInt64Value { value: number }),
         });
     }
@@ -153,5 +173,22 @@ impl Samples {
     /// All that was added.
     pub fn finish(self) -> Vec<Metric> {
         self.metrics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_name() {
+        // Which is how they are looked up.
+        assert!(COMMON.is_sorted_by_key(|row| row.0));
+        const OWN: Row = ("a_metric", "of one runtime", &[], Gauge);
+        let table = Table::with(&[OWN]);
+        for (name, ..) in table.rows() {
+            assert_eq!(table.row(name).map(|row| row.0), Some(*name));
+        }
+        assert!(table.row("container_nothing").is_none());
     }
 }

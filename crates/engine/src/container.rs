@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use orlop_cri::v1::{
-    ContainerConfig, ContainerMetadata, ContainerResources, ContainerState, ContainerUser, Mount,
+    ContainerConfig, ContainerMetadata, ContainerResources, ContainerState, ContainerUser,
+    LinuxContainerResources, Mount,
 };
 use orlop_launch::oci;
 use serde::{Deserialize, Serialize};
@@ -392,6 +393,17 @@ impl Container {
     /// Its first process, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.state.look(|now| now.pid)
+    }
+
+    /// Nanoseconds since 1970; zero before it was started.
+    pub fn started_at(&self) -> i64 {
+        self.state.look(|now| now.started_at)
+    }
+
+    /// What it may use, as far as the node was asked to limit that.
+    pub fn linux_resources(&self) -> LinuxContainerResources {
+        let linux = self.state.look(|now| now.effective.resources.linux.clone());
+        linux.unwrap_or_default()
     }
 
     /// Its cgroup as its specification names it, if that is not below its pod's.

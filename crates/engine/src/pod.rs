@@ -267,6 +267,11 @@ impl Pod {
         })
     }
 
+    /// The process that holds its namespaces, while the pod is ready.
+    pub fn keeper_pid(&self) -> Option<u32> {
+        self.state.look(|now| now.keeper.as_ref().map(Keeper::pid))
+    }
+
     /// Whether clients may see it. One whose removal failed half-way still is, so that they
     /// can ask for it again.
     pub fn visible(&self) -> bool {

@@ -141,3 +141,28 @@ service!(ImageService {
         stream_images(StreamImagesRequest) -> StreamImagesResponse as StreamImagesStream;
     }
 });
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn batches_are_made_as_the_client_takes_them() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let items: Vec<_> = (0..=3 * BATCH).map(Arc::new).collect();
+        let count = Arc::clone(&made);
+        let mut answers = in_blocking_batches(items, move |batch| {
+            count.fetch_add(1, Ordering::SeqCst);
+            batch.iter().map(|item| **item).collect::<Vec<_>>()
+        });
+        let mut all = Vec::new();
+        for taken in 1..=4 {
+            assert_eq!(made.load(Ordering::SeqCst), taken - 1);
+            all.extend(answers.next().await.expect("a batch").expect("made"));
+        }
+        assert!(answers.next().await.is_none());
+        assert!(all.into_iter().eq(0..=3 * BATCH));
+    }
+}

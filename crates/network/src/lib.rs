@@ -60,4 +60,4 @@ pub use native::NativeError;
 pub use networks::{GcReport, NetworkSummary, Networks, Orphan};
 pub use pod_network::{AttachedNetwork, PodAddress, PodInterface, PodNetwork};
 pub use status::Status;
-pub use traffic::{Direction, InterfaceTraffic, traffic_of};
+pub use traffic::{Direction, InterfaceTraffic, TrafficReader, traffic_of};

@@ -1,7 +1,7 @@
 //! CPU time.
 
-use super::file::{StatFile, field};
-use crate::{Cgroup, Error};
+use super::file::{Files, Name, fields};
+use crate::Error;
 
 /// CPU time of a cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,77 +18,59 @@ pub struct CpuStats {
     pub throttled_periods: u64,
     /// Time spent waiting for the next period, in nanoseconds.
     pub throttled_ns: u64,
+    /// Periods in which more than the limit was used, as saved up before.
+    pub bursts: u64,
+    /// CPU time used beyond the limit in them, in nanoseconds.
+    pub burst_ns: u64,
 }
 
-#[derive(Debug)]
-pub(super) enum Reader {
-    V1 {
-        usage: Option<StatFile>,
-        user: Option<StatFile>,
-        system: Option<StatFile>,
-        bandwidth: Option<StatFile>,
-    },
-    V2 {
-        stat: Option<StatFile>,
-    },
-}
-
-impl Reader {
-    pub(super) fn open(cgroup: &Cgroup) -> Result<Self, Error> {
-        let cpu = cgroup.directory("cpu");
-        if cgroup.hierarchies().is_v2() {
-            return Ok(Self::V2 {
-                stat: StatFile::open(cpu.as_deref(), "cpu.stat")?,
-            });
+/// Reads all of it.
+pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<CpuStats>, Error> {
+    let Some(mut stats) = usage(files, buffer)? else {
+        return Ok(None);
+    };
+    if !files.is_v2() {
+        stats.user_ns = files.number(Name::CpuUser, buffer)?;
+        stats.system_ns = files.number(Name::CpuSystem, buffer)?;
+        if let Some(text) = files.text(Name::CpuStat, buffer)? {
+            bandwidth(text, &mut stats);
         }
-        let accounting = cgroup.directory("cpuacct");
-        let accounting = accounting.as_deref();
-        Ok(Self::V1 {
-            usage: StatFile::open(accounting, "cpuacct.usage")?,
-            user: StatFile::open(accounting, "cpuacct.usage_user")?,
-            system: StatFile::open(accounting, "cpuacct.usage_sys")?,
-            bandwidth: StatFile::open(cpu.as_deref(), "cpu.stat")?,
-        })
     }
+    Ok(Some(stats))
+}
 
-    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<Option<CpuStats>, Error> {
-        match self {
-            Self::V2 { stat: None } | Self::V1 { usage: None, .. } => Ok(None),
-            Self::V2 { stat: Some(stat) } => {
-                let text = stat.text(buffer)?;
-                Ok(Some(CpuStats {
-                    usage_ns: field(text, "usage_usec") * 1000,
-                    user_ns: field(text, "user_usec") * 1000,
-                    system_ns: field(text, "system_usec") * 1000,
-                    periods: field(text, "nr_periods"),
-                    throttled_periods: field(text, "nr_throttled"),
-                    throttled_ns: field(text, "throttled_usec") * 1000,
-                }))
-            }
-            Self::V1 {
-                usage: Some(usage),
-                user,
-                system,
-                bandwidth,
-            } => {
-                let mut number = |file: &Option<StatFile>| match file {
-                    Some(file) => file.number(buffer).map(Option::unwrap_or_default),
-                    None => Ok(0),
-                };
-                let mut stats = CpuStats {
-                    user_ns: number(user)?,
-                    system_ns: number(system)?,
-                    usage_ns: usage.number(buffer)?.unwrap_or_default(),
-                    ..CpuStats::default()
-                };
-                if let Some(bandwidth) = bandwidth {
-                    let text = bandwidth.text(buffer)?;
-                    stats.periods = field(text, "nr_periods");
-                    stats.throttled_periods = field(text, "nr_throttled");
-                    stats.throttled_ns = field(text, "throttled_time");
-                }
-                Ok(Some(stats))
-            }
+/// Reads how much was used; the rest only where it is in the same file.
+pub(super) fn usage(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<CpuStats>, Error> {
+    if files.is_v2() {
+        let text = files.text(Name::CpuStat, buffer)?;
+        return Ok(text.map(|text| {
+            let mut stats = CpuStats::default();
+            bandwidth(text, &mut stats);
+            stats
+        }));
+    }
+    let usage = files.optional_number(Name::CpuUsage, buffer)?;
+    Ok(usage.map(|usage_ns| CpuStats {
+        usage_ns,
+        ..CpuStats::default()
+    }))
+}
+
+fn bandwidth(text: &[u8], stats: &mut CpuStats) {
+    for (name, number) in fields(text) {
+        match name {
+            b"usage_usec" => stats.usage_ns = number * 1000,
+            b"user_usec" => stats.user_ns = number * 1000,
+            b"system_usec" => stats.system_ns = number * 1000,
+            b"nr_periods" => stats.periods = number,
+            b"nr_throttled" => stats.throttled_periods = number,
+            b"throttled_usec" => stats.throttled_ns = number * 1000,
+            b"nr_bursts" => stats.bursts = number,
+            b"burst_usec" => stats.burst_ns = number * 1000,
+            // Version 1 counts nanoseconds.
+            b"throttled_time" => stats.throttled_ns = number,
+            b"burst_time" => stats.burst_ns = number,
+            _ => {}
         }
     }
 }

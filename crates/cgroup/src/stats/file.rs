@@ -1,86 +1,283 @@
-//! A file of the kernel that is read anew each time.
+//! Files of the kernel that are read anew each time.
+//!
+//! Opening one costs several times what reading it does, but the kernel keeps a buffer of a page
+//! for each that is open and was read: each is opened by the first who asks for it, and stays open.
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, pread};
 
-use crate::Error;
+use crate::{Cgroup, Error};
 
 /// No file of numbers is larger.
 const MAX: usize = 1 << 20;
 
-/// An open file with its path, for messages.
-#[derive(Debug)]
-pub(super) struct StatFile {
-    file: File,
-    path: PathBuf,
+/// Most files have a line, the largest of the usual ones not two kilobytes.
+const USUAL: usize = 4 << 10;
+
+/// A file of numbers, under its names in both versions.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Name {
+    CpuUsage,
+    CpuUser,
+    CpuSystem,
+    CpuStat,
+    MemoryUsage,
+    MemoryLimit,
+    MemoryStat,
+    MemoryKernel,
+    MemoryPeak,
+    MemoryFailures,
+    MemoryEvents,
+    SwapUsage,
+    SwapLimit,
+    PidsCurrent,
+    PidsLimit,
+    IoBytes,
+    IoOperations,
+    CpuPressure,
+    MemoryPressure,
+    IoPressure,
 }
 
-impl StatFile {
-    /// Opens a file of a cgroup; none if it is not there.
-    pub(super) fn open(directory: Option<&Path>, name: &str) -> Result<Option<Self>, Error> {
-        let Some(directory) = directory else {
-            return Ok(None);
-        };
-        let path = directory.join(name);
-        match File::open(&path) {
-            Ok(file) => Ok(Some(Self { file, path })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // Files of pressure are there but closed where the kernel does not keep the numbers.
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
-            Err(error) => Err(Error::io("opening", path)(error)),
-        }
+/// How many names there are.
+const NAMES: usize = Name::IoPressure as usize + 1;
+
+impl Name {
+    /// The controller and the file in a hierarchy of version 1, if version 1 has it.
+    fn v1(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Self::CpuUsage => ("cpuacct", "cpuacct.usage"),
+            Self::CpuUser => ("cpuacct", "cpuacct.usage_user"),
+            Self::CpuSystem => ("cpuacct", "cpuacct.usage_sys"),
+            Self::CpuStat => ("cpu", "cpu.stat"),
+            Self::MemoryUsage => ("memory", "memory.usage_in_bytes"),
+            Self::MemoryLimit => ("memory", "memory.limit_in_bytes"),
+            Self::MemoryStat => ("memory", "memory.stat"),
+            Self::MemoryKernel => ("memory", "memory.kmem.usage_in_bytes"),
+            Self::MemoryPeak => ("memory", "memory.max_usage_in_bytes"),
+            Self::MemoryFailures => ("memory", "memory.failcnt"),
+            Self::MemoryEvents => ("memory", "memory.oom_control"),
+            Self::SwapLimit => ("memory", "memory.memsw.limit_in_bytes"),
+            Self::PidsCurrent => ("pids", "pids.current"),
+            Self::PidsLimit => ("pids", "pids.max"),
+            Self::IoBytes => ("blkio", "blkio.throttle.io_service_bytes_recursive"),
+            Self::IoOperations => ("blkio", "blkio.throttle.io_serviced_recursive"),
+            // Swap is told by memory.stat; pressure is not kept for cgroups of version 1.
+            Self::SwapUsage | Self::CpuPressure | Self::MemoryPressure | Self::IoPressure => {
+                return None;
+            }
+        })
     }
 
-    /// Reads all of it.
-    pub(super) fn text<'a>(&self, buffer: &'a mut Vec<u8>) -> Result<&'a str, Error> {
-        let failed = |error: Errno| Error::io("reading", &self.path)(error.into());
-        buffer.clear();
-        let mut chunk = [0u8; 4096];
-        loop {
-            let read = match pread(&self.file, &mut chunk, buffer.len() as u64) {
-                Err(Errno::INTR) => continue,
-                read => read.map_err(failed)?,
-            };
-            if read == 0 {
-                break;
-            }
-            buffer.extend_from_slice(&chunk[..read]);
-            if buffer.len() > MAX {
-                return Err(failed(Errno::FBIG));
-            }
-        }
-        std::str::from_utf8(buffer).map_err(|_| failed(Errno::ILSEQ))
-    }
-
-    /// Reads a single number; none for `max`.
-    pub(super) fn number(&self, buffer: &mut Vec<u8>) -> Result<Option<u64>, Error> {
-        let text = self.text(buffer)?.trim();
-        if text == "max" {
-            return Ok(None);
-        }
-        text.parse().map(Some).map_err(|_| Error::Format {
-            path: self.path.clone(),
-            text: text.to_owned(),
-            expected: "a number or \"max\"",
+    /// The file in a cgroup of version 2, if version 2 has it.
+    fn v2(self) -> Option<&'static str> {
+        Some(match self {
+            Self::CpuStat => "cpu.stat",
+            Self::MemoryUsage => "memory.current",
+            Self::MemoryLimit => "memory.max",
+            Self::MemoryStat => "memory.stat",
+            Self::MemoryPeak => "memory.peak",
+            Self::MemoryEvents => "memory.events",
+            Self::SwapUsage => "memory.swap.current",
+            Self::SwapLimit => "memory.swap.max",
+            Self::PidsCurrent => "pids.current",
+            Self::PidsLimit => "pids.max",
+            Self::IoBytes => "io.stat",
+            Self::CpuPressure => "cpu.pressure",
+            Self::MemoryPressure => "memory.pressure",
+            Self::IoPressure => "io.pressure",
+            // cpu.stat, memory.stat, memory.events and io.stat have these, too.
+            Self::CpuUsage
+            | Self::CpuUser
+            | Self::CpuSystem
+            | Self::MemoryKernel
+            | Self::MemoryFailures
+            | Self::IoOperations => return None,
         })
     }
 }
 
-/// The number after a name in lines of `name number`; 0 if the kernel does not have it.
-pub(super) fn field(text: &str, name: &str) -> u64 {
-    optional_field(text, name).unwrap_or(0)
+/// One file, once somebody has asked for it.
+#[derive(Debug, Default)]
+pub(super) enum Slot {
+    #[default]
+    Unopened,
+    Absent,
+    Open(File),
 }
 
-/// The number after a name in lines of `name number`.
-pub(super) fn optional_field(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| {
-        line.strip_prefix(name)?
-            .strip_prefix(' ')?
-            .trim()
-            .parse()
-            .ok()
+/// The files of one cgroup.
+#[derive(Debug)]
+pub(super) struct Files {
+    cgroup: Cgroup,
+    slots: [Slot; NAMES],
+}
+
+impl Files {
+    /// None is opened yet.
+    pub(super) fn of(cgroup: &Cgroup) -> Self {
+        Self {
+            cgroup: cgroup.clone(),
+            slots: std::array::from_fn(|_| Slot::Unopened),
+        }
+    }
+
+    pub(super) fn cgroup(&self) -> &Cgroup {
+        &self.cgroup
+    }
+
+    pub(super) fn is_v2(&self) -> bool {
+        self.cgroup.hierarchies().is_v2()
+    }
+
+    /// All of a file; none if it is not there.
+    pub(super) fn text<'a>(
+        &mut self,
+        name: Name,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>, Error> {
+        let cgroup = &self.cgroup;
+        let path = || {
+            if cgroup.hierarchies().is_v2() {
+                Some(cgroup.directory("cgroup")?.join(name.v2()?))
+            } else {
+                let (controller, file) = name.v1()?;
+                Some(cgroup.directory(controller)?.join(file))
+            }
+        };
+        self.slots[name as usize].text(path, buffer)
+    }
+
+    /// A file that holds a single number: 0 if it is not there, the largest one for `max`.
+    pub(super) fn number(&mut self, name: Name, buffer: &mut Vec<u8>) -> Result<u64, Error> {
+        Ok(self.optional_number(name, buffer)?.unwrap_or_default())
+    }
+
+    /// The same; none if it is not there.
+    pub(super) fn optional_number(
+        &mut self,
+        name: Name,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<u64>, Error> {
+        let text = self.text(name, buffer)?;
+        Ok(text.map(single))
+    }
+}
+
+impl Slot {
+    /// All of it; none if it is not there.
+    pub(super) fn text<'a>(
+        &mut self,
+        path: impl Fn() -> Option<PathBuf>,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>, Error> {
+        if matches!(self, Self::Unopened) {
+            *self = open(path())?;
+        }
+        let Self::Open(file) = self else {
+            return Ok(None);
+        };
+        match read(file, buffer) {
+            Ok(()) => Ok(Some(buffer)),
+            Err(error) => {
+                let path = path().unwrap_or_default();
+                Err(Error::io("reading", path)(error.into()))
+            }
+        }
+    }
+}
+
+fn open(path: Option<PathBuf>) -> Result<Slot, Error> {
+    let Some(path) = path else {
+        return Ok(Slot::Absent);
+    };
+    match File::open(&path) {
+        Ok(file) => Ok(Slot::Open(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Slot::Absent),
+        // Files of pressure are there but closed where the kernel does not keep the numbers.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Slot::Absent),
+        Err(error) => Err(Error::io("opening", path)(error)),
+    }
+}
+
+fn read(file: &File, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+    buffer.clear();
+    buffer.reserve(USUAL);
+    loop {
+        let (at, room) = (buffer.len(), buffer.capacity() - buffer.len());
+        let read = match pread(file, spare_capacity(buffer), at as u64) {
+            Err(Errno::INTR) => continue,
+            read => read?,
+        };
+        // Each of these files is one record to the kernel, which hands out all that there is
+        // room for: less than that is the end, and asking again would cost as much once more.
+        if read < room {
+            return Ok(());
+        }
+        if buffer.len() > MAX {
+            return Err(Errno::FBIG);
+        }
+        buffer.reserve(buffer.len());
+    }
+}
+
+/// The number at the beginning of a text; the largest one for `max`, 0 for anything else.
+pub(super) fn single(text: &[u8]) -> u64 {
+    if text.starts_with(b"max") {
+        return u64::MAX;
+    }
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |number, digit| {
+        number
+            .saturating_mul(10)
+            .saturating_add(u64::from(digit - b'0'))
     })
+}
+
+/// The lines of `name number`, read in one go.
+pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
+    let lines = text.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| {
+        let space = line.iter().rposition(|byte| *byte == b' ')?;
+        Some((&line[..space], single(&line[space + 1..])))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_the_kernel_writes_them() {
+        for (text, number) in [
+            ("0\n", 0),
+            ("9223372036854771712\n", 9_223_372_036_854_771_712),
+            ("18446744073709551615", u64::MAX),
+            ("99999999999999999999999\n", u64::MAX),
+            ("max\n", u64::MAX),
+            ("", 0),
+        ] {
+            assert_eq!(single(text.as_bytes()), number, "{text:?}");
+        }
+        let all: Vec<_> = fields(b"anon 12\nfile 4096\n\ntotal_rss 7").collect();
+        let expected: [(&[u8], u64); 3] = [(b"anon", 12), (b"file", 4096), (b"total_rss", 7)];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn a_file_longer_than_the_buffer_is_read_to_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("long");
+        for length in [0, 1, USUAL - 1, USUAL, USUAL + 1, 5 * USUAL] {
+            let written = vec![b'x'; length];
+            std::fs::write(&path, &written).unwrap();
+            let (mut slot, mut buffer) = (Slot::default(), Vec::new());
+            let text = slot.text(|| Some(path.clone()), &mut buffer).unwrap();
+            assert_eq!(text.unwrap(), written, "{length}");
+        }
+    }
 }

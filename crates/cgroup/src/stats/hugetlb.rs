@@ -1,6 +1,6 @@
 //! Huge pages.
 
-use super::file::StatFile;
+use super::file::{Slot, single};
 use crate::{Cgroup, Error};
 
 /// Huge pages of one size.
@@ -17,54 +17,55 @@ pub struct HugetlbStats {
 #[derive(Debug)]
 struct Size {
     name: String,
-    usage: StatFile,
-    peak: Option<StatFile>,
+    usage: Slot,
+    peak: Slot,
 }
 
-#[derive(Debug)]
+/// The files of each size, found out at the first reading.
+#[derive(Debug, Default)]
 pub(super) struct Reader {
-    sizes: Vec<Size>,
+    sizes: Option<Vec<Size>>,
 }
 
 impl Reader {
-    pub(super) fn open(cgroup: &Cgroup) -> Result<Self, Error> {
-        let directory = cgroup.directory("hugetlb");
-        let file = if cgroup.hierarchies().is_v2() {
+    /// Reads all sizes that the kernel has.
+    pub(super) fn read(
+        &mut self,
+        cgroup: &Cgroup,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Vec<HugetlbStats>, Error> {
+        let sizes = self.sizes.get_or_insert_with(|| {
+            let names = cgroup.hierarchies().hugepage_sizes().into_iter();
+            let size = |name| Size {
+                name,
+                usage: Slot::default(),
+                peak: Slot::default(),
+            };
+            names.map(size).collect()
+        });
+        let usage_file = if cgroup.hierarchies().is_v2() {
             "current"
         } else {
             "usage_in_bytes"
         };
-        let mut sizes = Vec::new();
-        for size in cgroup.hierarchies().hugepage_sizes() {
-            let open = |file: &str| {
-                let name = format!("hugetlb.{size}.{file}");
-                StatFile::open(directory.as_deref(), &name)
+        let mut found = Vec::with_capacity(sizes.len());
+        for size in sizes {
+            let name = &size.name;
+            let path = |file: &str| {
+                let directory = cgroup.directory("hugetlb")?;
+                Some(directory.join(format!("hugetlb.{name}.{file}")))
             };
-            if let Some(usage) = open(file)? {
-                let peak = open("max_usage_in_bytes")?;
-                sizes.push(Size {
-                    name: size,
+            let usage = size.usage.text(|| path(usage_file), buffer)?.map(single);
+            let peak = "max_usage_in_bytes";
+            let peak = size.peak.text(|| path(peak), buffer)?.map(single);
+            if let Some(usage) = usage {
+                found.push(HugetlbStats {
+                    page_size: name.clone(),
                     usage,
                     peak,
                 });
             }
         }
-        Ok(Self { sizes })
-    }
-
-    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<Vec<HugetlbStats>, Error> {
-        let mut read = |size: &Size| {
-            let usage = size.usage.number(buffer)?.unwrap_or_default();
-            let peak = match &size.peak {
-                Some(file) => file.number(buffer)?,
-                None => None,
-            };
-            Ok(HugetlbStats {
-                page_size: size.name.clone(),
-                usage,
-                peak,
-            })
-        };
-        self.sizes.iter().map(&mut read).collect()
+        Ok(found)
     }
 }

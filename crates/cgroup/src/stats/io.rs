@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::file::StatFile;
-use crate::{Cgroup, Error};
+use super::file::{Files, Name};
+use crate::Error;
 
 /// What a cgroup did with one block device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,53 +22,26 @@ pub struct DeviceStats {
     pub writes: u64,
 }
 
-#[derive(Debug)]
-pub(super) enum Reader {
-    V1 {
-        bytes: Option<StatFile>,
-        operations: Option<StatFile>,
-    },
-    V2 {
-        stat: Option<StatFile>,
-    },
-}
-
-impl Reader {
-    pub(super) fn open(cgroup: &Cgroup) -> Result<Self, Error> {
-        if cgroup.hierarchies().is_v2() {
-            let directory = cgroup.directory("io");
-            return Ok(Self::V2 {
-                stat: StatFile::open(directory.as_deref(), "io.stat")?,
+/// Reads them.
+pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Vec<DeviceStats>, Error> {
+    let mut devices = Devices::default();
+    let v2 = files.is_v2();
+    if let Some(text) = files.text(Name::IoBytes, buffer)? {
+        let text = String::from_utf8_lossy(text);
+        if v2 {
+            parse_v2(&text, &mut devices);
+        } else {
+            parse_v1(&text, &mut devices, |device| {
+                (&mut device.read_bytes, &mut device.write_bytes)
             });
         }
-        let directory = cgroup.directory("blkio");
-        let open = |name| StatFile::open(directory.as_deref(), name);
-        Ok(Self::V1 {
-            bytes: open("blkio.throttle.io_service_bytes_recursive")?,
-            operations: open("blkio.throttle.io_serviced_recursive")?,
-        })
     }
-
-    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<Vec<DeviceStats>, Error> {
-        let mut devices = Devices::default();
-        match self {
-            Self::V2 { stat: Some(stat) } => parse_v2(stat.text(buffer)?, &mut devices),
-            Self::V2 { stat: None } => {}
-            Self::V1 { bytes, operations } => {
-                if let Some(bytes) = bytes {
-                    parse_v1(bytes.text(buffer)?, &mut devices, |device| {
-                        (&mut device.read_bytes, &mut device.write_bytes)
-                    });
-                }
-                if let Some(operations) = operations {
-                    parse_v1(operations.text(buffer)?, &mut devices, |device| {
-                        (&mut device.reads, &mut device.writes)
-                    });
-                }
-            }
-        }
-        Ok(devices.0.into_values().collect())
+    if let Some(text) = files.text(Name::IoOperations, buffer)? {
+        parse_v1(&String::from_utf8_lossy(text), &mut devices, |device| {
+            (&mut device.reads, &mut device.writes)
+        });
     }
+    Ok(devices.0.into_values().collect())
 }
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Memory, swap, and what was killed for want of them.
 
-use super::file::{StatFile, field, optional_field};
-use crate::{Cgroup, Error};
+use super::file::{Files, Name, fields};
+use crate::Error;
 
 /// Version 1 has no word for "no limit": it is the largest number of whole pages.
 const UNLIMITED_V1: u64 = 1 << 62;
@@ -23,16 +23,22 @@ pub struct MemoryStats {
     pub mapped_file: u64,
     /// Inactive part of the file cache.
     pub inactive_file: u64,
+    /// Active part of the file cache.
+    pub active_file: u64,
     /// Memory of the kernel on the cgroup's account.
     pub kernel: u64,
     /// Highest usage so far, where the kernel keeps it.
     pub peak: Option<u64>,
     /// Times the limit was hit.
     pub failures: u64,
-    /// Page faults.
+    /// Page faults, here and below.
     pub page_faults: u64,
-    /// Page faults that had to read from a device.
+    /// Page faults that had to read from a device, here and below.
     pub major_page_faults: u64,
+    /// Page faults in this very cgroup. Version 2 does not tell them apart.
+    pub own_page_faults: u64,
+    /// Those that had to read from a device.
+    pub own_major_page_faults: u64,
     /// Swap in use, where it is accounted for.
     pub swap_usage: Option<u64>,
     /// Limit of swap alone, if there is one.
@@ -55,115 +61,132 @@ pub struct OomCounts {
     pub kills: u64,
 }
 
-#[derive(Debug)]
-pub(super) struct Reader {
-    v2: bool,
-    usage: Option<StatFile>,
-    limit: Option<StatFile>,
-    stat: Option<StatFile>,
-    peak: Option<StatFile>,
-    failures: Option<StatFile>,
-    swap_usage: Option<StatFile>,
-    swap_limit: Option<StatFile>,
-    oom: Option<StatFile>,
+/// Reads all of it.
+pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<MemoryStats>, Error> {
+    let Some(mut stats) = usual(files, buffer)? else {
+        return Ok(None);
+    };
+    stats.peak = files.optional_number(Name::MemoryPeak, buffer)?;
+    stats.failures = if files.is_v2() {
+        let events = files.text(Name::MemoryEvents, buffer)?;
+        events.map_or(0, |text| field(text, b"max"))
+    } else {
+        stats.kernel = files.number(Name::MemoryKernel, buffer)?;
+        files.number(Name::MemoryFailures, buffer)?
+    };
+    Ok(Some(stats))
 }
 
-impl Reader {
-    pub(super) fn open(cgroup: &Cgroup) -> Result<Self, Error> {
-        let v2 = cgroup.hierarchies().is_v2();
-        let directory = cgroup.directory("memory");
-        let open = |v1_name, v2_name| {
-            StatFile::open(directory.as_deref(), if v2 { v2_name } else { v1_name })
-        };
-        Ok(Self {
-            v2,
-            usage: open("memory.usage_in_bytes", "memory.current")?,
-            limit: open("memory.limit_in_bytes", "memory.max")?,
-            stat: open("memory.stat", "memory.stat")?,
-            peak: open("memory.max_usage_in_bytes", "memory.peak")?,
-            failures: open("memory.failcnt", "memory.events")?,
-            swap_usage: open("memory.memsw.usage_in_bytes", "memory.swap.current")?,
-            swap_limit: open("memory.memsw.limit_in_bytes", "memory.swap.max")?,
-            oom: open("memory.oom_control", "memory.events")?,
-        })
+/// Reads all but the peak, how often the limit was hit and, with version 1, the kernel's part.
+pub(super) fn usual(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<MemoryStats>, Error> {
+    let Some(usage) = files.optional_number(Name::MemoryUsage, buffer)? else {
+        return Ok(None);
+    };
+    let v2 = files.is_v2();
+    let limited = |value: Option<u64>| value.filter(|bytes| *bytes < UNLIMITED_V1);
+    let limit = limited(files.optional_number(Name::MemoryLimit, buffer)?);
+    let swap_limit = limited(files.optional_number(Name::SwapLimit, buffer)?);
+    let swap_usage = files.optional_number(Name::SwapUsage, buffer)?;
+    let Some(text) = files.text(Name::MemoryStat, buffer)? else {
+        return Ok(None);
+    };
+    let mut stats = if v2 { from_v2(text) } else { from_v1(text) };
+    stats.usage = usage;
+    stats.working_set = usage.saturating_sub(stats.inactive_file);
+    stats.limit = limit;
+    if v2 {
+        stats.swap_usage = swap_usage;
+        stats.swap_limit = swap_limit;
+    } else {
+        // Version 1 limits memory and swap together.
+        stats.swap_limit = swap_limit.map(|both| both.saturating_sub(limit.unwrap_or(both)));
     }
+    Ok(Some(stats))
+}
 
-    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<Option<MemoryStats>, Error> {
-        let (Some(usage), Some(stat)) = (&self.usage, &self.stat) else {
-            return Ok(None);
-        };
-        let mut optional = |file: &Option<StatFile>| match file {
-            Some(file) => file.number(buffer),
-            None => Ok(None),
-        };
-        let limited = |value: Option<u64>| value.filter(|bytes| *bytes < UNLIMITED_V1);
-        let limit = limited(optional(&self.limit)?);
-        let peak = optional(&self.peak)?;
-        let swap_usage = optional(&self.swap_usage)?;
-        let swap_limit = limited(optional(&self.swap_limit)?);
-        let usage = usage.number(buffer)?.unwrap_or_default();
-        let failures = match &self.failures {
-            Some(file) if self.v2 => field(file.text(buffer)?, "max"),
-            Some(file) => file.number(buffer)?.unwrap_or_default(),
-            None => 0,
-        };
-        let text = stat.text(buffer)?;
-        let mut stats = if self.v2 {
-            from_v2(text)
-        } else {
-            from_v1(text)
-        };
-        stats.usage = usage;
-        stats.working_set = usage.saturating_sub(stats.inactive_file);
-        stats.limit = limit;
-        stats.peak = peak;
-        stats.failures = failures;
-        if self.v2 {
-            stats.swap_usage = swap_usage;
-            stats.swap_limit = swap_limit;
-        } else {
-            // Version 1 counts memory and swap together in these files.
-            stats.swap_usage = swap_usage.map(|both| both.saturating_sub(usage));
-            stats.swap_limit = swap_limit.map(|both| both.saturating_sub(limit.unwrap_or(both)));
+/// Reads how often memory ran out.
+pub(super) fn oom(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<OomCounts>, Error> {
+    let text = files.text(Name::MemoryEvents, buffer)?;
+    Ok(text.map(|text| OomCounts {
+        oom: field(text, b"oom"),
+        kills: field(text, b"oom_kill"),
+    }))
+}
+
+/// The number after a name; 0 if the kernel does not have it.
+fn field(text: &[u8], name: &[u8]) -> u64 {
+    let found = fields(text).find(|(of, _)| *of == name);
+    found.map_or(0, |(_, number)| number)
+}
+
+fn from_v2(text: &[u8]) -> MemoryStats {
+    let mut stats = MemoryStats::default();
+    // Older kernels have no sum of what they use themselves.
+    let (mut kernel, mut stack, mut slab) = (None, 0, 0);
+    for (name, number) in fields(text) {
+        match name {
+            b"anon" => stats.rss = number,
+            b"file" => stats.cache = number,
+            b"file_mapped" => stats.mapped_file = number,
+            b"inactive_file" => stats.inactive_file = number,
+            b"active_file" => stats.active_file = number,
+            b"kernel" => kernel = Some(number),
+            b"kernel_stack" => stack = number,
+            b"slab" => slab = number,
+            b"pgfault" => stats.page_faults = number,
+            b"pgmajfault" => stats.major_page_faults = number,
+            _ => {}
         }
-        Ok(Some(stats))
     }
-
-    pub(super) fn oom(&self, buffer: &mut Vec<u8>) -> Result<Option<OomCounts>, Error> {
-        let Some(file) = &self.oom else {
-            return Ok(None);
-        };
-        let text = file.text(buffer)?;
-        Ok(Some(OomCounts {
-            oom: field(text, "oom"),
-            kills: field(text, "oom_kill"),
-        }))
-    }
-}
-
-fn from_v2(text: &str) -> MemoryStats {
-    MemoryStats {
-        rss: field(text, "anon"),
-        cache: field(text, "file"),
-        mapped_file: field(text, "file_mapped"),
-        inactive_file: field(text, "inactive_file"),
-        kernel: optional_field(text, "kernel")
-            .unwrap_or_else(|| field(text, "kernel_stack") + field(text, "slab")),
-        page_faults: field(text, "pgfault"),
-        major_page_faults: field(text, "pgmajfault"),
-        ..MemoryStats::default()
-    }
+    stats.kernel = kernel.unwrap_or(stack + slab);
+    stats.own_page_faults = stats.page_faults;
+    stats.own_major_page_faults = stats.major_page_faults;
+    stats
 }
 
 /// The fields with `total_` count what lies below too.
-fn from_v1(text: &str) -> MemoryStats {
-    MemoryStats {
-        rss: field(text, "total_rss"),
-        cache: field(text, "total_cache"),
-        mapped_file: field(text, "total_mapped_file"),
-        inactive_file: field(text, "total_inactive_file"),
-        page_faults: field(text, "total_pgfault"),
-        major_page_faults: field(text, "total_pgmajfault"),
-        ..MemoryStats::default()
+fn from_v1(text: &[u8]) -> MemoryStats {
+    let mut stats = MemoryStats::default();
+    for (name, number) in fields(text) {
+        match name {
+            b"total_rss" => stats.rss = number,
+            b"total_cache" => stats.cache = number,
+            b"total_mapped_file" => stats.mapped_file = number,
+            b"total_inactive_file" => stats.inactive_file = number,
+            b"total_active_file" => stats.active_file = number,
+            b"pgfault" => stats.own_page_faults = number,
+            b"pgmajfault" => stats.own_major_page_faults = number,
+            b"total_pgfault" => stats.page_faults = number,
+            b"total_pgmajfault" => stats.major_page_faults = number,
+            // Only there where swap is accounted for.
+            b"total_swap" => stats.swap_usage = Some(number),
+            _ => {}
+        }
+    }
+    stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_tell_the_same() {
+        let v1 = from_v1(
+            b"cache 1\nrss 2\ntotal_cache 30\ntotal_rss 40\ntotal_mapped_file 5\n\
+              total_swap 8\ntotal_pgfault 6\ntotal_pgmajfault 7\ntotal_inactive_file 9\n\
+              total_active_file 10\npgfault 6\npgmajfault 7\n",
+        );
+        let v2 = from_v2(
+            b"anon 40\nfile 30\nkernel 0\nkernel_stack 1\nslab 2\nfile_mapped 5\n\
+              inactive_file 9\nactive_file 10\npgfault 6\npgmajfault 7\n",
+        );
+        assert_eq!((v1.swap_usage, v2.swap_usage), (Some(8), None));
+        let without_swap = MemoryStats {
+            swap_usage: None,
+            ..v1
+        };
+        assert_eq!(without_swap, v2);
+        assert_eq!(from_v2(b"kernel_stack 1\nslab 2\n").kernel, 3);
     }
 }

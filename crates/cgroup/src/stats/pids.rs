@@ -1,7 +1,7 @@
 //! Processes.
 
-use super::file::StatFile;
-use crate::{Cgroup, Error};
+use super::file::{Files, Name};
+use crate::Error;
 
 /// Processes and threads of a cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,32 +12,19 @@ pub struct PidsStats {
     pub limit: Option<u64>,
 }
 
-#[derive(Debug)]
-pub(super) struct Reader {
-    current: Option<StatFile>,
-    limit: Option<StatFile>,
+/// Reads how many there are, and may be.
+pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<PidsStats>, Error> {
+    let Some(current) = files.optional_number(Name::PidsCurrent, buffer)? else {
+        return Ok(None);
+    };
+    let limit = files.optional_number(Name::PidsLimit, buffer)?;
+    Ok(Some(PidsStats {
+        current,
+        limit: limit.filter(|limit| *limit != u64::MAX),
+    }))
 }
 
-impl Reader {
-    pub(super) fn open(cgroup: &Cgroup) -> Result<Self, Error> {
-        let directory = cgroup.directory("pids");
-        Ok(Self {
-            current: StatFile::open(directory.as_deref(), "pids.current")?,
-            limit: StatFile::open(directory.as_deref(), "pids.max")?,
-        })
-    }
-
-    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<Option<PidsStats>, Error> {
-        let Some(current) = &self.current else {
-            return Ok(None);
-        };
-        let limit = match &self.limit {
-            Some(limit) => limit.number(buffer)?,
-            None => None,
-        };
-        Ok(Some(PidsStats {
-            current: current.number(buffer)?.unwrap_or_default(),
-            limit,
-        }))
-    }
+/// Reads how many there are alone.
+pub(super) fn current(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<u64>, Error> {
+    files.optional_number(Name::PidsCurrent, buffer)
 }

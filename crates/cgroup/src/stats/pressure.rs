@@ -1,7 +1,7 @@
 //! Time lost waiting for CPU, memory and devices (pressure stall information).
 
-use super::file::StatFile;
-use crate::{Cgroup, Error};
+use super::file::{Files, Name};
+use crate::Error;
 
 /// Time lost waiting, for each resource that is watched.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -36,46 +36,26 @@ pub struct Stall {
     pub total_us: u64,
 }
 
-#[derive(Debug)]
-pub(super) struct Reader {
-    cpu: Option<StatFile>,
-    memory: Option<StatFile>,
-    io: Option<StatFile>,
-}
-
-impl Reader {
-    pub(super) fn open(cgroup: &Cgroup) -> Result<Self, Error> {
-        // Version 1 keeps no such numbers for a cgroup.
-        let v2 = cgroup.hierarchies().is_v2();
-        let directory = if v2 { cgroup.directory("cgroup") } else { None };
-        let open = |name| StatFile::open(directory.as_deref(), name);
-        Ok(Self {
-            cpu: open("cpu.pressure")?,
-            memory: open("memory.pressure")?,
-            io: open("io.pressure")?,
-        })
+/// Reads them: nothing with version 1, which keeps no such numbers for a cgroup.
+pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<PressureStats, Error> {
+    if !files.is_v2() {
+        return Ok(PressureStats::default());
     }
-
-    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<PressureStats, Error> {
-        let mut one = |file: &Option<StatFile>| -> Result<Option<Pressure>, Error> {
-            let Some(file) = file else { return Ok(None) };
-            match file.text(buffer) {
-                Ok(text) => Ok(Some(parse(text))),
-                // Switched off for this kernel or this cgroup.
-                Err(Error::Io { source, .. })
-                    if source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
-                {
-                    Ok(None)
-                }
-                Err(error) => Err(error),
+    let mut one = |name| -> Result<Option<Pressure>, Error> {
+        match files.text(name, buffer) {
+            Ok(text) => Ok(text.map(|text| parse(&String::from_utf8_lossy(text)))),
+            // Switched off for this kernel or this cgroup.
+            Err(Error::Io { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                Ok(None)
             }
-        };
-        Ok(PressureStats {
-            cpu: one(&self.cpu)?,
-            memory: one(&self.memory)?,
-            io: one(&self.io)?,
-        })
-    }
+            Err(error) => Err(error),
+        }
+    };
+    Ok(PressureStats {
+        cpu: one(Name::CpuPressure)?,
+        memory: one(Name::MemoryPressure)?,
+        io: one(Name::IoPressure)?,
+    })
 }
 
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0` and the same for `full`.

@@ -142,7 +142,7 @@ fn figures(attributes: ContainerAttributes, place: &Place, mountpoint: &Path) ->
     let reading = place
         .cgroup
         .as_ref()
-        .and_then(|cgroup| meter.read_usual(cgroup));
+        .and_then(|cgroup| meter.read_usual(|| Some(cgroup.clone())));
     let reading = reading.as_ref();
     let nowhere = Path::new("");
     let upper = place.upper.as_deref().unwrap_or(nowhere);
@@ -150,7 +150,7 @@ fn figures(attributes: ContainerAttributes, place: &Place, mountpoint: &Path) ->
         attributes: Some(attributes),
         cpu: reading.and_then(Reading::cpu),
         memory: reading.and_then(|reading| memory(reading, &place.limits)),
-        writable_layer: Some(meter.layer.usage(upper, mountpoint)),
+        writable_layer: Some(meter.layer.usage(|| upper.to_owned(), mountpoint)),
         swap: reading.and_then(Reading::swap),
         io: reading.and_then(Reading::io),
     }

@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError};
 
 use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::{ContainerMetrics, Metric, PodSandboxMetrics};
-use orlop_service::usage::{self, TABLE, max_open_files};
+use orlop_network::traffic_of;
+use orlop_service::usage::{self, Disk, TABLE};
 
 use super::place::{self, Place};
 use crate::docker::Which;
@@ -47,6 +48,7 @@ fn gathered(places: &[(ContainerSummary, Arc<Place>)], root: &Path) -> Vec<PodSa
             .is_some_and(|kind| kind == labels::SANDBOX)
     };
     let sandboxes = places.iter().filter(|(one, _)| is_sandbox(one));
+    let mut disk = Disk::at(root);
     sandboxes
         .map(|(sandbox, place)| {
             let own = places.iter().filter(|(one, _)| {
@@ -54,11 +56,11 @@ fn gathered(places: &[(ContainerSummary, Arc<Place>)], root: &Path) -> Vec<PodSa
             });
             PodSandboxMetrics {
                 pod_sandbox_id: sandbox.id.clone(),
-                metrics: of_pod(sandbox, place),
+                metrics: of_pod(sandbox, place, &mut disk),
                 container_metrics: own
                     .map(|(container, place)| ContainerMetrics {
                         container_id: container.id.clone(),
-                        metrics: of_container(container, place, root),
+                        metrics: of_container(container, place, root, &mut disk),
                     })
                     .collect(),
             }
@@ -66,38 +68,44 @@ fn gathered(places: &[(ContainerSummary, Arc<Place>)], root: &Path) -> Vec<PodSa
         .collect()
 }
 
-fn of_pod(sandbox: &ContainerSummary, place: &Place) -> Vec<Metric> {
+fn of_pod(sandbox: &ContainerSummary, place: &Place, disk: &mut Disk) -> Vec<Metric> {
     let mut samples = samples(sandbox, place);
     if let Some((cgroup, meter)) = &place.pod {
         let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(reading) = meter.read(cgroup) {
-            usage::of_cgroup(&mut samples, reading.stats());
+        if let Some(reading) = meter.read(|| Some(cgroup.clone())) {
+            usage::of_cgroup(&mut samples, reading.stats(), disk);
         }
     }
     if place.pid > 0 && !place.host_network {
-        usage::traffic(&mut samples, place.pid.unsigned_abs());
+        usage::traffic(&mut samples, &traffic_of(place.pid.unsigned_abs()));
     }
     samples.finish()
 }
 
-fn of_container(container: &ContainerSummary, place: &Place, root: &Path) -> Vec<Metric> {
+fn of_container(
+    container: &ContainerSummary,
+    place: &Place,
+    root: &Path,
+    disk: &mut Disk,
+) -> Vec<Metric> {
     let mut samples = samples(container, place);
     let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(cgroup) = &place.cgroup
-        && let Some(reading) = meter.read(cgroup)
+        && let Some(reading) = meter.read(|| Some(cgroup.clone()))
     {
-        usage::of_cgroup(&mut samples, reading.stats());
-        samples.add("container_oom_events_total", meter.oom_kills(cgroup));
-        let pids = cgroup.processes_in_one().unwrap_or_default();
-        usage::of_processes(&mut samples, &pids);
+        usage::of_cgroup(&mut samples, reading.stats(), disk);
+        samples.add("container_oom_events_total", meter.oom_kills());
+        let first = u32::try_from(place.pid).ok();
+        let seen = meter.processes.look(cgroup, first);
+        usage::of_processes(&mut samples, &seen);
     }
     let written = place
         .upper
         .as_deref()
-        .and_then(|upper| meter.layer.usage(upper, root).used_bytes)
+        .and_then(|upper| meter.layer.usage(|| upper.to_owned(), root).used_bytes)
         .map_or(0, |bytes| bytes.value);
     drop(meter);
-    usage::file_system(&mut samples, root, written);
+    disk.usage(&mut samples, written);
     let positive = |number: i64| u64::try_from(number).unwrap_or(0);
     let limits = &place.limits;
     samples.add("container_spec_cpu_period", positive(limits.cpu_period));
@@ -112,11 +120,6 @@ fn of_container(container: &ContainerSummary, place: &Place, root: &Path) -> Vec
         "container_spec_memory_reservation_limit_bytes",
         place.memory_low,
     );
-    if let Ok(pid) = u32::try_from(place.pid)
-        && let Some(limit) = max_open_files(pid)
-    {
-        samples.add_with("container_ulimits_soft", &["max_open_files"], limit);
-    }
     samples.add(
         "container_start_time_seconds",
         positive(place.started_at) / NANOS,

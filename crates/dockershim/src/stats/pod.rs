@@ -7,7 +7,8 @@ use orlop_cri::v1::{
     ContainerStats, LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats,
     PodSandboxStatsFilter,
 };
-use orlop_service::usage::{Reading, network_of_process};
+use orlop_network::traffic_of;
+use orlop_service::usage::{Reading, of_interfaces};
 
 use super::container::of_listed;
 use super::place::{self, Place};
@@ -137,13 +138,13 @@ fn figures(
         .find_map(|name| names::sandbox_of(name))?;
     let reading = if let Some((cgroup, meter)) = &place.pod {
         let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
-        meter.read_usual(cgroup)
+        meter.read_pod(|| Some(cgroup.clone()))
     } else {
         let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
         place
             .cgroup
             .as_ref()
-            .and_then(|cgroup| meter.read_usual(cgroup))
+            .and_then(|cgroup| meter.read_pod(|| Some(cgroup.clone())))
     };
     let reading = reading.as_ref();
     let (own_labels, annotations) = labels::parted(&sandbox.labels);
@@ -158,7 +159,7 @@ fn figures(
             cpu: reading.and_then(Reading::cpu),
             memory: reading.and_then(Reading::memory),
             network: (place.pid > 0 && !place.host_network)
-                .then(|| network_of_process(place.pid.unsigned_abs())),
+                .then(|| of_interfaces(&traffic_of(place.pid.unsigned_abs()))),
             process: reading.and_then(Reading::processes),
             containers,
             io: reading.and_then(Reading::io),

@@ -7,7 +7,7 @@ use super::list_pod_sandbox_stats::chosen;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::service::{Answers, in_blocking_batches};
-use crate::stats::metrics;
+use crate::stats::metrics::{self, Disk};
 
 /// Answers the call.
 pub async fn call(
@@ -17,10 +17,11 @@ pub async fn call(
     let pods = chosen(engine, None);
     let engine = engine.clone();
     Ok(in_blocking_batches(pods, move |batch| {
+        let mut disk = Disk::at(&engine.config.root);
         StreamPodSandboxMetricsResponse {
             pod_sandbox_metrics: batch
                 .iter()
-                .map(|pod| metrics::of_pod(&engine, pod))
+                .map(|pod| metrics::of_pod(&engine, pod, &mut disk))
                 .collect(),
         }
     }))

@@ -15,11 +15,11 @@ pub fn of_container(engine: &Engine, container: &Container) -> ContainerStats {
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     // The cgroup of one that has ended is gone, or about to be.
-    let cgroup = (container.phase() == Phase::Running)
-        .then(|| engine.cgroups.of_container(container))
+    let reading = (container.phase() == Phase::Running)
+        .then(|| meter.read_usual(|| engine.cgroups.of_container(container)))
         .flatten();
-    let reading = cgroup.and_then(|cgroup| meter.read_usual(&cgroup));
-    let layer = meter.layer.usage(&container.upper(), &engine.config.root);
+    let layer = meter.layer.usage(|| container.upper(), &engine.config.root);
+    drop(meter);
     let reading = reading.as_ref();
     ContainerStats {
         attributes: Some(ContainerAttributes {

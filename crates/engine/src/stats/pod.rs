@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use orlop_cri::v1::{LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats};
-use orlop_service::usage::{Reading, network_of_process};
+use orlop_service::usage::{Reading, of_interfaces};
 
 use super::container::of_container;
 use crate::container::Phase;
@@ -13,16 +13,18 @@ use crate::pod::Pod;
 /// Reads a pod's figures. Blocks.
 pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
     let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
-    let reading = engine
-        .cgroups
-        .of_pod(pod)
-        .and_then(|cgroup| meter.read_usual(&cgroup));
+    let reading = meter.read_pod(|| engine.cgroups.of_pod(pod));
     let reading = reading.as_ref();
+    // Looked at while nobody closes the meter: a pod that ends loses its keeper first.
+    let network = pod
+        .keeper_pid()
+        .filter(|_| !pod.host_network())
+        .map(|pid| of_interfaces(&meter.traffic(pid)));
+    drop(meter);
     let containers = engine.containers_of(pod);
     let running = containers
         .iter()
         .filter(|container| container.phase() == Phase::Running);
-    let keeper = pod.now().keeper.filter(|_| !pod.host_network());
     PodSandboxStats {
         attributes: Some(PodSandboxAttributes {
             id: pod.id.to_string(),
@@ -33,7 +35,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
         linux: Some(LinuxPodSandboxStats {
             cpu: reading.and_then(Reading::cpu),
             memory: reading.and_then(Reading::memory),
-            network: keeper.map(|keeper| network_of_process(keeper.pid())),
+            network,
             process: reading.and_then(Reading::processes),
             containers: running
                 .map(|container| of_container(engine, container))

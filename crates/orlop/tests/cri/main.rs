@@ -22,6 +22,7 @@ mod image_archives;
 mod images;
 mod joins;
 mod logs;
+mod metrics;
 mod networks;
 mod observe;
 mod plugins;

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cgroup::{Cgroup, Stall, Stats, StatsReader};
+use orlop_cgroup::{Cgroup, PidsStats, Stall, Stats, StatsReader};
 use orlop_cri::v1::{
     CpuUsage, IoUsage, MemoryUsage, ProcessUsage, PsiData, PsiStats, SwapUsage, UInt64Value,
 };
+use orlop_network::{InterfaceTraffic, TrafficReader};
 
+use super::processes::Processes;
 use super::writable_layer::WritableLayer;
 use crate::clock;
 
@@ -17,10 +19,13 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub struct Meter {
     reader: Option<StatsReader>,
+    traffic: Option<TrafficReader>,
     last: Option<Sample>,
     nano_cores: Option<u64>,
     /// What the container has written, if it is one.
     pub layer: WritableLayer,
+    /// What its processes do, if it is a container.
+    pub processes: Processes,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,27 +44,51 @@ pub struct Reading {
 }
 
 impl Meter {
-    /// Reads everything; nothing where the cgroup is gone, as it is after the last process.
-    pub fn read(&mut self, cgroup: &Cgroup) -> Option<Reading> {
+    /// Reads everything; nothing where the cgroup is gone, as it is after the last process. Where
+    /// it is, is asked only while its files are not open.
+    pub fn read(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
         self.read_by(cgroup, StatsReader::read)
     }
 
     /// Reads what statistics tell, likewise.
-    pub fn read_usual(&mut self, cgroup: &Cgroup) -> Option<Reading> {
+    pub fn read_usual(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
         self.read_by(cgroup, StatsReader::usual)
+    }
+
+    /// Reads what statistics of pods tell: the same, and how many processes there are.
+    pub fn read_pod(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
+        self.read_by(cgroup, |reader| {
+            let pids = reader.tasks()?.map(|current| PidsStats {
+                current,
+                limit: None,
+            });
+            let usual = reader.usual()?;
+            Ok(Stats { pids, ..usual })
+        })
     }
 
     fn read_by(
         &mut self,
-        cgroup: &Cgroup,
-        read: impl FnOnce(&mut StatsReader) -> Result<Stats, orlop_cgroup::Error>,
+        cgroup: impl Fn() -> Option<Cgroup>,
+        read: impl Fn(&mut StatsReader) -> Result<Stats, orlop_cgroup::Error>,
     ) -> Option<Reading> {
-        let mut reader = match self.reader.take() {
-            Some(reader) => reader,
-            None => StatsReader::open(cgroup).ok()?,
+        let kept = self.reader.take().and_then(|mut reader| {
+            let stats = read(&mut reader).ok()?;
+            Some((reader, stats))
+        });
+        // One that is gone may have been made anew, as a pod's is whose containers come and go.
+        let (reader, stats) = match kept {
+            Some(read) => read,
+            None => {
+                let mut reader = StatsReader::new(&cgroup()?);
+                let stats = read(&mut reader).ok()?;
+                (reader, stats)
+            }
         };
-        let stats = read(&mut reader).ok()?;
-        self.reader = Some(reader);
+        // And one that is not there yet may be made: what is missing is looked for again.
+        if stats.cpu.is_some() || stats.memory.is_some() {
+            self.reader = Some(reader);
+        }
         if let Some(cpu) = &stats.cpu {
             self.note(Sample {
                 at: Instant::now(),
@@ -73,22 +102,36 @@ impl Meter {
         })
     }
 
-    /// How many processes were killed for want of memory.
-    pub fn oom_kills(&mut self, cgroup: &Cgroup) -> u64 {
-        if self.reader.is_none() {
-            self.reader = StatsReader::open(cgroup).ok();
-        }
-        let counts = self
-            .reader
-            .as_mut()
-            .and_then(|reader| reader.oom().ok())
-            .flatten();
-        counts.map_or(0, |counts| counts.kills)
+    /// The cgroup that was read last.
+    pub fn cgroup(&self) -> Option<&Cgroup> {
+        self.reader.as_ref().map(StatsReader::cgroup)
+    }
+
+    /// How many processes were killed for want of memory where was read last.
+    pub fn oom_kills(&mut self) -> u64 {
+        let counts = self.reader.as_mut().and_then(|reader| reader.oom().ok());
+        counts.flatten().map_or(0, |counts| counts.kills)
+    }
+
+    /// What went over the interfaces of the namespace that a process lives in: the same one each
+    /// time. The namespace stays until this is closed.
+    pub fn traffic(&mut self, pid: u32) -> Vec<InterfaceTraffic> {
+        let reader = match self.traffic.take() {
+            Some(reader) => Ok(reader),
+            None => TrafficReader::of_process(pid),
+        };
+        let Ok(reader) = reader else {
+            return Vec::new();
+        };
+        let read = reader.read();
+        self.traffic = read.is_ok().then_some(reader);
+        read.unwrap_or_default()
     }
 
     /// Lets go of the files: what was read is over.
     pub fn close(&mut self) {
         self.reader = None;
+        self.traffic = None;
     }
 
     fn note(&mut self, sample: Sample) {

@@ -2,6 +2,7 @@
 //! labels and types that cAdvisor gave them, so that dashboards keep working.
 
 mod descriptors;
+mod disk;
 mod meter;
 mod network;
 mod processes;
@@ -9,8 +10,9 @@ mod samples;
 mod writable_layer;
 
 pub use descriptors::{TABLE, descriptors};
+pub use disk::Disk;
 pub use meter::{Meter, Reading, value};
-pub use network::of_process as network_of_process;
-pub use processes::max_open_files;
-pub use samples::{file_system, of_cgroup, of_processes, traffic};
+pub use network::of_interfaces;
+pub use processes::{Processes, Seen, Tasks};
+pub use samples::{of_cgroup, of_processes, traffic};
 pub use writable_layer::WritableLayer;

@@ -1,7 +1,7 @@
 //! What went over a pod's network interfaces, seen from inside its namespace.
 
 use orlop_cri::v1::{NetworkInterfaceUsage, NetworkUsage};
-use orlop_network::{InterfaceTraffic, traffic_of};
+use orlop_network::InterfaceTraffic;
 
 use super::meter::value;
 use crate::clock;
@@ -9,9 +9,9 @@ use crate::clock;
 /// The interface of the pod's own network, by convention.
 const DEFAULT: &str = "eth0";
 
-/// The figures of the namespace that a process lives in.
-pub fn of_process(pid: u32) -> NetworkUsage {
-    let (default, others): (Vec<_>, Vec<_>) = traffic_of(pid)
+/// The figures of a namespace's interfaces.
+pub fn of_interfaces(interfaces: &[InterfaceTraffic]) -> NetworkUsage {
+    let (default, others): (Vec<_>, Vec<_>) = interfaces
         .iter()
         .map(usage)
         .partition(|interface| interface.name == DEFAULT);

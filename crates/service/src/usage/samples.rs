@@ -1,18 +1,17 @@
 //! What is counted of a pod or container, as metrics.
 
-use std::path::Path;
-
 use orlop_cgroup::Stats;
 use orlop_cri::pod_metrics::Samples;
-use orlop_network::traffic_of;
+use orlop_network::InterfaceTraffic;
 
-use super::processes::open_files;
+use super::disk::Disk;
+use super::processes::Seen;
 
 const NANOS: u64 = 1_000_000_000;
 const MICROS: u64 = 1_000_000;
 
 /// What a cgroup counts.
-pub fn of_cgroup(samples: &mut Samples, stats: &Stats) {
+pub fn of_cgroup(samples: &mut Samples, stats: &Stats, disk: &mut Disk) {
     if let Some(cpu) = &stats.cpu {
         samples.add_with(
             "container_cpu_usage_seconds_total",
@@ -30,6 +29,11 @@ pub fn of_cgroup(samples: &mut Samples, stats: &Stats) {
             "container_cpu_cfs_throttled_seconds_total",
             cpu.throttled_ns / NANOS,
         );
+        samples.add("container_cpu_cfs_burst_periods_total", cpu.bursts);
+        samples.add(
+            "container_cpu_cfs_burst_seconds_total",
+            cpu.burst_ns / NANOS,
+        );
     }
     if let Some(memory) = &stats.memory {
         samples.add("container_memory_usage_bytes", memory.usage);
@@ -44,15 +48,21 @@ pub fn of_cgroup(samples: &mut Samples, stats: &Stats) {
         );
         samples.add("container_memory_failcnt", memory.failures);
         samples.add("container_memory_swap", memory.swap_usage.unwrap_or(0));
-        for (kind, count) in [
-            ("pgfault", memory.page_faults),
-            ("pgmajfault", memory.major_page_faults),
+        samples.add(
+            "container_memory_total_active_file_bytes",
+            memory.active_file,
+        );
+        samples.add(
+            "container_memory_total_inactive_file_bytes",
+            memory.inactive_file,
+        );
+        for (kind, scope, count) in [
+            ("pgfault", "container", memory.own_page_faults),
+            ("pgmajfault", "container", memory.own_major_page_faults),
+            ("pgfault", "hierarchy", memory.page_faults),
+            ("pgmajfault", "hierarchy", memory.major_page_faults),
         ] {
-            samples.add_with(
-                "container_memory_failures_total",
-                &[kind, "container"],
-                count,
-            );
+            samples.add_with("container_memory_failures_total", &[kind, scope], count);
         }
     }
     if let Some(pids) = &stats.pids {
@@ -66,7 +76,7 @@ pub fn of_cgroup(samples: &mut Samples, stats: &Stats) {
         samples.add_with("container_hugetlb_max_usage_bytes", &size, peak);
     }
     pressure(samples, stats);
-    devices(samples, stats);
+    devices(samples, stats, disk);
 }
 
 fn pressure(samples: &mut Samples, stats: &Stats) {
@@ -95,15 +105,15 @@ fn pressure(samples: &mut Samples, stats: &Stats) {
     }
 }
 
-fn devices(samples: &mut Samples, stats: &Stats) {
+fn devices(samples: &mut Samples, stats: &Stats, disk: &mut Disk) {
     for device in &stats.io {
         let (major, minor) = (device.major.to_string(), device.minor.to_string());
-        let name = device_name(device.major, device.minor);
+        let name = disk.name(device.major, device.minor);
         for (operation, bytes) in [("Read", device.read_bytes), ("Write", device.write_bytes)] {
-            let labels = [name.as_str(), &major, &minor, operation];
+            let labels = [name, &major, &minor, operation];
             samples.add_with("container_blkio_device_usage_total", &labels, bytes);
         }
-        let label = [name.as_str()];
+        let label = [name];
         samples.add_with("container_fs_reads_total", &label, device.reads);
         samples.add_with("container_fs_reads_bytes_total", &label, device.read_bytes);
         samples.add_with("container_fs_writes_total", &label, device.writes);
@@ -115,62 +125,52 @@ fn devices(samples: &mut Samples, stats: &Stats) {
     }
 }
 
-/// A container's processes and their open files.
-pub fn of_processes(samples: &mut Samples, pids: &[i32]) {
-    let open = open_files(pids);
-    samples.add("container_processes", pids.len() as u64);
-    samples.add("container_file_descriptors", open.descriptors);
-    samples.add("container_sockets", open.sockets);
+/// A container's processes and their open files, as of when they were looked at.
+pub fn of_processes(samples: &mut Samples, seen: &Seen) {
+    let at = samples.at();
+    samples.set_at(seen.at);
+    samples.add("container_processes", seen.processes);
+    samples.add("container_file_descriptors", seen.descriptors);
+    samples.add("container_sockets", seen.sockets);
+    if let Some(limit) = seen.max_open_files {
+        samples.add_with("container_ulimits_soft", &["max_open_files"], limit);
+    }
+    let tasks = &seen.tasks;
+    for (state, count) in [
+        ("running", tasks.running),
+        ("sleeping", tasks.sleeping),
+        ("stopped", tasks.stopped),
+        ("uninterruptible", tasks.uninterruptible),
+    ] {
+        samples.add_with("container_tasks_state", &[state], count);
+    }
+    samples.add("container_cpu_load_average_10s", seen.load);
+    samples.add("container_cpu_load_d_average_10s", seen.load_d);
+    samples.set_at(at);
 }
 
-/// What went over the interfaces of the namespace that a process lives in.
-pub fn traffic(samples: &mut Samples, pid: u32) {
-    for interface in traffic_of(pid) {
+/// What went over interfaces.
+pub fn traffic(samples: &mut Samples, interfaces: &[InterfaceTraffic]) {
+    for interface in interfaces {
         let name = [interface.name.as_str()];
-        for (way, figures) in [
-            ("receive", &interface.received),
-            ("transmit", &interface.sent),
+        let (received, sent) = (&interface.received, &interface.sent);
+        for (metric, number) in [
+            ("container_network_receive_bytes_total", received.bytes),
+            ("container_network_receive_packets_total", received.packets),
+            ("container_network_receive_errors_total", received.errors),
+            (
+                "container_network_receive_packets_dropped_total",
+                received.dropped,
+            ),
+            ("container_network_transmit_bytes_total", sent.bytes),
+            ("container_network_transmit_packets_total", sent.packets),
+            ("container_network_transmit_errors_total", sent.errors),
+            (
+                "container_network_transmit_packets_dropped_total",
+                sent.dropped,
+            ),
         ] {
-            for (what, number) in [
-                ("bytes", figures.bytes),
-                ("packets", figures.packets),
-                ("errors", figures.errors),
-                ("packets_dropped", figures.dropped),
-            ] {
-                let metric = format!("container_network_{way}_{what}_total");
-                samples.add_with(&metric, &name, number);
-            }
+            samples.add_with(metric, &name, number);
         }
     }
-}
-
-/// The file system of the containers' layers, of which one has `written` so many bytes.
-pub fn file_system(samples: &mut Samples, root: &Path, written: u64) {
-    let Ok(stat) = rustix::fs::statvfs(root) else {
-        return;
-    };
-    let device = rustix::fs::stat(root).map(|stat| {
-        device_name(
-            rustix::fs::major(stat.st_dev),
-            rustix::fs::minor(stat.st_dev),
-        )
-    });
-    let device = device.unwrap_or_default();
-    let label = [device.as_str()];
-    samples.add_with("container_fs_usage_bytes", &label, written);
-    samples.add_with(
-        "container_fs_limit_bytes",
-        &label,
-        stat.f_blocks * stat.f_frsize,
-    );
-    samples.add_with("container_fs_inodes_total", &label, stat.f_files);
-    samples.add_with("container_fs_inodes_free", &label, stat.f_ffree);
-}
-
-fn device_name(major: u32, minor: u32) -> String {
-    let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}"));
-    let name = link
-        .ok()
-        .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    name.map_or_else(|| format!("{major}:{minor}"), |name| format!("/dev/{name}"))
 }

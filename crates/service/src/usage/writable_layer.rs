@@ -1,6 +1,6 @@
 //! How much a container has written to its own layer.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{FilesystemIdentifier, FilesystemUsage};
@@ -36,11 +36,11 @@ struct Count {
 
 impl WritableLayer {
     /// The usage below `upper`, at most a little old.
-    pub fn usage(&mut self, upper: &Path, mountpoint: &Path) -> FilesystemUsage {
+    pub fn usage(&mut self, upper: impl Fn() -> PathBuf, mountpoint: &Path) -> FilesystemUsage {
         let begin = Instant::now();
         if self.due.is_none_or(|due| begin >= due) {
             self.at = clock::now();
-            self.count = count(upper);
+            self.count = count(&upper());
             let end = Instant::now();
             self.due = Some(end + MAX_AGE.max((end - begin) * PART));
         }

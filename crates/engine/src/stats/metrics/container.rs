@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::ContainerMetrics;
-use orlop_service::usage::{self, TABLE, max_open_files};
+use orlop_service::usage::{self, Disk, TABLE};
 
 use crate::clock;
 use crate::container::Container;
@@ -13,20 +13,23 @@ use crate::engine::Engine;
 const NANOS: u64 = 1_000_000_000;
 
 /// Reads a container's metrics. Blocks.
-pub(super) fn of_container(engine: &Engine, container: &Container) -> ContainerMetrics {
-    let cgroup = engine.cgroups.of_container(container);
+pub(super) fn of_container(
+    engine: &Engine,
+    container: &Container,
+    disk: &mut Disk,
+) -> ContainerMetrics {
     let mut meter = container
         .meter
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    let reading = cgroup.as_ref().and_then(|cgroup| meter.read(cgroup));
-    let layer = meter.layer.usage(&container.upper(), &engine.config.root);
-    drop(meter);
+    let own = || engine.cgroups.of_container(container);
+    let reading = meter.read(own);
+    let layer = meter.layer.usage(|| container.upper(), &engine.config.root);
+    let cgroup = meter.cgroup().cloned().or_else(own);
 
     let id = cgroup
         .as_ref()
-        .map(|cgroup| cgroup.path().to_string())
-        .unwrap_or_default();
+        .map_or_else(String::new, |cgroup| cgroup.path().to_string());
     let pod = container.pod.metadata();
     let labels = [
         id,
@@ -36,28 +39,26 @@ pub(super) fn of_container(engine: &Engine, container: &Container) -> ContainerM
         pod.namespace,
         pod.name,
     ];
-    let mut samples = Samples::new(TABLE, labels, clock::now());
-    if let Some(reading) = &reading {
-        usage::of_cgroup(&mut samples, reading.stats());
-        let pids = cgroup
-            .as_ref()
-            .and_then(|cgroup| cgroup.processes_in_one().ok())
-            .unwrap_or_default();
-        usage::of_processes(&mut samples, &pids);
-        let kills = cgroup
-            .as_ref()
-            .map_or(0, |cgroup| oom_kills(container, cgroup));
-        samples.add("container_oom_events_total", kills);
+    let at = clock::now();
+    let mut samples = Samples::new(TABLE, labels, at);
+    if let (Some(reading), Some(cgroup)) = (&reading, &cgroup) {
+        usage::of_cgroup(&mut samples, reading.stats(), disk);
+        samples.add("container_oom_events_total", meter.oom_kills());
+        let seen = meter.processes.look(cgroup, container.pid());
+        usage::of_processes(&mut samples, &seen);
     }
+    drop(meter);
     limits(&mut samples, container);
     let written = layer.used_bytes.map_or(0, |bytes| bytes.value);
-    usage::file_system(&mut samples, &engine.config.root, written);
-    let started = u64::try_from(container.now().started_at).unwrap_or(0);
-    samples.add("container_start_time_seconds", started / NANOS);
+    samples.set_at(layer.timestamp);
+    disk.usage(&mut samples, written);
+    samples.set_at(at);
+    let seconds = |nanos: i64| u64::try_from(nanos).unwrap_or(0) / NANOS;
     samples.add(
-        "container_last_seen",
-        u64::try_from(clock::now()).unwrap_or(0) / NANOS,
+        "container_start_time_seconds",
+        seconds(container.started_at()),
     );
+    samples.add("container_last_seen", seconds(at));
     ContainerMetrics {
         container_id: container.id.to_string(),
         metrics: samples.finish(),
@@ -65,8 +66,7 @@ pub(super) fn of_container(engine: &Engine, container: &Container) -> ContainerM
 }
 
 fn limits(samples: &mut Samples, container: &Container) {
-    let now = container.now();
-    let linux = now.effective.resources.linux.unwrap_or_default();
+    let linux = container.linux_resources();
     let positive = |number: i64| u64::try_from(number).unwrap_or(0);
     samples.add("container_spec_cpu_period", positive(linux.cpu_period));
     samples.add("container_spec_cpu_quota", positive(linux.cpu_quota));
@@ -86,15 +86,4 @@ fn limits(samples: &mut Samples, container: &Container) {
     );
     let swap = positive(linux.memory_swap_limit_in_bytes);
     samples.add("container_spec_memory_swap_limit_bytes", swap);
-    if let Some(limit) = now.pid.and_then(max_open_files) {
-        samples.add_with("container_ulimits_soft", &["max_open_files"], limit);
-    }
-}
-
-fn oom_kills(container: &Container, cgroup: &orlop_cgroup::Cgroup) -> u64 {
-    let mut meter = container
-        .meter
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    meter.oom_kills(cgroup)
 }

@@ -4,5 +4,5 @@
 mod container;
 mod pod;
 
-pub use orlop_service::usage::descriptors;
+pub use orlop_service::usage::{Disk, descriptors};
 pub use pod::of_pod;

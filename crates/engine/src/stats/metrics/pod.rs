@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::PodSandboxMetrics;
-use orlop_service::usage::{self, TABLE};
+use orlop_service::usage::{self, Disk, TABLE};
 
 use super::container::of_container;
 use crate::clock;
@@ -13,14 +13,17 @@ use crate::engine::Engine;
 use crate::pod::Pod;
 
 /// Reads a pod's metrics. Blocks.
-pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
-    let cgroup = engine.cgroups.of_pod(pod);
+pub fn of_pod(engine: &Engine, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
+    let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = || engine.cgroups.of_pod(pod);
+    let reading = meter.read(own);
+    let cgroup = match meter.cgroup() {
+        Some(cgroup) => cgroup.path().to_string(),
+        None => own().map_or_else(String::new, |cgroup| cgroup.path().to_string()),
+    };
     let metadata = pod.metadata();
     let labels = [
-        cgroup
-            .as_ref()
-            .map(|cgroup| cgroup.path().to_string())
-            .unwrap_or_default(),
+        cgroup,
         pod.id.to_string(),
         String::new(),
         String::new(),
@@ -28,14 +31,14 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
         metadata.name,
     ];
     let mut samples = Samples::new(TABLE, labels, clock::now());
-    let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(reading) = cgroup.and_then(|cgroup| meter.read(&cgroup)) {
-        usage::of_cgroup(&mut samples, reading.stats());
+    if let Some(reading) = &reading {
+        usage::of_cgroup(&mut samples, reading.stats(), disk);
+    }
+    // Looked at while nobody closes the meter: a pod that ends loses its keeper first.
+    if let Some(pid) = pod.keeper_pid().filter(|_| !pod.host_network()) {
+        usage::traffic(&mut samples, &meter.traffic(pid));
     }
     drop(meter);
-    if let Some(keeper) = pod.now().keeper.filter(|_| !pod.host_network()) {
-        usage::traffic(&mut samples, keeper.pid());
-    }
     let containers = engine.containers_of(pod);
     let running = containers
         .iter()
@@ -44,7 +47,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxMetrics {
         pod_sandbox_id: pod.id.to_string(),
         metrics: samples.finish(),
         container_metrics: running
-            .map(|container| of_container(engine, container))
+            .map(|container| of_container(engine, container, disk))
             .collect(),
     }
 }

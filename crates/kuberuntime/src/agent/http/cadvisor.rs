@@ -66,7 +66,7 @@ fn of_runtime(descriptors: &[v1::MetricDescriptor], pods: &[v1::PodSandboxMetric
             let labels: Vec<String> = descriptor
                 .label_keys
                 .iter()
-                .zip(&metric.label_values)
+                .zip(metric.label_values.iter())
                 .map(|(key, value)| format!("{key}=\"{}\"", escaped(value)))
                 .collect();
             let value = metric.value.as_ref().map_or(0, |it| it.value);
@@ -162,14 +162,14 @@ mod tests {
             label_keys: vec!["a".to_owned(), "b".to_owned()],
         };
         let metric = |value| v1::Metric {
-            name: "m".to_owned(),
+            name: "m".into(),
             timestamp: 5_000_000,
             metric_type: v1::MetricType::Gauge.into(),
-            label_values: vec!["x\"y".to_owned(), String::new()],
+            label_values: vec!["x\"y".to_owned(), String::new()].into(),
             value: Some(v1::UInt64Value { value }),
         };
         let unknown = v1::Metric {
-            name: "unknown".to_owned(),
+            name: "unknown".into(),
             ..metric(9)
         };
         let pod = |metrics| v1::PodSandboxMetrics {
