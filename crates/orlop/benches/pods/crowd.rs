@@ -5,17 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
-use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest};
 use orlop_testkit::{ContainerSpec, PodSpec};
 
 use crate::report::{self, Report};
+use crate::statistics::{self, HOST};
 use crate::{Size, Subject, memory, polling};
 
 /// How many pods are on their way at once.
 const IN_FLIGHT: usize = 16;
-
-/// Calls whose processor time is taken together: the kernel tells it in steps of 10 ms.
-const CALLS: u32 = 50;
 
 /// What the containers run: told from the runtime's own processes by this.
 pub(crate) const WORKLOAD: &str = "sleep 86399";
@@ -41,7 +38,7 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
     report.number(report::MEMORY, "kB", name, per_pod);
 
     let running = up.pods.len();
-    look(&subject, running, report).await;
+    statistics::look(&subject, running, &HOST, report).await;
     polling::run(&subject, size.polling, report).await;
     fill(&subject, size, running, report).await;
     prompt(&subject, report);
@@ -69,8 +66,8 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
 }
 
 /// Pods that were brought up side by side.
-struct Up {
-    pods: Vec<String>,
+pub(crate) struct Up {
+    pub(crate) pods: Vec<String>,
     took: Duration,
 }
 
@@ -81,7 +78,7 @@ impl Up {
 }
 
 /// Brings pods up, each with a container.
-async fn bring_up(subject: &Subject, pods: Vec<PodSpec>) -> Up {
+pub(crate) async fn bring_up(subject: &Subject, pods: Vec<PodSpec>) -> Up {
     let start = Instant::now();
     let cri = Arc::new(subject.cri.clone());
     let outcomes: Vec<_> = stream::iter(pods)
@@ -129,43 +126,6 @@ async fn networked(subject: &Subject, size: Size, report: &mut Report) {
     for pod in &up.pods {
         subject.cri.stop_pod(pod).await.expect("stop");
         subject.cri.remove_pod(pod).await.expect("remove");
-    }
-}
-
-/// What the kubelet asks for again and again. The first answers open files that stay open.
-async fn look(subject: &Subject, running: usize, report: &mut Report) {
-    let name = subject.name;
-    let mut client = subject.cri.runtime.clone();
-    for round in 0..20 {
-        let start = Instant::now();
-        let request = ListPodSandboxStatsRequest::default();
-        let stats = client.list_pod_sandbox_stats(request).await.expect("stats");
-        let took = start.elapsed();
-        assert_eq!(stats.into_inner().stats.len(), running);
-        if round > 0 {
-            report.time(report::STATS, name, took);
-        }
-    }
-    let before = memory::cpu(subject.node.pid()).expect("it runs");
-    for _ in 0..CALLS {
-        let request = ListPodSandboxStatsRequest::default();
-        client.list_pod_sandbox_stats(request).await.expect("stats");
-    }
-    let after = memory::cpu(subject.node.pid()).expect("it runs");
-    let spent = after.saturating_sub(before);
-    report.time(report::STATS_CPU, name, spent / CALLS);
-    for round in 0..20 {
-        let start = Instant::now();
-        let request = ListPodSandboxMetricsRequest::default();
-        // containerd 1.6 has none.
-        let Ok(metrics) = client.list_pod_sandbox_metrics(request).await else {
-            return;
-        };
-        let took = start.elapsed();
-        assert_eq!(metrics.into_inner().pod_metrics.len(), running);
-        if round > 0 {
-            report.time(report::METRICS, name, took);
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a pod costs, over CRI, side by side with Debian's containerd in the same run.
 //!
 //! `cargo bench -p orlop --bench pods` measures and fails where a promise of
-//! SPECIFICATION.md is broken; with `-- short` it only shows that everything still runs.
+//! SPECIFICATION.md is broken; with `-- short` it only shows that everything still runs, with
+//! `-- statistics` it measures nothing but statistics and metrics, of orlop alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,6 +16,7 @@ mod polling;
 mod promises;
 mod report;
 mod rounds;
+mod statistics;
 mod traced;
 
 use std::path::PathBuf;
@@ -72,8 +74,9 @@ impl Subject {
 }
 
 fn main() {
-    // `cargo bench` adds flags of its own; only our word counts.
-    let short = std::env::args().any(|word| word == "short");
+    // `cargo bench` adds flags of its own; only our words count.
+    let has = |wanted| std::env::args().any(|word| word == wanted);
+    let (short, statistics) = (has("short"), has("statistics"));
     if let Err(reason) = machine::can_run_pods() {
         println!("nothing is measured: this machine {reason}");
         return;
@@ -82,7 +85,12 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    let report = reactor.block_on(measure(if short { SHORT } else { FULL }));
+    let size = if short { SHORT } else { FULL };
+    let report = if statistics {
+        reactor.block_on(measure_statistics(size))
+    } else {
+        reactor.block_on(measure(size))
+    };
     println!("{report}");
     if short {
         return;
@@ -131,6 +139,18 @@ async fn measure(size: Size) -> Report {
             continue;
         }
         crowd::run(subject, size, &mut report).await;
+    }
+    report
+}
+
+async fn measure_statistics(size: Size) -> Report {
+    let registry = Registry::start();
+    let built = ImageBuilder::busybox().build();
+    let image = registry.push(&built, "busybox:1").await;
+    let mut report = Report::default();
+    match subject(report::ORLOP, Node::orlop(), "runc", &image).await {
+        Ok(ours) => statistics::run(ours, size, &mut report).await,
+        Err(reason) => println!("nothing is measured: {reason}"),
     }
     report
 }

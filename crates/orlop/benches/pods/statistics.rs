@@ -1,0 +1,104 @@
+//! What it costs to be asked what all pods use.
+
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest};
+
+use crate::crowd::bring_up;
+use crate::report::{self, Report};
+use crate::{Size, Subject, memory};
+
+/// Calls whose processor time is taken together: the kernel tells it in steps of 10 ms.
+const CALLS: u32 = 100;
+
+/// Times whose middle is taken.
+const ROUNDS: u32 = 40;
+
+/// The rows of results.
+pub(crate) struct Rows {
+    stats: &'static str,
+    stats_cpu: &'static str,
+    metrics: &'static str,
+    metrics_cpu: &'static str,
+}
+
+/// Of pods on the host's network.
+pub(crate) const HOST: Rows = Rows {
+    stats: report::STATS,
+    stats_cpu: report::STATS_CPU,
+    metrics: report::METRICS,
+    metrics_cpu: "CPU of ListPodSandboxMetrics",
+};
+
+/// Of pods with networks of their own.
+const BRIDGE: Rows = Rows {
+    stats: "ListPodSandboxStats, bridge",
+    stats_cpu: "CPU of it, bridge",
+    metrics: "ListPodSandboxMetrics, br.",
+    metrics_cpu: "CPU of it, br.",
+};
+
+/// Nothing but that, for pods on either network.
+pub(crate) async fn run(subject: Subject, size: Size, report: &mut Report) {
+    for rows in [&HOST, &BRIDGE] {
+        let pod = |n| {
+            let pod = subject.node.pod(&format!("looked-at-{n}"));
+            if rows.stats == BRIDGE.stats {
+                pod.own_network()
+            } else {
+                pod
+            }
+        };
+        let up = bring_up(&subject, (0..size.crowd).map(pod).collect()).await;
+        look(&subject, up.pods.len(), rows, report).await;
+        subject.cri.remove_all_pods().await.expect("remove");
+    }
+    subject.node.finish().await;
+}
+
+/// What the kubelet asks for again and again. The first answers open files that stay open.
+pub(crate) async fn look(subject: &Subject, running: usize, rows: &Rows, report: &mut Report) {
+    let name = subject.name;
+    let mut client = subject.cri.runtime.clone();
+    for round in 0..=ROUNDS {
+        let start = Instant::now();
+        let request = ListPodSandboxStatsRequest::default();
+        let stats = client.list_pod_sandbox_stats(request).await.expect("stats");
+        let took = start.elapsed();
+        assert_eq!(stats.into_inner().stats.len(), running);
+        if round > 0 {
+            report.time(rows.stats, name, took);
+        }
+    }
+    let before = memory::cpu(subject.node.pid()).expect("it runs");
+    for _ in 0..CALLS {
+        let request = ListPodSandboxStatsRequest::default();
+        client.list_pod_sandbox_stats(request).await.expect("stats");
+    }
+    report.time(rows.stats_cpu, name, spent(subject, before) / CALLS);
+    for round in 0..=ROUNDS {
+        let start = Instant::now();
+        let request = ListPodSandboxMetricsRequest::default();
+        // containerd 1.6 has none.
+        let Ok(metrics) = client.list_pod_sandbox_metrics(request).await else {
+            return;
+        };
+        let took = start.elapsed();
+        assert_eq!(metrics.into_inner().pod_metrics.len(), running);
+        if round > 0 {
+            report.time(rows.metrics, name, took);
+        }
+    }
+    let before = memory::cpu(subject.node.pid()).expect("it runs");
+    for _ in 0..CALLS {
+        let request = ListPodSandboxMetricsRequest::default();
+        let metrics = client.list_pod_sandbox_metrics(request).await;
+        metrics.expect("metrics");
+    }
+    report.time(rows.metrics_cpu, name, spent(subject, before) / CALLS);
+}
+
+fn spent(subject: &Subject, before: Duration) -> Duration {
+    let after = memory::cpu(subject.node.pid()).expect("it runs");
+    after.saturating_sub(before)
+}
