@@ -17,12 +17,21 @@ pub(crate) const LOG_PATH: &str = "io.kubernetes.container.logpath";
 pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 /// Limits that the engine does not know, for the container's start.
 pub(crate) const EXTRA_LIMITS: &str = "io.orlop.docker.limits";
+/// The ids of the images that a container mounts, by where, of which the engine keeps the names alone.
+pub(crate) const MOUNTED_IMAGES: &str = "io.orlop.docker.mounted-images";
 /// On sandboxes: the handler that was asked for, which the engine's runtime does not tell where
 /// it is the default one.
 pub(crate) const HANDLER: &str = "io.orlop.docker.handler";
 
 const ANNOTATION: &str = "annotation.";
-const INTERNAL: [&str; 5] = [KIND, SANDBOX_ID, LOG_PATH, EXTRA_LIMITS, HANDLER];
+const INTERNAL: [&str; 6] = [
+    KIND,
+    SANDBOX_ID,
+    LOG_PATH,
+    EXTRA_LIMITS,
+    MOUNTED_IMAGES,
+    HANDLER,
+];
 
 /// Labels and annotations as the engine's labels.
 pub(crate) fn joined(

@@ -1,5 +1,6 @@
 //! `CreateContainer`: makes a container in a pod; it does not run yet.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use orlop_cri::v1::{
@@ -11,7 +12,7 @@ use crate::create::{self, AroundContainer};
 use crate::error::{Error, Result};
 use crate::rpc::start_container;
 use crate::shim::Shim;
-use crate::{conflict, find, names};
+use crate::{conflict, find, labels, names};
 
 /// Answers the call.
 pub(crate) async fn call(
@@ -97,6 +98,7 @@ async fn create(
     let driver = shim.cgroup_driver().await?;
     let failed = || Error::engine(format!("creating the container {name}"));
     let api = shim.docker.api().await.map_err(failed())?;
+    let images = mounted_images(shim, &config).await;
     // Reads a profile and makes directories, as it may be.
     let (containers, oom_floor) = (shim.config.containers.clone(), shim.oom_floor);
     let cgroup_v2 = shim
@@ -120,7 +122,13 @@ async fn create(
         let body = configuring.await;
         body.map_err(|_| Arc::new(Error::Internal("making a container broke".to_owned())))?
     };
-    let body = trace.step("config", container, configuring).await?;
+    let mut body = trace.step("config", container, configuring).await?;
+    if !images.is_empty()
+        && let Ok(text) = serde_json::to_string(&images)
+    {
+        let labels = &mut body.config.labels;
+        labels.insert(labels::MOUNTED_IMAGES.into(), text);
+    }
     let creating = trace.step("create", container, conflict::create(shim, name, &body));
     let created = creating.await.map_err(failed())?;
     for warning in created.warnings {
@@ -129,6 +137,21 @@ async fn create(
     let made = start_container::made(&created.id, name, &body.config);
     shim.remembered.made(&created.id, made);
     Ok(created.id)
+}
+
+/// The ids of the images that a container mounts, by where. One that is not there the engine will
+/// refuse to mount.
+async fn mounted_images(shim: &Shim, config: &ContainerConfig) -> BTreeMap<String, String> {
+    let mut images = BTreeMap::new();
+    for mount in &config.mounts {
+        if let Some(image) = mount.image.as_ref().filter(|image| !image.image.is_empty())
+            && let Ok(found) = shim.docker.image(&image.image).await
+        {
+            let path = mount.container_path.trim_end_matches('/');
+            images.insert(path.to_owned(), found.id);
+        }
+    }
+    images
 }
 
 /// The id of a sandbox that runs, and the engine's runtime for what is in it.

@@ -1,5 +1,7 @@
 //! A container.
 
+use std::collections::BTreeMap;
+
 use orlop_cri::v1::{
     Container as CriContainer, ContainerResources, ContainerState, ContainerStatus, ImageSpec,
     Mount, MountPropagation,
@@ -80,7 +82,7 @@ pub(crate) fn container_status(found: &Container, image: Option<&Image>) -> Cont
         message: life.message,
         labels: own_labels,
         annotations,
-        mounts: found.mounts.iter().filter_map(mount).collect(),
+        mounts: mounts(found),
         log_path: found
             .config
             .labels
@@ -147,7 +149,15 @@ impl Life {
     }
 }
 
-fn mount(point: &MountPoint) -> Option<Mount> {
+fn mounts(found: &Container) -> Vec<Mount> {
+    let images = found.config.labels.get(labels::MOUNTED_IMAGES);
+    let images = images.and_then(|text| serde_json::from_str(text).ok());
+    let images: BTreeMap<String, String> = images.unwrap_or_default();
+    let points = found.mounts.iter();
+    points.filter_map(|point| mount(point, &images)).collect()
+}
+
+fn mount(point: &MountPoint, images: &BTreeMap<String, String>) -> Option<Mount> {
     let mut mount = Mount {
         container_path: point.destination.clone(),
         readonly: !point.rw,
@@ -158,6 +168,7 @@ fn mount(point: &MountPoint) -> Option<Mount> {
         "image" => {
             mount.image = Some(ImageSpec {
                 image: point.source.clone(),
+                image_ref: images.get(&point.destination).cloned().unwrap_or_default(),
                 ..Default::default()
             });
         }
@@ -185,6 +196,25 @@ mod tests {
             state,
             ..Container::default()
         })
+    }
+
+    #[test]
+    fn a_mounted_image_is_told_by_its_id() {
+        let mut found = Container::default();
+        found.mounts.push(MountPoint {
+            r#type: "image".into(),
+            source: "busybox:1".into(),
+            destination: "/data".into(),
+            ..MountPoint::default()
+        });
+        let images = r#"{"/data":"sha256:12ab"}"#.to_owned();
+        let labels = &mut found.config.labels;
+        labels.insert(labels::MOUNTED_IMAGES.into(), images);
+        let status = container_status(&found, None);
+        let image = status.mounts[0].image.clone().unwrap();
+        assert_eq!(image.image, "busybox:1");
+        assert_eq!(image.image_ref, "sha256:12ab");
+        assert!(status.labels.is_empty());
     }
 
     fn at(started: &str, finished: &str) -> State {
