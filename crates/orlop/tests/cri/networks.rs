@@ -276,6 +276,44 @@ async fn a_file_that_was_never_good_gives_pods_no_other_network() {
     world.finish().await;
 }
 
+#[tokio::test]
+async fn a_handler_has_networks_of_its_own_and_the_node_s_has_none_made() {
+    let (usual, special) = (Plugins::new(), Plugins::new());
+    let runtime = std::path::Path::new("/usr/sbin/runc");
+    if !runtime.exists() {
+        skip!("needs {}", runtime.display());
+    }
+    let handler = format!(
+        "[runtimes.special]\npath = {runtime:?}\ncni_conf_dir = {:?}\n",
+        special.path("net.d").display().to_string()
+    );
+    // Plugins are looked for in one place; they are told which network it is.
+    let section = usual.section();
+    let world = world!(Node::any().drop_in(&format!("{section}{handler}")));
+    if world.node.is_peer() {
+        skip!("the kit writes the peer's network");
+    }
+    let name = |network: &str| {
+        json!({"cniVersion": "1.1.0", "name": network, "plugins": [{"type": "told"}]}).to_string()
+    };
+    std::fs::write(special.path("net.d/10-told.conflist"), name("special")).expect("write");
+    world.run_pod(&world.node.pod("node")).await;
+    assert!(!usual.path("ADD.json").exists(), "a plugin was called");
+
+    let request = orlop_cri::v1::RunPodSandboxRequest {
+        config: Some(pod(&world, "special").config()),
+        runtime_handler: "special".to_owned(),
+    };
+    // The directory is watched: what was written a moment ago may not be read yet.
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let made = world.cri.runtime.clone().run_pod_sandbox(request).await;
+    made.expect("a pod of the handler");
+    assert_eq!(usual.told("ADD")["name"], "special");
+    world.run_pod(&pod(&world, "usual")).await;
+    assert_eq!(usual.told("ADD")["name"], "told");
+    world.finish().await;
+}
+
 /// The network's state once it is as wanted; a state is not asked for anew at once.
 async fn eventually(world: &World, wanted: impl Fn(bool, &str) -> bool) -> (bool, String) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(50);
