@@ -181,7 +181,7 @@ impl Message for Metric {
                 let mut name = String::new();
                 let merged = encoding::string::merge(wire_type, &mut name, buffer, context);
                 self.name = Cow::Owned(name);
-                return merged.map_err(|error| of_field(error, "name"));
+                merged.map_err(|error| of_field(error, "name"))
             }
             TIMESTAMP => encoding::int64::merge(wire_type, &mut self.timestamp, buffer, context)
                 .map_err(|error| of_field(error, "timestamp")),

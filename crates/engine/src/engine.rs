@@ -138,6 +138,10 @@ impl Engine {
     /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
     pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
         let (root, state) = (config.root.clone(), config.state.clone());
+        // Statistics of many pods are read from files that stay open.
+        if let Err(error) = orlop_launch::raise_open_files() {
+            tracing::warn!(%error, "cannot raise the number of files that may be open");
+        }
         blocking(move || prepare_directories(&root, &state)).await?;
         let (cgroups, host) = {
             let config = config.clone();

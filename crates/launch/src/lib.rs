@@ -14,6 +14,7 @@
 mod error;
 mod keeper;
 pub mod oci;
+mod open_files;
 mod pin;
 mod private_dir;
 mod runtime;
@@ -23,6 +24,7 @@ pub use keeper::{
     AttachStreams, CreateContainer, ExecCommand, ExecIo, Keeper, KeeperEvent, KeeperEvents,
     KeeperSpec, PodNamespaces, Restore, StartBy, StartedExec, TerminalSize, recorded_exit,
 };
+pub use open_files::raise_open_files;
 pub use orlop_wire::{
     ContainerInfo, ContainerState, Created, ExecInfo, ExitStatus, FailureKind, IdMap, Listing,
     LogPolicy, ShmMount, Started, Sysctl,

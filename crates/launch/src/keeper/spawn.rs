@@ -16,6 +16,7 @@ use super::connection::Connection;
 use super::events::KeeperEvents;
 use super::spec::KeeperSpec;
 use crate::error::{Error, Result};
+use crate::open_files::restore_open_files;
 
 /// How long a keeper may take to set itself up.
 const SPAWN_LIMIT: Duration = Duration::from_secs(30);
@@ -91,6 +92,8 @@ fn start(spec: &KeeperSpec) -> io::Result<(Child, UnixStream)> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
+    // Before it is told what to do: all processes of the pod descend from it.
+    restore_open_files(child.id())?;
     Ok((child, ours))
 }
 
