@@ -77,13 +77,12 @@ impl Meter {
             Some((reader, stats))
         });
         // One that is gone may have been made anew, as a pod's is whose containers come and go.
-        let (reader, stats) = match kept {
-            Some(read) => read,
-            None => {
-                let mut reader = StatsReader::new(&cgroup()?);
-                let stats = read(&mut reader).ok()?;
-                (reader, stats)
-            }
+        let (reader, stats) = if let Some(kept) = kept {
+            kept
+        } else {
+            let mut reader = StatsReader::new(&cgroup()?);
+            let stats = read(&mut reader).ok()?;
+            (reader, stats)
         };
         // And one that is not there yet may be made: what is missing is looked for again.
         if stats.cpu.is_some() || stats.memory.is_some() {
