@@ -1,6 +1,7 @@
 //! Attach, port-forward and followed logs through the agent, as kubectl asks for them.
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -82,6 +83,23 @@ async fn a_container_is_attached_to_and_told_the_end_of_its_input() {
     world.finish().await;
 }
 
+/// What comes back of what is sent.
+async fn echoed(to: SocketAddr, sent: &[u8]) -> Vec<u8> {
+    let connection = TcpStream::connect(to).await.unwrap();
+    let (mut from, mut to) = connection.into_split();
+    let all = sent.to_vec();
+    // Where nobody listens it ends early.
+    let writer = tokio::spawn(async move {
+        let written = to.write_all(&all).await;
+        written.is_ok() && to.shutdown().await.is_ok()
+    });
+    let mut back = Vec::new();
+    let got = tokio::time::timeout(SOON, from.read_to_end(&mut back)).await;
+    assert!(got.is_ok(), "{} bytes, and no end", back.len());
+    writer.await.unwrap();
+    back
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_of_a_pod_is_reached_over_either_protocol() {
     let world = world!();
@@ -109,22 +127,21 @@ async fn a_port_of_a_pod_is_reached_over_either_protocol() {
         });
         // More than any buffer on the way holds.
         let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
-        let connection = TcpStream::connect(near).await.unwrap();
-        let (mut from, mut to) = connection.into_split();
-        let all = sent.clone();
-        let writer = tokio::spawn(async move {
-            to.write_all(&all).await.unwrap();
-            to.shutdown().await.unwrap();
-        });
-        let mut back = Vec::new();
-        let got = tokio::time::timeout(SOON, from.read_to_end(&mut back)).await;
+        // The server of the pod takes a moment to listen, and again after each connection.
+        let mut tries = 0;
+        let back = loop {
+            let back = echoed(near, &sent).await;
+            tries += 1;
+            if !back.is_empty() || tries == 50 {
+                break back;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
         assert!(
-            got.is_ok(),
-            "{protocol:?}: {} bytes, {events:?}",
+            back == sent,
+            "{protocol:?}: {} bytes came back, {events:?}",
             back.len()
         );
-        writer.await.unwrap();
-        assert!(back == sent, "{protocol:?}: {} bytes came back", back.len());
         stop.cancel();
         session.await.unwrap().unwrap();
     }

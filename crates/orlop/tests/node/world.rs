@@ -139,10 +139,24 @@ impl World {
                 .to_string_lossy()
                 .into_owned();
             if matches!(name.as_str(), "kubepods" | "burstable" | "besteffort") {
-                fs::remove_dir(&cgroup).unwrap();
+                remove_cgroup(&cgroup).await;
             }
         }
         self.node.finish().await;
+    }
+}
+
+/// Removes a cgroup, which the kernel may hold for a moment after the last below it is gone.
+async fn remove_cgroup(cgroup: &Path) {
+    let deadline = Instant::now() + SOON;
+    while let Err(error) = fs::remove_dir(cgroup) {
+        let waits = error.kind() == std::io::ErrorKind::ResourceBusy;
+        assert!(
+            waits && Instant::now() < deadline,
+            "{}: {error}",
+            cgroup.display()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
