@@ -381,7 +381,20 @@ mod tests {
         let namespace = Namespace::new();
         let mut overlay = OverlayMount::new(vec![high, low.clone()], upper, work);
         overlay.idmap = Some(namespace.fd());
-        let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
+        // The machine may mount other things meanwhile.
+        let ours = dirs
+            .0
+            .path()
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let mounts = || -> Vec<String> {
+            let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
+            let of_ours = |line: &&str| line.contains(&ours) || line.contains(" - overlay ");
+            all.lines().filter(of_ours).map(str::to_owned).collect()
+        };
         let before = mounts();
         // As this kernel can, and as those before it.
         for mount in [overlay.mount().unwrap(), overlay.mount_apart().unwrap()] {
