@@ -38,21 +38,26 @@ pub enum Source {
     Image(Box<Image>),
 }
 
-/// What a container's image is if it is a checkpoint.
-pub async fn of(engine: &Engine, asked: Option<&ImageSpec>) -> Result<Option<Source>> {
+/// What a container is to be made from.
+#[derive(Debug)]
+pub enum Asked {
+    /// An image, as nearly always.
+    Image(Image),
+    /// A checkpoint.
+    Checkpoint(Source),
+}
+
+/// What a container's image turns out to be.
+pub async fn of(engine: &Engine, asked: Option<&ImageSpec>) -> Result<Asked> {
     let name = asked.map(|asked| asked.image.as_str()).unwrap_or_default();
     if name.starts_with('/') {
-        return Ok(Some(Source::Archive(PathBuf::from(name))));
+        return Ok(Asked::Checkpoint(Source::Archive(PathBuf::from(name))));
     }
-    let Some(image) = images::find(engine, name)? else {
-        return Ok(None);
-    };
+    let image = engine.image_for("config.image", asked)?;
     // Those that are made from an archive say nothing of what to run; others are not looked at.
-    if !image.config.entrypoint.is_empty() || !image.config.cmd.is_empty() {
-        return Ok(None);
-    }
-    if !is_checkpoint(engine, &image).await? {
-        return Ok(None);
+    let runs = !image.config.entrypoint.is_empty() || !image.config.cmd.is_empty();
+    if runs || !is_checkpoint(engine, &image).await? {
+        return Ok(Asked::Image(image));
     }
     if !engine.config.containers.restore_images {
         let problem = format!(
@@ -61,7 +66,7 @@ pub async fn of(engine: &Engine, asked: Option<&ImageSpec>) -> Result<Option<Sou
         );
         return Err(Error::Precondition(problem).into());
     }
-    Ok(Some(Source::Image(Box::new(image))))
+    Ok(Asked::Checkpoint(Source::Image(Box::new(image))))
 }
 
 async fn is_checkpoint(engine: &Engine, image: &Image) -> Result<bool> {

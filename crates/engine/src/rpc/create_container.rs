@@ -125,35 +125,35 @@ async fn make_traced(engine: &Engine, pod: &Arc<Pod>, asked: Asked) -> Result<Co
     let trace = engine.trace_of(pod);
     let call = trace.begin("CreateContainer", &name.unwrap_or_default(), origin);
     let id = ContainerId::random();
-    let checkpoint = match checkpoint {
-        Some(given) => Ok(Some(given)),
-        None => checkpoint_of_image(engine, &config).await,
-    };
     let made = match checkpoint {
-        Ok(None) => match engine.image_for("config.image", config.image.as_ref()) {
-            Ok(image) => make(engine, pod, id, config, image, None, &trace).await,
-            Err(error) => Err(error),
-        },
         // It holds what few containers need.
-        Ok(Some(checkpoint)) => {
-            Box::pin(make_from(engine, pod, id, config, checkpoint, &trace)).await
-        }
-        Err(error) => Err(error),
+        Some(given) => Box::pin(make_from(engine, pod, id, config, given, &trace)).await,
+        None => make_as_asked(engine, pod, id, config, &trace).await,
     };
     call.end(&made);
     made
 }
 
-async fn checkpoint_of_image(
+/// Makes a container from its image, which may be a checkpoint.
+async fn make_as_asked(
     engine: &Engine,
-    config: &ContainerConfig,
-) -> Result<Option<Checkpoint>> {
-    let source = source::of(engine, config.image.as_ref()).await?;
-    Ok(source.map(|source| Checkpoint {
+    pod: &Arc<Pod>,
+    id: ContainerId,
+    config: ContainerConfig,
+    trace: &Trace,
+) -> Result<ContainerId> {
+    let source = match source::of(engine, config.image.as_ref()).await? {
+        source::Asked::Image(image) => {
+            return make(engine, pod, id, config, image, None, trace).await;
+        }
+        source::Asked::Checkpoint(source) => source,
+    };
+    let checkpoint = Checkpoint {
         source,
         goes_on: GoesOn::default(),
         strict: Match::Terminal,
-    }))
+    };
+    Box::pin(make_from(engine, pod, id, config, checkpoint, trace)).await
 }
 
 /// Makes a container that goes on from a checkpoint. What is unpacked before there is a record is
