@@ -113,7 +113,7 @@ impl Validator {
         }
         let mut required = self.required_plugins.clone();
         if let Some(value) = annotation(pod, REQUIRED_PLUGINS, container) {
-            let list: Vec<String> = serde_saphyr::from_str(value).map_err(|_| {
+            let list: Vec<String> = orlop_yaml::from_str(value).map_err(|_| {
                 format!("the annotation {REQUIRED_PLUGINS} is {value:?}, which is no list of names")
             })?;
             required.extend(list);

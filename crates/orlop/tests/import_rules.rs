@@ -12,7 +12,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("network", &[]),
     ("cgroup", &[]),
     ("stream", &[]),
-    ("nri", &[]),
+    ("yaml", &[]),
+    ("nri", &["yaml"]),
     ("launch", &["wire", "cgroup"]),
     // The keeper shares nothing but the words that it exchanges with the daemon.
     ("wire", &[]),
@@ -24,14 +25,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
-            "image", "network", "cgroup", "launch", "nri", "stream", "service", "cri",
+            "image", "network", "cgroup", "launch", "nri", "stream", "service", "cri", "yaml",
         ],
     ),
     (
         "dockershim",
         &["network", "cgroup", "stream", "service", "cri"],
     ),
-    ("kuberuntime", &["cgroup", "stream", "cri"]),
+    ("kuberuntime", &["cgroup", "stream", "cri", "yaml"]),
     // The binary ties backends together; its own commands are clients of CRI and of streams.
     (
         "orlop",
@@ -42,6 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "service",
             "cri",
             "stream",
+            "yaml",
         ],
     ),
     // A plugin of a test speaks the interface from its other end.

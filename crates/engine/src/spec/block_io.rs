@@ -69,7 +69,7 @@ impl BlockIoClasses {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let file: File = orlop_yaml::from_str(text).map_err(|error| error.to_string())?;
         let mut classes = BTreeMap::new();
         for (name, parts) in file.classes {
             let parts: Result<Vec<Part>, String> = parts.into_iter().map(part).collect();

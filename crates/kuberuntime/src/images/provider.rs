@@ -94,7 +94,7 @@ impl Providers {
             format!("{shown} names credential providers; say where their programs are (--image-credential-provider-bin-dir)")
         })?;
         let text = std::fs::read_to_string(path).map_err(|e| format!("reading {shown}: {e}"))?;
-        let config: Config = serde_saphyr::from_str(&text)
+        let config: Config = orlop_yaml::from_str(&text)
             .map_err(|e| format!("reading the credential providers in {shown}: {e}"))?;
         if config.kind != "CredentialProviderConfig" {
             return Err(format!(

@@ -71,13 +71,10 @@ fn read<M: prost::Name + Default>(path: &Path) -> anyhow::Result<M> {
 }
 
 fn parse<M: prost::Name + Default>(text: &str, source: &str) -> anyhow::Result<M> {
-    // "n" is a fine name for a namespace, and no boolean.
-    let options = serde_saphyr::options! { strict_booleans: true };
     let value: serde_json::Value = if text.trim_start().starts_with('{') {
         serde_json::from_str(text).with_context(|| format!("{source} is no valid JSON"))?
     } else {
-        serde_saphyr::from_str_with_options(text, options)
-            .with_context(|| format!("{source} is no valid YAML"))?
+        orlop_yaml::from_str(text).with_context(|| format!("{source} is no valid YAML"))?
     };
     let mut unknown = Vec::new();
     let message =

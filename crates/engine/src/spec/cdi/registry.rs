@@ -146,7 +146,7 @@ fn read(path: &Path) -> Result<File, String> {
     let file: File = if path.extension().is_some_and(|end| end == "json") {
         serde_json::from_str(&text).map_err(|error| error.to_string())?
     } else {
-        serde_saphyr::from_str(&text).map_err(|error| error.to_string())?
+        orlop_yaml::from_str(&text).map_err(|error| error.to_string())?
     };
     check(&file)?;
     Ok(file)

@@ -6,7 +6,8 @@ use thiserror::Error;
 use super::gates::has_effect;
 use super::kubelet::KubeletConfiguration;
 use super::table::{CONFIGURATION, WITH_EFFECT};
-use crate::agent::document::{Content, Document, check, documents};
+use crate::agent::document::check;
+use orlop_yaml::{Content, Document, documents};
 
 /// A configuration is small; whatever is larger is something else.
 const LARGEST: u64 = 1 << 20;

@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use orlop_yaml::{Content, Node, Position};
 use serde_json::{Map, Value};
 
-use super::node::{Content, Node, Position};
 use super::schema::{Schema, Type};
 use crate::agent::text::parse_duration;
 use crate::pod::Quantity;
@@ -51,7 +51,7 @@ impl Checker<'_> {
             return Value::Null;
         }
         match (kind, &node.content) {
-            (Type::Any, _) => return json(node),
+            (Type::Any, _) => return node.to_json(),
             (Type::Text | Type::IntOrText, Content::Text(text)) => return text.as_str().into(),
             (Type::Bool, Content::Bool(value)) => return (*value).into(),
             (Type::Number, Content::Number(number)) => return number.clone().into(),
@@ -124,7 +124,7 @@ impl Checker<'_> {
             return Value::Null;
         };
         let Some(fields) = self.schema.object(name) else {
-            return json(node);
+            return node.to_json();
         };
         let mut map = Map::new();
         for entry in entries.iter() {
@@ -164,28 +164,13 @@ impl Checker<'_> {
     }
 }
 
-/// A value that nobody looks into.
-fn json(node: &Node) -> Value {
-    match &node.content {
-        Content::Null => Value::Null,
-        Content::Bool(value) => (*value).into(),
-        Content::Number(number) => number.clone().into(),
-        Content::Text(text) => text.as_str().into(),
-        Content::List(items) => items.iter().map(json).collect(),
-        Content::Map(entries) => entries
-            .iter()
-            .map(|entry| (entry.key.clone(), json(&entry.value)))
-            .collect::<Map<_, _>>()
-            .into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::{Document, KINDS, documents};
+    use super::super::KINDS;
     use super::*;
+    use orlop_yaml::{Document, documents};
 
     fn pod(text: &str) -> Checked {
         match documents(text).remove(0) {

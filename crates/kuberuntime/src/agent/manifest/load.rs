@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::remark::{Remark, Weight};
 use super::{defaults, expand, validate};
-use crate::agent::document::{Content, Document, KINDS, Node, Position, check, documents};
+use crate::agent::document::{KINDS, check};
+use orlop_yaml::{Content, Document, Node, Position, documents};
 
 /// What a text holds.
 #[derive(Debug, Default)]

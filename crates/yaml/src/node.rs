@@ -1,7 +1,9 @@
+//! Values, and where they stand.
+
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Number;
+use serde_json::{Number, Value};
 
 /// A place in a text, both counted from 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,33 +22,44 @@ impl fmt::Display for Position {
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) at: Position,
-    pub(crate) content: Content,
+pub struct Node {
+    /// Its first character.
+    pub at: Position,
+    /// The value.
+    pub content: Content,
 }
 
 /// A value as YAML knows it. Lists and maps are shared: an alias costs nothing.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Content {
+pub enum Content {
+    /// `null`, or nothing at all.
     Null,
+    /// `true`, `no` …
     Bool(bool),
+    /// `1`, `0x10`, `1e3` …
     Number(Number),
+    /// Everything else without structure.
     Text(String),
+    /// Values one after the other.
     List(Arc<Vec<Node>>),
+    /// Values with names, as they were written.
     Map(Arc<Vec<Entry>>),
 }
 
 /// One key of a map with its value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) at: Position,
-    pub(crate) value: Node,
+pub struct Entry {
+    /// The key, as it was written.
+    pub key: String,
+    /// Where the key stands.
+    pub at: Position,
+    /// The value.
+    pub value: Node,
 }
 
 impl Node {
     /// The value of a key, if this is a map that has it.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&Node> {
         match &self.content {
             Content::Map(entries) => entries
                 .iter()
@@ -57,7 +70,7 @@ impl Node {
     }
 
     /// The text, if this is one.
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Text(text) => Some(text),
             _ => None,
@@ -65,7 +78,7 @@ impl Node {
     }
 
     /// What kind of value this is, for people.
-    pub(crate) fn what(&self) -> String {
+    pub fn what(&self) -> String {
         match &self.content {
             Content::Null => "nothing".to_owned(),
             Content::Bool(value) => format!("the boolean {value}"),
@@ -73,6 +86,21 @@ impl Node {
             Content::Text(_) => "a text".to_owned(),
             Content::List(_) => "a list".to_owned(),
             Content::Map(_) => "a map".to_owned(),
+        }
+    }
+
+    /// The same without places.
+    pub fn to_json(&self) -> Value {
+        match &self.content {
+            Content::Null => Value::Null,
+            Content::Bool(value) => (*value).into(),
+            Content::Number(number) => number.clone().into(),
+            Content::Text(text) => text.as_str().into(),
+            Content::List(items) => items.iter().map(Self::to_json).collect(),
+            Content::Map(entries) => {
+                let pair = |entry: &Entry| (entry.key.clone(), entry.value.to_json());
+                entries.iter().map(pair).collect()
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! YAML as Kubernetes reads it: version 1.2's grammar with 1.1's plain scalars (`yes` and `off`
-//! are booleans, `0644` is octal), merge keys, and JSON as a subset.
+//! Texts into values. Plain scalars are those of YAML 1.1: `yes` and `off` are booleans, `0644` is
+//! octal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, Tag};
 use serde_json::Number;
 
-use super::node::{Content, Entry, Node, Position};
+use crate::node::{Content, Entry, Node, Position};
 
 /// More values than this are no manifest: aliases of aliases would fill the memory.
 const MOST_VALUES: usize = 1_000_000;
@@ -16,7 +16,7 @@ const DEEPEST: usize = 100;
 
 /// One document of a text: its value, or why there is none.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Document {
+pub enum Document {
     /// The value; documents without one are left out.
     Good(Node),
     /// A mistake that made the rest of the document unreadable.
@@ -24,7 +24,7 @@ pub(crate) enum Document {
 }
 
 /// Reads all documents of a text. A mistake in one does not hide the others.
-pub(crate) fn documents(text: &str) -> Vec<Document> {
+pub fn documents(text: &str) -> Vec<Document> {
     let mut options = Options::default();
     options.set_emit_comments(false);
     let mut reader = Reader {

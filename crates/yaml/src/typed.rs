@@ -1,0 +1,80 @@
+//! Texts that hold one document, as a type of the caller's.
+
+use serde::de::DeserializeOwned;
+
+use crate::read::{Document, documents};
+use crate::{Node, Position};
+
+/// Why a text is not what was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no YAML.
+    #[error("{at}: {why}")]
+    Syntax {
+        /// Where.
+        at: Position,
+        /// The mistake.
+        why: String,
+    },
+    /// It has nothing in it.
+    #[error("there is nothing in it")]
+    Empty,
+    /// It has more than was asked for.
+    #[error("{at}: a second document begins, and only one is expected")]
+    Several {
+        /// Where.
+        at: Position,
+    },
+    /// It is something else.
+    #[error(transparent)]
+    Shape(#[from] serde_json::Error),
+}
+
+/// Reads a text of one document.
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    let value = one(documents(text))?.to_json();
+    Ok(serde_json::from_value(value)?)
+}
+
+fn one(documents: Vec<Document>) -> Result<Node, Error> {
+    let mut documents = documents.into_iter();
+    let node = match documents.next() {
+        Some(Document::Good(node)) => node,
+        Some(Document::Bad(at, why)) => return Err(Error::Syntax { at, why }),
+        None => return Err(Error::Empty),
+    };
+    match documents.next() {
+        None => Ok(node),
+        Some(Document::Good(second)) => Err(Error::Several { at: second.at }),
+        Some(Document::Bad(at, why)) => Err(Error::Syntax { at, why }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    type Numbers = BTreeMap<String, u8>;
+
+    fn complaint(text: &str) -> String {
+        from_str::<Numbers>(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn one_document_is_a_value() {
+        let expected = Numbers::from([("a".into(), 1), ("n".into(), 2)]);
+        assert_eq!(from_str::<Numbers>("a: 1\nn: 2\n").unwrap(), expected);
+        let json = r#"{"a": 1, "n": 2}"#;
+        assert_eq!(from_str::<Numbers>(json).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert_eq!(complaint("# nothing\n"), "there is nothing in it");
+        assert!(complaint("a: 1\n---\na: 2\n").starts_with("line 3: a second document"));
+        assert!(complaint("a: 1\nb: [\n").starts_with("line "));
+        assert!(complaint("a: x\n").contains("expected u8"));
+    }
+}
