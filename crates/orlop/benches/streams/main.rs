@@ -2,7 +2,8 @@
 //! same run and by the same client.
 //!
 //! `cargo bench -p orlop --bench streams` measures and fails where a promise of SPECIFICATION.md
-//! is broken; with `-- short` it only shows that everything still runs.
+//! is broken; with `-- short` it only shows that everything still runs, with `-- ports` it measures
+//! nothing but forwarded ports.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -95,8 +96,9 @@ fn outputs() -> ClientStreams {
 }
 
 fn main() {
-    // `cargo bench` adds flags of its own; only our word counts.
-    let short = std::env::args().any(|word| word == "short");
+    // `cargo bench` adds flags of its own; only our words count.
+    let has = |wanted| std::env::args().any(|word| word == wanted);
+    let (short, ports_alone) = (has("short"), has("ports"));
     if let Err(reason) = machine::can_run_pods() {
         println!("nothing is measured: this machine {reason}");
         return;
@@ -120,7 +122,7 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    let report = reactor.block_on(measure(size));
+    let report = reactor.block_on(measure(size, ports_alone));
     println!("{report}");
     if short {
         return;
@@ -132,7 +134,7 @@ fn main() {
     std::process::exit(i32::from(!broken.is_empty()));
 }
 
-async fn measure(size: Size) -> Report {
+async fn measure(size: Size, ports_alone: bool) -> Report {
     let registry = Registry::start();
     let image = registry
         .push(&ImageBuilder::busybox().build(), "busybox:1")
@@ -151,13 +153,17 @@ async fn measure(size: Size) -> Report {
     // They take turns, so that both meet the same noise.
     for _ in 0..size.rounds {
         for subject in &subjects {
-            carry::run(subject, &data, &mut report).await;
+            if !ports_alone {
+                carry::run(subject, &data, &mut report).await;
+            }
             ports::run(subject, size, &mut report).await;
         }
     }
-    carry::whole(&subjects[0], &data).await;
-    for subject in &subjects {
-        sessions::run(subject, size, &mut report).await;
+    if !ports_alone {
+        carry::whole(&subjects[0], &data).await;
+        for subject in &subjects {
+            sessions::run(subject, size, &mut report).await;
+        }
     }
     for subject in subjects {
         drop(subject.cri);
