@@ -166,4 +166,8 @@ fn prompt(subject: &Subject, report: &mut Report) {
         report.time(report::PROMPT, subject.name, start.elapsed());
         assert!(output.status.success(), "{output:?}");
     }
+    let size = std::fs::metadata(orlop_testkit::node::binary())
+        .expect("it is there")
+        .len();
+    report.number(report::BINARY, "MB", subject.name, size as f64 / 1e6);
 }

@@ -10,6 +10,7 @@
     reason = "a benchmark fails by panicking"
 )]
 
+mod cpu;
 mod crowd;
 mod memory;
 mod polling;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use orlop_testkit::Node;
 use orlop_testkit::leaks::{self, Leak};
 
+use crate::cpu;
 use crate::crowd::WORKLOAD;
 
 /// Memory and processor time of a runtime's processes.
@@ -29,7 +30,7 @@ pub(crate) fn of_runtime(node: &Node) -> Usage {
             continue;
         }
         usage.proportional_kb += proportional_kb(pid).unwrap_or(0);
-        usage.cpu += cpu(pid).unwrap_or_default();
+        usage.cpu += cpu::of_process(pid).unwrap_or_default();
     }
     usage
 }
@@ -38,14 +39,4 @@ fn proportional_kb(pid: u32) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = rollup.lines().find(|line| line.starts_with("Pss:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// Processor time of one process so far.
-pub(crate) fn cpu(pid: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    // utime and stime, the 14th and 15th of proc(5), in ticks of 10 ms.
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    Some(Duration::from_millis(ticks * 10))
 }

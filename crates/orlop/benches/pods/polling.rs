@@ -8,7 +8,7 @@ use orlop_cri::v1::{
 };
 
 use crate::report::{self, Report};
-use crate::{Subject, memory};
+use crate::{Subject, cpu};
 
 /// How often the kubelet asks what, by its defaults, beside its relisting of pods each second:
 /// its look at the runtime, the round of its eviction manager, that of its image manager.
@@ -21,7 +21,7 @@ pub(crate) async fn run(subject: &Subject, seconds: u64, report: &mut Report) {
     let mut runtime = subject.cri.runtime.clone();
     let mut images = subject.cri.images.clone();
     let daemon = subject.node.pid();
-    let (begin, before) = (Instant::now(), memory::cpu(daemon).expect("it runs"));
+    let (begin, before) = (Instant::now(), cpu::of_process(daemon).expect("it runs"));
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     // The first is at once; with the last a whole number of seconds is over.
     for second in 0..=seconds {
@@ -51,7 +51,9 @@ pub(crate) async fn run(subject: &Subject, seconds: u64, report: &mut Report) {
             images.list_images(request).await.expect("images");
         }
     }
-    let spent = memory::cpu(daemon).expect("it runs").saturating_sub(before);
+    let spent = cpu::of_process(daemon)
+        .expect("it runs")
+        .saturating_sub(before);
     let percent = 100.0 * spent.as_secs_f64() / begin.elapsed().as_secs_f64();
     report.number(report::POLLING, "%", subject.name, percent);
 }

@@ -28,6 +28,7 @@ pub(crate) fn broken(report: &Report) -> Vec<String> {
         (report::NETWORK, Some(2.0)),
         (report::LIST, Some(5.0)),
         (report::PROMPT, Some(10.0)),
+        (report::BINARY, Some(25.0)),
         (report::STATS, Some(10.0)),
         (report::STATS_CPU, Some(3.0)),
         (report::METRICS, Some(15.0)),

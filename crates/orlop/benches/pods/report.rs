@@ -29,6 +29,8 @@ pub(crate) const BRIDGE_DOWN: &str = "StopPodSandbox, bridge";
 pub(crate) const LIST: &str = "ListContainers";
 /// The same by `orlop ps -a`, start-up included.
 pub(crate) const PROMPT: &str = "orlop ps -a";
+/// The program that is both, stripped.
+pub(crate) const BINARY: &str = "size of orlop";
 /// Statistics of all pods of the crowd.
 pub(crate) const STATS: &str = "ListPodSandboxStats";
 /// What they take of the daemon's processor time.

@@ -6,7 +6,7 @@ use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest};
 
 use crate::crowd::bring_up;
 use crate::report::{self, Report};
-use crate::{Size, Subject, memory};
+use crate::{Size, Subject, cpu};
 
 /// Calls whose processor time is taken together: the kernel tells it in steps of 10 ms.
 const CALLS: u32 = 100;
@@ -70,7 +70,7 @@ pub(crate) async fn look(subject: &Subject, running: usize, rows: &Rows, report:
             report.time(rows.stats, name, took);
         }
     }
-    let before = memory::cpu(subject.node.pid()).expect("it runs");
+    let before = cpu::of_process(subject.node.pid()).expect("it runs");
     for _ in 0..CALLS {
         let request = ListPodSandboxStatsRequest::default();
         client.list_pod_sandbox_stats(request).await.expect("stats");
@@ -89,7 +89,7 @@ pub(crate) async fn look(subject: &Subject, running: usize, rows: &Rows, report:
             report.time(rows.metrics, name, took);
         }
     }
-    let before = memory::cpu(subject.node.pid()).expect("it runs");
+    let before = cpu::of_process(subject.node.pid()).expect("it runs");
     for _ in 0..CALLS {
         let request = ListPodSandboxMetricsRequest::default();
         let metrics = client.list_pod_sandbox_metrics(request).await;
@@ -99,6 +99,6 @@ pub(crate) async fn look(subject: &Subject, running: usize, rows: &Rows, report:
 }
 
 fn spent(subject: &Subject, before: Duration) -> Duration {
-    let after = memory::cpu(subject.node.pid()).expect("it runs");
+    let after = cpu::of_process(subject.node.pid()).expect("it runs");
     after.saturating_sub(before)
 }
