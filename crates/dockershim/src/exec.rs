@@ -4,6 +4,7 @@
 //! never ends a command by itself, so that what has to end is killed here.
 
 use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -177,33 +178,68 @@ async fn kill(shim: &Shim, container: &str, exec: &str) -> Killed {
     Killed::Done
 }
 
-/// Kills a process and its descendants. Each is stopped before its children are looked for, so
-/// that it makes no more of them.
+/// How many times those are looked for who were born while their parents were being stopped.
+const ROUNDS: usize = 16;
+
+/// Kills a process and its descendants. Each is stopped before its children are looked for. That
+/// does not hold up a fork that is under way: whoever is left of their sessions is killed then,
+/// and orphans that have not left them with it.
 fn kill_tree(root: i32, container: &str) {
-    let mut seen = HashSet::new();
-    let mut found = Vec::new();
+    let mut held = HashMap::new();
+    let mut sessions = HashSet::new();
     let mut next = vec![root];
     while let Some(pid) = next.pop() {
-        if !seen.insert(pid) {
+        if held.contains_key(&pid) {
             continue;
         }
-        let Some(process) = Pid::from_raw(pid) else {
+        let Some(handle) = hold(pid, container) else {
             continue;
         };
-        let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else {
-            continue;
-        };
-        // The number may be another process's by now, which the handle would then mean.
-        if !is_of(pid, container) {
-            continue;
-        }
         let _ = pidfd_send_signal(&handle, Signal::STOP);
         next.extend(children(pid));
-        found.push(handle);
+        sessions.extend(session_of(pid));
+        held.insert(pid, handle);
     }
-    for handle in found {
-        let _ = pidfd_send_signal(&handle, Signal::KILL);
+    for handle in held.values() {
+        let _ = pidfd_send_signal(handle, Signal::KILL);
     }
+    for _ in 0..ROUNDS {
+        let mut fresh = processes();
+        fresh.retain(|pid| {
+            !held.contains_key(pid) && session_of(*pid).is_some_and(|it| sessions.contains(&it))
+        });
+        let before = held.len();
+        for pid in fresh {
+            if let Some(handle) = hold(pid, container) {
+                let _ = pidfd_send_signal(&handle, Signal::KILL);
+                held.insert(pid, handle);
+            }
+        }
+        if held.len() == before {
+            break;
+        }
+    }
+}
+
+/// Takes hold of a process, if it is one of the container.
+fn hold(pid: i32, container: &str) -> Option<OwnedFd> {
+    let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+    // The number may be another process's by now, which the handle would then mean.
+    is_of(pid, container).then_some(handle)
+}
+
+fn processes() -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The session that a process is in: the fourth field after its name, which may contain anything.
+fn session_of(pid: i32) -> Option<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(3)?.parse().ok()
 }
 
 /// Whether a process is in a container's cgroup, which the engine names by the container's id.

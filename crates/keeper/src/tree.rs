@@ -5,9 +5,10 @@
 //! the runtime that was called for it, and they stay in these unless they leave them. A process
 //! that is orphaned and leaves both, as a daemon does on purpose, is not found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -29,40 +30,124 @@ pub(crate) struct Tree {
     pub(crate) peer: Option<i32>,
 }
 
-/// Signals a tree. For SIGKILL its processes are stopped first, so that none gets away by forking.
+/// Signals a tree. For SIGKILL its processes are stopped first, so that none gets away by forking,
+/// and looked for once more afterwards: a stop does not hold up a fork that is under way, whose
+/// child may show itself after the last look. A kill does.
 pub(crate) fn signal(tree: Tree, number: u32) {
     let Some(signal) = Signal::from_named_raw(number as i32) else {
         return;
     };
-    let Tree { root, alive, .. } = tree;
-    let mounts = tree.peer.and_then(mounts_of);
-    let mut found: BTreeMap<i32, OwnedFd> = BTreeMap::new();
-    for _ in 0..ROUNDS {
+    let mut hunt = Hunt::new(tree);
+    if signal != Signal::KILL {
+        for pid in hunt.look() {
+            hunt.send(pid, signal);
+        }
+        return;
+    }
+    hunt.chase(Signal::STOP);
+    for pid in hunt.found.keys() {
+        hunt.send(*pid, Signal::KILL);
+    }
+    hunt.mark_orphans();
+    hunt.chase(Signal::KILL);
+}
+
+/// The search for the processes of a tree.
+struct Hunt {
+    tree: Tree,
+    mounts: Option<PathBuf>,
+    sessions: BTreeSet<i32>,
+    groups: BTreeSet<i32>,
+    found: BTreeMap<i32, (Process, OwnedFd)>,
+}
+
+impl Hunt {
+    fn new(tree: Tree) -> Self {
+        let known = |number: i32| (number > 0).then_some(number).into_iter().collect();
+        Self {
+            mounts: tree.peer.and_then(mounts_of),
+            sessions: known(tree.session),
+            groups: known(tree.group),
+            found: BTreeMap::new(),
+            tree,
+        }
+    }
+
+    /// Signals all that is found, until nothing more is.
+    fn chase(&mut self, signal: Signal) {
+        for _ in 0..ROUNDS {
+            let fresh = self.look();
+            for pid in &fresh {
+                self.send(*pid, signal);
+            }
+            if fresh.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// Takes hold of those that were not found before.
+    fn look(&mut self) -> Vec<i32> {
         let table = processes();
-        let mut fresh = false;
+        let mut fresh = Vec::new();
         for (&pid, process) in &table {
-            if found.contains_key(&pid) || !belongs(&table, pid, process, tree) {
+            if self.found.contains_key(&pid) || !self.belongs(&table, pid, process) {
                 continue;
             }
             // The number of a session may be another's by now.
-            let vouched = pid == root && alive;
-            if !vouched && mounts.is_some() && mounts_of(pid) != mounts {
+            let vouched = pid == self.tree.root && self.tree.alive;
+            if !vouched && self.mounts.is_some() && mounts_of(pid) != self.mounts {
                 continue;
             }
             if let Some(handle) = hold(pid, process) {
-                if signal == Signal::KILL {
-                    let _ = pidfd_send_signal(&handle, Signal::STOP);
-                }
-                found.insert(pid, handle);
-                fresh = true;
+                self.found.insert(pid, (*process, handle));
+                fresh.push(pid);
             }
         }
-        if !fresh || signal != Signal::KILL {
-            break;
+        fresh
+    }
+
+    fn belongs(&self, table: &BTreeMap<i32, Process>, pid: i32, process: &Process) -> bool {
+        let root = self.tree.root;
+        if pid == root
+            || self.sessions.contains(&process.session)
+            || self.groups.contains(&process.group)
+        {
+            return true;
+        }
+        let mut ancestor = process.parent;
+        // A table read over time could have a loop in it.
+        for _ in 0..table.len() {
+            if ancestor == root {
+                return true;
+            }
+            match table.get(&ancestor) {
+                Some(process) if ancestor > 1 => ancestor = process.parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Descent finds no child whose parent is dead, but it has its parent's session and group.
+    fn mark_orphans(&mut self) {
+        let Some(own) = stat(rustix::process::getpid().as_raw_pid()) else {
+            return;
+        };
+        for (process, _) in self.found.values() {
+            if process.session != own.session {
+                self.sessions.insert(process.session);
+            }
+            if process.group != own.group {
+                self.groups.insert(process.group);
+            }
         }
     }
-    for handle in found.values() {
-        let _ = pidfd_send_signal(handle, signal);
+
+    fn send(&self, pid: i32, signal: Signal) {
+        if let Some((_, handle)) = self.found.get(&pid) {
+            let _ = pidfd_send_signal(handle, signal);
+        }
     }
 }
 
@@ -80,32 +165,6 @@ struct Process {
     group: i32,
     session: i32,
     started: u64,
-}
-
-fn belongs(table: &BTreeMap<i32, Process>, pid: i32, process: &Process, tree: Tree) -> bool {
-    let Tree {
-        root,
-        session,
-        group,
-        ..
-    } = tree;
-    let in_session = session > 0 && process.session == session;
-    let in_group = group > 0 && process.group == group;
-    if pid == root || in_session || in_group {
-        return true;
-    }
-    let mut ancestor = process.parent;
-    // A table read over time could have a loop in it.
-    for _ in 0..table.len() {
-        if ancestor == root {
-            return true;
-        }
-        match table.get(&ancestor) {
-            Some(process) if ancestor > 1 => ancestor = process.parent,
-            _ => return false,
-        }
-    }
-    false
 }
 
 /// Takes hold of the process that `pid` was when it was looked at, and of no other.
@@ -138,6 +197,6 @@ fn stat(pid: i32) -> Option<Process> {
     })
 }
 
-fn mounts_of(pid: i32) -> Option<std::path::PathBuf> {
+fn mounts_of(pid: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()
 }

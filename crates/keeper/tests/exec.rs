@@ -139,26 +139,7 @@ async fn killing_takes_the_whole_tree_and_nothing_else() {
         .unwrap();
     let (io, _out, _err) = streams();
     let other = pod.exec("e2", "c1", &["sleep", "2005"], io).await.unwrap();
-    let pod_pid_ns = fs::read_link(format!("/proc/{container}/ns/pid")).unwrap();
-    let sleepers = || {
-        let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-            let ns = fs::read_link(entry.path().join("ns/pid"));
-            ns.is_ok_and(|ns| ns == pod_pid_ns)
-        });
-        let mut found: Vec<String> = processes
-            .filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok())
-            .filter_map(|line| {
-                Some(
-                    line.split_once("sleep\0")?
-                        .1
-                        .trim_end_matches('\0')
-                        .to_owned(),
-                )
-            })
-            .collect();
-        found.sort();
-        found
-    };
+    let sleepers = || arguments_in(container);
     let all = ["1000", "2001", "2002", "2003", "2004", "2005"];
     support::eventually("all to sleep", || sleepers() == all).await;
 
@@ -174,6 +155,25 @@ async fn killing_takes_the_whole_tree_and_nothing_else() {
     assert_eq!(read_to_end(out).await, "ready\n");
     pod.keeper.kill_exec("e1", 9).await.unwrap();
     assert!(is_alive(other.pid));
+}
+
+#[tokio::test]
+async fn nothing_gets_away_by_forking_while_it_is_killed() {
+    let mut pod = Pod::new().await;
+    let container = pod.run_script("c1", "sleep 1000 & wait").await;
+    for round in 0..10 {
+        let id = format!("e{round}");
+        let (io, _out, _err) = streams();
+        // Four that fork without end: one of them does so at any moment.
+        let script = "f() { while :; do sleep 5001 & done; }; f & f & f & f";
+        pod.exec(&id, "c1", &["sh", "-c", script], io)
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(5 + 3 * round)).await;
+        pod.keeper.kill_exec(&id, 9).await.unwrap();
+        assert_eq!(pod.exec_exit_of(&id).await.signal, 9);
+        support::eventually("nothing to be left", || arguments_in(container) == ["1000"]).await;
+    }
 }
 
 #[tokio::test]
@@ -224,4 +224,26 @@ async fn many_at_once_end_as_each_of_them_did() {
     codes.sort_unstable();
     assert_eq!(codes, (0..16).collect::<Vec<u32>>());
     assert!(started.iter().all(|exec| !is_alive(exec.pid)));
+}
+
+/// What all `sleep`s in a container were told, in alphabetical order.
+fn arguments_in(container: u32) -> Vec<String> {
+    let of_container = fs::read_link(format!("/proc/{container}/ns/pid")).unwrap();
+    let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        let ns = fs::read_link(entry.path().join("ns/pid"));
+        ns.is_ok_and(|ns| ns == of_container)
+    });
+    let mut found: Vec<String> = processes
+        .filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok())
+        .filter_map(|line| {
+            Some(
+                line.split_once("sleep\0")?
+                    .1
+                    .trim_end_matches('\0')
+                    .to_owned(),
+            )
+        })
+        .collect();
+    found.sort();
+    found
 }

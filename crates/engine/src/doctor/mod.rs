@@ -1,6 +1,6 @@
 //! What is wrong with a node, and how to mend it.
 //!
-//! [`examine_host`] needs no daemon; what belongs to no pod only a running one can tell
+//! [`examine_host`] (or [`examine_host_below_docker`]) needs no daemon; what belongs to no pod only a running one can tell
 //! ([`orphans`]).
 
 mod cgroups;
@@ -14,4 +14,4 @@ mod registries;
 mod runtimes;
 
 pub use finding::{Finding, Level};
-pub use host::examine_host;
+pub use host::{examine_host, examine_host_below_docker};

@@ -141,8 +141,8 @@ impl Life {
                 "startTime": self.start_time.rfc3339(),
                 "qosClass": qos_word(qos_class(&pod)),
                 "initContainerStatuses": list(&init),
-                "containerStatuses": list(&regular),
-                "ephemeralContainerStatuses": list(&ephemeral),
+                "containerStatuses": list_by_name(&regular),
+                "ephemeralContainerStatuses": list_by_name(&ephemeral),
                 "reason": reason,
                 "message": message,
             });
@@ -255,6 +255,14 @@ fn whole(pod: &Pod) -> Vec<(&'static str, Value)> {
 
 fn list(shown: &[Shown]) -> Value {
     Value::Array(shown.iter().map(|s| s.json.clone()).collect())
+}
+
+/// Whoever compares two answers should find nothing but what has changed: as kubelets show them.
+/// Containers of initialisation have an order of their own.
+fn list_by_name(shown: &[Shown]) -> Value {
+    let mut shown: Vec<_> = shown.iter().map(|s| s.json.clone()).collect();
+    shown.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    Value::Array(shown)
 }
 
 fn drop_empty(status: &mut Value) {

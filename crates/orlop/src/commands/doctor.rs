@@ -8,13 +8,14 @@ use std::time::Duration;
 use orlop_cri::client::Connection;
 use orlop_cri::inspection::{ExamineRequest, Finding as ListedFinding, FindingLevel};
 use orlop_cri::{Endpoint, client::ClientOptions};
-use orlop_engine::doctor::{Finding, Level, examine_host};
+use orlop_engine::doctor::{Finding, Level, examine_host, examine_host_below_docker};
 use serde_json::json;
 use tonic::{Code, Status};
 
 use super::output::write_all;
 use crate::backend::engine_config;
-use crate::config::{Location, Overrides, load};
+use crate::config::values::Backend;
+use crate::config::{Config, Location, Overrides, load};
 
 /// What to look at, and what to do about it.
 #[derive(Debug, clap::Args)]
@@ -50,20 +51,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         &Overrides::default(),
     )?
     .config;
-    let mut findings = match engine_config(&config) {
-        Ok(config) => examine_host(&config).await,
-        Err(error) => vec![Finding::problem(
-            "configuration",
-            format!("{error:#}"),
-            "mend it, and try `orlop config check`",
-        )],
-    };
+    let findings = host(&config).await;
     let socket = match (&args.socket, config.grpc.listen.first()) {
         (Some(socket), _) => socket.clone(),
         (None, Some(path)) => path.to_string(),
         (None, None) => String::new(),
     };
-    let mut listed: Vec<_> = findings.drain(..).map(own).collect();
+    let mut listed: Vec<_> = findings.into_iter().map(own).collect();
     listed.extend(ask_daemon(&socket, &args).await);
     let broken = listed.iter().any(is_broken);
     let text = if args.json {
@@ -73,6 +67,20 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     write_all(&text)?;
     Ok(ExitCode::from(u8::from(broken)))
+}
+
+async fn host(config: &Config) -> Vec<Finding> {
+    if config.daemon.backend == Backend::Docker {
+        return examine_host_below_docker();
+    }
+    match engine_config(config) {
+        Ok(config) => examine_host(&config).await,
+        Err(error) => vec![Finding::problem(
+            "configuration",
+            format!("{error:#}"),
+            "mend it, and try `orlop config check`",
+        )],
+    }
 }
 
 fn is_broken(finding: &ListedFinding) -> bool {

@@ -84,7 +84,8 @@ async fn short_sessions_leave_nothing_however_they_end() {
         orlop_testkit::skip!("containerd 1.6 leaves a command whose client has gone alone");
     }
     let sessions = number("ORLOP_STREAM_SESSIONS", 60);
-    let running = world.run_script("short", "sleep 86400").await;
+    // A shell collects what its children leave behind.
+    let running = world.run_script("short", "sleep 86400 & wait").await;
     let keeper = keeper_of(&running.pod_id);
     for kind in 0..5 {
         session(&world.cri, &running.id, kind).await;

@@ -1,6 +1,7 @@
 //! What an operator can see: the steps of a start, metrics, what is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::process::{Command, Output};
 
 use orlop_cri::inspection::inspection_client::InspectionClient;
@@ -141,16 +142,29 @@ async fn the_doctor_finds_what_was_removed_behind_our_back_and_mends_it() {
     let (_, pod_id, _) = world.run_script("gone", "sleep 600").await;
     world.engine.docker(&["rm", "-f", &pod_id]);
     let socket = format!("unix://{}", world.node.socket().display());
+    let mut config = tempfile::NamedTempFile::new().unwrap();
+    config.write_all(b"backend = \"docker\"\n").unwrap();
+    let config = config.path().to_str().unwrap();
     let doctor = |world: &World, more: &[&str]| {
-        let line: Vec<_> = ["doctor", "--json", "--socket", &socket]
-            .into_iter()
-            .chain(more.iter().copied())
-            .collect();
+        let line: Vec<_> = [
+            "doctor",
+            "--json",
+            "--socket",
+            &socket,
+            "--daemon-config",
+            config,
+        ]
+        .into_iter()
+        .chain(more.iter().copied())
+        .collect();
         text(&orlop(world, &line))
     };
     let found = doctor(&world, &[]);
     assert!(found.contains("Docker Engine"), "{found}");
     assert!(found.contains(&pod_id), "{found}");
+    // What the native backend alone needs is nobody's concern here.
+    assert!(found.contains("cgroups"), "{found}");
+    assert!(!found.contains("keeper"), "{found}");
     let mended = doctor(&world, &["--repair"]);
     assert!(mended.contains(&pod_id), "{mended}");
     let after = doctor(&world, &[]);
