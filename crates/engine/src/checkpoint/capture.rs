@@ -142,9 +142,9 @@ pub async fn recover(engine: &Engine, container: &Arc<Container>) -> Result<()> 
 /// Waits until nobody is at work on containers that were not written out to the end.
 async fn nobody_at_work(containers: &[Arc<Container>]) {
     for container in containers {
-        let images = directory(container).join(IMAGES);
+        let (id, images) = (container.id.clone(), directory(container).join(IMAGES));
         let ended = blocking(move || {
-            busy::end(&images);
+            busy::end(id.as_str(), &images);
             Ok(())
         });
         if let Err(error) = ended.await {
