@@ -203,6 +203,8 @@ fn kill_tree(root: i32, container: &str) {
     for handle in held.values() {
         let _ = pidfd_send_signal(handle, Signal::KILL);
     }
+    // A command that leads none is in a session of others.
+    sessions.retain(|leader| held.contains_key(leader));
     for _ in 0..ROUNDS {
         let mut fresh = processes();
         fresh.retain(|pid| {

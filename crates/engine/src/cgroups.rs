@@ -137,7 +137,7 @@ impl Cgroups {
     }
 
     /// Has the kernel ready to move a process into a cgroup by the time that a runtime, called
-    /// at the same time, gets to it. Nobody waits for this, and a failure only costs time.
+    /// at the same time or soon, gets to it. Nobody waits for this, and a failure only costs time.
     pub fn expect_move(&self, tasks: &TaskTracker) {
         if self.getting_ready.swap(true, Ordering::AcqRel) {
             return;

@@ -47,6 +47,8 @@ pub async fn create(
 ) -> Result<ContainerId> {
     let name = ContainerName::of(&pod.id, &config)?;
     check(&config)?;
+    // It is started soon, as a rule.
+    engine.cgroups.expect_move(&engine.tasks);
     let asked = Asked {
         config,
         checkpoint,
