@@ -132,7 +132,12 @@ impl Cgroups {
             return;
         };
         if self.driver == Driver::Cgroupfs {
-            remove(self.at(path)).await;
+            let trials = self.at(path);
+            // Somebody else may be trying runtimes out just now.
+            let removed = blocking(move || Ok(trials.remove(Duration::ZERO)));
+            if let Ok(Err(error)) = removed.await {
+                tracing::debug!(%error, "removing the trials' cgroup");
+            }
         }
     }
 

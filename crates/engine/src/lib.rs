@@ -64,6 +64,7 @@ mod store;
 mod streaming;
 mod teardown;
 mod tidy;
+mod trials;
 
 pub use config::Config;
 pub use engine::Engine;

@@ -13,6 +13,7 @@ use crate::cgroups::TRIALS;
 use crate::config::{Config, RuntimeHandler};
 use crate::error::{Error, Result, chain};
 use crate::pod::Pod;
+use crate::trials;
 
 /// A runtime that does not answer within this time is not used.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -45,6 +46,8 @@ impl Runtimes {
         let mut handlers = BTreeMap::new();
         let mut retired = BTreeMap::new();
         let mut default = config.default_runtime.clone();
+        let known = KNOWN.map(|name| runtime(config, driver, name, &by_name(name)));
+        trials::end_abandoned(&config.state, &known).await;
         if config.runtimes.is_empty() {
             let found = first_that_works(config, driver).await?;
             default.get_or_insert_with(|| found.name.clone());

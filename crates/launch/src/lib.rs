@@ -32,5 +32,6 @@ pub use orlop_wire::{
 pub use pin::remove_pin;
 pub use private_dir::make_private_dir;
 pub use runtime::{
-    Candidate, CheckpointOptions, Detected, OciRuntime, Rejection, RuntimeState, criu, detect,
+    Candidate, CheckpointOptions, Detected, OciRuntime, Rejection, RuntimeState, TRIAL_PREFIX,
+    criu, detect,
 };

@@ -26,7 +26,7 @@
 //! | `of_pod` | all of a pod |
 
 pub mod archive;
-mod busy;
+pub(crate) mod busy;
 pub mod capture;
 pub mod go_on;
 mod layer;

@@ -16,6 +16,9 @@ use crate::error::{Error, Result};
 /// How long a step of the trial may take.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
 
+/// What the names of trials' containers and bundles begin with.
+pub const TRIAL_PREFIX: &str = "orlop-trial-";
+
 /// A runtime to be tried.
 pub type Candidate = OciRuntime;
 
@@ -68,7 +71,7 @@ impl OciRuntime {
     pub async fn try_out(&self, scratch: &Path, cgroup_parent: &str) -> Result<()> {
         static TRIALS: AtomicU32 = AtomicU32::new(0);
         let number = TRIALS.fetch_add(1, Ordering::Relaxed);
-        let id = format!("orlop-trial-{}-{number}", std::process::id());
+        let id = format!("{TRIAL_PREFIX}{}-{number}", std::process::id());
         let bundle = Bundle(scratch.join(&id));
         bundle
             .write(&self.trial_cgroup(cgroup_parent, &id))

@@ -7,6 +7,6 @@ mod log;
 mod oci;
 
 pub(crate) use call::failure_of_call;
-pub use detect::{Candidate, Detected, Rejection, detect};
+pub use detect::{Candidate, Detected, Rejection, TRIAL_PREFIX, detect};
 pub use direct::{CheckpointOptions, RuntimeState, criu};
 pub use oci::OciRuntime;

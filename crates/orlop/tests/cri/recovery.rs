@@ -1,9 +1,10 @@
 //! The daemon goes and comes back; pods don't notice, and nothing is forgotten.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use orlop_cri::v1::{ContainerState, PodSandboxState};
-use orlop_testkit::skip;
+use orlop_testkit::{machine, skip};
 
 use crate::world::{World, world};
 
@@ -98,6 +99,51 @@ async fn commands_end_with_the_daemon_that_served_them() {
     }
     let status = world.cri.status(&running.id).await.expect("status");
     assert_eq!(status.state(), ContainerState::ContainerRunning);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_trial_that_a_killed_daemon_was_making_is_ended() {
+    let mut world = world!();
+    if world.node.is_peer() || machine::has_program("runc").is_err() {
+        skip!("the trial is made by runc, and ended by orlop");
+    }
+    go(&mut world, Going::Killed);
+    let state = world.node.state();
+    let id = format!("orlop-trial-{}", world.node.id());
+    let bundle = state.join(&id);
+    for dir in ["proc", "dev", "sys"] {
+        std::fs::create_dir_all(bundle.join("rootfs").join(dir)).unwrap();
+    }
+    std::fs::copy("/bin/busybox", bundle.join("rootfs/trial")).unwrap();
+    let config = serde_json::json!({
+        "ociVersion": "1.0.2",
+        "process": {"args": ["/trial"], "cwd": "/", "user": {"uid": 0, "gid": 0}},
+        "root": {"path": "rootfs"},
+        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+        "linux": {
+            "namespaces": [{"type": "pid"}, {"type": "mount"}],
+            "cgroupsPath": format!("/{id}"),
+        },
+    });
+    std::fs::write(bundle.join("config.json"), config.to_string()).unwrap();
+    let pid_file = bundle.join("pid");
+    let created = Command::new("runc")
+        .arg("--root")
+        .arg(state.join("runtimes/runc"))
+        .args(["create", "--pid-file"])
+        .arg(&pid_file)
+        .arg("--bundle")
+        .args([bundle.as_os_str(), id.as_ref()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status();
+    assert!(created.unwrap().success());
+    let pid: u32 = std::fs::read_to_string(pid_file).unwrap().parse().unwrap();
+    come_back(&mut world).await;
+    assert!(!bundle.exists());
+    let left = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(left.is_empty() || left.contains(") Z "), "{left}");
     world.finish().await;
 }
 
