@@ -179,7 +179,9 @@ fn addresses(text: &str) -> Value {
         });
         let mut texts: Vec<_> = texts.collect();
         texts.sort();
-        json!({"mtu": link["mtu"], "addresses": texts, "state": link["operstate"]})
+        // The kernel takes its time to say of a bridge that its ports carry.
+        let up = link["flags"].as_array().unwrap().contains(&json!("UP"));
+        json!({"mtu": link["mtu"], "addresses": texts, "up": up})
     };
     links.iter().map(of_link).collect()
 }
