@@ -24,8 +24,6 @@ pub async fn call(engine: &Engine, request: RunPodSandboxRequest) -> Result<RunP
     let name = PodName::of(&config)?;
     check(&config)?;
     engine.runtimes.handler(&request.runtime_handler)?;
-    // Its first container follows soon, as a rule.
-    engine.cgroups.expect_move(&engine.tasks);
     let make = {
         let (engine, name) = (engine.clone(), name.clone());
         let asked = Asked {
