@@ -46,23 +46,22 @@ impl Runtimes {
         let mut handlers = BTreeMap::new();
         let mut retired = BTreeMap::new();
         let mut default = config.default_runtime.clone();
-        let known = KNOWN.map(|name| runtime(config, driver, name, &by_name(name)));
+        let known = known(config, driver);
         trials::end_abandoned(&config.state, &known).await;
         if config.runtimes.is_empty() {
             let found = first_that_works(config, driver).await?;
             default.get_or_insert_with(|| found.name.clone());
             handlers.insert(found.name.clone(), Arc::new(found));
         }
-        for name in KNOWN {
-            let settings = by_name(name);
-            let runtime = runtime(config, driver, name, &settings);
+        for runtime in known {
+            let name = runtime.name.clone();
             let handler = Handler {
-                name: name.to_owned(),
+                name: name.clone(),
+                settings: by_name(&name),
                 runtime,
                 features: oci::Features::default(),
-                settings,
             };
-            retired.insert(name.to_owned(), Arc::new(handler));
+            retired.insert(name, Arc::new(handler));
         }
         for (name, settings) in &config.runtimes {
             let runtime = runtime(config, driver, name, settings);
@@ -128,6 +127,10 @@ impl Runtimes {
 /// The runtimes that everybody has, the fastest first.
 const KNOWN: [&str; 2] = ["crun", "runc"];
 
+fn known(config: &Config, driver: Driver) -> [OciRuntime; 2] {
+    KNOWN.map(|name| runtime(config, driver, name, &by_name(name)))
+}
+
 fn by_name(name: &str) -> RuntimeHandler {
     RuntimeHandler {
         path: name.into(),
@@ -138,8 +141,7 @@ fn by_name(name: &str) -> RuntimeHandler {
 /// crun is tried first: it is the fastest. It is really tried, because an old crun refuses
 /// some hosts.
 async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
-    let candidates = KNOWN.map(|name| runtime(config, driver, name, &by_name(name)));
-    let detected = detect(candidates, &config.state, trial_parent(driver)).await;
+    let detected = detect(known(config, driver), &config.state, trial_parent(driver)).await;
     for rejection in &detected.rejected {
         let (runtime, why) = (&rejection.runtime.name, chain(&rejection.error));
         tracing::info!(runtime, why, "a runtime does not work on this host");
@@ -176,10 +178,7 @@ pub struct Trial {
 /// Tries out all configured runtimes, or all that everybody has.
 pub async fn try_all(config: &Config, driver: Driver) -> Vec<Trial> {
     let candidates: Vec<OciRuntime> = if config.runtimes.is_empty() {
-        KNOWN
-            .iter()
-            .map(|name| runtime(config, driver, name, &by_name(name)))
-            .collect()
+        known(config, driver).into()
     } else {
         let configured = config.runtimes.iter();
         configured

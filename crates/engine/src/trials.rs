@@ -7,6 +7,8 @@ use orlop_launch::{OciRuntime, TRIAL_PREFIX};
 
 use crate::blocking;
 use crate::checkpoint::busy;
+use crate::error::chain;
+use crate::teardown::remove_tree;
 
 /// A runtime that takes longer does not work.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -28,7 +30,11 @@ pub async fn end_abandoned(state: &Path, runtimes: &[OciRuntime]) {
             Ok(())
         });
         if let Err(error) = ended.await {
-            tracing::warn!(id, %error, "waiting for a runtime that is being tried");
+            tracing::warn!(
+                id,
+                error = chain(&*error),
+                "waiting for a runtime that is being tried"
+            );
         }
         // Which of them made it is not known. To the others it is nothing.
         for runtime in runtimes {
@@ -36,8 +42,9 @@ pub async fn end_abandoned(state: &Path, runtimes: &[OciRuntime]) {
                 tracing::debug!(id, runtime = runtime.name, %error, "ending a trial");
             }
         }
-        if let Err(error) = std::fs::remove_dir_all(&bundle) {
-            tracing::warn!(path = %bundle.display(), %error, "removing a trial bundle");
+        let removed = bundle.clone();
+        if let Err(error) = blocking(move || remove_tree(&removed)).await {
+            tracing::warn!(id, error = chain(&*error), "removing a trial bundle");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is wrong with a node, and how to mend it.
 //!
-//! [`examine_host`] (or [`examine_host_below_docker`]) needs no daemon; what belongs to no pod only a running one can tell
-//! ([`orphans`]).
+//! [`examine_host`] (or [`examine_host_below_docker`]) needs no daemon; what belongs to no pod only
+//! a running one can tell ([`orphans`]).
 
 mod cgroups;
 mod clock;

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use orlop_yaml::{Content, Document, documents};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -7,7 +8,6 @@ use super::gates::has_effect;
 use super::kubelet::KubeletConfiguration;
 use super::table::{CONFIGURATION, WITH_EFFECT};
 use crate::agent::document::check;
-use orlop_yaml::{Content, Document, documents};
 
 /// A configuration is small; whatever is larger is something else.
 const LARGEST: u64 = 1 << 20;

@@ -1,11 +1,11 @@
 //! The documents of one text.
 
+use orlop_yaml::{Content, Document, Node, Position, documents};
 use serde_json::Value;
 
 use super::remark::{Remark, Weight};
 use super::{defaults, expand, validate};
 use crate::agent::document::{KINDS, check};
-use orlop_yaml::{Content, Document, Node, Position, documents};
 
 /// What a text holds.
 #[derive(Debug, Default)]
