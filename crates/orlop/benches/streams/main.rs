@@ -11,6 +11,7 @@
     reason = "a benchmark fails by panicking"
 )]
 
+mod bare;
 mod carry;
 #[path = "../pods/cpu.rs"]
 mod cpu;

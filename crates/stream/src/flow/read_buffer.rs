@@ -4,9 +4,11 @@ use std::io;
 
 use tokio::io::AsyncReadExt;
 
+use super::output::LARGEST_BUFFER;
 use super::transport::Reader;
 
-const READ_BUFFER: usize = 64 * 1024;
+/// It grows while reads fill it, like those that are written from.
+const FIRST_BUFFER: usize = 16 * 1024;
 
 /// Reads a transport in large pieces and gives out what its caller asks for.
 pub(crate) struct ReadBuffer {
@@ -20,7 +22,7 @@ impl ReadBuffer {
     pub(crate) fn new(reader: Reader) -> Self {
         Self {
             reader,
-            buffer: vec![0; READ_BUFFER],
+            buffer: vec![0; FIRST_BUFFER],
             start: 0,
             end: 0,
         }
@@ -38,7 +40,7 @@ impl ReadBuffer {
         Ok(bytes)
     }
 
-    /// The next `length` bytes in one piece; they must fit the buffer.
+    /// The next `length` bytes in one piece; they must fit the first buffer.
     pub(crate) async fn exactly(&mut self, length: usize) -> io::Result<&mut [u8]> {
         if self.start + length > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -69,7 +71,12 @@ impl ReadBuffer {
 
     async fn fill(&mut self) -> io::Result<bool> {
         if self.start == self.end {
+            let filled = self.end == self.buffer.len();
             (self.start, self.end) = (0, 0);
+            if filled && self.buffer.len() < LARGEST_BUFFER {
+                // Nothing in it is needed any more: a new one is not copied into.
+                self.buffer = vec![0; self.buffer.len() * 2];
+            }
         }
         let read = self.reader.read(&mut self.buffer[self.end..]).await?;
         self.end += read;
