@@ -25,14 +25,14 @@ help: ## this list
 run: deps build ## a pod on a throw-away node: its log, its answer, and all is gone again
 	@$(CARGO) run --locked --quiet -p orlop-testkit --example first_pod
 
-build: ## the daemon and the keeper, unoptimised
-	$(CARGO) build --locked -p orlop -p orlop-keeper
+build: ## the daemon and what it starts, unoptimised
+	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-shim
 
-release: ## the daemon, and the keeper linked statically beside it
+release: ## the daemon, and what it starts linked statically beside it
 	$(CARGO) build --locked --release -p orlop
 	RUSTFLAGS='-C target-feature=+crt-static' \
-		$(CARGO) build --locked --release -p orlop-keeper --target $(HOST)
-	cp $(TARGET_DIR)/$(HOST)/release/orlop-keeper $(RELEASE)/orlop-keeper
+		$(CARGO) build --locked --release -p orlop-keeper -p orlop-shim --target $(HOST)
+	cp $(TARGET_DIR)/$(HOST)/release/orlop-keeper $(TARGET_DIR)/$(HOST)/release/orlop-shim $(RELEASE)/
 
 deps: ## the Debian packages that running and testing need (installs as root, else lists)
 	@.ci/deps
@@ -62,6 +62,7 @@ bench: deps $(if $(BENCH),build,release) ## the numbers of SPECIFICATION.md; BEN
 install: release ## into PREFIX (/usr/local), with the systemd unit, manual pages and completions
 	install -D -m 0755 $(RELEASE)/orlop $(DESTDIR)$(PREFIX)/bin/orlop
 	install -D -m 0755 $(RELEASE)/orlop-keeper $(DESTDIR)$(PREFIX)/bin/orlop-keeper
+	install -D -m 0755 $(RELEASE)/orlop-shim $(DESTDIR)$(PREFIX)/bin/orlop-shim
 	install -d $(DESTDIR)$(UNITDIR)
 	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
@@ -74,7 +75,8 @@ install: release ## into PREFIX (/usr/local), with the systemd unit, manual page
 	@echo "next: systemctl enable --now orlop"
 
 uninstall: ## what install put there; images and pods stay under /var/lib/orlop
-	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper
+	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper \
+		$(DESTDIR)$(PREFIX)/bin/orlop-shim
 	rm -f $(DESTDIR)$(UNITDIR)/orlop.service $(DESTDIR)$(UNITDIR)/orlop.socket
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/orlop.1 $(DESTDIR)$(PREFIX)/share/man/man1/orlop-*.1
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop \

@@ -51,6 +51,8 @@ pub struct Config {
 pub struct RuntimeHandler {
     /// The program, by path or by name.
     pub path: PathBuf,
+    /// How it is spoken to.
+    pub kind: RuntimeKind,
     /// Options put before its subcommand.
     pub args: Vec<String>,
     /// Its state directory; `None` gives it one below [`Config::state`].
@@ -63,6 +65,28 @@ pub struct RuntimeHandler {
     pub privileged_without_host_devices: bool,
     /// CNI configuration for this handler's pods instead of the node's.
     pub cni_conf_dir: Option<PathBuf>,
+}
+
+impl RuntimeHandler {
+    /// Whether the containers of a pod share something that is made with the first of them and
+    /// has to be ended after the last.
+    pub fn is_shim(&self) -> bool {
+        matches!(self.kind, RuntimeKind::Shim { .. })
+    }
+}
+
+/// How a runtime is spoken to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum RuntimeKind {
+    /// By a command line that works like runc's.
+    #[default]
+    Oci,
+    /// It is a shim of containerd's; `orlop-shim` beside the keeper puts it behind such a command
+    /// line.
+    Shim {
+        /// What it is told to read.
+        config: Option<PathBuf>,
+    },
 }
 
 /// The listener for streaming sessions.

@@ -1,7 +1,7 @@
 //! The runtime handlers: what a pod's `runtime_handler` chooses among.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use orlop_launch::{OciRuntime, detect, oci};
 use orlop_cgroup::Driver;
 
 use crate::cgroups::TRIALS;
-use crate::config::{Config, RuntimeHandler};
+use crate::config::{Config, RuntimeHandler, RuntimeKind};
 use crate::error::{Error, Result, chain};
 use crate::pod::Pod;
 use crate::trials;
@@ -219,14 +219,30 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
         .root
         .clone()
         .unwrap_or_else(|| config.state.join("runtimes").join(name));
-    let mut runtime = OciRuntime::new(name, program(&settings.path), root);
-    runtime.args = settings.args.iter().map(Into::into).collect();
+    let own = program(&settings.path);
+    let mut runtime = match &settings.kind {
+        RuntimeKind::Oci => OciRuntime::new(name, own, root),
+        RuntimeKind::Shim { config: file } => {
+            let mut runtime = OciRuntime::new(name, adapter(config), root);
+            runtime.args = vec!["--shim".into(), own.into()];
+            if let Some(file) = file {
+                runtime.args.extend(["--shim-config".into(), file.into()]);
+            }
+            runtime
+        }
+    };
+    runtime.args.extend(settings.args.iter().map(Into::into));
     runtime.systemd_cgroup = driver == Driver::Systemd;
     runtime
 }
 
+/// What makes a shim look like a runtime.
+pub(crate) fn adapter(config: &Config) -> PathBuf {
+    config.keeper.with_file_name("orlop-shim")
+}
+
 /// A bare name is looked for where administrators' and distributions' programs are.
-fn program(path: &Path) -> std::path::PathBuf {
+fn program(path: &Path) -> PathBuf {
     if path.components().count() > 1 {
         return path.to_owned();
     }

@@ -25,6 +25,9 @@ const SHM_SIZE: u64 = 64 << 20;
 /// A keeper that does not end by itself within this time is killed.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 
+/// A shim that has not ended by then is stuck with what it runs.
+const SHIM_LIMIT: Duration = Duration::from_mins(1);
+
 /// Makes the namespaces, the network, and the files, in this order, because the hosts file
 /// has the pod's addresses in it.
 pub async fn build(engine: &Engine, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
@@ -78,6 +81,7 @@ async fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
 
 /// Undoes what [`build`] made, as far as it is there.
 pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    end_shim(engine, pod).await?;
     network::detach(engine, pod).await?;
     let keeper = match pod.now().keeper {
         Some(keeper) => Some(keeper),
@@ -106,6 +110,21 @@ pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
         crate::teardown::remove_tree(&shm)
     })
     .await
+}
+
+/// Ends what the pod's containers shared beside its namespaces, a virtual machine for example.
+async fn end_shim(engine: &Engine, pod: &Pod) -> Result<()> {
+    let Ok(handler) = engine.runtimes.of(pod) else {
+        return Ok(());
+    };
+    if !handler.settings.is_shim() {
+        return Ok(());
+    }
+    let ended = handler.runtime.end_pod(pod.id.as_str(), SHIM_LIMIT).await;
+    ended.map_err(|source| {
+        let doing = format!("ending the shim of pod sandbox {}", pod.id);
+        Error::Launch { doing, source }.into()
+    })
 }
 
 async fn end(keeper: &Keeper, pod: &Pod) -> Result<()> {

@@ -18,6 +18,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The keeper shares nothing but the words that it exchanges with the daemon.
     ("wire", &[]),
     ("keeper", &["wire"]),
+    // What stands for runc on a keeper's command lines knows nobody here.
+    ("shim", &[]),
     // The contract and the two sides of it.
     ("cri", &[]),
     // What its backends share.

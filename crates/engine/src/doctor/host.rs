@@ -2,7 +2,8 @@
 
 use super::{Finding, cgroups, clock, disk, kernel, registries, runtimes};
 use crate::blocking;
-use crate::config::Config;
+use crate::config::{Config, RuntimeHandler};
+use crate::runtimes::adapter;
 
 /// Looks at this host with the eyes of a daemon of that configuration. Changes nothing, but that
 /// runtimes are tried out.
@@ -44,5 +45,19 @@ fn keeper(config: &Config) -> Vec<Finding> {
             "install orlop-keeper beside orlop, or set keeper.path",
         )
     };
-    vec![finding]
+    let mut findings = vec![finding];
+    if config.runtimes.values().any(RuntimeHandler::is_shim) {
+        let path = adapter(config);
+        let path = path.display();
+        findings.push(if adapter(config).is_file() {
+            Finding::ok("shims", format!("{path} is there"))
+        } else {
+            Finding::problem(
+                "shims",
+                format!("{path} is missing, and a runtime is of the kind \"shim\""),
+                "install orlop-shim beside orlop-keeper",
+            )
+        });
+    }
+    findings
 }

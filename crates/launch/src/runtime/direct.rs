@@ -152,6 +152,12 @@ impl OciRuntime {
         self.run(&command, limit).await.map(drop)
     }
 
+    /// Ends what the containers of a pod share, where they share a shim.
+    pub async fn end_pod(&self, pod: &str, limit: Duration) -> Result<()> {
+        let command = ["end-pod", pod].map(OsStr::new);
+        self.run(&command, limit).await.map(drop)
+    }
+
     /// Runs a command and returns what it printed.
     pub(super) async fn run(&self, command: &[&OsStr], limit: Duration) -> Result<Vec<u8>> {
         // With its log on standard error, no file has to be made up and removed.

@@ -11,14 +11,13 @@ use rustix::io::Errno;
 const ERRORS: u32 = 1;
 const DATA: u32 = 3;
 
-/// A read of the size that a Go client makes is a fraction of that; larger ones fall out of the
-/// processor's cache.
+/// As much as stays in a processor's cache.
 const BLOCK: usize = 256 << 10;
 
 /// The Adler-32 of SPDY/3's dictionary for headers.
 const DICTIONARY: u32 = 0xe3c6_a7c2;
 
-/// Answers the first who connects with `bytes`, as a web server does with a file.
+/// Sends so many bytes to the first who connects.
 pub(crate) fn send(listener: &TcpListener, bytes: usize) -> io::Result<()> {
     let block = vec![7; 1 << 20];
     let (mut stream, _) = listener.accept()?;

@@ -9,7 +9,7 @@ use orlop_engine::config as engine;
 
 use crate::config::Config;
 use crate::config::values::{
-    AbsolutePath, Affinity, CgroupDriver, InProcess, IpPreference, Limit, Ulimit,
+    AbsolutePath, Affinity, CgroupDriver, InProcess, IpPreference, Limit, RuntimeKind, Ulimit,
 };
 
 /// Translates the configuration.
@@ -61,6 +61,12 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
             .map_or_else(|| PathBuf::from(name), own_path);
         let handler = engine::RuntimeHandler {
             path,
+            kind: match runtime.kind {
+                RuntimeKind::Oci => engine::RuntimeKind::Oci,
+                RuntimeKind::Shim => engine::RuntimeKind::Shim {
+                    config: runtime.shim_config.as_ref().map(own_path),
+                },
+            },
             args: runtime.args.clone(),
             root: runtime.root.as_ref().map(own_path),
             pod_annotations: runtime.pod_annotations.clone(),

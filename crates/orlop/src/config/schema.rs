@@ -378,10 +378,14 @@ section! {
 section! {
     /// A runtime that pods may ask for by name (`runtimeClassName`, through its handler).
     Runtime {
-        /// What kind it is: a command line that works like runc's.
+        /// What kind it is: a command line that works like runc's, or a shim of containerd's
+        /// (version 2), as Kata, gVisor and runwasi have them.
         kind: RuntimeKind = RuntimeKind::Oci => restart,
         /// The runtime's binary. Empty: the binary of the table's name, looked for in PATH.
         path: Option<AbsolutePath> = None => restart,
+        /// What a shim is to read: Kata's configuration file, or for runc's shim the
+        /// runtime that it calls. Empty: the shim's own choice.
+        shim_config: Option<AbsolutePath> = None => restart,
         /// Arguments before the subcommand, on every call.
         args: Vec<String> = Vec::new() => restart,
         /// Where the runtime keeps its own state. Empty: below `state`.

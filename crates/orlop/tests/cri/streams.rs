@@ -87,6 +87,7 @@ async fn short_sessions_leave_nothing_however_they_end() {
     // A shell collects what its children leave behind.
     let running = world.run_script("short", "sleep 86400 & wait").await;
     let keeper = keeper_of(&running.pod_id);
+    let alone = processes_in(keeper);
     for kind in 0..5 {
         session(&world.cri, &running.id, kind).await;
     }
@@ -97,7 +98,7 @@ async fn short_sessions_leave_nothing_however_they_end() {
             commands_left(&world.node.state()),
         )
     };
-    settle(|| processes_in(keeper) <= 1).await;
+    settle(|| processes_in(keeper) <= alone).await;
     let before = counts();
     let mut done = 0;
     while done < sessions {
@@ -112,7 +113,7 @@ async fn short_sessions_leave_nothing_however_they_end() {
     }
     settle(|| {
         let now = counts();
-        now.0 <= before.0 && now.1 <= before.1 && now.2 == 0 && processes_in(keeper) <= 1
+        now.0 <= before.0 && now.1 <= before.1 && now.2 == 0 && processes_in(keeper) <= alone
     })
     .await;
     let after = counts();
@@ -120,7 +121,7 @@ async fn short_sessions_leave_nothing_however_they_end() {
         after.0 <= before.0 && after.1 <= before.1 && after.2 == 0,
         "descriptors of daemon and keeper, directories: {before:?}, then {after:?}"
     );
-    assert!(processes_in(keeper) <= 1, "commands go on");
+    assert!(processes_in(keeper) <= alone, "commands go on");
     let ps = world.cri.exec(&running.id, &["ps", "-o", "args"]).await;
     let ps = String::from_utf8_lossy(&ps.expect("exec").stdout).into_owned();
     assert!(!ps.contains("4711"), "something of them goes on:\n{ps}");
@@ -188,6 +189,7 @@ async fn a_daemon_killed_under_sessions_leaves_none_of_their_commands() {
     }
     let running = world.run_script("killed", "sleep 86400").await;
     let keeper = keeper_of(&running.pod_id);
+    let alone = processes_in(keeper);
     for round in 0..number("ORLOP_STREAM_KILLS", 2) {
         let mut sessions = Vec::new();
         for kind in 0..6_u64 {
@@ -231,9 +233,9 @@ async fn a_daemon_killed_under_sessions_leaves_none_of_their_commands() {
         }
         world.node.start_again().await;
         world.cri = world.node.cri().await;
-        settle(|| processes_in(keeper) <= 1 && commands_left(&world.node.state()) == 0).await;
+        settle(|| processes_in(keeper) <= alone && commands_left(&world.node.state()) == 0).await;
         assert!(
-            processes_in(keeper) <= 1,
+            processes_in(keeper) <= alone,
             "round {round}: commands go on: {:?}",
             children_of(keeper)
         );
@@ -257,6 +259,7 @@ async fn a_daemon_killed_while_a_command_starts_leaves_it_to_the_next_one_to_end
     }
     let running = world.run_script("starting", "sleep 86400").await;
     let keeper = keeper_of(&running.pod_id);
+    let alone = processes_in(keeper);
     let url = url(&world.cri, &running.id, &["sleep", "4711"], false).await;
     let options = over(Protocol::Spdy);
     let session = tokio::spawn(async move { exec(&url, &options, outputs()).await });
@@ -271,8 +274,8 @@ async fn a_daemon_killed_while_a_command_starts_leaves_it_to_the_next_one_to_end
     world.cri = world.node.cri().await;
     // Until then it does not even run.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    settle(|| processes_in(keeper) <= 1).await;
-    assert!(processes_in(keeper) <= 1, "{:?}", children_of(keeper));
+    settle(|| processes_in(keeper) <= alone).await;
+    assert!(processes_in(keeper) <= alone, "{:?}", children_of(keeper));
     world.finish().await;
 }
 

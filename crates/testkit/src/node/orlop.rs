@@ -1,6 +1,6 @@
 //! Our own daemon on directories of the test's own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::machine::{self, CgroupDriver};
@@ -31,7 +31,7 @@ plugin_config_dir = "{plugin_config}"
 registration_timeout = "20s"
 request_timeout = "20s"
 [runtimes.test]
-kind = "oci"
+kind = "{kind}"
 path = "{runtime}"
 "#,
         driver = CgroupDriver::of_tests().name(),
@@ -44,6 +44,7 @@ path = "{runtime}"
         nri = plugin_socket(scratch).display(),
         plugins = scratch.path("nri-plugins").display(),
         plugin_config = scratch.path("nri-conf").display(),
+        kind = kind_of(&runtime),
         runtime = runtime.display(),
     );
     // The file itself is the test's own, to be changed while the daemon runs.
@@ -51,6 +52,16 @@ path = "{runtime}"
     let drop_ins = scratch.subdir("config.toml.d");
     std::fs::write(drop_ins.join("10-kit.toml"), config).expect("write a drop-in");
     std::fs::write(drop_ins.join("50-test.toml"), &builder.drop_in).expect("write a drop-in");
+}
+
+/// Shims have names of a kind.
+fn kind_of(runtime: &Path) -> &'static str {
+    let name = runtime.file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with("containerd-shim-") {
+        "shim"
+    } else {
+        "oci"
+    }
 }
 
 pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {

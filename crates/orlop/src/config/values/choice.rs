@@ -112,6 +112,7 @@ choice! {
     /// The kinds of runtime.
     RuntimeKind {
         Oci = "oci",
+        Shim = "shim",
     }
 }
 

@@ -1,0 +1,219 @@
+//! Pods whose runtime is a shim of containerd's: runc's, which Debian's containerd brings along.
+//!
+//! `ORLOP_TEST_RUNTIME=containerd-shim-runc-v2` runs all other tests on it, too.
+
+use std::fs;
+use std::time::Duration;
+
+use orlop_cri::v1::ContainerState;
+use orlop_testkit::machine::has_program;
+use orlop_testkit::{Node, skip_unless};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::world::{World, world};
+
+const SHIM: &str = "containerd-shim-runc-v2";
+
+macro_rules! shim_world {
+    () => {{
+        skip_unless!(has_program(SHIM));
+        world!(Node::orlop().runtime(SHIM))
+    }};
+}
+
+async fn printed(world: &World, id: &str, words: &[&str]) -> String {
+    let output = world.cri.exec(id, words).await.expect("exec");
+    assert_eq!(output.exit_code, 0, "{output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// How many processes have all these words in their command line, once that has settled: a child
+/// that is about to execute something else has its parent's for a moment.
+async fn count(words: &[&str], wanted: usize) -> usize {
+    for _ in 0..100 {
+        if processes(words).len() == wanted {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    processes(words).len()
+}
+
+/// The processes whose command line has all these words.
+fn processes(words: &[&str]) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").expect("/proc");
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut found: Vec<i32> = pids
+        .filter(|pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            words.iter().all(|word| line.contains(word))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+fn kill(pid: i32) {
+    let pid = Pid::from_raw(pid).expect("a process");
+    kill_process(pid, Signal::KILL).expect("kill");
+}
+
+#[tokio::test]
+async fn a_pod_lives_in_one_shim() {
+    let world = shim_world!();
+    let pod = world.node.pod("life").own_network();
+    let pod_id = world.run_pod(&pod).await;
+    let script = "trap 'echo bye; echo last >&2; exit 5' TERM; echo ready; \
+                  while :; do sleep 0.05; done";
+    let spec = world.container("main").shell(script).env("COLOUR", "blue");
+    let id = world
+        .cri
+        .create(&pod_id, &pod, &spec)
+        .await
+        .expect("create");
+    world.cri.start(&id).await.expect("start");
+    let other = world.container("other").command(&["sleep", "600"]);
+    let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
+    assert_eq!(
+        count(&[SHIM, "-namespace", &pod_id], 1).await,
+        1,
+        "a shim for the pod"
+    );
+    assert_eq!(
+        count(&[SHIM, "-namespace", &id], 0).await,
+        0,
+        "a shim for a container"
+    );
+
+    assert_eq!(
+        printed(&world, &id, &["sh", "-c", "echo $COLOUR"]).await,
+        "blue"
+    );
+    let address = |id| printed(&world, id, &["ip", "-4", "address", "show", "eth0"]);
+    assert_eq!(
+        address(&id).await,
+        address(&other).await,
+        "they share a network"
+    );
+    let output = world
+        .cri
+        .exec(&id, &["sh", "-c", "echo out; echo err >&2; exit 42"])
+        .await
+        .expect("exec");
+    assert_eq!(output.exit_code, 42);
+    assert_eq!(
+        (&output.stdout[..], &output.stderr[..]),
+        (&b"out\n"[..], &b"err\n"[..])
+    );
+
+    world.cri.stop(&id, 20).await.expect("stop");
+    let status = world.cri.wait_exited(&id).await;
+    assert_eq!((status.exit_code, status.reason.as_str()), (5, "Error"));
+    let log = orlop_testkit::cri::read_log(&pod.logs().join("main.log"));
+    let said = |stream: &str, line: &str| {
+        log.iter()
+            .any(|said| said.stream == stream && said.content == line.as_bytes())
+    };
+    assert!(said("stdout", "bye") && said("stderr", "last"), "{log:?}");
+    world.cri.remove(&id).await.expect("remove");
+    assert_eq!(
+        count(&[SHIM, "-namespace", &pod_id], 1).await,
+        1,
+        "the pod goes on"
+    );
+    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
+    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_pod_outlives_the_daemon_with_its_shim() {
+    let mut world = shim_world!();
+    let script = "i=0; while :; do echo $i; i=$((i+1)); sleep 0.02; done";
+    let running = world.run_script("ticking", script).await;
+    let shim = processes(&[SHIM, "-namespace", &running.pod_id]);
+    world.node.kill9();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let status = world.cri.status(&running.id).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerRunning);
+    assert_eq!(processes(&[SHIM, "-namespace", &running.pod_id]), shim);
+    assert_eq!(
+        printed(&world, &running.id, &["echo", "ahoy"]).await,
+        "ahoy"
+    );
+    let numbers: Vec<usize> = running
+        .stdout()
+        .lines()
+        .map(|line| line.parse().expect("a number"))
+        .collect();
+    assert!(numbers.iter().copied().eq(0..numbers.len()), "{numbers:?}");
+    world.cri.stop(&running.id, 0).await.expect("stop");
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(status.exit_code, 137);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_shim_that_dies_takes_its_containers_along_and_is_cleared_away() {
+    let world = shim_world!();
+    let running = world.run_script("lost", "sleep 600").await;
+    let [shim] = processes(&[SHIM, "-namespace", &running.pod_id])[..] else {
+        panic!("one shim");
+    };
+    kill(shim);
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_ne!(status.exit_code, 0);
+    world.cri.remove(&running.id).await.expect("remove");
+    // The next container gets a shim of its own.
+    let again = world.container("again").attempt(1).shell("echo back");
+    let id = world.cri.run(&running.pod_id, &running.pod, &again).await;
+    let id = id.expect("run another");
+    assert_eq!(world.cri.wait_exited(&id).await.exit_code, 0);
+    world
+        .cri
+        .remove_pod(&running.pod_id)
+        .await
+        .expect("remove the pod");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended_in_the_shim() {
+    let world = shim_world!();
+    let running = world.run_script("limit", "sleep 600 & wait").await;
+    let command = ["sh", "-c", "exec sleep 4321"];
+    let error = world.cri.exec_within(&running.id, &command, 1).await;
+    error.expect_err("takes too long");
+    let mut ps = String::new();
+    for _ in 0..100 {
+        ps = printed(&world, &running.id, &["ps", "-o", "args"]).await;
+        if !ps.contains("4321") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!ps.contains("4321"), "it goes on:\n{ps}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_shim_that_does_not_work_is_named_with_its_reason() {
+    skip_unless!(has_program(SHIM));
+    let dir = tempfile::tempdir().expect("a directory");
+    let shim = dir.path().join("containerd-shim-broken-v2");
+    fs::write(&shim, "#!/bin/sh\necho no hypervisor here >&2\nexit 3\n").expect("write");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&shim, mode).expect("make it executable");
+    let world = world!(Node::orlop().runtime(shim.to_str().expect("a path")));
+    let pod = world.node.pod("broken");
+    let pod_id = world.run_pod(&pod).await;
+    let spec = world.container("main").command(&["true"]);
+    let error = world.cri.run(&pod_id, &pod, &spec).await;
+    let error = error.expect_err("nothing can run");
+    assert!(error.message().contains("no hypervisor here"), "{error}");
+    world.cri.remove_pod(&pod_id).await.expect("remove the pod");
+    world.finish().await;
+}

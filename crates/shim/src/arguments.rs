@@ -1,0 +1,162 @@
+//! The command line, which is runc's, with the shim beside it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+/// What comes before the command.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) root: PathBuf,
+    pub(crate) log: Option<PathBuf>,
+    pub(crate) systemd_cgroup: bool,
+    /// The shim's program.
+    pub(crate) shim: PathBuf,
+    /// Its configuration file.
+    pub(crate) shim_config: Option<PathBuf>,
+}
+
+/// The words of a command: flags, options with their values, and the rest.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    options: Vec<(String, OsString)>,
+    flags: Vec<String>,
+    rest: Vec<OsString>,
+}
+
+/// Options that a value follows.
+const VALUED: [&str; 12] = [
+    "--bundle",
+    "--rootfs",
+    "--pid-file",
+    "--console-socket",
+    "--process",
+    "--resources",
+    "--format",
+    "--ready",
+    "--exec",
+    "--pod",
+    "--image-path",
+    "--work-path",
+];
+
+/// Splits the command line into settings, command and its words.
+pub(crate) fn parse(
+    mut words: impl Iterator<Item = OsString>,
+) -> Result<(Settings, String, Words)> {
+    let mut settings = Settings::default();
+    let command = loop {
+        let word = words.next().ok_or_else(|| usage("no command is given"))?;
+        let name = word.to_string_lossy().into_owned();
+        let mut value = || {
+            let missing = || usage(format!("{name} needs a value"));
+            words.next().ok_or_else(missing)
+        };
+        match name.as_str() {
+            "--root" => settings.root = value()?.into(),
+            "--log" => settings.log = Some(value()?.into()),
+            "--log-format" => drop(value()?),
+            "--shim" => settings.shim = value()?.into(),
+            "--shim-config" => settings.shim_config = Some(value()?.into()),
+            "--systemd-cgroup" => settings.systemd_cgroup = true,
+            "--version" | "-v" => break "version".to_owned(),
+            _ if name.starts_with('-') => return Err(usage(format!("there is no option {name}"))),
+            _ => break name,
+        }
+    };
+    let mut parsed = Words::default();
+    while let Some(word) = words.next() {
+        let name = word.to_string_lossy().into_owned();
+        if VALUED.contains(&name.as_str()) {
+            let value = words.next();
+            let value = value.ok_or_else(|| usage(format!("{name} needs a value")))?;
+            parsed.options.push((name, value));
+        } else if name.starts_with('-') {
+            parsed.flags.push(name);
+        } else {
+            parsed.rest.push(word);
+        }
+    }
+    Ok((settings, command, parsed))
+}
+
+impl Settings {
+    /// The same settings, for another process of this program.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["--root".into(), self.root.clone().into()];
+        words.extend(["--shim".into(), self.shim.clone().into()]);
+        if let Some(config) = &self.shim_config {
+            words.extend(["--shim-config".into(), config.clone().into()]);
+        }
+        if self.systemd_cgroup {
+            words.push("--systemd-cgroup".into());
+        }
+        words
+    }
+}
+
+impl Words {
+    pub(crate) fn option(&self, name: &str) -> Option<PathBuf> {
+        let mut same = self.options.iter().filter(|(option, _)| option == name);
+        same.next().map(|(_, value)| value.into())
+    }
+
+    pub(crate) fn needed(&self, name: &str) -> Result<PathBuf> {
+        let missing = || usage(format!("{name} is missing"));
+        self.option(name).ok_or_else(missing)
+    }
+
+    pub(crate) fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|word| word == flag)
+    }
+
+    /// The word at a place behind the command, options apart.
+    pub(crate) fn word(&self, at: usize) -> Result<String> {
+        let word = self.rest.get(at).and_then(|word| word.to_str());
+        let word = word.ok_or_else(|| usage("the container's identity is missing"))?;
+        Ok(word.to_owned())
+    }
+}
+
+fn usage(problem: impl Into<String>) -> Error {
+    Error::Usage(problem.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    fn words(line: &str) -> impl Iterator<Item = std::ffi::OsString> {
+        line.split(' ').map(Into::into)
+    }
+
+    #[test]
+    fn settings_stand_before_the_command_and_options_behind() {
+        let line = "--root /r --log /l --log-format json --systemd-cgroup --shim /s create \
+                    --bundle /b --no-pivot --pid-file /p c1";
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (settings, command, parsed) = parse(words(&line)).unwrap();
+        assert_eq!(command, "create");
+        assert_eq!(settings.root.to_str(), Some("/r"));
+        assert!(settings.systemd_cgroup);
+        assert_eq!(parsed.needed("--bundle").unwrap().to_str(), Some("/b"));
+        assert!(parsed.has("--no-pivot"));
+        assert_eq!(parsed.word(0).unwrap(), "c1");
+        let again = parse(settings.words().into_iter().chain(["state".into()])).unwrap();
+        assert_eq!(again.0.shim, settings.shim);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (line, named) in [
+            ("--root", "--root"),
+            ("--rot /r create", "--rot"),
+            ("--root /r", "command"),
+            ("--root /r create --bundle", "--bundle"),
+        ] {
+            let error = parse(words(line)).unwrap_err().to_string();
+            assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What can go wrong, in words for the runtime's caller.
+
+use std::io;
+use std::path::Path;
+
+/// An error of this program.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{0}")]
+    Usage(String),
+    #[error("{doing}: {source}")]
+    Io { doing: String, source: io::Error },
+    #[error("{0} is not understood")]
+    Garbled(String),
+    #[error("the shim refused {method}: {message} (code {code})")]
+    Refused {
+        method: String,
+        code: u64,
+        message: String,
+    },
+    #[error("container {0} does not exist")]
+    NoContainer(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Names what was being done to a file.
+    pub(crate) fn file<'a>(
+        doing: &'a str,
+        path: &'a Path,
+    ) -> impl FnOnce(io::Error) -> Self + use<'a> {
+        move |source| Self::Io {
+            doing: format!("{doing} {}", path.display()),
+            source,
+        }
+    }
+
+    /// Whether the shim knows no such task or process.
+    pub(crate) fn is_not_found(&self) -> bool {
+        match self {
+            Self::NoContainer(_) => true,
+            Self::Refused { code, .. } => *code == crate::ttrpc::NOT_FOUND,
+            _ => false,
+        }
+    }
+}

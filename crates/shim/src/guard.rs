@@ -1,0 +1,214 @@
+//! What stays beside a pod's shim: it starts the shim, hears its events and log, and ends the
+//! processes in it whose stand-ins are killed.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
+
+use crate::arguments::{Settings, Words};
+use crate::background::background;
+use crate::error::{Error, Result};
+use crate::home::{Home, PodHome, private};
+use crate::hunt::Command;
+use crate::ready::{Ready, Streams, spawn};
+use crate::spec::Spec;
+use crate::task::{Endpoint, Fifos, Tasks};
+use crate::{launch, pause, ttrpc};
+
+/// The most that is kept of what a shim says.
+const LARGEST_LOG: u64 = 1 << 20;
+const SIGKILL: u32 = 9;
+
+/// The shim of a pod: the one that runs, or a new one.
+pub(crate) fn ensure(settings: &Settings, pod: &PodHome, bundle: &Path) -> Result<Endpoint> {
+    pod.make()?;
+    let _alone = pod.lock()?;
+    if let Ok(endpoint) = pod.endpoint() {
+        if Tasks::connect(&endpoint).is_ok() {
+            return Ok(endpoint);
+        }
+        launch::clean_up_pod(settings, pod, Some(&endpoint));
+    }
+    let words = ["guard", "--bundle"].map(Into::into);
+    let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
+    let words: Vec<_> = words.into_iter().chain(more).collect();
+    spawn(settings, &words, Streams::None)?;
+    pod.endpoint()
+}
+
+/// Lives as long as the shim.
+pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
+    let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
+    let pod = home.pod(&words.needed("--pod")?.to_string_lossy())?;
+    // Whoever starts us may be killed with all its group.
+    let _ = setsid();
+    match begin(settings, home, &pod, &words.needed("--bundle")?) {
+        Ok(endpoint) => {
+            ready.well();
+            outlive(endpoint.pid);
+            Ok(())
+        }
+        Err(error) => {
+            ready.failed(&error);
+            Err(error)
+        }
+    }
+}
+
+fn begin(settings: &Settings, home: &Home, pod: &PodHome, container: &Path) -> Result<Endpoint> {
+    let bundle = pod.bundle();
+    let rootfs = bundle.join("rootfs");
+    private(&rootfs)?;
+    pause::write(&rootfs.join("pause"))?;
+    Spec::read(container)?.of_pod(&pod.id).write(&bundle)?;
+    serve(&pod.events(), |mut socket| ttrpc::swallow(&mut socket))?;
+    let (home, watched) = (home.clone(), pod.clone());
+    serve(&pod.guard(), move |socket| watch(&home, &watched, socket))?;
+    keep_log(pod)?;
+    let mut endpoint = launch::start(settings, pod)?;
+    let explained = |error: Error| match launch::last_words(pod) {
+        words if words.is_empty() => error,
+        words => Error::Failed(format!("{error}; the shim says: {words}")),
+    };
+    let mut tasks = Tasks::connect(&endpoint)?;
+    let path = bundle.to_string_lossy().into_owned();
+    let options = launch::options(settings);
+    tasks
+        .create(&pod.id, &path, None, &Fifos::default(), options.as_ref())
+        .and_then(|_| tasks.start(&pod.id, ""))
+        .and_then(|()| tasks.shim_pid(&pod.id))
+        .map(|pid| endpoint.pid = pid)
+        .map_err(|error| {
+            // What is half made would be in the way of the next try.
+            tasks.shutdown(&pod.id);
+            explained(error)
+        })?;
+    pod.note_endpoint(&endpoint)?;
+    Ok(endpoint)
+}
+
+fn outlive(pid: u32) {
+    let Some(pid) = Pid::from_raw(pid as i32) else {
+        return;
+    };
+    let Ok(shim) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
+    let mut fds = [PollFd::new(&shim, PollFlags::IN)];
+    while poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
+    // Those that stand for processes in it see it themselves.
+    thread::sleep(Duration::from_millis(100));
+}
+
+/// Serves each who connects on a thread of its own.
+fn serve(path: &Path, each: impl Fn(UnixStream) + Clone + Send + 'static) -> Result<()> {
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path).map_err(Error::file("listening at", path))?;
+    background(move || {
+        for socket in listener.incoming() {
+            match socket {
+                Ok(socket) => {
+                    let each = each.clone();
+                    // One that can't be served is turned away.
+                    let _ = background(move || each(socket));
+                }
+                Err(_) => thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    })
+}
+
+/// What a shim prints goes to a pipe of this name.
+fn keep_log(pod: &PodHome) -> Result<()> {
+    let fifo = pod.bundle().join("log");
+    make_fifo(&fifo)?;
+    // With a writing end of our own it never comes to an end.
+    let options = File::options().read(true).write(true).open(&fifo);
+    let mut from = options.map_err(Error::file("opening", &fifo))?;
+    let path = pod.log();
+    let to = File::options().create(true).append(true).open(&path);
+    let mut to = to.map_err(Error::file("opening", &path))?;
+    background(move || {
+        let mut kept = 0;
+        let mut bytes = [0; 4096];
+        while let Ok(read) = from.read(&mut bytes) {
+            if kept < LARGEST_LOG && to.write_all(&bytes[..read]).is_ok() {
+                kept += read as u64;
+            }
+        }
+    })
+}
+
+pub(crate) fn make_fifo(path: &Path) -> Result<()> {
+    let made = mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
+    match made {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(errno) => Err(Error::file("making the fifo", path)(errno.into())),
+    }
+}
+
+/// Listens to one who stands for a process. Who leaves without a word was killed, and so is what
+/// it stood for.
+fn watch(home: &Home, pod: &PodHome, socket: UnixStream) {
+    let mut lines = BufReader::new(socket.take(4096))
+        .lines()
+        .map_while(std::io::Result::ok);
+    let (Some(id), Some(exec)) = (lines.next(), lines.next()) else {
+        return;
+    };
+    if lines.next().as_deref() == Some(DONE) {
+        return;
+    }
+    // What the shim can't do now it could not do later.
+    let _ = end(pod, &id, &exec);
+    if let (false, Ok(task)) = (exec.is_empty(), home.task(&id)) {
+        let _ = std::fs::remove_dir_all(task.dir.join(exec));
+    }
+}
+
+fn end(pod: &PodHome, id: &str, exec: &str) -> Result<()> {
+    let shim = pod.endpoint()?;
+    let mut tasks = Tasks::connect(&shim)?;
+    if exec.is_empty() {
+        return tasks.kill(id, "", SIGKILL, true);
+    }
+    let (command, container) = (tasks.state(id, exec)?.pid, tasks.state(id, "")?.pid);
+    let command = Command::on_host(command, container, shim.pid);
+    // One that has ended is to be forgotten all the same.
+    let _ = tasks.kill(id, exec, SIGKILL, false);
+    if let Some(command) = command {
+        command.kill();
+    }
+    tasks.wait(id, exec)?;
+    tasks.delete(id, exec)
+}
+
+const DONE: &str = "done";
+
+/// The word of one who stands for a process.
+#[derive(Debug)]
+pub(crate) struct Vow(UnixStream);
+
+impl Vow {
+    pub(crate) fn make(pod: &PodHome, id: &str, exec: &str) -> Result<Self> {
+        let path = pod.guard();
+        let failed = |doing| Error::file(doing, &path);
+        let mut socket = UnixStream::connect(&path).map_err(failed("connecting to"))?;
+        let word = format!("{id}\n{exec}\n");
+        socket
+            .write_all(word.as_bytes())
+            .map_err(failed("writing to"))?;
+        Ok(Self(socket))
+    }
+
+    pub(crate) fn done(mut self) {
+        let _ = writeln!(self.0, "{DONE}");
+    }
+}

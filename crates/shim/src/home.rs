@@ -1,0 +1,226 @@
+//! Where things are kept: below the runtime's `--root`.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::task::{Endpoint, Tasks};
+
+/// Paths of sockets have 107 bytes at most: so much of a pod's identity names it well enough.
+const SHORT: usize = 20;
+
+/// The directory of a runtime.
+#[derive(Clone, Debug)]
+pub(crate) struct Home(PathBuf);
+
+impl Home {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self(root)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn pod(&self, id: &str) -> Result<PodHome> {
+        let short = checked(id)?.get(..SHORT).unwrap_or(id);
+        Ok(PodHome {
+            id: id.to_owned(),
+            dir: self.0.join("pods").join(id),
+            sockets: self.0.join("sockets").join(short),
+        })
+    }
+
+    /// The pod of a container that names none: it has one of its own.
+    pub(crate) fn pod_of_one(&self, task: &TaskHome) -> Result<PodHome> {
+        self.pod(&format!("{}.pod", task.id))
+    }
+
+    pub(crate) fn task(&self, id: &str) -> Result<TaskHome> {
+        Ok(TaskHome {
+            id: checked(id)?.to_owned(),
+            dir: self.0.join("tasks").join(id),
+        })
+    }
+}
+
+/// What is kept for a pod: the place of its shim.
+#[derive(Clone, Debug)]
+pub(crate) struct PodHome {
+    pub(crate) id: String,
+    pub(crate) dir: PathBuf,
+    sockets: PathBuf,
+}
+
+impl PodHome {
+    pub(crate) fn make(&self) -> Result<()> {
+        for dir in [self.dir.as_path(), &self.bundle(), &self.sockets] {
+            private(dir)?;
+        }
+        Ok(())
+    }
+
+    /// The bundle of the pod's own task. runc's shim cleans up only in one of the task's name.
+    pub(crate) fn bundle(&self) -> PathBuf {
+        self.dir.join(&self.id)
+    }
+
+    /// Where the shim tells its events.
+    pub(crate) fn events(&self) -> PathBuf {
+        self.sockets.join("events")
+    }
+
+    /// Where those say who they are that stand for a process.
+    pub(crate) fn guard(&self) -> PathBuf {
+        self.sockets.join("guard")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.dir.join("shim.log")
+    }
+
+    /// Held while a shim is looked for or started.
+    pub(crate) fn lock(&self) -> Result<File> {
+        let path = self.dir.join("lock");
+        let failed = |doing| Error::file(doing, &path);
+        let file = File::create(&path).map_err(failed("opening"))?;
+        file.lock().map_err(failed("locking"))?;
+        Ok(file)
+    }
+
+    pub(crate) fn endpoint(&self) -> Result<Endpoint> {
+        let path = self.endpoint_file();
+        let text = fs::read(&path).map_err(Error::file("reading", &path))?;
+        serde_json::from_slice(&text).map_err(|_| Error::Garbled(path.display().to_string()))
+    }
+
+    pub(crate) fn note_endpoint(&self, endpoint: &Endpoint) -> Result<()> {
+        let path = self.endpoint_file();
+        let text = serde_json::to_vec(endpoint).map_err(|error| {
+            Error::Failed(format!("writing {} as JSON: {error}", path.display()))
+        })?;
+        let new = path.with_extension("new");
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(Error::file("writing", &path))
+    }
+
+    pub(crate) fn tasks(&self) -> Result<Tasks> {
+        Tasks::connect(&self.endpoint()?)
+    }
+
+    pub(crate) fn erase(&self) -> Result<()> {
+        for dir in [&self.sockets, &self.dir] {
+            gone(fs::remove_dir_all(dir)).map_err(Error::file("removing", dir))?;
+        }
+        Ok(())
+    }
+
+    fn endpoint_file(&self) -> PathBuf {
+        self.dir.join("shim.json")
+    }
+}
+
+/// What is kept for a container.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskHome {
+    pub(crate) id: String,
+    pub(crate) dir: PathBuf,
+}
+
+impl TaskHome {
+    pub(crate) fn make(&self, pod: &str, shim: u32) -> Result<()> {
+        private(&self.dir)?;
+        private(&self.dir.join("rootfs"))?;
+        for (name, text) in [("shim", shim.to_string()), ("pod", pod.to_owned())] {
+            let path = self.dir.join(name);
+            fs::write(&path, text).map_err(Error::file("writing", &path))?;
+        }
+        Ok(())
+    }
+
+    /// The process of the shim that has made it, which may be dead and have a successor.
+    pub(crate) fn shim(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.dir.join("shim")).ok()?;
+        text.parse().ok()
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.dir.is_dir()
+    }
+
+    pub(crate) fn pod(&self, home: &Home) -> Result<PodHome> {
+        let pod = fs::read_to_string(self.dir.join("pod"))
+            .map_err(|_| Error::NoContainer(self.id.clone()))?;
+        home.pod(&pod)
+    }
+
+    pub(crate) fn tasks(&self, home: &Home) -> Result<Tasks> {
+        self.pod(home)?.tasks()
+    }
+
+    /// Mounts that were given to the shim for this container.
+    pub(crate) fn mounts(&self) -> Vec<PathBuf> {
+        let text = fs::read_to_string(self.dir.join("mounts")).unwrap_or_default();
+        text.lines().map(PathBuf::from).collect()
+    }
+
+    pub(crate) fn note_mounts(&self, mounts: &[PathBuf]) -> Result<()> {
+        let lines: Vec<_> = mounts.iter().map(|path| path.to_string_lossy()).collect();
+        let path = self.dir.join("mounts");
+        fs::write(&path, lines.join("\n")).map_err(Error::file("writing", &path))
+    }
+
+    pub(crate) fn erase(&self) -> Result<()> {
+        gone(fs::remove_dir_all(&self.dir)).map_err(Error::file("removing", &self.dir))
+    }
+}
+
+/// What is not there needs no removal.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+pub(crate) fn private(dir: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(Error::file("making", dir))
+}
+
+/// An identity names a directory, and goes to the shim as it is.
+fn checked(id: &str) -> Result<&str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let fits = !id.is_empty() && id.len() <= 200 && !id.starts_with('.') && id.bytes().all(plain);
+    if fits {
+        return Ok(id);
+    }
+    Err(Error::Usage(format!("{id:?} cannot be an identity")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Home;
+
+    #[test]
+    fn identities_name_directories_of_their_own() {
+        let home = Home::new("/run/x".into());
+        for bad in ["", ".", "..", "a/b", ".hidden", "a b", &"x".repeat(201)] {
+            assert!(home.task(bad).is_err(), "{bad:?}");
+            assert!(home.pod(bad).is_err(), "{bad:?}");
+        }
+        let long = "f".repeat(64);
+        let pod = home.pod(&long).unwrap();
+        assert!(pod.guard().as_os_str().len() < 60, "{pod:?}");
+        assert_eq!(
+            pod.bundle(),
+            format!("/run/x/pods/{long}/{long}").as_ref() as &std::path::Path
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! Starting a shim.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::arguments::Settings;
+use crate::error::{Error, Result};
+use crate::home::PodHome;
+use crate::proto::Writer;
+use crate::task::{Any, Endpoint};
+
+/// The namespace that the shim is told; it keeps apart what several clients have.
+const NAMESPACE: &str = "orlop";
+
+/// A shim that has not answered by then does not work.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Its answer is an address.
+const LONGEST_ANSWER: u64 = 64 * 1024;
+
+/// Starts the shim of a pod; it goes on in the background.
+pub(crate) fn start(settings: &Settings, pod: &PodHome) -> Result<Endpoint> {
+    let mut child = call(settings, pod, &pod.bundle(), "start", &pod.id)?;
+    if let (Some(mut stdin), Some(options)) = (child.stdin.take(), options(settings)) {
+        // Those that want none do not read.
+        let _ = stdin.write_all(&encoded(&options));
+    }
+    let answer = finish(child, settings, pod)?;
+    parse(&answer)
+}
+
+/// Has the shim's program clean up after a task whose shim is dead.
+pub(crate) fn clean_up(settings: &Settings, pod: &PodHome, bundle: &Path, id: &str) -> Result<()> {
+    let child = call(settings, pod, bundle, "delete", id)?;
+    finish(child, settings, pod).map(drop)
+}
+
+/// The same for what the pod itself had in a shim that is dead.
+pub(crate) fn clean_up_pod(settings: &Settings, pod: &PodHome, shim: Option<&Endpoint>) {
+    let bundle = pod.bundle();
+    if bundle.join("config.json").exists() {
+        // Why it can't is in the shim's log; there is nobody else to ask.
+        let _ = clean_up(settings, pod, &bundle, &pod.id);
+    }
+    // A killed shim can't remove its socket.
+    if let Some(shim) = shim {
+        let _ = std::fs::remove_file(&shim.socket);
+    }
+}
+
+/// What a shim is told beside the specification. runc's takes its own options, all others the
+/// path of a configuration file.
+pub(crate) fn options(settings: &Settings) -> Option<Any> {
+    let name = settings.shim.file_name()?.to_string_lossy();
+    if name.starts_with("containerd-shim-runc-") {
+        // BinaryName is 6, SystemdCgroup 9.
+        let program = settings.shim_config.as_ref();
+        let program = program.map(|path| path.to_string_lossy().into_owned());
+        let value = Writer::default()
+            .text(6, program.as_deref().unwrap_or_default())
+            .number(9, settings.systemd_cgroup.into())
+            .done();
+        return Some(Any {
+            kind: "containerd.runc.v1.Options",
+            value,
+        });
+    }
+    let config = settings.shim_config.as_ref()?;
+    let value = Writer::default().text(2, &config.to_string_lossy()).done();
+    Some(Any {
+        kind: "runtimeoptions.v1.Options",
+        value,
+    })
+}
+
+fn encoded(options: &Any) -> Vec<u8> {
+    Writer::default()
+        .text(1, options.kind)
+        .bytes(2, &options.value)
+        .done()
+}
+
+fn call(
+    settings: &Settings,
+    pod: &PodHome,
+    bundle: &Path,
+    action: &str,
+    id: &str,
+) -> Result<Child> {
+    let log = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(pod.log())
+        .map_err(|source| Error::Io {
+            doing: format!("opening {}", pod.log().display()),
+            source,
+        })?;
+    let ourselves = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
+    Command::new(&settings.shim)
+        .args(["-namespace", NAMESPACE, "-address"])
+        .arg(pod.events())
+        .arg("-publish-binary")
+        .arg(ourselves)
+        .args(["-id", id, "-bundle"])
+        .arg(bundle)
+        .arg(action)
+        .current_dir(bundle)
+        .env("TTRPC_ADDRESS", pod.events())
+        .env("NAMESPACE", NAMESPACE)
+        .env("MAX_SHIM_VERSION", "3")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .map_err(|source| Error::Io {
+            doing: format!("executing the shim {}", settings.shim.display()),
+            source,
+        })
+}
+
+fn finish(mut child: Child, settings: &Settings, pod: &PodHome) -> Result<Vec<u8>> {
+    drop(child.stdin.take());
+    let mut answer = Vec::new();
+    let end = Instant::now() + LIMIT;
+    let reader = child.stdout.take().map(|stdout| {
+        std::thread::spawn(move || {
+            let mut answer = Vec::new();
+            let _ = stdout.take(LONGEST_ANSWER).read_to_end(&mut answer);
+            answer
+        })
+    });
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(2)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                let shim = settings.shim.display();
+                let problem = format!("the shim {shim} has not answered within {LIMIT:?}");
+                return Err(Error::Failed(problem));
+            }
+        }
+    };
+    if let Some(reader) = reader {
+        answer = reader.join().unwrap_or_default();
+    }
+    if status.success() {
+        return Ok(answer);
+    }
+    let shim = settings.shim.display();
+    let said = String::from_utf8_lossy(&answer).trim().to_owned();
+    Err(Error::Failed(format!(
+        "the shim {shim} failed ({status}): {}",
+        if said.is_empty() {
+            last_words(pod)
+        } else {
+            said
+        }
+    )))
+}
+
+/// What the shim wrote into its log at last.
+pub(crate) fn last_words(pod: &PodHome) -> String {
+    let log = std::fs::read(pod.log()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&log[log.len().saturating_sub(2000)..]);
+    text.trim().to_owned()
+}
+
+/// Newer shims answer in JSON, older ones with an address alone.
+fn parse(answer: &[u8]) -> Result<Endpoint> {
+    #[derive(Deserialize)]
+    struct Answer {
+        version: u32,
+        address: String,
+        #[serde(default)]
+        protocol: String,
+    }
+    let text = String::from_utf8_lossy(answer);
+    let text = text.trim();
+    let answer = if text.starts_with('{') {
+        serde_json::from_str(text)
+            .map_err(|_| Error::Garbled(format!("the shim's answer {text:?}")))?
+    } else {
+        Answer {
+            version: 2,
+            address: text.to_owned(),
+            protocol: "ttrpc".into(),
+        }
+    };
+    let socket = ["unix://", "ttrpc+unix://"]
+        .iter()
+        .find_map(|scheme| answer.address.strip_prefix(scheme));
+    match (answer.protocol.as_str(), socket) {
+        ("ttrpc" | "", Some(socket)) if socket.starts_with('/') => Ok(Endpoint {
+            socket: socket.into(),
+            version: answer.version,
+            pid: 0,
+        }),
+        _ => Err(Error::Failed(format!(
+            "the shim is reached by {:?} at {:?}; only ttrpc at a unix socket is supported",
+            answer.protocol, answer.address
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn all_forms_of_answers_are_understood() {
+        let old = parse(b"unix:///run/containerd/s/12ab\n").unwrap();
+        assert_eq!(
+            (old.version, old.socket.to_str()),
+            (2, Some("/run/containerd/s/12ab"))
+        );
+        let new = br#"{"version":3,"address":"unix:///run/x","protocol":"ttrpc"}"#;
+        let new = parse(new).unwrap();
+        assert_eq!((new.version, new.socket.to_str()), (3, Some("/run/x")));
+        for refused in [
+            &b"vsock://3:1024"[..],
+            b"",
+            b"{",
+            br#"{"version":3,"address":"unix:///run/x","protocol":"grpc"}"#,
+        ] {
+            assert!(
+                parse(refused).is_err(),
+                "{:?}",
+                String::from_utf8_lossy(refused)
+            );
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A container's files, given to a shim that lives in another mount namespace than we.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::{Error, Result};
+
+/// The mounts of ours in a directory; those below others go with them.
+pub(crate) fn within(dir: &Path) -> Result<Vec<PathBuf>> {
+    let table = Path::new("/proc/self/mountinfo");
+    let text = fs::read_to_string(table).map_err(Error::file("reading", table))?;
+    let mut found: Vec<PathBuf> = text
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(|field| PathBuf::from(unescape(field)))
+        .filter(|path| path.starts_with(dir) && path != dir)
+        .collect();
+    found.sort();
+    let mut tops: Vec<PathBuf> = Vec::new();
+    for path in found {
+        if tops.last().is_none_or(|top| !path.starts_with(top)) {
+            tops.push(path);
+        }
+    }
+    Ok(tops)
+}
+
+/// Puts copies of mounts of ours into the mount namespace of `pid`, in the same places.
+pub(crate) fn give(mounts: &[PathBuf], pid: u32) -> Result<()> {
+    let Some(theirs) = other_namespace(pid)? else {
+        return Ok(());
+    };
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let copies = mounts.iter().map(|path| {
+        let copied = open_tree(CWD, path, flags);
+        copied.map_err(|errno| Error::file("copying the mount", path)(errno.into()))
+    });
+    let copies: Vec<_> = copies.collect::<Result<_>>()?;
+    theirs.visit(|| {
+        for (copy, path) in copies.iter().zip(mounts) {
+            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+            move_mount(copy, "", CWD, path, flags)
+                .map_err(|errno| Error::file("giving the shim the mount", path)(errno.into()))?;
+        }
+        Ok(())
+    })
+}
+
+/// Undoes mounts in the mount namespace of `pid`. A shim that is dead has taken them along.
+pub(crate) fn take_back(mounts: &[PathBuf], pid: u32) -> Result<()> {
+    let Ok(Some(theirs)) = other_namespace(pid) else {
+        return Ok(());
+    };
+    theirs.visit(|| {
+        for path in mounts {
+            // Undone by the shim, or never done.
+            let _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        }
+        Ok(())
+    })
+}
+
+/// Moves this process into the mount namespace of `pid`.
+pub(crate) fn join(pid: u32) -> Result<()> {
+    match other_namespace(pid)? {
+        Some(namespace) => enter(&namespace.theirs),
+        None => Ok(()),
+    }
+}
+
+struct Namespace {
+    ours: File,
+    theirs: File,
+}
+
+impl Namespace {
+    /// Does something over there. Must not be called where other threads run.
+    fn visit(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        enter(&self.theirs)?;
+        let done = work();
+        enter(&self.ours)?;
+        done
+    }
+}
+
+fn enter(namespace: &File) -> Result<()> {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount)).map_err(|errno| {
+        Error::Io {
+            doing: "entering the shim's mount namespace".to_owned(),
+            source: errno.into(),
+        }
+    })
+}
+
+/// `None` if it is ours.
+fn other_namespace(pid: u32) -> Result<Option<Namespace>> {
+    let open = |path: &Path| File::open(path).map_err(Error::file("opening", path));
+    let link = |path: &Path| fs::read_link(path).map_err(Error::file("reading", path));
+    let ours = Path::new("/proc/self/ns/mnt");
+    let theirs = PathBuf::from(format!("/proc/{pid}/ns/mnt"));
+    if link(ours)? == link(&theirs)? {
+        return Ok(None);
+    }
+    Ok(Some(Namespace {
+        ours: open(ours)?,
+        theirs: open(&theirs)?,
+    }))
+}
+
+/// The kernel writes blanks and the like as octal numbers.
+fn unescape(field: &str) -> String {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((&byte, left)) = rest.split_first() {
+        let code = (byte == b'\\').then(|| left.get(..3)).flatten();
+        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &left[3..] } else { left };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn escaped_names_are_read() {
+        assert_eq!(super::unescape(r"/a\040b\134c"), r"/a b\c");
+        assert_eq!(super::unescape(r"/a\9"), r"/a\9");
+    }
+}

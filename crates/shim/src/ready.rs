@@ -1,0 +1,89 @@
+//! A process of ours in the background, and whether it has come up.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::arguments::Settings;
+use crate::error::{Error, Result};
+
+/// What is said by a process that has come up.
+const WELL: &[u8] = b"ok\n";
+const LONGEST_PROBLEM: u64 = 16 * 1024;
+
+/// What a process of ours gets as its standard streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streams {
+    Ours,
+    None,
+}
+
+/// Starts another process of this program and waits until it says that it is ready.
+pub(crate) fn spawn(settings: &Settings, words: &[OsString], streams: Streams) -> Result<()> {
+    let failed = |source: std::io::Error| Error::Io {
+        doing: "starting a process in the background".into(),
+        source,
+    };
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+    fcntl_setfd(&write, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args(settings.words())
+        .args(words)
+        .arg("--ready")
+        .arg(write.as_raw_fd().to_string());
+    if streams == Streams::None {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+    }
+    // It is not waited for: its parent will be whoever takes over our children.
+    let _background = command.spawn().map_err(failed)?;
+    drop(write);
+    let mut said = Vec::new();
+    let read = File::from(read)
+        .take(LONGEST_PROBLEM)
+        .read_to_end(&mut said);
+    read.map_err(failed)?;
+    match String::from_utf8_lossy(&said).trim() {
+        "ok" => Ok(()),
+        "" => Err(Error::Failed(
+            "a process in the background ended at once".into(),
+        )),
+        problem => Err(Error::Failed(problem.to_owned())),
+    }
+}
+
+/// The other end: where a process says how it is.
+#[derive(Debug)]
+pub(crate) struct Ready(File);
+
+impl Ready {
+    #[allow(unsafe_code)]
+    pub(crate) fn from_number(number: &str) -> Result<Self> {
+        let number = number.parse::<i32>().ok().filter(|number| *number > 2);
+        let number = number.ok_or_else(|| Error::Usage("--ready needs a descriptor".into()))?;
+        // SAFETY: our own parent has opened it for us, and nobody else here knows of it.
+        let fd = unsafe { OwnedFd::from_raw_fd(number) };
+        fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(|errno| Error::Io {
+            doing: "taking over the descriptor of --ready".into(),
+            source: errno.into(),
+        })?;
+        Ok(Self(fd.into()))
+    }
+
+    /// Who waits goes on; if it has left, it knows why.
+    pub(crate) fn well(mut self) {
+        let _ = self.0.write_all(WELL);
+    }
+
+    pub(crate) fn failed(mut self, error: &Error) {
+        let _ = self.0.write_all(error.to_string().as_bytes());
+    }
+}

@@ -1,0 +1,77 @@
+//! A terminal between the caller and a shim that has one of its own.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::IoSlice;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{ioctl_tiocsctty, setsid};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+use crate::error::{Error, Result};
+
+/// Both ends of it; what is put in at one comes out at the other as it is.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    socket: PathBuf,
+    controller: Option<OwnedFd>,
+    end: OwnedFd,
+}
+
+impl Terminal {
+    /// Makes a terminal that is this process's own, for its signals about sizes.
+    pub(crate) fn make(socket: &Path) -> Result<Self> {
+        let made = || -> rustix::io::Result<Self> {
+            let controller =
+                openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+            grantpt(&controller)?;
+            unlockpt(&controller)?;
+            let name = ptsname(&controller, Vec::new())?;
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let end = rustix::fs::open(name, flags, Mode::empty())?;
+            let mut mode = tcgetattr(&end)?;
+            mode.make_raw();
+            tcsetattr(&end, OptionalActions::Now, &mode)?;
+            setsid()?;
+            ioctl_tiocsctty(&end)?;
+            Ok(Self {
+                socket: socket.to_owned(),
+                controller: Some(controller),
+                end,
+            })
+        };
+        made().map_err(|errno| Error::Io {
+            doing: "making a terminal".into(),
+            source: errno.into(),
+        })
+    }
+
+    /// The end that belongs to the container.
+    pub(crate) fn end(&self) -> Result<OwnedFd> {
+        let copied = self.end.try_clone();
+        copied.map_err(|source| Error::Io {
+            doing: "copying a terminal's descriptor".into(),
+            source,
+        })
+    }
+
+    /// Sends the other end to the caller.
+    pub(crate) fn hand_over(&mut self) -> Result<()> {
+        let Some(controller) = self.controller.take() else {
+            return Ok(());
+        };
+        let failed = || Error::file("sending the terminal to", &self.socket);
+        let socket = UnixStream::connect(&self.socket).map_err(failed())?;
+        let fds = [controller.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&fds));
+        let name = [IoSlice::new(b"/dev/ptmx")];
+        let sent = sendmsg(&socket, &name, &mut control, SendFlags::NOSIGNAL);
+        sent.map(drop).map_err(|errno| failed()(errno.into()))
+    }
+}

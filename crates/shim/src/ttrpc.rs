@@ -1,0 +1,209 @@
+//! ttrpc, the calls that containerd's shims answer: frames over a unix socket.
+//!
+//! A frame's head is its payload's length and the number of its call, both of four bytes, the
+//! highest first, then the frame's kind and a byte of flags.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::proto::{Writer, fields};
+
+const HEAD: usize = 10;
+/// No message may be larger.
+const LARGEST: usize = 4 << 20;
+
+const REQUEST: u8 = 1;
+const RESPONSE: u8 = 2;
+
+/// Status codes are gRPC's.
+pub(crate) const NOT_FOUND: u64 = 5;
+
+/// A connection on which calls are made one after the other.
+#[derive(Debug)]
+pub(crate) struct Client {
+    socket: UnixStream,
+    next: u32,
+}
+
+impl Client {
+    pub(crate) fn connect(address: &Path) -> io::Result<Self> {
+        let socket = UnixStream::connect(address)?;
+        Ok(Self { socket, next: 1 })
+    }
+
+    /// Calls a method and waits for its answer: for ever where there is no limit.
+    pub(crate) fn call(
+        &mut self,
+        service: &str,
+        method: &str,
+        payload: &[u8],
+        limit: Option<Duration>,
+    ) -> Result<Vec<u8>> {
+        let failed = |source| Error::Io {
+            doing: format!("calling {method} of the shim"),
+            source,
+        };
+        let request = Writer::default()
+            .text(1, service)
+            .text(2, method)
+            .bytes(3, payload)
+            .number(4, limit.map_or(0, |limit| limit.as_nanos() as u64))
+            .done();
+        let call = self.next;
+        self.next += 2;
+        self.socket.set_read_timeout(limit).map_err(failed)?;
+        write_frame(&mut self.socket, call, REQUEST, &request).map_err(failed)?;
+        loop {
+            let (answered, kind, payload) = read_frame(&mut self.socket).map_err(failed)?;
+            if answered == call && kind == RESPONSE {
+                return parse_response(method, &payload);
+            }
+        }
+    }
+}
+
+fn parse_response(method: &str, response: &[u8]) -> Result<Vec<u8>> {
+    let garbled = || Error::Garbled(format!("the shim's answer to {method}"));
+    let mut payload = Vec::new();
+    let (mut code, mut message) = (0, String::new());
+    for field in fields(response) {
+        let field = field.ok_or_else(garbled)?;
+        match field.number {
+            1 => {
+                for field in fields(field.as_bytes()) {
+                    let field = field.ok_or_else(garbled)?;
+                    match field.number {
+                        1 => code = field.as_number(),
+                        2 => message = field.as_text(),
+                        _ => {}
+                    }
+                }
+            }
+            2 => payload = field.as_bytes().to_vec(),
+            _ => {}
+        }
+    }
+    if code == 0 {
+        return Ok(payload);
+    }
+    Err(Error::Refused {
+        method: method.to_owned(),
+        code,
+        message,
+    })
+}
+
+/// Answers every call of a connection with an empty message until it ends. A shim tells its
+/// events by such calls.
+pub(crate) fn swallow(socket: &mut UnixStream) {
+    let empty = Writer::default().message(1, &[]).message(2, &[]).done();
+    while let Ok((call, kind, _)) = read_frame(socket) {
+        if kind == REQUEST && write_frame(socket, call, RESPONSE, &empty).is_err() {
+            return;
+        }
+    }
+}
+
+fn write_frame(socket: &mut UnixStream, call: u32, kind: u8, payload: &[u8]) -> io::Result<()> {
+    let mut frame = Vec::with_capacity(HEAD + payload.len());
+    frame.extend((payload.len() as u32).to_be_bytes());
+    frame.extend(call.to_be_bytes());
+    frame.extend([kind, 0]);
+    frame.extend(payload);
+    socket.write_all(&frame)
+}
+
+fn read_frame(socket: &mut UnixStream) -> io::Result<(u32, u8, Vec<u8>)> {
+    let mut head = [0; HEAD];
+    socket.read_exact(&mut head)?;
+    let word = |at: usize| {
+        head[at..]
+            .iter()
+            .take(4)
+            .fold(0, |word, byte| word << 8 | u32::from(*byte))
+    };
+    let length = word(0) as usize;
+    if length > LARGEST {
+        return Err(io::Error::other("a message of more than 4 MiB"));
+    }
+    let mut payload = vec![0; length];
+    socket.read_exact(&mut payload)?;
+    Ok((word(4), head[8], payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::time::Duration;
+
+    use super::{Client, NOT_FOUND, RESPONSE, read_frame, swallow, write_frame};
+    use crate::error::Error;
+    use crate::proto::{Writer, fields};
+
+    const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
+
+    #[test]
+    fn a_call_reaches_its_method_and_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let (call, _, request) = read_frame(&mut socket).unwrap();
+            let texts: Vec<_> = fields(&request)
+                .map(|field| field.unwrap().as_text())
+                .collect();
+            assert_eq!(texts[..3], ["service", "Method", "asked"]);
+            // An answer to a call that nobody waits for any more comes in between.
+            write_frame(&mut socket, call + 2, RESPONSE, b"").unwrap();
+            let answer = Writer::default().message(1, &[]).text(2, "told").done();
+            write_frame(&mut socket, call, RESPONSE, &answer).unwrap();
+            let (call, _, _) = read_frame(&mut socket).unwrap();
+            assert_eq!(call, 3);
+            let status = Writer::default()
+                .number(1, NOT_FOUND)
+                .text(2, "no such")
+                .done();
+            let refusal = Writer::default().message(1, &status).done();
+            write_frame(&mut socket, call, RESPONSE, &refusal).unwrap();
+        });
+        let mut client = Client::connect(&path).unwrap();
+        let answer = client.call("service", "Method", b"asked", LIMIT).unwrap();
+        assert_eq!(answer, b"told");
+        let refused = client.call("service", "Method", b"", LIMIT).unwrap_err();
+        assert!(
+            matches!(
+                &refused,
+                Error::Refused {
+                    code: NOT_FOUND,
+                    ..
+                }
+            ),
+            "{refused:?}"
+        );
+        server.join().unwrap();
+        let gone = client.call("service", "Method", b"", LIMIT).unwrap_err();
+        assert!(matches!(gone, Error::Io { .. }), "{gone:?}");
+    }
+
+    #[test]
+    fn who_says_too_much_is_not_listened_to() {
+        let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        std::io::Write::write_all(&mut theirs, &[0xff; 10]).unwrap();
+        assert!(read_frame(&mut ours).is_err());
+    }
+
+    #[test]
+    fn events_are_acknowledged() {
+        let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let served = std::thread::spawn(move || swallow(&mut ours));
+        write_frame(&mut theirs, 1, super::REQUEST, b"\x0a\x01x").unwrap();
+        let (call, kind, _) = read_frame(&mut theirs).unwrap();
+        assert_eq!((call, kind), (1, RESPONSE));
+        drop(theirs);
+        served.join().unwrap();
+    }
+}

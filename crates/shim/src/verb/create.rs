@@ -1,0 +1,61 @@
+//! `create`: a container whose first process waits to be started.
+
+use std::path::Path;
+
+use crate::arguments::{Settings, Words};
+use crate::error::{Error, Result};
+use crate::guard;
+use crate::home::{Home, TaskHome};
+use crate::mounts;
+use crate::ready::{Streams, spawn};
+use crate::spec::Spec;
+
+pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
+    let bundle = words.needed("--bundle")?;
+    let task = home.task(&words.word(0)?)?;
+    if task.exists() {
+        let problem = format!("there is a container {} already", task.id);
+        return Err(Error::Failed(problem));
+    }
+    let spec = Spec::read(&bundle)?;
+    if spec.terminal() != words.option("--console-socket").is_some() {
+        let problem = "a terminal is wanted in one of specification and command line only";
+        return Err(Error::Usage(problem.into()));
+    }
+    let pod = match spec.pod() {
+        Some(pod) => home.pod(pod)?,
+        None => home.pod_of_one(&task)?,
+    };
+    let shim = guard::ensure(settings, &pod, &bundle)?;
+    let made = make(settings, words, &task, &pod.id, &bundle, spec, shim.pid);
+    if made.is_err() {
+        let _ = mounts::take_back(&task.mounts(), shim.pid);
+        let _ = task.erase();
+    }
+    made
+}
+
+fn make(
+    settings: &Settings,
+    words: &Words,
+    task: &TaskHome,
+    pod: &str,
+    bundle: &Path,
+    spec: Spec,
+    shim: u32,
+) -> Result<()> {
+    let root = spec.root(bundle);
+    task.make(pod, shim)?;
+    spec.with_own_root().write(&task.dir)?;
+    // All that the daemon mounts for a container is in one directory.
+    let shared = mounts::within(root.parent().unwrap_or(&root))?;
+    task.note_mounts(&shared)?;
+    mounts::give(&shared, shim)?;
+    let mut proxy: Vec<_> = vec!["proxy".into(), task.id.clone().into()];
+    proxy.extend(["--rootfs".into(), root.into_os_string()]);
+    proxy.extend(["--pid-file".into(), words.needed("--pid-file")?.into()]);
+    if let Some(socket) = words.option("--console-socket") {
+        proxy.extend(["--console-socket".into(), socket.into()]);
+    }
+    spawn(settings, &proxy, Streams::Ours)
+}

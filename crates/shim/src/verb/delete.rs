@@ -1,0 +1,87 @@
+//! `delete`: ends a container, if it has not ended, and forgets it.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::end_pod;
+use crate::arguments::{Settings, Words};
+use crate::error::{Error, Result};
+use crate::home::{Home, PodHome, TaskHome};
+use crate::task::{Status, Tasks};
+use crate::{launch, mounts};
+
+const SIGKILL: u32 = 9;
+/// What is still there so long after SIGKILL sits in a kernel.
+const LIMIT: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
+    let task = home.task(&words.word(0)?)?;
+    if !task.exists() {
+        return if words.has("--force") {
+            Ok(())
+        } else {
+            Err(Error::NoContainer(task.id))
+        };
+    }
+    let Ok(pod) = task.pod(home) else {
+        // Nothing was done for it yet.
+        return task.erase();
+    };
+    let shim = pod
+        .endpoint()
+        .and_then(|shim| Ok((Tasks::connect(&shim)?, shim.pid)));
+    match shim {
+        Ok((mut tasks, pid)) if task.shim() == Some(pid) => {
+            if !words.has("--force") && !has_ended(&mut tasks, &task.id)? {
+                return Err(Error::Failed(format!("container {} is running", task.id)));
+            }
+            end(&mut tasks, &task.id)?;
+            mounts::take_back(&task.mounts(), pid)?;
+        }
+        _ => without_shim(settings, &pod, &task),
+    }
+    task.erase()?;
+    if pod.id == home.pod_of_one(&task)?.id {
+        end_pod::end_pod(settings, home, &pod)?;
+    }
+    Ok(())
+}
+
+fn has_ended(tasks: &mut Tasks, id: &str) -> Result<bool> {
+    match tasks.state(id, "") {
+        Ok(state) => Ok(matches!(state.status, Status::Stopped | Status::Created)),
+        Err(error) if error.is_not_found() => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Kills a task and has the shim forget it. One that is not there is gone.
+pub(crate) fn end(tasks: &mut Tasks, id: &str) -> Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match tasks.state(id, "") {
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(state) if state.status == Status::Stopped => break,
+            Ok(_) if Instant::now() > deadline => {
+                let problem = format!("{id} is still there {LIMIT:?} after SIGKILL");
+                return Err(Error::Failed(problem));
+            }
+            Ok(_) => {
+                // It may end in this moment; then the next look shows it.
+                let _ = tasks.kill(id, "", SIGKILL, true);
+                sleep(Duration::from_millis(5));
+            }
+        }
+    }
+    match tasks.delete(id, "") {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The shim's program cleans up where the shim can't.
+pub(crate) fn without_shim(settings: &Settings, pod: &PodHome, task: &TaskHome) {
+    // It has told its reason in the shim's log, and there is nobody else to ask.
+    let _ = launch::clean_up(settings, pod, &task.dir, &task.id);
+}

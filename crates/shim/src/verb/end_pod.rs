@@ -1,0 +1,80 @@
+//! `end-pod`: ends the shim of a pod, with all that is still in it.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::delete::{end, without_shim};
+use crate::arguments::{Settings, Words};
+use crate::error::Result;
+use crate::home::{Home, PodHome, TaskHome};
+use crate::launch;
+use crate::task::{Endpoint, Tasks};
+
+/// A shim that was asked to end and is still there is killed.
+const LIMIT: Duration = Duration::from_secs(3);
+
+pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
+    end_pod(settings, home, &home.pod(&words.word(0)?)?)
+}
+
+pub(super) fn end_pod(settings: &Settings, home: &Home, pod: &PodHome) -> Result<()> {
+    if !pod.dir.is_dir() {
+        return Ok(());
+    }
+    let lock = pod.lock()?;
+    let shim = pod.endpoint().ok();
+    let tasks = shim.as_ref().and_then(|shim| Tasks::connect(shim).ok());
+    let left = tasks_of(home, &pod.id);
+    match (shim, tasks) {
+        (Some(shim), Some(mut tasks)) => {
+            for task in left {
+                end(&mut tasks, &task.id)?;
+                task.erase()?;
+            }
+            end(&mut tasks, &pod.id)?;
+            tasks.shutdown(&pod.id);
+            see_it_end(&shim);
+        }
+        (shim, _) => {
+            for task in left {
+                without_shim(settings, pod, &task);
+                task.erase()?;
+            }
+            launch::clean_up_pod(settings, pod, shim.as_ref());
+        }
+    }
+    pod.erase()?;
+    drop(lock);
+    Ok(())
+}
+
+/// The pod's containers that nobody has deleted.
+fn tasks_of(home: &Home, pod: &str) -> Vec<TaskHome> {
+    let entries = fs::read_dir(home.root().join("tasks"));
+    let entries = entries.into_iter().flatten().filter_map(Result::ok);
+    let tasks = entries.filter_map(|entry| home.task(entry.file_name().to_str()?).ok());
+    tasks
+        .filter(|task| task.pod(home).is_ok_and(|of| of.id == pod))
+        .collect()
+}
+
+fn see_it_end(shim: &Endpoint) {
+    let Some(pid) = Pid::from_raw(shim.pid as i32) else {
+        return;
+    };
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
+    let limit = Timespec {
+        tv_sec: LIMIT.as_secs() as i64,
+        tv_nsec: 0,
+    };
+    let mut fds = [PollFd::new(&process, PollFlags::IN)];
+    if poll(&mut fds, Some(&limit)) == Ok(0) {
+        let _ = pidfd_send_signal(&process, Signal::KILL);
+        let _ = fs::remove_file(&shim.socket);
+    }
+}

@@ -1,0 +1,22 @@
+//! `exec`: another process in a container.
+
+use crate::arguments::{Settings, Words};
+use crate::error::{Error, Result};
+use crate::home::Home;
+use crate::ready::{Streams, spawn};
+
+pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
+    let id = words.word(0)?;
+    if !home.task(&id)?.exists() {
+        return Err(Error::NoContainer(id));
+    }
+    // Nobody else has this number now, and its process is in the shim no longer than we.
+    let name = format!("exec-{}", std::process::id());
+    let mut proxy: Vec<_> = vec!["proxy".into(), id.into(), "--exec".into(), name.into()];
+    proxy.extend(["--process".into(), words.needed("--process")?.into()]);
+    proxy.extend(["--pid-file".into(), words.needed("--pid-file")?.into()]);
+    if let Some(socket) = words.option("--console-socket") {
+        proxy.extend(["--console-socket".into(), socket.into()]);
+    }
+    spawn(settings, &proxy, Streams::Ours)
+}

@@ -1,0 +1,11 @@
+//! The commands, by their names.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod end_pod;
+pub(crate) mod exec;
+pub(crate) mod kill;
+pub(crate) mod ps;
+pub(crate) mod start;
+pub(crate) mod state;
+pub(crate) mod update;

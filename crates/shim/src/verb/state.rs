@@ -1,0 +1,27 @@
+//! `state`: what is known of a container.
+
+use crate::arguments::Words;
+use crate::error::Result;
+use crate::home::Home;
+use crate::task::Status;
+
+pub(crate) fn run(home: &Home, words: &Words) -> Result<()> {
+    let task = home.task(&words.word(0)?)?;
+    let state = task.tasks(home)?.state(&task.id, "")?;
+    let status = match state.status {
+        Status::Created => "created",
+        Status::Running => "running",
+        Status::Stopped => "stopped",
+        Status::Paused => "paused",
+        Status::Unknown => "unknown",
+    };
+    let state = serde_json::json!({
+        "ociVersion": "1.0.2",
+        "id": task.id,
+        "status": status,
+        "pid": state.pid,
+        "bundle": task.dir,
+    });
+    println!("{state}");
+    Ok(())
+}
