@@ -154,8 +154,8 @@ pub(crate) fn make_fifo(path: &Path) -> Result<()> {
     }
 }
 
-/// Listens to one who stands for a process. Who leaves without a word was killed, and so is what
-/// it stood for.
+/// Listens to one who stands for a process, and has the shim forget a command that has ended. Who
+/// leaves without a word was killed, and so is what it stood for.
 fn watch(home: &Home, pod: &PodHome, socket: UnixStream) {
     let mut lines = BufReader::new(socket.take(4096))
         .lines()
@@ -163,14 +163,18 @@ fn watch(home: &Home, pod: &PodHome, socket: UnixStream) {
     let (Some(id), Some(exec)) = (lines.next(), lines.next()) else {
         return;
     };
-    if lines.next().as_deref() == Some(DONE) {
-        return;
+    let ended = lines.next().as_deref() == Some(DONE);
+    if let (false, Ok(task)) = (exec.is_empty(), home.task(&id)) {
+        // The shim has its fifos open.
+        let _ = std::fs::remove_dir_all(task.dir.join(&exec));
     }
     // What the shim can't do now it could not do later.
-    let _ = end(pod, &id, &exec);
-    if let (false, Ok(task)) = (exec.is_empty(), home.task(&id)) {
-        let _ = std::fs::remove_dir_all(task.dir.join(exec));
-    }
+    let _ = match (ended, exec.is_empty()) {
+        (true, true) => return,
+        // Some wait for the descendants that keep its output open.
+        (true, false) => pod.tasks().and_then(|mut tasks| tasks.delete(&id, &exec)),
+        (false, _) => end(pod, &id, &exec),
+    };
 }
 
 fn end(pod: &PodHome, id: &str, exec: &str) -> Result<()> {

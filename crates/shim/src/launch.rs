@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::home::PodHome;
-use crate::proto::Writer;
+use crate::proto::{Writer, fields};
 use crate::task::{Any, Endpoint};
 
 /// The namespace that the shim is told; it keeps apart what several clients have.
@@ -23,11 +23,30 @@ const LIMIT: Duration = Duration::from_secs(30);
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
 /// Starts the shim of a pod; it goes on in the background.
+///
+/// Shims since containerd 2.3 want their parameters as a message; most of those before do not mind
+/// it, but some take it for their options and fail.
 pub(crate) fn start(settings: &Settings, pod: &PodHome) -> Result<Endpoint> {
+    let told = start_with(settings, pod, &parameters(settings, pod));
+    let Err(newer) = told else {
+        return told;
+    };
+    let options = options(settings).map(|options| options.encode());
+    start_with(settings, pod, &options.unwrap_or_default()).map_err(|older| {
+        let (newer, older) = (newer.to_string(), older.to_string());
+        Error::Failed(if newer == older {
+            newer
+        } else {
+            format!("{newer}; in the older way: {older}")
+        })
+    })
+}
+
+fn start_with(settings: &Settings, pod: &PodHome, input: &[u8]) -> Result<Endpoint> {
     let mut child = call(settings, pod, &pod.bundle(), "start", &pod.id)?;
-    if let (Some(mut stdin), Some(options)) = (child.stdin.take(), options(settings)) {
-        // Those that want none do not read.
-        let _ = stdin.write_all(&encoded(&options));
+    if let Some(mut stdin) = child.stdin.take() {
+        // Those that want nothing do not read.
+        let _ = stdin.write_all(input);
     }
     let answer = finish(child, settings, pod)?;
     parse(&answer)
@@ -77,11 +96,25 @@ pub(crate) fn options(settings: &Settings) -> Option<Any> {
     })
 }
 
-fn encoded(options: &Any) -> Vec<u8> {
-    Writer::default()
-        .text(1, options.kind)
-        .bytes(2, &options.value)
-        .done()
+/// `containerd.runtime.bootstrap.v1.BootstrapParams`.
+fn parameters(settings: &Settings, pod: &PodHome) -> Vec<u8> {
+    let events = pod.events();
+    let parameters = Writer::default()
+        .text(1, &pod.id)
+        .text(2, NAMESPACE)
+        .text(4, env!("CARGO_PKG_VERSION"))
+        .text(5, &events.to_string_lossy())
+        .text(6, &events.to_string_lossy())
+        .text(7, &ourselves().to_string_lossy());
+    let Some(options) = options(settings) else {
+        return parameters.done();
+    };
+    let extension = Writer::default().message(1, &options.encode());
+    parameters.message(8, &extension.done()).done()
+}
+
+fn ourselves() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"))
 }
 
 fn call(
@@ -99,12 +132,11 @@ fn call(
             doing: format!("opening {}", pod.log().display()),
             source,
         })?;
-    let ourselves = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
     Command::new(&settings.shim)
         .args(["-namespace", NAMESPACE, "-address"])
         .arg(pod.events())
         .arg("-publish-binary")
-        .arg(ourselves)
+        .arg(ourselves())
         .args(["-id", id, "-bundle"])
         .arg(bundle)
         .arg(action)
@@ -171,26 +203,31 @@ pub(crate) fn last_words(pod: &PodHome) -> String {
     text.trim().to_owned()
 }
 
-/// Newer shims answer in JSON, older ones with an address alone.
+/// Where a shim says that it is reached.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    version: u32,
+    address: String,
+    #[serde(default)]
+    protocol: String,
+}
+
+/// The newest shims answer with a `BootstrapResult`, those before in JSON, and the oldest with an
+/// address alone.
 fn parse(answer: &[u8]) -> Result<Endpoint> {
-    #[derive(Deserialize)]
-    struct Answer {
-        version: u32,
-        address: String,
-        #[serde(default)]
-        protocol: String,
-    }
-    let text = String::from_utf8_lossy(answer);
-    let text = text.trim();
-    let answer = if text.starts_with('{') {
-        serde_json::from_str(text)
-            .map_err(|_| Error::Garbled(format!("the shim's answer {text:?}")))?
-    } else {
-        Answer {
+    let garbled = || {
+        let text = String::from_utf8_lossy(answer);
+        Error::Garbled(format!("the shim's answer {:?}", text.trim()))
+    };
+    let answer = match answer.trim_ascii() {
+        json @ [b'{', ..] => serde_json::from_slice(json).map_err(|_| garbled())?,
+        // Its first field is a number.
+        [0x08, ..] => message(answer).ok_or_else(garbled)?,
+        text => Answer {
             version: 2,
-            address: text.to_owned(),
+            address: String::from_utf8_lossy(text).into_owned(),
             protocol: "ttrpc".into(),
-        }
+        },
     };
     let socket = ["unix://", "ttrpc+unix://"]
         .iter()
@@ -208,6 +245,24 @@ fn parse(answer: &[u8]) -> Result<Endpoint> {
     }
 }
 
+fn message(answer: &[u8]) -> Option<Answer> {
+    let mut read = Answer {
+        version: 0,
+        address: String::new(),
+        protocol: String::new(),
+    };
+    for field in fields(answer) {
+        let field = field?;
+        match field.number {
+            1 => read.version = field.as_number() as u32,
+            2 => read.address = field.as_text(),
+            3 => read.protocol = field.as_text(),
+            _ => {}
+        }
+    }
+    Some(read)
+}
+
 #[cfg(test)]
 mod tests {
     use super::parse;
@@ -222,10 +277,17 @@ mod tests {
         let new = br#"{"version":3,"address":"unix:///run/x","protocol":"ttrpc"}"#;
         let new = parse(new).unwrap();
         assert_eq!((new.version, new.socket.to_str()), (3, Some("/run/x")));
+        let newest = b"\x08\x03\x12\x0dunix:///run/y\x1a\x05ttrpc";
+        let newest = parse(newest).unwrap();
+        assert_eq!(
+            (newest.version, newest.socket.to_str()),
+            (3, Some("/run/y"))
+        );
         for refused in [
             &b"vsock://3:1024"[..],
             b"",
             b"{",
+            b"\x08\x03\x12\xff",
             br#"{"version":3,"address":"unix:///run/x","protocol":"grpc"}"#,
         ] {
             assert!(

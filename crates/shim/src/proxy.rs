@@ -131,11 +131,6 @@ impl Standing {
         let Process { task, exec, .. } = &self.process;
         let code = self.tasks.wait(&task.id, exec).unwrap_or(LOST);
         self.streams.drain();
-        if !exec.is_empty() {
-            // A shim that is lost has forgotten it anyway.
-            let _ = self.tasks.delete(&task.id, exec);
-            let _ = std::fs::remove_dir_all(task.dir.join(exec));
-        }
         self.vow.done();
         code
     }

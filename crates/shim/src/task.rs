@@ -39,7 +39,7 @@ pub(crate) struct Any {
 }
 
 impl Any {
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         Writer::default()
             .text(1, self.kind)
             .bytes(2, &self.value)
