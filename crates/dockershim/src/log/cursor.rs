@@ -1,5 +1,6 @@
 //! How far a log file has come.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -9,26 +10,36 @@ use orlop_cri::log::Entry;
 use super::lines::Piece;
 use crate::clock;
 
-/// The latest time in a file, and how many pieces have it.
+/// The latest times in a file, and how many pieces have each of them.
 ///
 /// Times tell old from new only at the beginning of a stream, where the engine tells again of
 /// what was last. After that everything is new: the two streams of a container are stored side by
-/// side, and their times may be out of order.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// side, and their times may be out of order. So that no stream's last words are taken for old
+/// where the other's were read before them, the engine is asked for a little more than is missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Nanoseconds since the epoch; 0 if there is nothing yet.
-    time: i64,
-    written: u32,
+    /// Nanoseconds since the epoch, with the number of pieces.
+    recent: BTreeMap<i64, u32>,
+    /// Nothing before this is asked for.
+    floor: i64,
     /// What the engine was asked for, until something later comes.
     again: Option<Again>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Again {
     from: i64,
-    /// Of those with that time, how many have been told of.
-    seen: u32,
+    until: i64,
+    /// What has been written and not been told of again.
+    left: BTreeMap<i64, u32>,
 }
+
+/// By how much times are out of order at most, in nanoseconds: the engine takes the time of a piece
+/// and may be held up before it stores it.
+const DISORDER: i64 = 100_000_000;
+
+/// So many times are kept at most.
+const MOST: usize = 512;
 
 /// The last lines of a file are in its last so many bytes: one has 16 KiB of content.
 const TAIL: u64 = 256 * 1024;
@@ -37,7 +48,7 @@ impl Cursor {
     /// Before everything from this time on.
     pub(super) fn at(time: i64) -> Self {
         Self {
-            time,
+            floor: time,
             ..Self::default()
         }
     }
@@ -76,29 +87,36 @@ impl Cursor {
                 && line.ends_with(b"\n")
             {
                 let time = clock::parse(entry.time);
-                if time == cursor.time {
-                    cursor.written += 1;
-                } else if time > cursor.time {
-                    cursor = Self {
-                        time,
-                        written: 1,
-                        again: None,
-                    };
+                if cursor.floor == 0 {
+                    // Of what was before, in this file or another, nothing is known.
+                    cursor.floor = time;
                 }
+                cursor.note(time);
             }
         }
         cursor
     }
 
-    /// What to ask the engine for. It tells again of what has the last time.
+    /// What to ask the engine for. It tells again of what is recent.
     pub(super) fn ask(&mut self) -> String {
-        match self.time {
-            0 => String::new(),
-            from => {
-                self.again = Some(Again { from, seen: 0 });
-                clock::since(from)
-            }
+        let until = self.latest();
+        let from = self.floor.max(until - DISORDER);
+        if from <= 0 && until == 0 {
+            return String::new();
         }
+        let left = self
+            .recent
+            .range(from..)
+            .map(|(time, count)| (*time, *count));
+        self.again = Some(Again {
+            from,
+            until,
+            left: left.collect(),
+        });
+        if from <= 0 {
+            return String::new();
+        }
+        clock::since(from)
     }
 
     /// Whether a piece is to be written, and notes that it was.
@@ -107,23 +125,34 @@ impl Cursor {
             if piece.time < again.from {
                 return false;
             }
-            if piece.time > again.from {
+            if let Some(count) = again.left.get_mut(&piece.time).filter(|count| **count > 0) {
+                *count -= 1;
+                return false;
+            }
+            if piece.time > again.until.saturating_add(DISORDER) {
                 self.again = None;
-            } else {
-                again.seen += 1;
-                if again.seen <= self.written {
-                    return false;
-                }
             }
         }
-        if piece.time > self.time {
-            self.time = piece.time;
-            self.written = 0;
-        }
-        if piece.time == self.time {
-            self.written += 1;
-        }
+        self.note(piece.time);
         true
+    }
+
+    fn note(&mut self, time: i64) {
+        *self.recent.entry(time).or_default() += 1;
+        let old = self.latest() - DISORDER;
+        while let Some(entry) = self.recent.first_entry() {
+            let time = *entry.key();
+            if self.recent.len() > MOST {
+                self.floor = self.floor.max(time + 1);
+            } else if time >= old {
+                break;
+            }
+            self.recent.pop_first();
+        }
+    }
+
+    fn latest(&self) -> i64 {
+        self.recent.last_key_value().map_or(0, |(time, _)| *time)
     }
 }
 
@@ -165,7 +194,7 @@ mod tests {
                      1970-01-01T00:00:02Z stderr P c\n1970-01-01T00:00:03Z std";
         let mut cursor = Cursor::of_text(text);
         for _ in 0..2 {
-            assert_eq!(cursor.ask(), "2.000000000");
+            assert_eq!(cursor.ask(), "1.900000000");
             assert!(!cursor.is_new(&piece(1_000_000_000)));
             assert!(!cursor.is_new(&piece(2_000_000_000)));
             assert!(!cursor.is_new(&piece(2_000_000_000)));
@@ -191,6 +220,34 @@ mod tests {
         cursor.ask();
         assert!(!cursor.is_new(&piece(8)));
         assert!([9, 8, 9].iter().all(|time| cursor.is_new(&piece(*time))));
+    }
+
+    /// The other stream's last line was stored after a later one of this.
+    #[test]
+    fn last_words_that_are_out_of_order_are_not_taken_for_old() {
+        let second = 1_000_000_000;
+        let mut cursor = Cursor::at(second);
+        assert_eq!(cursor.ask(), "1.000000000");
+        for time in [second, second + 30, second + 50] {
+            assert!(cursor.is_new(&piece(time)));
+        }
+        assert_eq!(cursor.ask(), "1.000000000");
+        let told = [second, second + 30, second + 50, second + 40];
+        let new: Vec<bool> = told
+            .iter()
+            .map(|time| cursor.is_new(&piece(*time)))
+            .collect();
+        assert_eq!(new, [false, false, false, true]);
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_torrent_is_bounded_and_nothing_is_written_twice() {
+        let mut cursor = Cursor::default();
+        let torrent = || (1..=5 * MOST as i64).map(piece);
+        assert!(torrent().all(|piece| cursor.is_new(&piece)));
+        assert!(cursor.recent.len() <= MOST);
+        cursor.ask();
+        assert!(torrent().all(|piece| !cursor.is_new(&piece)));
     }
 
     #[test]

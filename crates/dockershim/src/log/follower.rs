@@ -75,7 +75,7 @@ impl Follower {
         let mut pause = FIRST_PAUSE;
         let mut failures = 0;
         loop {
-            let before = self.cursor;
+            let before = self.cursor.clone();
             let end = self.round(Follow::Yes, &mut wishes).await;
             if self.cursor != before {
                 pause = FIRST_PAUSE;
@@ -189,7 +189,7 @@ impl Follower {
         loop {
             let mut text = Vec::new();
             // What is written is noted only then, so that what fails is read again.
-            let mut cursor = self.cursor;
+            let mut cursor = self.cursor.clone();
             let mut problem = None;
             while text.len() < GATHERED {
                 match lines.next() {
