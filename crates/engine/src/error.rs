@@ -117,6 +117,11 @@ pub fn status(error: &Error) -> Status {
             source: orlop_image::Error::RegistryUnavailable { .. },
             ..
         } => Status::new(code(error), format!("RegistryUnavailable: {message}")),
+        // It strips no other code off the message that it looks at.
+        Error::Image {
+            source: orlop_image::Error::NotAllowed { .. } | orlop_image::Error::Policy { .. },
+            ..
+        } => Status::unknown(format!("SignatureValidationFailed: {message}")),
         _ => Status::new(code(error), message),
     }
 }
@@ -234,6 +239,18 @@ mod tests {
             assert_eq!(status.code(), code, "{status}");
             assert!(status.message().starts_with("pulling image"), "{status}");
         }
+        let refused = image(E::Policy {
+            path: text(),
+            reason: text(),
+        });
+        // With another code the kubelet would see the code's name first.
+        assert_eq!(refused.code(), Code::Unknown);
+        assert!(
+            refused
+                .message()
+                .starts_with("SignatureValidationFailed: pulling"),
+            "{refused}"
+        );
         let field = || "mounts[0].image_sub_path".to_owned();
         let inner = SpecError::NotFound {
             field: field(),
