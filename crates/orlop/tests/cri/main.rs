@@ -32,6 +32,7 @@ mod pulls;
 mod recovery;
 mod resources;
 mod restart;
+mod signatures;
 mod statistics;
 mod streams;
 mod trouble;
