@@ -54,7 +54,7 @@ pub async fn admit(
 
 /// The name in a request. Kubelets ask by the id, and tell the name in the pod's manifest beside
 /// it; an id, or the beginning of one, is no name.
-fn name_asked_for(asked: &ImageSpec, image: &Image) -> Option<Reference> {
+pub fn name_asked_for(asked: &ImageSpec, image: &Image) -> Option<Reference> {
     if let Ok(name) = asked.user_specified_image.parse() {
         return Some(name);
     }

@@ -1,10 +1,12 @@
 //! Signature policies as kubelets and pods meet them.
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use orlop_cri::v1::{ImageSpec, Mount};
 use orlop_testkit::{
-    BuiltImage, ContainerSpec, ImageBuilder, KeyKind, Layer, Node, PodSpec, Scratch, Signer, skip,
+    BuiltImage, ContainerSpec, ImageBuilder, KeyKind, Layer, Node, PodSpec, Scratch, Signer, node,
+    skip,
 };
 use serde_json::{Value, json};
 use tonic::{Code, Status};
@@ -109,6 +111,22 @@ impl Guarded {
         self.world.cri.stop_pod(&pod_id).await.expect("stop");
         self.world.cri.remove_pod(&pod_id).await.expect("remove");
         created
+    }
+
+    /// What one of orlop's own commands prints, and whether it succeeds.
+    fn run(&self, line: &[&str]) -> (bool, String) {
+        let endpoint = format!("unix://{}", self.world.node.socket().display());
+        let output = Command::new(node::binary())
+            .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
+            .args(line)
+            .stdin(Stdio::null())
+            .output()
+            .expect("run orlop");
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
     }
 }
 
@@ -339,5 +357,88 @@ async fn what_a_mirror_serves_is_judged_by_the_name_that_was_asked_for() {
     let pod = guarded.pod("mirror", "default");
     guarded.create(&pod, &id, name).await.expect("run it");
     assert_refused(guarded.create(&pod, &id, &at_mirror).await, "(default)");
+    guarded.world.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_tells_rule_key_and_reason() {
+    let guarded = guarded!();
+    let (image, name) = guarded.push("judged").await;
+    guarded.demand("matchExact");
+    let file = guarded.scratch.path("policy.json");
+    let host = guarded.world.registry.host();
+    let place = format!("{} (transports.docker[{host:?}])", file.display());
+    let (allowed, text) = guarded.run(&["image", "policy", &name]);
+    assert!(!allowed, "{text}");
+    assert!(
+        text.starts_with(&format!(
+            "{name} refused by {place}\n  no  sigstoreSigned: it has"
+        )),
+        "{text}"
+    );
+    guarded.sign(&image, &name).await;
+    let key = guarded.signer.public_key().display().to_string();
+    let yes =
+        format!("{name} allowed by {place}\n  yes sigstoreSigned: signed by {key} as {name:?}");
+    let (allowed, text) = guarded.run(&["image", "policy", &name]);
+    assert!(allowed && text.starts_with(&yes), "{text}");
+    assert_eq!(guarded.world.cri.image(&name).await.expect("status"), None);
+    let id = guarded.world.cri.pull(&name).await.expect("pull");
+    // What is here is not asked for again, whatever the registry has now.
+    guarded
+        .world
+        .registry
+        .push_signatures("judged", image.digest(), &[])
+        .await;
+    let (allowed, text) = guarded.run(&["image", "policy", &id]);
+    assert!(allowed && text.starts_with(&yes), "{text}");
+    let (allowed, text) = guarded.run(&["image", "policy", "--remote", &name]);
+    assert!(!allowed && text.contains("there is none at"), "{text}");
+    guarded.set(
+        "namespaces/team.json",
+        &json!({ "default": reject() }).to_string(),
+    );
+    let (allowed, text) = guarded.run(&["image", "policy", "-n", "team", &name]);
+    assert!(
+        !allowed && text.contains("team.json (default)\n  no  reject: "),
+        "{text}"
+    );
+    guarded.set("policy.json", "{}");
+    let (allowed, text) = guarded.run(&["image", "policy", &name]);
+    assert!(
+        !allowed && text.contains("policy.json: \"default\" is missing"),
+        "{text}"
+    );
+    guarded.world.finish().await;
+}
+
+#[tokio::test]
+async fn an_imported_image_brings_no_signatures() {
+    let guarded = guarded!();
+    let (image, name) = guarded.push("imported").await;
+    guarded.sign(&image, &name).await;
+    guarded.demand("matchExact");
+    let cri = &guarded.world.cri;
+    let id = cri.pull(&name).await.expect("pull");
+    let archive = guarded.scratch.path("image.tar");
+    let archive = archive.to_str().expect("text");
+    let done = guarded.run(&["image", "export", &name, "-o", archive]);
+    assert!(done.0, "{}", done.1);
+    let pod = guarded.pod("import", "default");
+    let done = guarded.run(&["image", "import", archive]);
+    assert!(done.0, "{}", done.1);
+    guarded
+        .create(&pod, &id, &name)
+        .await
+        .expect("it was pulled before");
+    cri.remove_image(&name).await.expect("remove");
+    let done = guarded.run(&["image", "import", archive]);
+    assert!(done.0, "{}", done.1);
+    assert_refused(guarded.create(&pod, &id, &name).await, "pull it again");
+    cri.pull(&name).await.expect("pull again");
+    guarded
+        .create(&pod, &id, &name)
+        .await
+        .expect("now it is signed");
     guarded.world.finish().await;
 }
