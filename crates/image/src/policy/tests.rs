@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use orlop_testkit::signature::payload;
-use orlop_testkit::{ImageSignature, KeyKind, Scratch, Signer};
+use orlop_testkit::{ImageSignature, KeyKind, Scratch, Signer, machine, skip_unless};
 use serde_json::{Value, json};
 
 use super::{Policy, PolicyFiles, Subject};
@@ -258,6 +258,7 @@ fn by(key: &Signer) -> Value {
 
 #[test]
 fn every_kind_of_key_verifies_its_own_signatures_only() {
+    skip_unless!(machine::has_program("openssl"));
     let scene = Scene::new();
     let digest = scene.image.to_string();
     let other = scene.signer("other", KeyKind::P256);
@@ -306,6 +307,7 @@ fn every_kind_of_key_verifies_its_own_signatures_only() {
 
 #[test]
 fn keys_that_cannot_be_used_are_named() {
+    skip_unless!(machine::has_program("openssl"));
     let scene = Scene::new();
     let signature = scene.signer("a", KeyKind::P256).sign_image("x", "y");
     let judge = |path: PathBuf| {
@@ -341,6 +343,7 @@ fn keys_that_cannot_be_used_are_named() {
 
 #[test]
 fn a_signature_counts_for_its_image_its_name_and_its_key_only() {
+    skip_unless!(machine::has_program("openssl"));
     let scene = Scene::new();
     let (digest, other) = (scene.image.to_string(), Digest::of(b"other").to_string());
     let signer = scene.signer("one", KeyKind::P256);
@@ -436,6 +439,7 @@ fn a_signature_counts_for_its_image_its_name_and_its_key_only() {
 
 #[test]
 fn all_requirements_must_be_fulfilled() {
+    skip_unless!(machine::has_program("openssl"));
     let scene = Scene::new();
     let (one, two) = (
         scene.signer("1", KeyKind::P256),

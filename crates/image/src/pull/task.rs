@@ -368,10 +368,15 @@ impl Named {
     /// Records the image. Blocks.
     pub(crate) fn put(self, store: &Store) -> Result<()> {
         let id = self.config.digest;
+        let evidence = match self.evidence {
+            // What is known already is not written again.
+            Some(evidence) if evidence.adds_to(store.evidence(&id)?) => Some(evidence),
+            _ => None,
+        };
         store.update(|state, change| {
             change
                 .evidence
-                .extend(self.evidence.map(|evidence| (id, evidence)));
+                .extend(evidence.map(|evidence| (id, evidence)));
             let known = state.images.get(&id);
             let mut record = known.cloned().unwrap_or_else(|| ImageRecord {
                 id,

@@ -80,6 +80,13 @@ pub(crate) struct Signature {
 }
 
 impl Evidence {
+    /// Whether it has anything that was not known before.
+    pub(crate) fn adds_to(&self, older: Self) -> bool {
+        let mut together = self.clone();
+        together.extend(older.clone());
+        together != older
+    }
+
     /// Adds what was known before, as much of it as is worth keeping.
     pub(crate) fn extend(&mut self, older: Self) {
         for digest in older.manifests {
