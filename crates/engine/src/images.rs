@@ -52,16 +52,21 @@ pub async fn admit(
     })
 }
 
-/// The name in a request. Kubelets ask by the id, and tell the name in the pod's manifest beside
-/// it; an id, or the beginning of one, is no name.
+/// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
+/// That may be an id, too, and ids look like names: `sha256:0123…` would be one of docker.io.
 pub fn name_asked_for(asked: &ImageSpec, image: &Image) -> Option<Reference> {
-    if let Ok(name) = asked.user_specified_image.parse() {
-        return Some(name);
-    }
-    let name: Reference = asked.image.parse().ok()?;
+    let told = &asked.user_specified_image;
+    let text = if told.is_empty() { &asked.image } else { told };
+    let name: Reference = text.parse().ok()?;
     let full = name.to_string();
     let mut names = image.repo_tags.iter().chain(&image.repo_digests);
-    names.any(|name| *name == full).then_some(name)
+    if names.any(|name| *name == full) {
+        return Some(name);
+    }
+    let algorithms = ["sha256:", "sha512:"];
+    let mut stripped = algorithms.iter().filter_map(|it| text.strip_prefix(it));
+    let digits = stripped.next().unwrap_or(text);
+    (!image.id.hex().starts_with(digits)).then_some(name)
 }
 
 /// An image as `ListImages` and `ImageStatus` show it.

@@ -208,6 +208,42 @@ async fn a_signature_for_another_tag_is_no_signature() {
 }
 
 #[tokio::test]
+async fn an_id_is_not_taken_for_a_name() {
+    let guarded = guarded!();
+    let (_, name) = guarded.push("anonymous").await;
+    let id = guarded.world.cri.pull(&name).await.expect("pull");
+    let digits = id.trim_start_matches("sha256:");
+    let docker =
+        json!({ "default": reject(), "transports": { "docker": { "docker.io": accept() } } });
+    guarded.set("policy.json", &docker.to_string());
+    let pod = guarded.pod("anonymous", "default");
+    let short = format!("sha256:{}", &digits[..12]);
+    for told in ["", &id, digits, &short, &digits[..12]] {
+        assert_refused(guarded.create(&pod, &id, told).await, "(default)");
+        let (allowed, text) = guarded.run(&["image", "policy", told_or(told, &id)]);
+        assert!(!allowed && text.starts_with(&name), "{told}: {text}");
+    }
+    let host = json!({
+        "default": reject(),
+        "transports": { "docker": { guarded.world.registry.host(): accept() } },
+    });
+    guarded.set("policy.json", &host.to_string());
+    for told in ["", &id, &short] {
+        guarded
+            .create(&pod, &id, told)
+            .await
+            .expect("one of its names");
+    }
+    let other = "docker.io/library/anonymous:1";
+    assert_refused(guarded.create(&pod, &id, other).await, "(default)");
+    guarded.world.finish().await;
+}
+
+fn told_or<'t>(told: &'t str, id: &'t str) -> &'t str {
+    if told.is_empty() { id } else { told }
+}
+
+#[tokio::test]
 async fn a_policy_that_changes_holds_for_what_is_there_over_restarts() {
     let mut guarded = guarded!();
     let (image, name) = guarded.push("changing").await;
