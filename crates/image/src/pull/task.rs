@@ -368,16 +368,18 @@ impl Named {
     /// Records the image. Blocks.
     pub(crate) fn put(self, store: &Store) -> Result<()> {
         let id = self.config.digest;
-        let evidence = match self.evidence {
-            // What is known already is not written again.
-            Some(evidence) if evidence.adds_to(store.evidence(&id)?) => Some(evidence),
-            _ => None,
-        };
+        let evidence = self.evidence.map(|evidence| {
+            let older = store.evidence(&id)?;
+            Ok::<_, Error>((evidence.adds_to(older), evidence))
+        });
+        let evidence = evidence.transpose()?;
         store.update(|state, change| {
+            let known = state.images.get(&id);
+            // What is known already is not written again, unless the image has gone meanwhile.
+            let evidence = evidence.filter(|(is_new, _)| *is_new || known.is_none());
             change
                 .evidence
-                .extend(evidence.map(|evidence| (id, evidence)));
-            let known = state.images.get(&id);
+                .extend(evidence.map(|(_, evidence)| (id, evidence)));
             let mut record = known.cloned().unwrap_or_else(|| ImageRecord {
                 id,
                 manifest: self.manifest.digest,
