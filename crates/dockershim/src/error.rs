@@ -151,9 +151,10 @@ pub(crate) fn gathered(mut errors: Vec<Arc<Error>>) -> Result<()> {
 pub(crate) fn status(error: &Error) -> Status {
     let message = chain(error);
     match error {
-        // The kubelet knows this kind of failure by the beginning of its message.
+        // The kubelet knows this kind of failure by the beginning of its message, and strips no
+        // other code than this off the message before it looks.
         Error::Pull { problem, .. } if registry_is_away(problem) => {
-            Status::unavailable(format!("RegistryUnavailable: {message}"))
+            Status::unknown(format!("RegistryUnavailable: {message}"))
         }
         _ => Status::new(code(error), message),
     }
@@ -265,7 +266,7 @@ mod tests {
             away.message().starts_with("RegistryUnavailable: "),
             "{away}"
         );
-        assert_eq!(away.code(), Code::Unavailable);
+        assert_eq!(away.code(), Code::Unknown);
         assert_eq!(pull("manifest unknown").code(), Code::NotFound);
         assert_eq!(
             pull("unauthorized: incorrect username").code(),

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::files::PodFiles;
 use crate::pod::{Pod, make_private_dir};
 use crate::timeline::Trace;
-use crate::{labels, nri, spec};
+use crate::{images, labels, nri, spec};
 
 /// A mount that is not yet anywhere, and where the pod's keeper is to put it.
 #[derive(Debug)]
@@ -49,6 +49,7 @@ pub async fn build(
 ) -> Result<Effective> {
     let name = container.metadata().name;
     let volumes = volume_images(engine, container)?;
+    admit_volumes(engine, container, &volumes).await?;
     let leases = hold_images(engine, container, image, &volumes);
     trace.step("lease", &name, leases).await?;
     let volumes = if volumes.is_empty() {
@@ -103,6 +104,19 @@ async fn adjust(
         nri::undone(engine, container).await;
     }
     written
+}
+
+/// Refuses images as volumes that may not be used.
+async fn admit_volumes(
+    engine: &Engine,
+    container: &Container,
+    volumes: &[VolumeImage],
+) -> Result<()> {
+    for volume in volumes {
+        let asked = container.config.mounts[volume.index].image.as_ref();
+        images::admit(engine, &volume.image, asked, container.pod.namespace()).await?;
+    }
+    Ok(())
 }
 
 async fn hold_images(

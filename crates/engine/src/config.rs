@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use orlop_cgroup::Driver as CgroupDriver;
-pub use orlop_image::Config as Images;
+pub use orlop_image::{Config as Images, PolicyFiles};
 pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
 pub use orlop_nri::{Config as Plugins, Listen as PluginListen, validator::Validator};
 

@@ -112,11 +112,16 @@ impl Error {
 pub fn status(error: &Error) -> Status {
     let message = chain(error);
     match error {
-        // The kubelet knows this kind of failure by the beginning of its message.
+        // The kubelet knows these failures by the beginnings of their messages, and strips no
+        // other code than this off the message before it looks.
         Error::Image {
             source: orlop_image::Error::RegistryUnavailable { .. },
             ..
-        } => Status::new(code(error), format!("RegistryUnavailable: {message}")),
+        } => Status::unknown(format!("RegistryUnavailable: {message}")),
+        Error::Image {
+            source: orlop_image::Error::NotAllowed { .. } | orlop_image::Error::Policy { .. },
+            ..
+        } => Status::unknown(format!("SignatureValidationFailed: {message}")),
         _ => Status::new(code(error), message),
     }
 }
@@ -177,7 +182,7 @@ fn image_code(error: &orlop_image::Error) -> Code {
         E::NotFound(_) | E::NotInRegistry { .. } => Code::NotFound,
         E::Unauthenticated { .. } => Code::Unauthenticated,
         E::PermissionDenied { .. } => Code::PermissionDenied,
-        E::RegistryUnavailable { .. } | E::Busy(_) => Code::Unavailable,
+        E::Busy(_) => Code::Unavailable,
         E::DiskFull { .. } | E::TooLarge { .. } => Code::ResourceExhausted,
         E::DigestMismatch { .. } => Code::DataLoss,
         E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } => {
@@ -203,7 +208,7 @@ mod tests {
         let place = || ("app".to_owned(), "a.example".to_owned(), "why".to_owned());
         let ((what, host, reason), text) = (place(), || "x".to_owned());
         let down = image(E::RegistryUnavailable { what, host, reason });
-        assert_eq!(down.code(), Code::Unavailable);
+        assert_eq!(down.code(), Code::Unknown);
         assert!(
             down.message().starts_with("RegistryUnavailable: "),
             "{down}"
@@ -234,6 +239,18 @@ mod tests {
             assert_eq!(status.code(), code, "{status}");
             assert!(status.message().starts_with("pulling image"), "{status}");
         }
+        let refused = image(E::Policy {
+            path: text(),
+            reason: text(),
+        });
+        // With another code the kubelet would see the code's name first.
+        assert_eq!(refused.code(), Code::Unknown);
+        assert!(
+            refused
+                .message()
+                .starts_with("SignatureValidationFailed: pulling"),
+            "{refused}"
+        );
         let field = || "mounts[0].image_sub_path".to_owned();
         let inner = SpecError::NotFound {
             field: field(),

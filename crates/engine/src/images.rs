@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orlop_cri::v1::{Image as ListedImage, ImageFilter, ImageSpec, Int64Value};
-use orlop_image::Image;
+use orlop_image::{Image, Reference};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -29,6 +29,44 @@ pub fn find(engine: &Engine, name: &str) -> Result<Option<Image>> {
         }
         .into()
     })
+}
+
+/// Refuses an image that the pods of the namespace may not have, by the name that was asked for.
+pub async fn admit(
+    engine: &Engine,
+    image: &Image,
+    asked: Option<&ImageSpec>,
+    namespace: &str,
+) -> Result<()> {
+    if engine.config.images.policies.is_empty() {
+        return Ok(());
+    }
+    let name = asked.and_then(|asked| name_asked_for(asked, image));
+    let admitted = engine.images.admit(&image.id, name.as_ref(), namespace);
+    admitted.await.map_err(|source| {
+        Error::Image {
+            doing: format!("using image {}", image.id),
+            source,
+        }
+        .into()
+    })
+}
+
+/// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
+/// That may be an id, too, and ids look like names: `sha256:0123…` would be one of docker.io.
+pub fn name_asked_for(asked: &ImageSpec, image: &Image) -> Option<Reference> {
+    let told = &asked.user_specified_image;
+    let text = if told.is_empty() { &asked.image } else { told };
+    let name: Reference = text.parse().ok()?;
+    let full = name.to_string();
+    let mut names = image.repo_tags.iter().chain(&image.repo_digests);
+    if names.any(|name| *name == full) {
+        return Some(name);
+    }
+    let algorithms = ["sha256:", "sha512:"];
+    let mut stripped = algorithms.iter().filter_map(|it| text.strip_prefix(it));
+    let digits = stripped.next().unwrap_or(text);
+    (!image.id.hex().starts_with(digits)).then_some(name)
 }
 
 /// An image as `ListImages` and `ImageStatus` show it.

@@ -4,15 +4,15 @@
 use orlop_cri::images::images_server::Images;
 use orlop_cri::images::{
     CollectGarbageRequest, CollectGarbageResponse, ExportImagesRequest, ExportImagesResponse,
-    ImportImagesRequest, ImportImagesResponse, PullProgress, VerifyImagesRequest,
-    VerifyImagesResponse, WatchPullsRequest,
+    ImportImagesRequest, ImportImagesResponse, JudgeImageRequest, JudgeImageResponse, PullProgress,
+    VerifyImagesRequest, VerifyImagesResponse, WatchPullsRequest,
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::engine::Engine;
 use crate::error::status;
 use crate::rpc_images::{
-    collect_garbage, export_images, import_images, verify_images, watch_pulls,
+    collect_garbage, export_images, import_images, judge_image, verify_images, watch_pulls,
 };
 use crate::service::Answers;
 
@@ -53,6 +53,14 @@ impl Images for Engine {
         request: Request<VerifyImagesRequest>,
     ) -> Result<Response<Self::VerifyImagesStream>, Status> {
         let answer = verify_images::call(self, &request.into_inner());
+        answer.map(Response::new).map_err(|error| status(&error))
+    }
+
+    async fn judge_image(
+        &self,
+        request: Request<JudgeImageRequest>,
+    ) -> Result<Response<JudgeImageResponse>, Status> {
+        let answer = judge_image::call(self, request.into_inner()).await;
         answer.map(Response::new).map_err(|error| status(&error))
     }
 

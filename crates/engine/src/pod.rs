@@ -301,6 +301,12 @@ impl Pod {
         self.linux().security_context.as_ref().unwrap_or(&NONE)
     }
 
+    /// The Kubernetes namespace that it belongs to.
+    pub fn namespace(&self) -> &str {
+        let metadata = self.config.metadata.as_ref();
+        metadata.map_or("", |metadata| &metadata.namespace)
+    }
+
     /// Which namespaces it has of its own.
     pub fn namespaces(&self) -> &NamespaceOption {
         static NONE: LazyLock<NamespaceOption> = LazyLock::new(Default::default);

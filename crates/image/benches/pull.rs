@@ -135,7 +135,7 @@ async fn pull(root: &Path, reference: &str) {
         .expect("open the store");
     let request = PullRequest {
         reference: reference.to_owned(),
-        auth: None,
+        ..PullRequest::default()
     };
     images.pull(request).await.expect("pull");
     let seconds = start.elapsed().as_secs_f64();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Platform;
+use crate::{Platform, PolicyFiles};
 
 /// Settings of an image store. `Config::new` gives the defaults for a root directory.
 #[derive(Debug, Clone)]
@@ -34,6 +34,8 @@ pub struct Config {
     pub retry_pause: Duration,
     /// Images that the kubelet must not collect: names, with `*` at either end or both.
     pub pinned: Vec<String>,
+    /// Which images may be used.
+    pub policies: PolicyFiles,
     /// How long what a broken-off pull left behind is kept for its next try.
     pub orphan_grace: Duration,
     /// Bounds on what an image may ask for.
@@ -79,6 +81,7 @@ impl Config {
             retries: 5,
             retry_pause: Duration::from_millis(500),
             pinned: Vec::new(),
+            policies: PolicyFiles::default(),
             orphan_grace: Duration::from_hours(24),
             limits: Limits::default(),
         }

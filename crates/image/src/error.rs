@@ -123,6 +123,27 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The signature policy does not allow the image.
+    #[error("{policy} ({place}) does not allow {image}: {reason}")]
+    NotAllowed {
+        /// The name that was asked for.
+        image: String,
+        /// The policy's file.
+        policy: String,
+        /// Where it says so.
+        place: String,
+        /// What the image lacks.
+        reason: String,
+    },
+    /// A signature policy, or a key that it names, is wrong; until it is mended, no image that it
+    /// is about may be used.
+    #[error("signature policy {path}: {reason}")]
+    Policy {
+        /// The file.
+        path: String,
+        /// What is wrong with it, and where.
+        reason: String,
+    },
     /// Another process holds the image root.
     #[error("image root {0} is in use by another process")]
     Busy(String),

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use crate::config::Limits;
 use crate::manifest::{Document, choose};
+use crate::policy::{Payload, Policy};
+use crate::pull::listed;
 use crate::registry::{parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
 use crate::unpack::{Layer, unpack};
@@ -39,6 +41,21 @@ pub fn hosts(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = parse_hosts(&text, Path::new("/etc/certs.d/x"), "registry.example:5000");
     let _ = parse_challenge(&text);
+}
+
+/// A signature policy, what a signature is of, and a list of signatures must be read or refused.
+pub fn policy(data: &[u8]) {
+    let names = ["busybox", "a.example:5000/b/c:1", "[::1]:5000/x"];
+    if let Ok(policy) = Policy::parse(Path::new("/etc/policy.json"), data) {
+        for name in names
+            .iter()
+            .filter_map(|name| name.parse::<Reference>().ok())
+        {
+            assert!(!policy.requirements(Some(&name)).list.is_empty());
+        }
+    }
+    let _ = Payload::parse(data);
+    let _ = listed("fuzzed", data);
 }
 
 /// A layer, compressed or not, must end up beneath its directory or nowhere, and what was

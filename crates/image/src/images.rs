@@ -15,7 +15,7 @@ use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
 use crate::store::{Freed, LayerRecord, LeaseRecord, State, Store};
 use crate::verify::{self, BrokenLayer, Verdict, Verified};
-use crate::{Config, Digest, Error, Image, ImageConfig, PullStep, Reference, Result};
+use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Reference, Result};
 
 /// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,6 +39,8 @@ pub struct PullRequest {
     pub reference: String,
     /// Credentials for its registry.
     pub auth: Option<Credentials>,
+    /// Whose policy decides whether it may be pulled.
+    pub policy: PolicyFor,
 }
 
 /// A claim on an image's layers, as [`Images::leases`] lists it.
@@ -99,15 +101,11 @@ impl Images {
 
     /// The same, with what was done when: also by the pull that was joined, and before it failed.
     pub async fn pull_in_steps(&self, request: PullRequest) -> (Result<Image>, Vec<PullStep>) {
-        let reference: Reference = match request.reference.parse() {
-            Ok(reference) => reference,
+        let request = match self.request(request).await {
+            Ok(request) => request,
             Err(error) => return (Err(error), Vec::new()),
         };
-        let name = reference.to_string();
-        let request = Request {
-            reference,
-            credentials: request.auth.filter(|auth| *auth != Credentials::default()),
-        };
+        let name = request.reference.to_string();
         let (id, steps) = self
             .inner
             .flights
@@ -125,6 +123,17 @@ impl Images {
         // Only a removal right after the pull could have taken it away again.
         let image = id.and_then(|id| self.get(&id).ok_or(Error::NotFound(name)));
         (image, steps)
+    }
+
+    /// The request in our own words, with the policy as it is now.
+    pub(crate) async fn request(&self, request: PullRequest) -> Result<Request> {
+        let reference: Reference = request.reference.parse()?;
+        let policy = request.policy.read(self).await?;
+        Ok(Request {
+            reference,
+            credentials: request.auth.filter(|auth| *auth != Credentials::default()),
+            policy,
+        })
     }
 
     /// The pulls in flight.
@@ -386,6 +395,7 @@ impl Images {
             let request = PullRequest {
                 reference: name.clone(),
                 auth: None,
+                policy: PolicyFor::Repair,
             };
             match self.pull(request).await {
                 Ok(_) if self.store().state().layers.contains_key(&key) => {

@@ -137,13 +137,14 @@ struct RawDocument {
     layers: Option<Vec<RawDescriptor>>,
 }
 
+/// A descriptor before its digest is looked at.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawDescriptor {
+pub(crate) struct RawDescriptor {
     #[serde(default)]
-    media_type: String,
-    digest: String,
-    size: u64,
+    pub(crate) media_type: String,
+    pub(crate) digest: String,
+    pub(crate) size: u64,
     platform: Option<RawPlatform>,
     #[serde(default)]
     urls: Option<Vec<String>>,

@@ -107,7 +107,65 @@ impl FromStr for Reference {
     }
 }
 
+/// A name as it was written: with a tag, a digest, both or neither.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) repository: Repository,
+    pub(crate) tag: Option<String>,
+    pub(crate) digest: Option<Digest>,
+}
+
+impl Named {
+    /// Reads a name in any form that Docker takes.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        parse_parts(text)
+    }
+
+    /// The same with what a reference selects.
+    pub(crate) fn of(reference: &Reference) -> Self {
+        let (tag, digest) = match &reference.selector {
+            Selector::Tag(tag) => (Some(tag.clone()), None),
+            Selector::Digest(digest) => (None, Some(*digest)),
+        };
+        Self {
+            repository: reference.repository.clone(),
+            tag,
+            digest,
+        }
+    }
+
+    /// Whether it names a repository alone.
+    pub(crate) fn is_name_only(&self) -> bool {
+        self.tag.is_none() && self.digest.is_none()
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        if let Some(digest) = &self.digest {
+            write!(f, "@{digest}")?;
+        }
+        Ok(())
+    }
+}
+
 fn parse(text: &str) -> Result<Reference, &'static str> {
+    let named = parse_parts(text)?;
+    let selector = match (named.digest, named.tag) {
+        (Some(digest), _) => Selector::Digest(digest),
+        (None, tag) => Selector::Tag(tag.unwrap_or_else(|| DEFAULT_TAG.to_owned())),
+    };
+    Ok(Reference {
+        repository: named.repository,
+        selector,
+    })
+}
+
+fn parse_parts(text: &str) -> Result<Named, &'static str> {
     if text.is_empty() {
         return Err("it is empty");
     }
@@ -134,14 +192,10 @@ fn parse(text: &str) -> Result<Reference, &'static str> {
     if digest.is_none() && tag.is_none() && Digest::from_hex(name).is_ok() {
         return Err("so many hex digits are an image id, not a name");
     }
-    let repository = parse_repository(name)?;
-    let selector = match (digest, tag) {
-        (Some(digest), _) => Selector::Digest(digest),
-        (None, tag) => Selector::Tag(tag.unwrap_or(DEFAULT_TAG).to_owned()),
-    };
-    Ok(Reference {
-        repository,
-        selector,
+    Ok(Named {
+        repository: parse_repository(name)?,
+        tag: tag.map(str::to_owned),
+        digest,
     })
 }
 

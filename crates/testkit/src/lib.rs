@@ -11,6 +11,7 @@
 //! | [`tls`], [`web_proxy`] | TLS before a server, and the proxy between a node and the world |
 //! | [`mutation`] | bounded fuzzing with the stable compiler |
 //! | [`image`] | layers and images made from busybox, pushed or written as archives |
+//! | [`signature`] | keys, and signatures of images as cosign makes them |
 //! | [`leaks`] | what on this machine still carries a test's name |
 //! | [`machine`] | what this machine can do, and the skip that says why |
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
@@ -35,6 +36,7 @@ pub mod proxy;
 pub mod registry;
 pub mod scratch;
 mod serve;
+pub mod signature;
 pub mod terminal;
 pub mod tls;
 pub mod web_proxy;
@@ -50,6 +52,7 @@ pub use plugin::{Manners, Plugin};
 pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
 pub use scratch::Scratch;
+pub use signature::{ImageSignature, KeyKind, Signer};
 pub use terminal::Terminal;
 pub use tls::{Authority, TlsFront};
 pub use web_proxy::WebProxy;

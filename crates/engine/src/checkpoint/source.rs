@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1::ImageSpec;
-use orlop_image::{Image, PullRequest};
+use orlop_image::{Image, PolicyFor, PullRequest};
 use orlop_launch::oci;
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open};
 
@@ -47,13 +47,14 @@ pub enum Asked {
     Checkpoint(Source),
 }
 
-/// What a container's image turns out to be.
-pub async fn of(engine: &Engine, asked: Option<&ImageSpec>) -> Result<Asked> {
+/// What a container's image turns out to be, if the pods of the namespace may have it.
+pub async fn of(engine: &Engine, asked: Option<&ImageSpec>, namespace: &str) -> Result<Asked> {
     let name = asked.map(|asked| asked.image.as_str()).unwrap_or_default();
     if name.starts_with('/') {
         return Ok(Asked::Checkpoint(Source::Archive(PathBuf::from(name))));
     }
     let image = engine.image_for("config.image", asked)?;
+    images::admit(engine, &image, asked, namespace).await?;
     // Those that are made from an archive say nothing of what to run; others are not looked at.
     let runs = !image.config.entrypoint.is_empty() || !image.config.cmd.is_empty();
     if runs || !is_checkpoint(engine, &image).await? {
@@ -179,8 +180,9 @@ fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T> {
         })
 }
 
-/// The image that the container was made from, fetched where it is not there.
-pub async fn base_image(engine: &Engine, facts: &ConfigDump) -> Result<Image> {
+/// The image that the container was made from, fetched where it is not there and the pods of the
+/// namespace may have it.
+pub async fn base_image(engine: &Engine, facts: &ConfigDump, namespace: &str) -> Result<Image> {
     let names = [
         &facts.rootfs_image_ref,
         &facts.rootfs_image_name,
@@ -205,6 +207,7 @@ pub async fn base_image(engine: &Engine, facts: &ConfigDump) -> Result<Image> {
     let pull = PullRequest {
         reference: reference.clone(),
         auth: None,
+        policy: PolicyFor::Namespace(namespace.to_owned()),
     };
     let pulled = engine.images.pull(pull).await;
     pulled.map_err(|source| {

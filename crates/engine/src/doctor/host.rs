@@ -1,6 +1,6 @@
 //! All checks of a host.
 
-use super::{Finding, cgroups, clock, disk, kernel, registries, runtimes};
+use super::{Finding, cgroups, clock, disk, kernel, registries, runtimes, signatures};
 use crate::blocking;
 use crate::config::{Config, RuntimeHandler};
 use crate::runtimes::adapter;
@@ -14,6 +14,7 @@ pub async fn examine_host(config: &Config) -> Vec<Finding> {
         findings.extend(cgroups::examine());
         findings.extend(keeper(&own));
         findings.extend(registries::examine(&own.images.registry_dirs));
+        findings.extend(signatures::examine(&own.images.policies));
         findings.extend(disk::examine(&own.root, &own.state));
         findings.extend(clock::examine());
         Ok(findings)

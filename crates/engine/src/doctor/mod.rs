@@ -12,6 +12,7 @@ mod kernel;
 pub(crate) mod orphans;
 mod registries;
 mod runtimes;
+mod signatures;
 
 pub use finding::{Finding, Level};
 pub use host::{examine_host, examine_host_below_docker};

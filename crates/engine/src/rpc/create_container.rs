@@ -18,7 +18,7 @@ use crate::ids::ContainerId;
 use crate::names::ContainerName;
 use crate::pod::{Phase, Pod};
 use crate::timeline::{Origin, Trace};
-use crate::{blocking, bundle, nri, teardown};
+use crate::{blocking, bundle, images, nri, teardown};
 
 /// More environment variables than any program looks at.
 const MAX_ENVS: usize = 100_000;
@@ -144,7 +144,7 @@ async fn make_as_asked(
     config: ContainerConfig,
     trace: &Trace,
 ) -> Result<ContainerId> {
-    let source = match source::of(engine, config.image.as_ref()).await? {
+    let source = match source::of(engine, config.image.as_ref(), pod.namespace()).await? {
         source::Asked::Image(image) => {
             return make(engine, pod, id, config, image, None, trace).await;
         }
@@ -179,7 +179,9 @@ async fn make_from(
         trace.step("checkpoint", &name, unpack).await?;
         let unpacked = unpacked.clone();
         let facts = blocking(move || Facts::read(&unpacked)).await?;
-        let image = source::base_image(engine, &facts.config).await?;
+        let image = source::base_image(engine, &facts.config, pod.namespace()).await?;
+        // What an archive says of its image's name is nobody's word.
+        images::admit(engine, &image, None, pod.namespace()).await?;
         if checkpoint.strict == Match::Process {
             let asked = engine.image_for("config.image", config.image.as_ref())?;
             if asked.id != image.id {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use orlop_cri::v1::{AuthConfig, PullImageRequest, PullImageResponse};
-use orlop_image::{Credentials, PullRequest};
+use orlop_image::{Credentials, PolicyFor, PullRequest};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -16,9 +16,11 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
+    let pod = request.sandbox_config.and_then(|config| config.metadata);
     let pull = PullRequest {
         reference: name.clone(),
         auth: request.auth.map(credentials),
+        policy: PolicyFor::Namespace(pod.unwrap_or_default().namespace),
     };
     let (work, _waiter) = engine.pulls.begin(&name);
     let (engine_too, origin) = (engine.clone(), Origin::current());

@@ -58,6 +58,7 @@ pub(crate) async fn import(
             layers,
             manifest: image.document,
             config: image.config,
+            evidence: None,
         };
         let store = Arc::clone(&context.store);
         blocking(move || named.put(&store)).await?;

@@ -1,5 +1,6 @@
 //! Pulling: from a reference to layers on disk and an image in the index.
 
+mod admission;
 mod download;
 mod flights;
 mod ingest;
@@ -8,10 +9,11 @@ mod progress;
 mod steps;
 mod task;
 
+pub(crate) use admission::listed;
 pub(crate) use flights::Flights;
 pub(crate) use layer::{BlobLocks, Origin};
 
 pub(crate) use progress::Tracker;
 pub use progress::{LayerProgress, LayerState, PullProgress};
 pub use steps::PullStep;
-pub(crate) use task::{Context, Named, Request, check, fetch_layers, pull};
+pub(crate) use task::{Context, Named, Request, check, fetch_layers, judge, pull};

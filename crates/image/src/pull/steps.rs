@@ -7,7 +7,7 @@ use std::time::Instant;
 /// A step of a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PullStep {
-    /// `resolve`, `manifest`, `download`, `unpack`, `publish` or `record`.
+    /// `resolve`, `manifest`, `signatures`, `download`, `unpack`, `publish` or `record`.
     pub name: &'static str,
     /// When its first part began.
     pub start: Instant,

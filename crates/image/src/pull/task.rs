@@ -7,14 +7,16 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, try_join_all};
 use tokio::sync::{Semaphore, watch};
 
+use super::admission;
 use super::layer::{BlobLocks, LayerJob, Origin};
 use super::progress::Tracker;
 use crate::blocking::blocking;
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{self, Kind};
+use crate::policy::Policy;
 use crate::registry::{Credentials, Remote, Transport};
-use crate::store::{Document, ImageRecord, Store, now};
-use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector};
+use crate::store::{Document, Evidence, ImageRecord, Store, now};
+use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Verdict};
 
 /// Indexes of indexes are allowed, but not without end.
 const MAX_INDEX_DEPTH: usize = 4;
@@ -28,11 +30,12 @@ pub(crate) struct Context {
     pub(crate) blob_locks: BlobLocks,
 }
 
-/// What to pull and with which credentials.
+/// What to pull, with which credentials, and by whose leave.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Request {
     pub(crate) reference: Reference,
     pub(crate) credentials: Option<Credentials>,
+    pub(crate) policy: Option<Arc<Policy>>,
 }
 
 /// Pulls the image and records it. Returns its id and configuration.
@@ -44,25 +47,21 @@ pub(crate) async fn pull(
     let reference = &request.reference;
     let what = reference.to_string();
     let steps = &tracker.steps;
-    let resolve = async {
-        let remote = Remote::open(
-            Arc::clone(&context.transport),
-            &context.config,
-            reference.repository().clone(),
-            request.credentials,
-        )
-        .await?;
-        let named = fetch_named(context, &remote, reference).await?;
-        Ok::<_, Error>((remote, named))
-    };
-    let (remote, named) = steps.during("resolve", resolve).await?;
+    admission::before(&request).await?;
+    let (remote, named) = steps.during("resolve", resolve(context, &request)).await?;
     let top = named.0;
-    let describe = async {
-        let (document, manifest) = find_manifest(context, &remote, &what, named).await?;
-        let config_document = config(context, &remote, &what, &manifest).await?;
-        Ok::<_, Error>((document, manifest, config_document))
+    let found = find_manifest(context, &remote, &what, named);
+    let (document, manifest, manifests) = steps.during("manifest", found).await?;
+    // Side by side: each waits for the registry. No layer is asked for before both are there.
+    let described = steps.during("manifest", config(context, &remote, &what, &manifest));
+    let admitted = admission::after(context, &remote, &request, &manifests);
+    let admitted = async {
+        if context.config.policies.is_empty() {
+            return admitted.await;
+        }
+        steps.during("signatures", admitted).await
     };
-    let (document, manifest, config_document) = steps.during("manifest", describe).await?;
+    let (config_document, evidence) = tokio::try_join!(described, admitted)?;
     let config = ImageConfig::parse(&what, &config_document.bytes)?;
     check(context, &what, &manifest, &config)?;
     let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
@@ -84,11 +83,33 @@ pub(crate) async fn pull(
             layers,
             manifest: document,
             config: config_document,
+            evidence,
         }
         .put(&store)
     });
     steps.during("record", record).await?;
     Ok((id, config))
+}
+
+/// What the policy would say of the image.
+pub(crate) async fn judge(context: &Context, request: Request) -> Result<Option<Verdict>> {
+    let what = request.reference.to_string();
+    let (remote, named) = resolve(context, &request).await?;
+    let (_, _, manifests) = find_manifest(context, &remote, &what, named).await?;
+    admission::verdict(&remote, &request, manifests).await
+}
+
+/// Opens the registry and asks it what the name means.
+async fn resolve(context: &Context, request: &Request) -> Result<(Remote, FetchedManifest)> {
+    let remote = Remote::open(
+        Arc::clone(&context.transport),
+        &context.config,
+        request.reference.repository().clone(),
+        request.credentials.clone(),
+    )
+    .await?;
+    let named = fetch_named(context, &remote, &request.reference).await?;
+    Ok((remote, named))
 }
 
 /// What the reference itself names: an index, or a manifest right away.
@@ -106,15 +127,18 @@ async fn fetch_named(
     }
 }
 
-/// Follows what the reference names through indexes to this platform's manifest.
+/// Follows what the reference names through indexes to this platform's manifest. Also returns the
+/// digests on the way, the manifest's first.
 async fn find_manifest(
     context: &Context,
     remote: &Remote,
     what: &str,
     mut fetched: FetchedManifest,
-) -> Result<(Document, Manifest)> {
+) -> Result<(Document, Manifest, Vec<Digest>)> {
+    let mut way = Vec::new();
     for _ in 0..MAX_INDEX_DEPTH {
         let (digest, bytes, content_type) = fetched;
+        way.insert(0, digest);
         match ManifestDocument::parse(what, &bytes, content_type.as_deref())? {
             ManifestDocument::Manifest(manifest) => {
                 return Ok((
@@ -123,6 +147,7 @@ async fn find_manifest(
                         bytes: bytes.into(),
                     },
                     manifest,
+                    way,
                 ));
             }
             ManifestDocument::Index(entries) => {
@@ -335,14 +360,26 @@ pub(crate) struct Named {
     pub(crate) layers: Vec<Digest>,
     pub(crate) manifest: Document,
     pub(crate) config: Document,
+    /// What was found out of its signatures, where somebody may ask for that.
+    pub(crate) evidence: Option<Evidence>,
 }
 
 impl Named {
     /// Records the image. Blocks.
     pub(crate) fn put(self, store: &Store) -> Result<()> {
         let id = self.config.digest;
+        let evidence = self.evidence.map(|evidence| {
+            let older = store.evidence(&id)?;
+            Ok::<_, Error>((evidence.adds_to(older), evidence))
+        });
+        let evidence = evidence.transpose()?;
         store.update(|state, change| {
             let known = state.images.get(&id);
+            // What is known already is not written again, unless the image has gone meanwhile.
+            let evidence = evidence.filter(|(is_new, _)| *is_new || known.is_none());
+            change
+                .evidence
+                .extend(evidence.map(|(_, evidence)| (id, evidence)));
             let mut record = known.cloned().unwrap_or_else(|| ImageRecord {
                 id,
                 manifest: self.manifest.digest,

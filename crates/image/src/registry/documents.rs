@@ -46,6 +46,18 @@ impl Remote {
         .await
     }
 
+    /// Fetches a manifest that belongs to another one, by its tag. Any host that serves content
+    /// may have it: what it says is believed only where it is signed.
+    pub(crate) async fn attachment(&self, tag: &str) -> Result<Fetched> {
+        let task = GetManifest {
+            what: format!("{}:{tag}", self.repository),
+            selector: tag,
+            expected: None,
+        };
+        self.attempt(Capability::Pull, &AtomicU64::new(0), &task)
+            .await
+    }
+
     /// Fetches a small blob whole and checks it.
     pub(crate) async fn small_blob(&self, what: &str, digest: Digest) -> Result<Vec<u8>> {
         self.attempt(

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard};
 use super::index::{Change, Index, State};
 use super::layout::Layout;
 use super::publish::Publisher;
-use super::{Document, LayerRecord, Scratch, startup};
+use super::{Document, Evidence, LayerRecord, Scratch, startup};
 use crate::{Digest, Error, Result};
 
 /// Layers and records on disk. Methods block on the disk where they say so.
@@ -88,6 +88,11 @@ impl Store {
     /// A manifest, index or configuration. Blocks.
     pub(crate) fn document(&self, digest: &Digest) -> Result<Option<Document>> {
         self.index.document(digest)
+    }
+
+    /// What is known of an image's signatures. Blocks.
+    pub(crate) fn evidence(&self, image: &Digest) -> Result<Evidence> {
+        self.index.evidence(image)
     }
 
     /// Holds the layer `key`, which may or may not be there yet.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::leases::Leases;
-use super::{Document, ImageRecord, LayerRecord, LeaseRecord};
+use super::{Document, Evidence, ImageRecord, LayerRecord, LeaseRecord};
 use crate::{Digest, Error, Result};
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
@@ -19,11 +19,13 @@ const LAYERS: Table = TableDefinition::new("layers");
 /// Of earlier versions; leases are files now.
 const LEASES: Table = TableDefinition::new("leases");
 const DOCUMENTS: Table = TableDefinition::new("documents");
+/// By image; they go with it.
+const EVIDENCE: Table = TableDefinition::new("evidence");
 
 /// The index's pages are few; the default cache of a gigabyte is for databases.
 const CACHE_BYTES: usize = 2 << 20;
 
-/// Everything the index knows but the documents.
+/// Everything the index knows but the documents and the evidence.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct State {
     pub(crate) images: BTreeMap<Digest, ImageRecord>,
@@ -38,6 +40,8 @@ pub(crate) struct Change {
     pub(crate) layers: Vec<(Digest, Option<LayerRecord>)>,
     pub(crate) leases: Vec<(String, Option<LeaseRecord>)>,
     pub(crate) documents: Vec<(Digest, Option<Document>)>,
+    /// Added to what is known already.
+    pub(crate) evidence: Vec<(Digest, Evidence)>,
 }
 
 impl Change {
@@ -46,7 +50,10 @@ impl Change {
     }
 
     fn is_for_the_database(&self) -> bool {
-        !(self.images.is_empty() && self.layers.is_empty() && self.documents.is_empty())
+        !(self.images.is_empty()
+            && self.layers.is_empty()
+            && self.documents.is_empty()
+            && self.evidence.is_empty())
     }
 }
 
@@ -142,6 +149,20 @@ impl Index {
         };
         read().map_err(|error| Error::store(format!("reading document {digest}"), error))
     }
+
+    /// What is known of an image's signatures.
+    pub(super) fn evidence(&self, image: &Digest) -> Result<Evidence> {
+        let read = || -> Result<Option<Evidence>, redb::Error> {
+            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+            let transaction = database.begin_read()?;
+            let table = transaction.open_table(EVIDENCE)?;
+            let found = table.get(image.to_string().as_str())?;
+            Ok(found.and_then(|text| parse_evidence(text.value())))
+        };
+        let found =
+            read().map_err(|error| Error::store(format!("reading signatures of {image}"), error));
+        Ok(found?.unwrap_or_default())
+    }
 }
 
 /// Layers without the index that knows them may be in use by containers, so that only somebody
@@ -152,6 +173,11 @@ fn unreadable(path: &Path) -> String {
          be pulled again",
         path.display()
     )
+}
+
+/// What another version has written counts for nothing: the image is to be pulled again.
+fn parse_evidence(text: &[u8]) -> Option<Evidence> {
+    serde_json::from_slice(text).ok()
 }
 
 fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
@@ -169,6 +195,7 @@ fn load(database: &Database) -> Result<State, redb::Error> {
         leases: read_all(&transaction, LEASES, |key| Some(key.to_owned()))?,
     };
     transaction.open_table(DOCUMENTS)?;
+    transaction.open_table(EVIDENCE)?;
     transaction.commit()?;
     Ok(state)
 }
@@ -216,7 +243,34 @@ fn write(database: &Database, change: &Change) -> Result<(), redb::Error> {
             }
         }
     }
+    write_evidence(&transaction, change)?;
     transaction.commit()?;
+    Ok(())
+}
+
+fn write_evidence(
+    transaction: &redb::WriteTransaction,
+    change: &Change,
+) -> Result<(), redb::Error> {
+    let removed = change.images.iter().filter(|(_, record)| record.is_none());
+    let removed: Vec<String> = removed.map(|(image, _)| image.to_string()).collect();
+    if removed.is_empty() && change.evidence.is_empty() {
+        return Ok(());
+    }
+    let mut table = transaction.open_table(EVIDENCE)?;
+    for key in removed {
+        table.remove(key.as_str())?;
+    }
+    for (image, found) in &change.evidence {
+        let (key, mut found) = (image.to_string(), found.clone());
+        let older = table.get(key.as_str())?;
+        found.extend(
+            older
+                .and_then(|text| parse_evidence(text.value()))
+                .unwrap_or_default(),
+        );
+        table.insert(key.as_str(), &encoded(&found)?[..])?;
+    }
     Ok(())
 }
 
@@ -233,13 +287,15 @@ fn write_rows<K: ToString, V: Serialize>(
         let key = key.to_string();
         match value {
             Some(value) => {
-                // Plain structs with string keys always have a JSON form.
-                let text = serde_json::to_vec(value)
-                    .map_err(|error| redb::Error::Io(std::io::Error::other(error)))?;
-                table.insert(key.as_str(), &text[..])?;
+                table.insert(key.as_str(), &encoded(value)?[..])?;
             }
             None => drop(table.remove(key.as_str())?),
         }
     }
     Ok(())
+}
+
+/// Plain structs with string keys always have a JSON form.
+fn encoded(value: &impl Serialize) -> Result<Vec<u8>, redb::Error> {
+    serde_json::to_vec(value).map_err(|error| redb::Error::Io(std::io::Error::other(error)))
 }

@@ -14,5 +14,5 @@ pub(crate) use handle::{Hold, Store, now};
 pub(crate) use index::{Change, State};
 pub(crate) use inherit::inherited;
 pub(crate) use layout::{FS, Layout, Scratch, TAPE};
-pub(crate) use records::{Document, ImageRecord, LayerRecord, LeaseRecord};
+pub(crate) use records::{Document, Evidence, ImageRecord, LayerRecord, LeaseRecord, Signature};
 pub use remove::Freed;

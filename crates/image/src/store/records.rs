@@ -60,6 +60,52 @@ pub(crate) struct LeaseRecord {
     pub(crate) layers: Vec<Digest>,
 }
 
+/// What is known of an image's signatures: kept beside the image, so that it can be judged anew
+/// by another policy, without its registry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Evidence {
+    /// Manifests and indexes that have led to the image; who signs one of them signs the image.
+    pub(crate) manifests: Vec<Digest>,
+    /// The signatures found with these, not yet verified.
+    pub(crate) signatures: Vec<Signature>,
+}
+
+/// A signature as it came from a registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Signature {
+    /// What was signed.
+    pub(crate) payload: String,
+    /// The signature in base64.
+    pub(crate) signature: String,
+}
+
+impl Evidence {
+    /// Whether it has anything that was not known before.
+    pub(crate) fn adds_to(&self, older: Self) -> bool {
+        let mut together = self.clone();
+        together.extend(older.clone());
+        together != older
+    }
+
+    /// Adds what was known before, as much of it as is worth keeping.
+    pub(crate) fn extend(&mut self, older: Self) {
+        for digest in older.manifests {
+            if !self.manifests.contains(&digest) && self.manifests.len() < MAX_MANIFESTS {
+                self.manifests.push(digest);
+            }
+        }
+        for signature in older.signatures {
+            if !self.signatures.contains(&signature) && self.signatures.len() < MAX_SIGNATURES {
+                self.signatures.push(signature);
+            }
+        }
+    }
+}
+
+/// What is kept of earlier pulls of the same image.
+const MAX_MANIFESTS: usize = 32;
+const MAX_SIGNATURES: usize = 128;
+
 /// A manifest, index or configuration, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Document {

@@ -413,6 +413,7 @@ async fn tokens_are_fetched_and_renewed_in_the_middle_of_a_pull() {
     let request = |auth: Credentials| PullRequest {
         reference: scene.proxy.reference("app:1"),
         auth: Some(auth),
+        ..PullRequest::default()
     };
     let error = scene.pull().await.unwrap_err();
     assert!(matches!(error, Error::Unauthenticated { .. }), "{error}");
@@ -478,6 +479,7 @@ async fn credentials_and_mirrors_keep_apart() {
             password: "secret".to_owned(),
             ..Credentials::default()
         }),
+        ..PullRequest::default()
     };
     let image = place.images.pull(request).await.unwrap();
     assert_eq!(image.repo_tags, ["registry.example/app:1"]);

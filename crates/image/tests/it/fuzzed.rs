@@ -104,6 +104,57 @@ fn no_hosts_file_breaks_the_parser() {
 }
 
 #[test]
+fn no_policy_breaks_the_parser() {
+    let signed = |key: &str, identity: serde_json::Value| json!([{ "type": "sigstoreSigned", key: "/k.pub", "signedIdentity": identity }]);
+    let policy = json!({
+        "default": [{ "type": "reject" }],
+        "transports": {
+            "docker": {
+                "": [{ "type": "insecureAcceptAnything" }],
+                "*.a.example": signed("keyPath", json!({ "type": "matchRepository" })),
+                "a.example:5000/b": signed("keyPath", json!({
+                    "type": "remapIdentity", "prefix": "a.example", "signedPrefix": "b.example",
+                })),
+                "docker.io/library/busybox:1": signed("keyPath", json!({
+                    "type": "exactReference", "dockerReference": "a/b:1",
+                })),
+            },
+            "dir": { "/x": [{ "type": "reject" }] },
+        },
+    });
+    let payload = orlop_testkit::signature::payload(
+        "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        "a.example/b:1",
+    );
+    let list = json!({
+        "schemaVersion": 2,
+        "layers": [{
+            "mediaType": "application/vnd.dev.cosign.simplesigning.v1+json",
+            "digest": format!("sha256:{}", "0".repeat(64)),
+            "size": 7,
+            "annotations": { "dev.cosignproject.cosign/signature": "c2ln" },
+        }],
+    });
+    Fuzz::new()
+        .example(policy.to_string())
+        .example(payload)
+        .example(list.to_string())
+        .words([
+            "null",
+            "{}",
+            "[]",
+            "-1",
+            "1e999",
+            "\"keyData\":\"LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0K\"",
+            "\"keyPaths\":[",
+            "\"fulcio\":{}",
+            "\\ud800",
+        ])
+        .words(["[[[[[[", "*.", "@sha256:", "://", "\"default\":", "é"])
+        .run(fuzzing::policy);
+}
+
+#[test]
 fn no_layer_gets_out_of_its_directory() {
     use tar::EntryType::{Link, Regular, Symlink};
     let scratch = Scratch::new();

@@ -16,5 +16,6 @@ mod manifests;
 mod node;
 mod pull;
 mod restart;
+mod signatures;
 mod support;
 mod tls;

@@ -215,6 +215,7 @@ async fn a_login_is_needed_and_taken_from_the_request_or_the_node() {
             password: password.to_owned(),
             ..Default::default()
         }),
+        ..PullRequest::default()
     };
     for refused in [request("", ""), request(&login.user, "guess")] {
         let error = place.images.pull(refused).await.unwrap_err();
@@ -233,6 +234,7 @@ async fn a_login_is_needed_and_taken_from_the_request_or_the_node() {
             server_address: server.to_owned(),
             ..Default::default()
         }),
+        ..PullRequest::default()
     };
     for server in [String::new(), format!("http://{}/v1/", registry.host())] {
         place.images.pull(encoded(&server)).await.unwrap();

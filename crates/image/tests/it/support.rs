@@ -77,7 +77,7 @@ pub(crate) async fn pull(images: &Images, reference: &str) -> Result<Image> {
     images
         .pull(PullRequest {
             reference: reference.to_owned(),
-            auth: None,
+            ..PullRequest::default()
         })
         .await
 }

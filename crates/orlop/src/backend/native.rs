@@ -88,6 +88,10 @@ fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
     let mut images = engine::Images::new(root.join("images"));
     images.registry_dirs = section.hosts_dirs.iter().map(own_path).collect();
     images.credential_files = section.credentials.iter().map(own_path).collect();
+    images.policies = engine::PolicyFiles {
+        node: section.signature_policy.as_ref().map(own_path),
+        namespaces: section.signature_policy_dir.as_ref().map(own_path),
+    };
     images.keep_blobs = section.keep_blobs;
     images.max_connections = section.max_downloads.get() as usize;
     images.progress_timeout = section.progress_timeout.get();

@@ -4,6 +4,7 @@
 mod export;
 mod gc;
 mod import;
+mod policy;
 mod verify;
 
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ enum Verb {
     Export(export::Args),
     /// Compare what is stored with its digests
     Verify(verify::Args),
+    /// Tell whether an image may be used, by which rule and key
+    Policy(policy::Args),
     /// Remove what no image, pull or container uses
     Gc(gc::Args),
 }
@@ -45,6 +48,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         Some(Verb::Import(args)) => import::run(args, session).await?,
         Some(Verb::Export(args)) => export::run(args, session).await?,
         Some(Verb::Verify(args)) => return verify::run(args, session).await,
+        Some(Verb::Policy(args)) => return policy::run(args, session).await,
         Some(Verb::Gc(args)) => gc::run(args, session).await?,
     }
     Ok(ExitCode::SUCCESS)

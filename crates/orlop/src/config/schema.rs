@@ -168,6 +168,13 @@ section! {
         /// Files with the node's own registry credentials, in the format of Docker's
         /// `config.json`. A pull that brings credentials does not use them.
         credentials: Vec<AbsolutePath> = Vec::new() => restart,
+        /// The policy that says which images may be used, such as
+        /// `/etc/containers/policy.json`: `docs/signatures.md`. The file is read anew for each
+        /// pull and container. Empty: any image may be used.
+        signature_policy: Option<AbsolutePath> = None => restart,
+        /// A directory with `NAMESPACE.json` for pod namespaces with a policy of their own,
+        /// which takes the place of the one above. Empty: none has.
+        signature_policy_dir: Option<AbsolutePath> = None => restart,
         /// Keeps compressed layers after unpacking them; needed to push images on.
         keep_blobs: bool = false => restart,
         /// Downloads at once, over all pulls.

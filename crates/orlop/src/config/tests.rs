@@ -106,6 +106,10 @@ fn mistakes_name_line_key_and_remedy() {
             "[streaming]\naddress = \"0.0.0.0\"",
             "config.toml:2: streaming.address: 0.0.0.0 is open to other machines",
         ),
+        (
+            "backend = \"docker\"\n[images]\nsignature_policy = \"/p.json\"",
+            "config.toml:3: images.signature_policy: the docker backend can't hold images to it",
+        ),
         ("root = \"/run/orlop/x\"", "state: /run/orlop and the root"),
         ("a = [\n1,\n", "config.toml:"),
         (

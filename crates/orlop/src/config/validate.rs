@@ -1,6 +1,7 @@
 //! What no single key can tell: values that do not go together.
 
 use super::schema::{Config, RUNTIMES};
+use super::values::Backend;
 
 /// The runtimes that are looked for where none is configured.
 const FOUND_BY_ITSELF: [&str; 2] = ["crun", "runc"];
@@ -50,6 +51,19 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             ),
         ),
         _ => {}
+    }
+    if daemon.backend == Backend::Docker {
+        let images = &config.images;
+        for (key, policy) in [
+            ("images.signature_policy", &images.signature_policy),
+            ("images.signature_policy_dir", &images.signature_policy_dir),
+        ] {
+            if policy.is_some() {
+                let message = "the docker backend can't hold images to it: remove it, or take the \
+                               backend `native`";
+                problem(key, message.to_owned());
+            }
+        }
     }
     for (key, timeout) in [
         ("nri.registration_timeout", config.nri.registration_timeout),

@@ -24,6 +24,7 @@ const EXTENSIONS: [(&str, &[&str]); 5] = [
             "ImportImages",
             "ExportImages",
             "VerifyImages",
+            "JudgeImage",
             "CollectGarbage",
         ],
     ),

@@ -33,6 +33,7 @@ mod recovery;
 mod resources;
 mod restart;
 mod shims;
+mod signatures;
 mod statistics;
 mod streams;
 mod trouble;

@@ -46,6 +46,17 @@ impl Cri {
         Ok(answer.into_inner().image_ref)
     }
 
+    /// Pulls an image for a pod, as kubelets do.
+    pub async fn pull_for(&self, image: &str, pod: &PodSpec) -> Answer<String> {
+        let request = PullImageRequest {
+            image: Some(named(image)),
+            auth: None,
+            sandbox_config: Some(pod.config()),
+        };
+        let answer = self.images.clone().pull_image(request).await?;
+        Ok(answer.into_inner().image_ref)
+    }
+
     /// What is known of an image.
     pub async fn image(&self, image: &str) -> Answer<Option<Image>> {
         let request = ImageStatusRequest {

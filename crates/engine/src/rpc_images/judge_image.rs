@@ -1,0 +1,77 @@
+//! `JudgeImage`: whether the signature policy lets an image be used, and why.
+
+use orlop_cri::images::{JudgeImageRequest, JudgeImageResponse, JudgedRequirement};
+use orlop_cri::v1::ImageSpec;
+use orlop_image::{PolicyFor, PullRequest, Verdict};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::images::name_asked_for;
+
+/// Answers the call.
+pub async fn call(engine: &Engine, request: JudgeImageRequest) -> Result<JudgeImageResponse> {
+    if request.image.is_empty() {
+        return Err(Error::invalid("image", "is empty").into());
+    }
+    let verdict = judge(engine, &request).await;
+    let verdict = verdict.map_err(|source| Error::Image {
+        doing: format!("judging image {:?}", request.image),
+        source,
+    })?;
+    Ok(verdict.map_or_else(unguarded, answer))
+}
+
+async fn judge(
+    engine: &Engine,
+    request: &JudgeImageRequest,
+) -> orlop_image::Result<Option<Verdict>> {
+    let (images, name) = (&engine.images, &request.image);
+    let stored = if request.remote {
+        None
+    } else {
+        images.find(name)?
+    };
+    let Some(image) = stored else {
+        let pull = PullRequest {
+            reference: name.clone(),
+            auth: None,
+            policy: PolicyFor::Namespace(request.namespace.clone()),
+        };
+        return images.judge_pull(pull).await;
+    };
+    let asked = ImageSpec {
+        image: name.clone(),
+        ..ImageSpec::default()
+    };
+    let asked = name_asked_for(&asked, &image);
+    images
+        .judge(&image.id, asked.as_ref(), &request.namespace)
+        .await
+}
+
+/// What holds where there is no policy.
+fn unguarded() -> JudgeImageResponse {
+    JudgeImageResponse {
+        allowed: true,
+        ..JudgeImageResponse::default()
+    }
+}
+
+fn answer(verdict: Verdict) -> JudgeImageResponse {
+    let requirements = verdict.requirements.iter().map(|one| JudgedRequirement {
+        kind: one.kind.to_owned(),
+        fulfilled: one.fulfilled,
+        reason: one.reason.clone(),
+    });
+    JudgeImageResponse {
+        allowed: verdict.is_allowed(),
+        policy: verdict.policy.display().to_string(),
+        place: verdict.place.clone(),
+        name: verdict
+            .name
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        requirements: requirements.collect(),
+    }
+}

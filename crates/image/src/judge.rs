@@ -1,0 +1,108 @@
+//! Whether the images that are here may be used, by the policy of today.
+
+use std::sync::Arc;
+
+use crate::blocking::blocking;
+use crate::policy::{Policy, Subject};
+use crate::store::ImageRecord;
+use crate::{Digest, Error, Images, PullRequest, Reference, Result, Verdict, pull};
+
+/// Whose policy decides on a pull.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyFor {
+    /// That of the pods of a namespace; the node's own if the name is empty.
+    Namespace(String),
+    /// Nobody's: what is pulled is here already, and is judged when it is used.
+    Repair,
+}
+
+impl Default for PolicyFor {
+    fn default() -> Self {
+        Self::Namespace(String::new())
+    }
+}
+
+impl PolicyFor {
+    /// The policy as it is now.
+    pub(crate) async fn read(&self, images: &Images) -> Result<Option<Arc<Policy>>> {
+        let files = &images.context().config.policies;
+        match self {
+            Self::Namespace(namespace) if !files.is_empty() => {
+                let (files, namespace) = (files.clone(), namespace.clone());
+                blocking(move || files.read(&namespace)).await
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Images {
+    /// Refuses an image that the pods of `namespace` may not use. `asked` is the name that the
+    /// image was asked for; who asks by id asks for what any of its names stands for.
+    pub async fn admit(
+        &self,
+        image: &Digest,
+        asked: Option<&Reference>,
+        namespace: &str,
+    ) -> Result<()> {
+        match self.judge(image, asked, namespace).await? {
+            Some(verdict) => verdict.into_result(),
+            None => Ok(()),
+        }
+    }
+
+    /// What the policy for `namespace` says of an image that is here; nothing where there is no
+    /// policy. No registry is asked.
+    pub async fn judge(
+        &self,
+        image: &Digest,
+        asked: Option<&Reference>,
+        namespace: &str,
+    ) -> Result<Option<Verdict>> {
+        let namespace = PolicyFor::Namespace(namespace.to_owned());
+        let Some(policy) = namespace.read(self).await? else {
+            return Ok(None);
+        };
+        let record = self.store().state().images.get(image).cloned();
+        let record = record.ok_or_else(|| Error::NotFound(image.to_string()))?;
+        let names = match asked {
+            Some(name) => vec![name.clone()],
+            None => names(&record),
+        };
+        let (store, image) = (Arc::clone(self.store()), *image);
+        blocking(move || {
+            let evidence = store.evidence(&image)?;
+            let judge = |name| {
+                policy.judge(Subject {
+                    name,
+                    evidence: &evidence,
+                })
+            };
+            let mut said = None;
+            for name in &names {
+                let verdict = judge(Some(name))?;
+                if verdict.is_allowed() {
+                    return Ok(Some(verdict));
+                }
+                said.get_or_insert(verdict);
+            }
+            match said {
+                Some(refused) => Ok(Some(refused)),
+                None => judge(None).map(Some),
+            }
+        })
+        .await
+    }
+
+    /// What the policy would say of a pull; fetches signatures, and nothing that is kept.
+    pub async fn judge_pull(&self, request: PullRequest) -> Result<Option<Verdict>> {
+        let request = self.request(request).await?;
+        pull::judge(self.context(), request).await
+    }
+}
+
+/// Tags before digests: these are what people call it.
+fn names(record: &ImageRecord) -> Vec<Reference> {
+    let names = record.tags.iter().chain(&record.digests);
+    names.filter_map(|name| name.parse().ok()).collect()
+}

@@ -1,0 +1,229 @@
+//! JSON read strictly: no key twice, no key that nobody asked for, and every complaint with its
+//! place.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// A JSON value whose objects have each key once.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Json {
+    Null,
+    Bool,
+    Number,
+    Text(String),
+    List(Vec<Json>),
+    Object(BTreeMap<String, Json>),
+}
+
+/// What is wrong with a document, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    /// Such as `transports.docker["a.example"][0].keyPath`; empty for the whole document.
+    pub(crate) place: String,
+    pub(crate) reason: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(place: &str, reason: impl fmt::Display) -> Self {
+        Self {
+            place: place.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.place.is_empty() {
+            return f.write_str(&self.reason);
+        }
+        write!(f, "{}: {}", self.place, self.reason)
+    }
+}
+
+/// A value and its place.
+#[derive(Debug)]
+pub(crate) struct At {
+    pub(crate) place: String,
+    value: Json,
+}
+
+impl At {
+    /// Reads a whole document.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Wrong> {
+        let value = serde_json::from_slice(bytes).map_err(|error| Wrong::new("", error))?;
+        Ok(Self {
+            place: String::new(),
+            value,
+        })
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.value == Json::Null
+    }
+
+    pub(crate) fn text(self) -> Result<String, Wrong> {
+        match self.value {
+            Json::Text(text) => Ok(text),
+            other => Err(unlike(&self.place, "a string", &other)),
+        }
+    }
+
+    /// The elements, each with its place; an empty list is wrong.
+    pub(crate) fn some(self) -> Result<Vec<At>, Wrong> {
+        let values = match self.value {
+            Json::List(values) => values,
+            other => return Err(unlike(&self.place, "a list", &other)),
+        };
+        if values.is_empty() {
+            return Err(Wrong::new(&self.place, "must not be empty"));
+        }
+        let with_place = values.into_iter().enumerate().map(|(index, value)| At {
+            place: format!("{}[{index}]", self.place),
+            value,
+        });
+        Ok(with_place.collect())
+    }
+
+    /// The fields of an object whose keys are given.
+    pub(crate) fn fields(self) -> Result<Fields, Wrong> {
+        match self.value {
+            Json::Object(fields) => Ok(Fields {
+                place: self.place,
+                fields,
+            }),
+            other => Err(unlike(&self.place, "an object", &other)),
+        }
+    }
+
+    /// The entries of an object whose keys may be anything.
+    pub(crate) fn entries(self) -> Result<Vec<(String, At)>, Wrong> {
+        let fields = self.fields()?;
+        let with_place = fields.fields.into_iter().map(|(key, value)| {
+            let place = if fields.place == "transports" {
+                format!("transports.{key}")
+            } else {
+                format!("{}[{key:?}]", fields.place)
+            };
+            (key, At { place, value })
+        });
+        Ok(with_place.collect())
+    }
+}
+
+/// An object whose fields are taken one by one.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    pub(crate) place: String,
+    fields: BTreeMap<String, Json>,
+}
+
+impl Fields {
+    pub(crate) fn take(&mut self, name: &str) -> Option<At> {
+        let value = self.fields.remove(name)?;
+        Some(At {
+            place: self.place_of(name),
+            value,
+        })
+    }
+
+    pub(crate) fn required(&mut self, name: &str) -> Result<At, Wrong> {
+        self.take(name)
+            .ok_or_else(|| Wrong::new(&self.place, format!("{name:?} is missing")))
+    }
+
+    /// What has not been taken is not known.
+    pub(crate) fn finish(self) -> Result<(), Wrong> {
+        match self.fields.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(Wrong::new(
+                &self.place_of(name),
+                "there is no field of this name",
+            )),
+        }
+    }
+
+    fn place_of(&self, name: &str) -> String {
+        if self.place.is_empty() {
+            return name.to_owned();
+        }
+        format!("{}.{name}", self.place)
+    }
+}
+
+fn unlike(place: &str, wanted: &str, value: &Json) -> Wrong {
+    let given = match value {
+        Json::Null => "null",
+        Json::Bool => "true or false",
+        Json::Number => "a number",
+        Json::Text(_) => "a string",
+        Json::List(_) => "a list",
+        Json::Object(_) => "an object",
+    };
+    Wrong::new(place, format!("must be {wanted}, not {given}"))
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Json, E> {
+        Ok(Json::Bool)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Json, E> {
+        Ok(Json::Number)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Json, E> {
+        Ok(Json::Number)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Json, E> {
+        Ok(Json::Number)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
+        Ok(Json::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element()? {
+            values.push(value);
+        }
+        Ok(Json::List(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Json, A::Error> {
+        let mut fields = BTreeMap::new();
+        while let Some(key) = object.next_key::<String>()? {
+            match fields.entry(key) {
+                Entry::Occupied(taken) => {
+                    let problem = format!("{:?} is there twice", taken.key());
+                    return Err(de::Error::custom(problem));
+                }
+                Entry::Vacant(free) => drop(free.insert(object.next_value()?)),
+            }
+        }
+        Ok(Json::Object(fields))
+    }
+}

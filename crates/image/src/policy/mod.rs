@@ -1,0 +1,19 @@
+//! Which images may be used: `policy.json` as containers-policy.json(5) describes it, and the
+//! signatures that it asks for.
+
+mod document;
+mod files;
+mod identity;
+mod json;
+mod key;
+mod payload;
+mod scope;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub(crate) use document::Policy;
+pub use files::PolicyFiles;
+pub(crate) use payload::Payload;
+pub use verdict::{RequirementVerdict, Verdict};
+pub(crate) use verdict::{Subject, tag_of};

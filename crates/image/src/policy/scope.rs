@@ -1,0 +1,144 @@
+//! The scopes of `transports.docker`: which of them an image falls under.
+
+use crate::{Reference, Selector};
+
+/// The scopes that an image falls under, the most specific first: the image itself, its
+/// repository, the namespaces above that, the registry, the domains above the registry, all.
+pub(crate) fn of(reference: &Reference) -> Vec<String> {
+    let repository = reference.repository();
+    // Hosts mean the same in any case; paths and tags don't.
+    let domain = repository.domain().to_ascii_lowercase();
+    let mut name = format!("{domain}/{}", repository.path());
+    let mut scopes = vec![match reference.selector() {
+        Selector::Tag(tag) => format!("{name}:{tag}"),
+        Selector::Digest(digest) => format!("{name}@{digest}"),
+    }];
+    while let Some(slash) = name.rfind('/') {
+        scopes.push(name.clone());
+        name.truncate(slash);
+    }
+    scopes.push(name);
+    // Wildcards don't name a port; addresses of IPv6 have no domain above them.
+    let host = domain.split(':').next().unwrap_or(&domain);
+    let above = host.match_indices('.').map(|(dot, _)| &host[dot + 1..]);
+    scopes.extend(above.map(|domain| format!("*.{domain}")));
+    scopes.push(String::new());
+    scopes
+}
+
+/// A scope as it is compared with others. One that no image could ever fall under is wrong: it
+/// would not protect what it is meant to.
+pub(crate) fn normal(scope: &str) -> Result<String, &'static str> {
+    let rest = scope.strip_prefix("*.").unwrap_or(scope);
+    let wildcard = rest.len() < scope.len();
+    if rest.contains('*') {
+        return Err("only a whole domain may have a wildcard, as \"*.example.com\"");
+    }
+    if scope.contains("://") {
+        return Err("a scope names no scheme: write \"registry.example.com/repository\"");
+    }
+    if wildcard && rest.contains(['/', ':', '@']) {
+        return Err("a scope with a wildcard is a domain, without port and path");
+    }
+    if rest.starts_with('/') || rest.ends_with('/') || rest.contains("//") {
+        return Err("a scope does not begin or end with a slash, and none follows another");
+    }
+    if !scope.bytes().all(|byte| byte.is_ascii_graphic()) || scope == "*." {
+        return Err("no image has such a name");
+    }
+    let host = scope.split('/').next().unwrap_or(scope);
+    Ok(host.to_ascii_lowercase() + &scope[host.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_text(text: &str) -> Vec<String> {
+        of(&text.parse().unwrap())
+    }
+
+    #[test]
+    fn the_most_specific_scope_comes_first() {
+        assert_eq!(
+            of_text("registry.example.com:5000/team/app:1"),
+            [
+                "registry.example.com:5000/team/app:1",
+                "registry.example.com:5000/team/app",
+                "registry.example.com:5000/team",
+                "registry.example.com:5000",
+                "*.example.com",
+                "*.com",
+                "",
+            ]
+        );
+        assert_eq!(
+            of_text("busybox"),
+            [
+                "docker.io/library/busybox:latest",
+                "docker.io/library/busybox",
+                "docker.io/library",
+                "docker.io",
+                "*.io",
+                "",
+            ]
+        );
+        let digest = format!("sha256:{}", "a".repeat(64));
+        assert_eq!(
+            of_text(&format!("localhost/app:1@{digest}")),
+            [
+                &format!("localhost/app@{digest}"),
+                "localhost/app",
+                "localhost",
+                "",
+            ]
+        );
+        assert_eq!(
+            of_text("[::1]:5000/app:x"),
+            ["[::1]:5000/app:x", "[::1]:5000/app", "[::1]:5000", ""]
+        );
+    }
+
+    #[test]
+    fn the_case_of_a_host_does_not_lead_past_its_scope() {
+        assert_eq!(
+            normal("Registry.Example/App").unwrap(),
+            "registry.example/App"
+        );
+        let scopes = of_text("REGISTRY.example/app:Tag");
+        assert_eq!(scopes[0], "registry.example/app:Tag");
+        assert!(scopes.contains(&"registry.example".to_owned()));
+    }
+
+    #[test]
+    fn scopes_that_no_image_falls_under_are_wrong() {
+        for good in [
+            "",
+            "*.example.com",
+            "a.example",
+            "a:5000",
+            "a/b/c:1",
+            "*.io",
+        ] {
+            assert_eq!(normal(good).as_deref(), Ok(good));
+        }
+        for bad in [
+            "*",
+            "*.",
+            "example*.com",
+            "a.*.com",
+            "*.*.com",
+            "*.a.example/b",
+            "*.a.example:5000",
+            "https://a.example",
+            "a.example/",
+            "/a",
+            "a//b",
+            "a b",
+            "a\n",
+            "ä.example",
+        ] {
+            assert!(normal(bad).is_err(), "{bad:?}");
+        }
+    }
+}
