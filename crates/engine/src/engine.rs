@@ -520,7 +520,7 @@ fn default_apparmor() -> Option<String> {
         .ok()
 }
 
-fn private_dir(state: &Path) -> PathBuf {
+pub(crate) fn private_dir(state: &Path) -> PathBuf {
     state.join("private")
 }
 

@@ -11,6 +11,7 @@ use orlop_cgroup::Driver;
 
 use crate::cgroups::TRIALS;
 use crate::config::{Config, RuntimeHandler, RuntimeKind};
+use crate::engine::private_dir;
 use crate::error::{Error, Result, chain};
 use crate::pod::Pod;
 use crate::trials;
@@ -215,10 +216,12 @@ async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
 }
 
 fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandler) -> OciRuntime {
-    let root = settings
-        .root
-        .clone()
-        .unwrap_or_else(|| config.state.join("runtimes").join(name));
+    let root = settings.root.clone();
+    let root = root.unwrap_or_else(|| match settings.kind {
+        RuntimeKind::Oci => config.state.join("runtimes").join(name),
+        // A shim mounts below it, which is not to show on the host.
+        RuntimeKind::Shim { .. } => private_dir(&config.state).join("shims").join(name),
+    });
     let own = program(&settings.path);
     let mut runtime = match &settings.kind {
         RuntimeKind::Oci => OciRuntime::new(name, own, root),
