@@ -115,9 +115,10 @@ fn stand(settings: &Settings, home: &Home, words: &Words) -> Result<Standing> {
         let _ = setsid();
     }
     terminal.transpose()?;
-    let pid_file = words.needed("--pid-file")?;
-    std::fs::write(&pid_file, std::process::id().to_string())
-        .map_err(Error::file("writing", &pid_file))?;
+    if let Some(path) = words.option("--pid-file") {
+        let pid = std::process::id().to_string();
+        std::fs::write(&path, pid).map_err(Error::file("writing", &path))?;
+    }
     Ok(Standing {
         process,
         tasks,

@@ -217,3 +217,24 @@ async fn a_shim_that_does_not_work_is_named_with_its_reason() {
     world.cri.remove_pod(&pod_id).await.expect("remove the pod");
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_shim_is_tried_out_and_nothing_is_left_of_the_trial() {
+    let world = shim_world!();
+    let config = world.node.scratch().path("config.toml");
+    let output = tokio::process::Command::new(orlop_testkit::node::binary())
+        .arg("doctor")
+        .arg("--daemon-config")
+        .arg(config)
+        .arg("--socket")
+        .arg(world.node.socket())
+        .output()
+        .await
+        .expect("run orlop doctor");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("test works"), "{said}");
+    let state = world.node.state();
+    let state = state.to_str().expect("a path");
+    assert_eq!(count(&["orlop-trial-", state], 0).await, 0);
+    world.finish().await;
+}

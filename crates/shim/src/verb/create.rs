@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::end_pod;
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
 use crate::guard;
@@ -22,6 +23,7 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
         let problem = "a terminal is wanted in one of specification and command line only";
         return Err(Error::Usage(problem.into()));
     }
+    let alone = spec.pod().is_none();
     let pod = match spec.pod() {
         Some(pod) => home.pod(pod)?,
         None => home.pod_of_one(&task)?,
@@ -31,6 +33,10 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
     if made.is_err() {
         let _ = mounts::take_back(&task.mounts(), shim.pid);
         let _ = task.erase();
+        if alone {
+            // Nobody else will.
+            let _ = end_pod::end_pod(settings, home, &pod);
+        }
     }
     made
 }
@@ -53,7 +59,9 @@ fn make(
     mounts::give(&shared, shim)?;
     let mut proxy: Vec<_> = vec!["proxy".into(), task.id.clone().into()];
     proxy.extend(["--rootfs".into(), root.into_os_string()]);
-    proxy.extend(["--pid-file".into(), words.needed("--pid-file")?.into()]);
+    if let Some(path) = words.option("--pid-file") {
+        proxy.extend(["--pid-file".into(), path.into()]);
+    }
     if let Some(socket) = words.option("--console-socket") {
         proxy.extend(["--console-socket".into(), socket.into()]);
     }
