@@ -206,7 +206,8 @@ fn trial_parent(driver: Driver) -> &'static str {
 async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
     // Older runtimes have no `features`; a missing program shows when a pod asks for it.
     let features = runtime.features(ANSWER_LIMIT).await.unwrap_or_default();
-    runtime.state_as_runc = features.is_runc();
+    // A shim of runc's says so, too, but what is started by its state is the shim's affair.
+    runtime.state_as_runc = features.is_runc() && !settings.is_shim();
     Handler {
         name: runtime.name.clone(),
         runtime,

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::thread;
@@ -133,7 +134,11 @@ fn keep_log(pod: &PodHome) -> Result<()> {
     let options = File::options().read(true).write(true).open(&fifo);
     let mut from = options.map_err(Error::file("opening", &fifo))?;
     let path = pod.log();
-    let to = File::options().create(true).append(true).open(&path);
+    let to = File::options()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&path);
     let mut to = to.map_err(Error::file("opening", &path))?;
     background(move || {
         let mut kept = 0;

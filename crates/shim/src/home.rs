@@ -186,10 +186,12 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// Makes a directory that the root of a user namespace can walk through to the files of its
+/// container, and in which nobody else can look around.
 pub(crate) fn private(dir: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
-        .mode(0o700)
+        .mode(0o711)
         .create(dir)
         .map_err(Error::file("making", dir))
 }

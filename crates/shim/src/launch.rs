@@ -1,6 +1,7 @@
 //! Starting a shim.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -127,6 +128,7 @@ fn call(
     let log = std::fs::File::options()
         .create(true)
         .append(true)
+        .mode(0o600)
         .open(pod.log())
         .map_err(|source| Error::Io {
             doing: format!("opening {}", pod.log().display()),

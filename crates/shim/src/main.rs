@@ -57,8 +57,7 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
             return Ok(0);
         }
         "features" => {
-            // What a shim can do it does not say in a way that all of them share.
-            println!(r#"{{"ociVersionMin":"1.0.0","ociVersionMax":"1.1.0"}}"#);
+            verb::features::run(settings);
             return Ok(0);
         }
         _ => {}

@@ -1,5 +1,8 @@
 //! What a container's OCI specification says, and what a shim is given instead.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -32,7 +35,15 @@ impl Spec {
 
     pub(crate) fn write(&self, bundle: &Path) -> Result<()> {
         let path = bundle.join("config.json");
-        std::fs::write(&path, self.0.to_string()).map_err(Error::file("writing", &path))
+        // Its environment may hold secrets.
+        let file = File::options()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path);
+        file.and_then(|mut file| file.write_all(self.0.to_string().as_bytes()))
+            .map_err(Error::file("writing", &path))
     }
 
     /// The pod that the container belongs to, if it says so.
@@ -109,7 +120,7 @@ fn beside(path: &str, pod: &str) -> String {
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     use std::io::Read;
     let failed = || Error::file("reading", path);
-    let file = std::fs::File::open(path).map_err(failed())?;
+    let file = File::open(path).map_err(failed())?;
     let mut text = Vec::new();
     let read = file.take(LARGEST + 1).read_to_end(&mut text);
     if read.map_err(failed())? as u64 > LARGEST {
