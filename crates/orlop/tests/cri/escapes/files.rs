@@ -16,7 +16,14 @@ use crate::world::world;
 async fn no_file_of_the_runtime_is_open_in_a_container() {
     let world = world!();
     let list = "for fd in /proc/self/fd/*; do echo ${fd##*/} $(readlink $fd); done";
-    let running = world.run_script("fds", &format!("{list}; sleep 600")).await;
+    let script = format!("{list}; echo over; sleep 600");
+    let running = world.run_script("fds", &script).await;
+    for _ in 0..500 {
+        if running.stdout().contains("over") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     let told = world
         .cri
         .exec(&running.id, &["sh", "-c", list])
