@@ -17,10 +17,11 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release deps test test-peer test-vm lint deny bench install uninstall
+.PHONY: help run build release deps test test-peer test-release test-upgrade test-vm chaos lint \
+	deny bench install uninstall
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: deps build ## a pod on a throw-away node: its log, its answer, and all is gone again
 	@$(CARGO) run --locked --quiet -p orlop-testkit --example first_pod
@@ -44,12 +45,26 @@ test-peer: deps build ## the behaviour tests on Debian's containerd, the referen
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop --test cri --test node
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop-kuberuntime --test node
 
+test-release: deps build release ## what is promised of the optimised build: sizes, idle CPU, a hundred pods
+	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 .ci/with-skips $(RUN_TESTS) --workspace \
+		--test daemon_size --test node --test docker -- an_idle_daemon crowd:: calls::
+
+test-upgrade: deps build ## pods over an upgrade and back, from the commit that UPGRADE_FROM names (HEAD~1)
+	@ORLOP_TEST_OTHER=$$(.ci/other-version $(UPGRADE_FROM)) && export ORLOP_TEST_OTHER && \
+		.ci/with-skips $(RUN_TESTS) --workspace --test cri -- upgrade::
+
 test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short for a quick look
 	@.ci/vm/tests $(VM)
+
+chaos: NEXTEST_FLAGS = --profile chaos
+chaos: deps build ## faults by the thousand: KILLS=1000 of each kind, at the moments of SEED=1
+	@ORLOP_CHAOS_KILLS=$(or $(KILLS),1000) ORLOP_CRASH_KILLS=$(or $(KILLS),1000) \
+		ORLOP_CHAOS_SEED=$(or $(SEED),1) .ci/with-skips $(RUN_TESTS) --workspace -- crash::
 
 lint: ## formatting, clippy, import rules, licences and bans
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features orlop/otlp -- -D warnings
 	$(RUN_TESTS) -p orlop --test import_rules --test dependencies
 	@.ci/deny
 

@@ -1,11 +1,16 @@
 //! One cgroup: made, entered, removed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use orlop_disk::{Entry, Step, Walk};
+use rustix::fs::{AtFlags, FileType, unlinkat};
+use rustix::io::Errno;
 
 use crate::{CgroupPath, Error, Hierarchies};
 
@@ -171,34 +176,86 @@ fn inherit_cpuset(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Removes a cgroup and those below it, the deepest first. A container that was given its cgroup
+/// nests others as deep as it likes, beyond what any path can name.
 fn remove_tree(directory: &Path, deadline: Instant) -> Result<(), Error> {
-    for below in children(directory)? {
-        remove_tree(&below, deadline)?;
+    let failed = |error: Errno| Error::io("removing the cgroup", directory)(error.into());
+    let Some(mut walk) = walk(directory)? else {
+        return Ok(());
+    };
+    while let Some(step) = walk.next().map_err(failed)? {
+        match step {
+            Step::Entry(below) => enter(&mut walk, &below).map_err(failed)?,
+            Step::Left(name) => remove_one(walk.here(), &name, deadline).map_err(failed)?,
+        }
     }
+    drop(walk);
+    remove_one(rustix::fs::CWD, directory, deadline).map_err(failed)
+}
+
+fn remove_one<P: rustix::path::Arg + Copy>(
+    at: BorrowedFd<'_>,
+    name: P,
+    deadline: Instant,
+) -> Result<(), Errno> {
     let mut pause = Duration::from_micros(200);
     loop {
-        match fs::remove_dir(directory) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error)
-                if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
-            {
+        match unlinkat(at, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::BUSY) if Instant::now() < deadline => {
                 thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(50));
             }
-            Err(error) => return Err(Error::io("removing the cgroup", directory)(error)),
+            Err(error) => return Err(error),
         }
     }
 }
 
-/// The cgroups directly below; none if the cgroup itself is gone.
-pub(crate) fn children(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(Error::io("listing", directory))?,
-    };
-    let directories = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    Ok(directories.map(|entry| entry.path()).collect())
+/// A walk through a cgroup and those below it; none if the cgroup is gone.
+pub(crate) fn walk(directory: &Path) -> Result<Option<Walk>, Error> {
+    let opened = File::open(directory).and_then(|top| Ok(Walk::new(top)?));
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        walk => walk.map(Some).map_err(Error::io("listing", directory)),
+    }
+}
+
+/// Goes into what a walk has come to if that is a cgroup and still there.
+pub(crate) fn enter(walk: &mut Walk, entry: &Entry) -> Result<(), Errno> {
+    if entry.kind != FileType::Directory {
+        return Ok(());
+    }
+    match walk.enter(&entry.name) {
+        Err(Errno::NOENT | Errno::NODEV) => Ok(()),
+        entered => entered,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags, mkdirat, openat};
+
+    #[test]
+    fn cgroups_nested_beyond_any_path_are_listed_and_removed() {
+        // Plain directories: what matters is how deep they are.
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().join("pod");
+        fs::create_dir(&top).unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut here = openat(rustix::fs::CWD, &top, flags, Mode::empty()).unwrap();
+        for _ in 0..2100 {
+            mkdirat(&here, "n", Mode::RWXU).unwrap();
+            here = openat(&here, "n", flags, Mode::empty()).unwrap();
+        }
+        let removed = thread::Builder::new().stack_size(128 << 10).spawn(move || {
+            let mut found = std::collections::BTreeSet::new();
+            crate::processes::collect(&top, &mut found).unwrap();
+            (found.len(), remove_tree(&top, Instant::now()), top.exists())
+        });
+        let (found, removed, left) = removed.unwrap().join().unwrap();
+        assert_eq!(found, 0);
+        removed.unwrap();
+        assert!(!left);
+    }
 }

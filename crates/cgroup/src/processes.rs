@@ -1,19 +1,27 @@
 //! The processes of a cgroup: listed, frozen, killed.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use orlop_disk::Step;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::cgroup::children;
+use crate::cgroup::{enter, walk};
 use crate::{Cgroup, Error};
 
 /// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
 const FREEZE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How many handles on processes are held at a time.
+const AT_A_TIME: usize = 256;
 
 impl Cgroup {
     /// The processes in it and below it, in the order of their ids.
@@ -99,16 +107,29 @@ impl Cgroup {
     fn kill_each(&self) -> Result<(), Error> {
         // Where freezing does not succeed, the caller's next rounds catch what was forked.
         let _ = self.freeze();
-        let killed = self.processes().map(|pids| {
-            for pid in pids {
-                kill_member(pid, self.path().as_str());
-            }
-        });
+        let killed = self.kill_members();
         // SIGKILL takes effect on thawing.
         match self.thaw() {
             Err(error) if !error.is_not_found() => killed.and(Err(error)),
             _ => killed,
         }
+    }
+
+    /// Kills each member, and nobody to whom the id of one has gone meanwhile.
+    fn kill_members(&self) -> Result<(), Error> {
+        for pids in self.processes()?.chunks(AT_A_TIME) {
+            let handles: Vec<_> = pids.iter().filter_map(|pid| handle(*pid)).collect();
+            // A handle is on whoever had the id then. Who is a member now, with that id, is the
+            // same process or its handle is void. The way of a cgroup that a container nested
+            // may be too long for /proc to tell, so the cgroup is asked.
+            let members = self.processes()?;
+            for (pid, handle) in handles {
+                if members.binary_search(&pid).is_ok() {
+                    let _ = pidfd_send_signal(&handle, Signal::KILL);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn set_frozen(&self, frozen: bool) -> Result<(), Error> {
@@ -163,12 +184,22 @@ impl Cgroup {
     }
 }
 
-fn collect(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
-    let below: Vec<PathBuf> = children(directory)?;
-    for child in below {
-        collect(&child, found)?;
+/// Adds the processes of a cgroup directory and of all below it.
+pub(crate) fn collect(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
+    let failed = |error: Errno| Error::io("listing", directory)(error.into());
+    let Some(mut walk) = walk(directory)? else {
+        return Ok(());
+    };
+    collect_at(walk.here(), directory, found)?;
+    while let Some(step) = walk.next().map_err(failed)? {
+        let Step::Entry(entry) = step else { continue };
+        let depth = walk.depth();
+        enter(&mut walk, &entry).map_err(failed)?;
+        if walk.depth() > depth {
+            collect_at(walk.here(), directory, found)?;
+        }
     }
-    collect_own(directory, found)
+    Ok(())
 }
 
 /// The same without listing a directory that has none below it, as few have: the kernel counts
@@ -183,9 +214,22 @@ fn collect_cheaply(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Er
 }
 
 fn collect_own(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
-    let file = directory.join("cgroup.procs");
-    match fs::read_to_string(&file).map_err(Error::io("reading", file)) {
-        Ok(text) => found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),
+    match File::open(directory) {
+        Ok(opened) => collect_at(opened.as_fd(), directory, found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::io("opening", directory)(error)),
+    }
+}
+
+/// Adds the processes of one cgroup, which is `top` or somewhere below it.
+fn collect_at(at: BorrowedFd<'_>, top: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let mut text = String::new();
+    let read = openat(at, "cgroup.procs", flags, Mode::empty())
+        .map_err(io::Error::from)
+        .and_then(|file| File::from(file).read_to_string(&mut text));
+    match read.map_err(Error::io("reading processes of", top)) {
+        Ok(_) => found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error),
     }
@@ -194,22 +238,7 @@ fn collect_own(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error>
     Ok(())
 }
 
-/// Kills a process unless its id has gone to one outside of the cgroup meanwhile.
-fn kill_member(pid: i32, cgroup: &str) {
-    let Some(id) = Pid::from_raw(pid) else { return };
-    let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else {
-        return;
-    };
-    // The handle is on whoever has the id now; only then is it looked at.
-    let Ok(own) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else {
-        return;
-    };
-    let inside = |line: &str| {
-        let path = line.splitn(3, ':').nth(2).unwrap_or_default();
-        path.strip_prefix(cgroup)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if own.lines().any(inside) {
-        let _ = pidfd_send_signal(&process, Signal::KILL);
-    }
+fn handle(pid: i32) -> Option<(i32, OwnedFd)> {
+    let opened = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty());
+    Some((pid, opened.ok()?))
 }

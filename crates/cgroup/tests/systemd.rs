@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use orlop_cgroup::{
     Cgroup, CgroupPath, Hierarchies, Limits, Property, Systemd, Value, limits_as_properties,
 };
+use orlop_testkit::machine::{note_skip, test_name};
 
 /// A slice that ends with the test.
 struct Scene {
@@ -22,7 +23,7 @@ struct Scene {
 impl Scene {
     fn new(name: &str) -> Option<Self> {
         if !Systemd::is_running() {
-            eprintln!("skipped: systemd does not run here");
+            note_skip(&test_name(), "systemd does not run here");
             return None;
         }
         Some(Self {

@@ -104,7 +104,9 @@ fn write(dir: &Path, id: &str, checkpoint: &Checkpoint) -> io::Result<()> {
             // Else a file of this name could be empty after the power went.
             file.sync_data()
         })
-        .and_then(|()| std::fs::rename(&unfinished, path));
+        .and_then(|()| std::fs::rename(&unfinished, path))
+        // And its name lasts only with the directory.
+        .and_then(|()| std::fs::File::open(dir)?.sync_all());
     if written.is_err() {
         let _ = std::fs::remove_file(&unfinished);
     }

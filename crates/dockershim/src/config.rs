@@ -81,6 +81,10 @@ pub struct Containers {
     pub max_log_line: usize,
     /// Bytes of output that ExecSync returns of each stream.
     pub exec_output_limit: usize,
+    /// Bytes that the outputs of all commands may take together.
+    pub exec_output_memory: usize,
+    /// Bytes that an answer may have.
+    pub message_limit: usize,
     /// Processes and threads per container.
     pub pids_limit: Option<i64>,
     /// Limits of setrlimit(2): name, soft, hard.

@@ -1,6 +1,6 @@
 //! The node's own registry credentials, in files of the format of Docker's `config.json`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -8,12 +8,38 @@ use base64::engine::general_purpose::STANDARD;
 use orlop_cri::v1::AuthConfig;
 use serde::Deserialize;
 
+use crate::credential_helper::Helpers;
 use crate::docker::RegistryAuth;
 
+/// Larger files are none of credentials.
+const LARGEST: u64 = 1 << 20;
+
 #[derive(Deserialize, Default)]
+#[serde(default)]
 struct File {
-    #[serde(default)]
     auths: HashMap<String, Entry>,
+    /// The helper of a registry.
+    #[serde(rename = "credHelpers")]
+    helpers: BTreeMap<String, String>,
+    /// The helper of all others.
+    #[serde(rename = "credsStore")]
+    store: String,
+}
+
+impl File {
+    /// The helper that knows a registry, and the name that it knows it by.
+    fn helper(&self, host: &str) -> Option<(&str, String)> {
+        let own = self.helpers.iter().find(|(key, _)| host_of(key) == host);
+        if let Some((key, helper)) = own {
+            return Some((helper, key.clone()));
+        }
+        let server = match host {
+            // What `docker login` stores it by.
+            "docker.io" => "https://index.docker.io/v1/",
+            host => host,
+        };
+        (!self.store.is_empty()).then(|| (self.store.as_str(), server.to_owned()))
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -28,26 +54,46 @@ struct Entry {
 
 /// What the node knows about the registry of a repository. Files are read at each pull.
 pub(crate) async fn of_node(files: &[PathBuf], repository: &str) -> Option<RegistryAuth> {
-    if files.is_empty() {
-        return None;
+    of_files(files, repository, &Helpers::default()).await
+}
+
+async fn of_files(files: &[PathBuf], repository: &str, helpers: &Helpers) -> Option<RegistryAuth> {
+    let host = registry_of(repository);
+    for path in files {
+        let Some(file) = read(path.clone()).await else {
+            continue;
+        };
+        if let Some((helper, server)) = file.helper(host) {
+            match helpers.ask(helper, &server).await {
+                Ok(Some(found)) => return Some(found),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(file = %path.display(), helper, error, "no credentials");
+                }
+            }
+        }
+        if let Some(found) = matching(file, host) {
+            return Some(found);
+        }
     }
-    let files = files.to_vec();
-    let host = registry_of(repository).to_owned();
-    let found = tokio::task::spawn_blocking(move || {
-        files.iter().find_map(|path| {
-            let text = std::fs::read(path)
-                .inspect_err(|error| {
-                    tracing::warn!(file = %path.display(), %error, "cannot read credentials");
-                })
-                .ok()?;
-            let file: File = serde_json::from_slice(&text)
-                // The error could quote the file.
-                .inspect_err(|_| tracing::warn!(file = %path.display(), "not in the format of Docker's config.json"))
-                .ok()?;
-            matching(file, &host)
-        })
+    None
+}
+
+async fn read(path: PathBuf) -> Option<File> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let text = orlop_disk::read_file(&path, LARGEST)
+            .inspect_err(|error| {
+                tracing::warn!(file = %path.display(), %error, "cannot read credentials");
+            })
+            .ok()?;
+        serde_json::from_slice(&text)
+            // The error could quote the file.
+            .inspect_err(|_| {
+                tracing::warn!(file = %path.display(), "not in the format of Docker's config.json");
+            })
+            .ok()
     });
-    found.await.ok().flatten()
+    reading.await.ok().flatten()
 }
 
 /// The host in a repository's name, as the engine reads it.
@@ -141,5 +187,40 @@ mod tests {
         };
         assert_eq!(of_request(auth).unwrap().password, "secret");
         assert_eq!(of_request(AuthConfig::default()), None);
+    }
+
+    #[tokio::test]
+    async fn a_registry_s_helper_is_asked_before_what_the_file_has_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let helpers = Helpers::in_dir(dir.path());
+        helpers.write(
+            "own",
+            r#"echo "{\"Username\":\"of-$(cat)\",\"Secret\":\"s\"}""#,
+        );
+        helpers.write(
+            "all",
+            r#"echo "{\"Username\":\"<token>\",\"Secret\":\"$(cat)\"}""#,
+        );
+        helpers.write(
+            "none",
+            "echo credentials not found in native keychain; exit 1",
+        );
+        let path = dir.path().join("config.json");
+        let text = r#"{"credsStore":"all","credHelpers":{"own.example":"own","no.example":"none",
+            "sly.example":"../own"},"auths":{"own.example":{"username":"file"},
+            "no.example":{"username":"file"},"sly.example":{"username":"file"}}}"#;
+        std::fs::write(&path, text).unwrap();
+        let files = [path];
+        let user = async |repository: &str| {
+            let found = of_files(&files, repository, &helpers).await.unwrap();
+            (found.username, found.identitytoken)
+        };
+        let plain = |name: &str| (name.to_owned(), String::new());
+        assert_eq!(user("own.example/a").await, plain("of-own.example"));
+        assert_eq!(user("no.example/a").await, plain("file"));
+        assert_eq!(user("sly.example/a").await, plain("file"));
+        let token = |of: &str| (String::new(), of.to_owned());
+        assert_eq!(user("other.example/a").await, token("other.example"));
+        assert_eq!(user("busybox").await, token("https://index.docker.io/v1/"));
     }
 }

@@ -19,17 +19,20 @@ pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 pub(crate) const EXTRA_LIMITS: &str = "io.orlop.docker.limits";
 /// The ids of the images that a container mounts, by where, of which the engine keeps the names alone.
 pub(crate) const MOUNTED_IMAGES: &str = "io.orlop.docker.mounted-images";
+/// The name of a container's image, where the engine was given the image's id.
+pub(crate) const IMAGE_NAME: &str = "io.orlop.docker.image";
 /// On sandboxes: the handler that was asked for, which the engine's runtime does not tell where
 /// it is the default one.
 pub(crate) const HANDLER: &str = "io.orlop.docker.handler";
 
 const ANNOTATION: &str = "annotation.";
-const INTERNAL: [&str; 6] = [
+const INTERNAL: [&str; 7] = [
     KIND,
     SANDBOX_ID,
     LOG_PATH,
     EXTRA_LIMITS,
     MOUNTED_IMAGES,
+    IMAGE_NAME,
     HANDLER,
 ];
 

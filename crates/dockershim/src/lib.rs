@@ -21,6 +21,7 @@ mod clock;
 pub mod config;
 mod conflict;
 mod create;
+mod credential_helper;
 mod credentials;
 mod docker;
 mod elf;
@@ -29,6 +30,8 @@ mod error;
 mod events;
 mod exec;
 mod find;
+#[cfg(test)]
+mod fuzzed;
 mod hairpin;
 mod inspection_service;
 mod joins;

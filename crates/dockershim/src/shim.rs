@@ -9,6 +9,7 @@ use std::time::Duration;
 use orlop_cgroup::Hierarchies;
 use orlop_cri::v1::{CreateContainerRequest, PodSandboxMetadata, RunPodSandboxRequest};
 use orlop_network::Networks;
+use orlop_service::exec_output::OutputBudget;
 use orlop_service::timeline::{Metrics, Trace, Traces};
 use orlop_stream::Server;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,8 @@ pub struct Inner {
     pub(crate) logs: Logs,
     pub(crate) events: Events,
     pub(crate) execs: Execs,
+    /// The memory for what commands print whose output is waited for.
+    pub(crate) exec_outputs: OutputBudget,
     pub(crate) stats: Stats,
     pub(crate) usage: Usage,
     pub(crate) metrics: Metrics,
@@ -104,6 +107,10 @@ impl Shim {
             logs: Logs::default(),
             events: Events::default(),
             execs: Execs::default(),
+            exec_outputs: OutputBudget::new(
+                config.containers.exec_output_memory,
+                config.containers.message_limit,
+            ),
             stats: Stats::default(),
             usage: Usage::default(),
             traces: Traces::new(metrics.clone()),

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_cri::v1::{ImageSpec, Mount};
 use orlop_image::rootfs::OverlayMount;
@@ -21,9 +22,14 @@ use crate::container::{Container, Effective};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::files::PodFiles;
+use crate::names::ContainerName;
 use crate::pod::{Pod, make_private_dir};
+use crate::reach::{self, Named};
 use crate::timeline::Trace;
 use crate::{images, labels, nri, spec};
+
+/// A client whose time was over asks again within this time if it still wants the container.
+const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
 
 /// A mount that is not yet anywhere, and where the pod's keeper is to put it.
 #[derive(Debug)]
@@ -61,9 +67,10 @@ pub async fn build(
     // Nobody else's wishes: all is done on one thread.
     let asked = engine.nri.wants(Event::CreateContainer);
     let build = {
-        let (engine, container, image) = (engine.clone(), Arc::clone(container), image.clone());
-        blocking(move || {
-            let made = build_blocking(&engine, &container, &image, volumes)?;
+        let (engine_too, image) = (engine.clone(), image.clone());
+        let (named, container) = (named_paths(container), Arc::clone(container));
+        reach::touching(engine, named, move || {
+            let made = build_blocking(&engine_too, &container, &image, volumes)?;
             if !asked {
                 write_spec(&container.bundle, &made.0)?;
                 container.specified(&made.0);
@@ -78,6 +85,41 @@ pub async fn build(
     // It holds plugins' messages, which are large.
     let adjust = Box::pin(adjust(engine, container, spec, effective));
     trace.step("plugins", &name, adjust).await
+}
+
+/// The node's paths that the request names and the specification looks at.
+fn named_paths(container: &Container) -> Vec<Named> {
+    let config = &container.config;
+    let mounts = config.mounts.iter().enumerate();
+    let mounts = mounts
+        .filter(|(_, mount)| asked_image(mount).is_none())
+        .map(|(index, mount)| {
+            (
+                format!("config.mounts[{index}].host_path"),
+                &mount.host_path,
+            )
+        });
+    let devices = config.devices.iter().enumerate();
+    let devices = devices.map(|(index, device)| {
+        (
+            format!("config.devices[{index}].host_path"),
+            &device.host_path,
+        )
+    });
+    let security = config.linux.as_ref();
+    let security = security.and_then(|linux| linux.security_context.as_ref());
+    let seccomp = security.and_then(|security| security.seccomp.as_ref());
+    let profile = seccomp.map(|profile| {
+        let field = "config.linux.security_context.seccomp.localhost_ref".to_owned();
+        (field, &profile.localhost_ref)
+    });
+    mounts
+        .chain(devices)
+        .chain(profile)
+        .map(|(field, path)| (field, path.strip_prefix("localhost/").unwrap_or(path)))
+        .filter(|(_, path)| path.starts_with('/') && !path.contains('\0'))
+        .map(|(field, path)| Named::new(field, path))
+        .collect()
 }
 
 /// Writes the specification that plugins want.
@@ -397,12 +439,30 @@ fn make_upper(engine: &Engine, container: &Container, image: &Image) -> Result<(
         owner = (look.uid(), look.gid());
     }
     if let Some(shift) = id_of_root(&container.pod)? {
-        owner = (owner.0 + shift.0, owner.1 + shift.1);
+        owner = shifted(owner, shift)?;
     }
     std::os::unix::fs::chown(&upper, Some(owner.0), Some(owner.1)).map_err(failed())?;
     std::fs::set_permissions(&upper, Permissions::from_mode(mode))
         .map_err(failed())
         .map_err(Into::into)
+}
+
+/// The ids of the host that a file's owner has in a user namespace whose root is `root` there.
+fn shifted(owner: (u32, u32), root: (u32, u32)) -> Result<(u32, u32)> {
+    let uid = owner.0.checked_add(root.0);
+    let gid = owner.1.checked_add(root.1);
+    // The last number stands for none.
+    let ids = uid
+        .zip(gid)
+        .filter(|(uid, gid)| (*uid).max(*gid) < u32::MAX);
+    ids.ok_or_else(|| {
+        let ((uid, gid), (root, group)) = (owner, root);
+        Error::Precondition(format!(
+            "the root directory of the image belongs to {uid}:{gid}, which is no user in a user \
+             namespace that begins at {root}:{group}"
+        ))
+        .into()
+    })
 }
 
 /// The host's ids of the root of the pod's user namespace.
@@ -451,6 +511,11 @@ pub async fn release(engine: &Engine, container: &Container) -> Result<()> {
     Ok(())
 }
 
+/// Whether whoever asked for a container has left and has not come again.
+fn abandoned(engine: &Engine, name: &ContainerName) -> bool {
+    engine.creations.abandoned(name) > CLIENT_MAY_COME_AGAIN
+}
+
 fn specification(
     engine: &Engine,
     container: &Arc<Container>,
@@ -476,6 +541,7 @@ fn specification(
         })
         .collect();
     let volumes_dir = container.volumes();
+    let name = ContainerName::of(&pod.id, &container.config).ok();
     let input = spec::SpecInput {
         container_id: container.id.as_str(),
         config: &container.config,
@@ -508,12 +574,12 @@ fn specification(
         },
         image_mounts: &image_mounts,
         volumes_dir: &volumes_dir,
+        abandoned: &|| name.as_ref().is_some_and(|name| abandoned(engine, name)),
         handler: spec::HandlerFacts {
             features: &handler.features,
             pod_annotations: &handler.settings.pod_annotations,
             container_annotations: &handler.settings.container_annotations,
             privileged_without_host_devices: handler.settings.privileged_without_host_devices,
-            cgroup_writable: false,
         },
         host: &engine.host,
         policy: &engine.config.containers.policy,
@@ -530,4 +596,23 @@ fn specification(
         cgroups_path: None,
     };
     Ok((spec, effective))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_beyond_all_ids_is_an_error_and_not_another_owner() {
+        let root = (65_536, 131_072);
+        assert_eq!(shifted((3, 4), root).unwrap(), (65_539, 131_076));
+        for owner in [
+            (u32::MAX, 0),
+            (0, u32::MAX - 131_072),
+            (u32::MAX - 65_536, 0),
+        ] {
+            let error = shifted(owner, root).unwrap_err().to_string();
+            assert!(error.contains("no user in a user namespace"), "{error}");
+        }
+    }
 }

@@ -7,19 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits};
-
+use orlop_pool::Place;
 use tokio_util::task::TaskTracker;
 
-use crate::blocking;
 use crate::config::Config;
 use crate::container::Container;
 use crate::error::{Error, Result};
 use crate::ids::PodId;
+use crate::off_reactor::{blocking, waiting};
 use crate::pod::Pod;
 use crate::spec::CgroupParent;
 
 /// How long the processes of a cgroup may take to die, or to leave it.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where it is waited for processes that do not go: each call waits for its own.
+static ENDING: Place = Place::new("ending the processes of cgroups", 64, 2, 4096);
 
 /// A keeper is the last that should be killed for want of memory: its pod dies with it.
 pub const KEEPER_OOM_SCORE: i32 = -998;
@@ -167,10 +170,14 @@ impl Cgroups {
         let Some(cgroup) = self.of_container(container) else {
             return;
         };
-        let killed = blocking(move || Ok(cgroup.kill(PATIENCE))).await;
-        if let Ok(Err(error)) = killed {
-            tracing::warn!(container = %container.id, %error, "killing a container's processes");
-        }
+        let owner = cgroup.path().to_string();
+        let killed = waiting(&ENDING, &owner, move || Ok(cgroup.kill(PATIENCE))).await;
+        let problem = match killed {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(container = %container.id, problem, "killing a container's processes");
     }
 
     /// Removes what is left of a container's cgroup, once its processes are gone.
@@ -232,7 +239,8 @@ impl Cgroups {
 
     /// Removes a cgroup without processes.
     pub async fn remove_empty(&self, cgroup: Cgroup) -> Result<()> {
-        blocking(move || {
+        let owner = cgroup.path().to_string();
+        waiting(&ENDING, &owner, move || {
             cgroup.remove(PATIENCE).map_err(|error| {
                 Error::Internal(format!("removing cgroup {}: {error}", cgroup.path())).into()
             })
@@ -246,10 +254,14 @@ impl Cgroups {
 }
 
 async fn remove(cgroup: Cgroup) {
-    let removed = blocking(move || Ok((cgroup.remove(PATIENCE), cgroup))).await;
-    if let Ok((Err(error), cgroup)) = removed {
-        tracing::warn!(cgroup = %cgroup.path(), %error, "removing a cgroup");
-    }
+    let owner = cgroup.path().to_string();
+    let removed = waiting(&ENDING, &owner, move || Ok(cgroup.remove(PATIENCE))).await;
+    let problem = match removed {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(cgroup = owner, problem, "removing a cgroup");
 }
 
 /// systemd must have delegated the cgroup that others may make cgroups in: its unit's own.

@@ -7,20 +7,22 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Descent;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, open, openat, openat2,
     statat,
 };
 use rustix::io::Errno;
 
-/// Directories nested deeper are not looked into.
-const MAX_DEPTH: usize = 512;
+/// A directory with a longer path is told and not looked into: nobody can name what is in it. Who
+/// has to have all of it fails to open that directory.
+const MAX_PATH: usize = 4096;
 
-/// A directory with more entries is refused: they are sorted in memory.
+/// More entries, of a directory and those above it, are refused: they are sorted in memory.
 const MAX_ENTRIES: usize = 1 << 20;
 
 /// Where overlayfs keeps its marks; the second in user namespaces.
@@ -63,72 +65,104 @@ pub fn changes(
         .map(|layer| Ok(open(layer, flags, Mode::empty())?))
         .collect::<io::Result<Vec<_>>>()?;
     let top = open(upper, flags, Mode::empty())?;
-    let below: Vec<usize> = (0..roots.len()).collect();
-    let mut walk = Walk { roots, tell };
-    walk.directory(&top, Path::new(""), &below, 0).map(drop)
+    let mut walk = Walk {
+        roots,
+        tell,
+        kept: 0,
+    };
+    walk.all(&top)
 }
 
 struct Walk<'a> {
     roots: Vec<OwnedFd>,
     tell: &'a mut dyn FnMut(Change) -> bool,
+    /// How many names all levels keep.
+    kept: usize,
+}
+
+/// A directory of the writable layer that is being gone through.
+struct Level {
+    /// What is left of it, the next one last; whether it is the writable layer's own.
+    names: Vec<(CString, bool)>,
+    /// The layers that have the directory, too.
+    below: Vec<usize>,
 }
 
 impl Walk<'_> {
-    /// Goes through a directory of the writable layer; `below` are the layers that have it, too.
-    /// Answers whether to go on.
-    fn directory(
-        &mut self,
-        directory: &OwnedFd,
-        path: &Path,
-        below: &[usize],
-        depth: usize,
-    ) -> io::Result<bool> {
-        let mut names: Vec<(CString, bool)> = names(directory)?
-            .into_iter()
-            .map(|name| (name, true))
-            .collect();
-        if is_opaque(directory) {
+    /// Goes through the writable layer. Calls itself never and holds few descriptors, however
+    /// deep the container nests directories.
+    fn all(&mut self, top: &OwnedFd) -> io::Result<()> {
+        let mut place = Descent::new(top)?;
+        let mut path = PathBuf::new();
+        let below = (0..self.roots.len()).collect();
+        let mut levels = vec![self.level(&place, &path, below)?];
+        while let Some(level) = levels.last_mut() {
+            let Some((name, own)) = level.names.pop() else {
+                levels.pop();
+                place.leave()?;
+                // Others may have been moved away with it.
+                for lost in levels.drain((place.depth() + 1).min(levels.len())..) {
+                    self.kept -= lost.names.len();
+                }
+                while path.components().count() > place.depth() {
+                    path.pop();
+                }
+                continue;
+            };
+            self.kept -= 1;
+            path.push(OsStr::from_bytes(name.to_bytes()));
+            let next = if own {
+                self.entry(place.here(), &name, &path, &level.below)
+            } else if self.exists(&level.below, &path) {
+                Next::or_end(self.deleted(&path))
+            } else {
+                Next::Sibling
+            };
+            match next {
+                Next::End => return Ok(()),
+                Next::Into if place.enter(&name).is_ok() => {
+                    let below = self.having(&level.below, &path);
+                    levels.push(self.level(&place, &path, below)?);
+                }
+                Next::Into | Next::Sibling => {
+                    path.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins with a directory.
+    fn level(&mut self, place: &Descent, path: &Path, below: Vec<usize>) -> io::Result<Level> {
+        let own = names(place.here(), self.kept)?;
+        let mut all: Vec<(CString, bool)> = own.into_iter().map(|name| (name, true)).collect();
+        if is_opaque(place.here()) {
             // All of the layers below is gone, unless it was made anew.
-            for layer in below {
-                names.extend(
-                    self.names_below(*layer, path)?
-                        .into_iter()
-                        .map(|n| (n, false)),
-                );
+            for layer in &below {
+                let hidden = self.names_below(*layer, path, self.kept + all.len())?;
+                all.extend(hidden.into_iter().map(|name| (name, false)));
             }
         }
         // Of two by one name the one of the writable layer is first.
-        names.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-        names.dedup_by(|a, b| a.0 == b.0);
-        for (name, own) in names {
-            let path = path.join(OsStr::from_bytes(name.to_bytes()));
-            let go_on = if own {
-                self.entry(directory, &name, &path, below, depth)?
-            } else if self.exists(below, &path) {
-                self.deleted(&path)
-            } else {
-                true
-            };
-            if !go_on {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        all.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        all.dedup_by(|a, b| a.0 == b.0);
+        all.reverse();
+        self.kept += all.len();
+        Ok(Level { names: all, below })
     }
 
     fn entry(
         &mut self,
-        directory: &OwnedFd,
+        directory: BorrowedFd<'_>,
         name: &CStr,
         path: &Path,
         below: &[usize],
-        depth: usize,
-    ) -> io::Result<bool> {
+    ) -> Next {
         let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            return Ok(true);
+            return Next::Sibling;
         };
         if is_whiteout(directory, name, &stat) {
-            return Ok(self.deleted(path));
+            return Next::or_end(self.deleted(path));
         }
         let kind = if self.exists(below, path) {
             ChangeKind::Modified
@@ -146,19 +180,12 @@ impl Walk<'_> {
             },
         };
         if !(self.tell)(change) {
-            return Ok(false);
+            return Next::End;
         }
-        if file_type != FileType::Directory || depth >= MAX_DEPTH {
-            return Ok(true);
+        if file_type == FileType::Directory && path.as_os_str().len() < MAX_PATH {
+            return Next::Into;
         }
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        match openat(directory, name, flags, Mode::empty()) {
-            Ok(inner) => {
-                let below = self.having(below, path);
-                self.directory(&inner, path, &below, depth + 1)
-            }
-            Err(_) => Ok(true),
-        }
+        Next::Sibling
     }
 
     fn deleted(&mut self, path: &Path) -> bool {
@@ -223,12 +250,11 @@ impl Walk<'_> {
             return Some(Found::Other);
         }
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let opaque = openat(directory, &name, flags, Mode::empty())
-            .is_ok_and(|directory| is_opaque(&directory));
+        let opaque = openat(directory, &name, flags, Mode::empty()).is_ok_and(is_opaque);
         Some(Found::Directory { opaque })
     }
 
-    fn names_below(&self, layer: usize, path: &Path) -> io::Result<Vec<CString>> {
+    fn names_below(&self, layer: usize, path: &Path, kept: usize) -> io::Result<Vec<CString>> {
         let Some(root) = self.roots.get(layer) else {
             return Ok(Vec::new());
         };
@@ -240,9 +266,22 @@ impl Walk<'_> {
             path
         };
         match openat2(root, path, flags, Mode::empty(), resolve) {
-            Ok(directory) => names(&directory),
+            Ok(directory) => names(&directory, kept),
             Err(_) => Ok(Vec::new()),
         }
+    }
+}
+
+/// Where a walk goes on.
+enum Next {
+    Into,
+    Sibling,
+    End,
+}
+
+impl Next {
+    fn or_end(go_on: bool) -> Self {
+        if go_on { Self::Sibling } else { Self::End }
     }
 }
 
@@ -253,16 +292,17 @@ enum Found {
     Other,
 }
 
-fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
+/// The names in a directory, where so many of others are kept already.
+fn names(directory: impl AsFd, kept: usize) -> io::Result<Vec<CString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)?.flatten() {
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        if names.len() >= MAX_ENTRIES {
+        if kept + names.len() >= MAX_ENTRIES {
             return Err(io::Error::other(format!(
-                "a directory has more than {MAX_ENTRIES} entries"
+                "a directory and those above it have more than {MAX_ENTRIES} entries"
             )));
         }
         names.push(name.to_owned());
@@ -272,7 +312,7 @@ fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
 
 /// Whether it stands for something that was deleted: a character device 0/0, or (Linux 6.7, where
 /// devices can't be made) an empty file with a mark.
-fn is_whiteout(directory: &OwnedFd, name: &CStr, stat: &Stat) -> bool {
+fn is_whiteout(directory: impl AsFd, name: &CStr, stat: &Stat) -> bool {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::CharacterDevice => stat.st_rdev == 0,
         FileType::RegularFile if stat.st_size == 0 => {
@@ -285,7 +325,7 @@ fn is_whiteout(directory: &OwnedFd, name: &CStr, stat: &Stat) -> bool {
 }
 
 /// Whether a directory hides those of the layers below.
-fn is_opaque(directory: &OwnedFd) -> bool {
+fn is_opaque(directory: impl AsFd) -> bool {
     mark(directory, "opaque") == Some(b'y')
 }
 
@@ -444,5 +484,40 @@ mod tests {
         })
         .unwrap();
         assert_eq!(told, 1);
+    }
+    #[test]
+    fn directories_beyond_any_path_take_neither_stack_nor_descriptors() {
+        let layers = Layers::new();
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut here = open(layers.path("upper"), flags, Mode::empty()).unwrap();
+        for _ in 0..2100 {
+            rustix::fs::mkdirat(&here, "d", Mode::RWXU).unwrap();
+            here = openat(&here, "d", flags, Mode::empty()).unwrap();
+        }
+        layers.file("upper/z");
+        let upper = layers.path("upper");
+        let walked = std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || {
+                let mut told = Vec::new();
+                let open_files = || fs::read_dir("/proc/self/fd").unwrap().count();
+                let before = open_files();
+                let mut most = 0;
+                changes(&upper, &[], &mut |change| {
+                    told.push(change.path);
+                    if told.len() == 1000 {
+                        most = open_files();
+                    }
+                    true
+                })
+                .unwrap();
+                // Other tests have files open at the same time.
+                (told, most.saturating_sub(before))
+            });
+        let (told, more) = walked.unwrap().join().unwrap();
+        assert_eq!(told.len(), 2050, "as many as have a path, and the file");
+        assert_eq!(told.last().unwrap(), Path::new("/z"));
+        assert!(more < 500, "{more} descriptors");
+        orlop_disk::remove_tree(&layers.path("upper")).unwrap();
     }
 }

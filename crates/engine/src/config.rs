@@ -10,7 +10,7 @@ pub use orlop_image::{Config as Images, PolicyFiles};
 pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
 pub use orlop_nri::{Config as Plugins, Listen as PluginListen, validator::Validator};
 
-pub use orlop_launch::oci::Rlimit;
+pub use orlop_launch::{LogPolicy, oci::Rlimit};
 
 pub use crate::spec::{BlockIoClasses, CDI_DIRS, ExecAffinity, Policy};
 
@@ -105,8 +105,16 @@ pub struct Streaming {
 pub struct Containers {
     /// Bytes at which a log line is split.
     pub max_log_line: usize,
+    /// What happens to output while the log's disk is too slow for it.
+    pub log_policy: LogPolicy,
+    /// Bytes of log that a container may write in a second.
+    pub log_rate: Option<u32>,
     /// Bytes of output that ExecSync returns of each stream.
     pub exec_output_limit: usize,
+    /// Bytes that the outputs of all commands may take together.
+    pub exec_output_memory: usize,
+    /// Bytes that an answer may have.
+    pub message_limit: usize,
     /// Whether containers are restored from images that are checkpoints.
     pub restore_images: bool,
     /// What concerns the OCI specification.
@@ -117,7 +125,11 @@ impl Default for Containers {
     fn default() -> Self {
         Self {
             max_log_line: 16 * 1024,
+            log_policy: LogPolicy::Block,
+            log_rate: None,
             exec_output_limit: 16 * 1024 * 1024,
+            exec_output_memory: 64 * 1024 * 1024,
+            message_limit: 16 * 1024 * 1024,
             restore_images: false,
             policy: Policy::default(),
         }

@@ -15,6 +15,7 @@ use orlop_cri::v1::{
 use orlop_image::{Image, Images};
 use orlop_network::Networks;
 use orlop_nri::Nri;
+use orlop_service::exec_output::OutputBudget;
 use tokio_util::task::TaskTracker;
 
 use crate::cgroups::Cgroups;
@@ -37,7 +38,7 @@ use crate::spec::{self, AppArmor, HostFacts};
 use crate::store::Store;
 use crate::streaming::Sessions;
 use crate::timeline::{Trace, Traces};
-use crate::{blocking, clock, images, network_gc, restore, tidy};
+use crate::{blocking, clock, images, network_gc, pid_namespace, restore, tidy};
 
 /// The native runtime service. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -94,6 +95,8 @@ pub struct Inner {
     pub traces: Traces,
     /// Commands under way.
     pub execs: Execs,
+    /// The memory for what those print whose output is waited for.
+    pub exec_outputs: OutputBudget,
     /// Pods being made.
     pub sandboxes: Joins<PodName, PodId>,
     /// Containers being made.
@@ -164,6 +167,10 @@ impl Engine {
         cgroups.remove_trials().await;
         let (images, networks, runtimes) = (images?, networks?, runtimes?);
         let nri = Nri::new(config.nri.clone(), metrics.plugins().clone());
+        let exec_outputs = OutputBudget::new(
+            config.containers.exec_output_memory,
+            config.containers.message_limit,
+        );
         let engine = Self(Arc::new(Inner {
             config,
             cgroup_driver,
@@ -181,6 +188,7 @@ impl Engine {
             nri,
             metrics,
             execs: Execs::default(),
+            exec_outputs,
             sandboxes: Joins::new(),
             creations: Joins::new(),
             works: Joins::new(),
@@ -325,6 +333,9 @@ impl Engine {
         let asked = security
             .and_then(|context| context.namespace_options.clone())
             .unwrap_or_default();
+        if modes.pid() == NamespaceMode::Pod && keeper.pid_ns().is_none() {
+            return Err(pid_namespace::gone(pod.id.as_str()).into());
+        }
         let target_pid = match asked.pid() {
             NamespaceMode::Target => Some(self.pid_namespace_of(pod, &asked.target_id)?),
             _ => None,

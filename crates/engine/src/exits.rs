@@ -1,9 +1,11 @@
 //! What keepers report: the ends of containers and commands, and the end of a keeper itself.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use orlop_cri::v1::ContainerEventType;
+use orlop_cri::v1::{ContainerEventType, NamespaceMode};
 use orlop_launch::{ExitStatus, Keeper, KeeperEvent, KeeperEvents, recorded_exit};
 
 use crate::clock;
@@ -11,18 +13,32 @@ use crate::container::{Container, Exit, Phase};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::pod::{self, Pod};
+use crate::reconnect::reach;
 use crate::{blocking, nri, process};
 
 /// The exit code of a container whose end nobody saw, as the peers report it.
 const UNKNOWN: i32 = 255;
+
+/// The pause after a keeper was reached that did not say what was missed.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows the events of a pod's keeper until it is gone.
 pub fn watch(engine: &Engine, pod: &Arc<Pod>, mut events: KeeperEvents) {
     let (engine_too, pod) = (engine.clone(), Arc::clone(pod));
     engine.tasks.spawn(async move {
         let mut lost = HashMap::new();
+        let mut init: Pin<Box<dyn Future<Output = ()> + Send>> =
+            Box::pin(init_end(Arc::clone(&pod)));
         loop {
-            match events.next().await {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = &mut init => {
+                    init_lost(&engine_too, &pod).await;
+                    init = Box::pin(std::future::pending());
+                    continue;
+                }
+            };
+            match event {
                 KeeperEvent::Exited(exited) => {
                     if let Ok(container) = engine_too.containers.find(&exited.container) {
                         ended(&engine_too, container, exited.status);
@@ -50,6 +66,7 @@ pub fn watch(engine: &Engine, pod: &Arc<Pod>, mut events: KeeperEvents) {
                 KeeperEvent::Gone => {
                     if let Some(found) = find_again(&engine_too, &pod).await {
                         events = found;
+                        init = Box::pin(init_end(Arc::clone(&pod)));
                     } else {
                         engine_too.execs.abandon(&pod);
                         break;
@@ -93,17 +110,27 @@ fn exit_of(status: &ExitStatus) -> Exit {
     }
 }
 
-/// The connection broke. If the keeper lives we take it up again, and learn what we missed.
+/// The connection broke. If the keeper lives we take it up again, and learn what we missed. It may
+/// only be slow: it is lost when its process has ended, and not before.
 async fn find_again(engine: &Engine, pod: &Arc<Pod>) -> Option<KeeperEvents> {
     // Without one it was told to end.
-    pod.now().keeper?;
-    if let Ok((keeper, events)) = Keeper::connect(&pod.run).await {
-        pod.set_keeper(Some(keeper.clone()));
-        if catch_up(engine, &keeper).await.is_ok() {
-            return Some(events);
+    let former = pod.now().keeper?;
+    let wanted = || pod.now().keeper.is_some();
+    while let Some((keeper, events)) = reach(pod, Some(&former), wanted).await {
+        if !pod.replace_keeper(keeper.clone()) {
+            return None;
+        }
+        match catch_up(engine, &keeper).await {
+            Ok(()) => return Some(events),
+            Err(error) => {
+                tracing::warn!(pod = %pod.id, %error, "asking the pod's keeper what was missed");
+                tokio::time::sleep(AGAIN).await;
+            }
         }
     }
-    lost(engine, pod).await;
+    if wanted() {
+        lost(engine, pod).await;
+    }
     None
 }
 
@@ -121,6 +148,41 @@ async fn catch_up(engine: &Engine, keeper: &Keeper) -> orlop_launch::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Waits for the end of the PID namespace that the pod's containers share; for ever if they share
+/// none, or if the pod is ended anyway.
+async fn init_end(pod: Arc<Pod>) {
+    if pod.namespaces().pid() == NamespaceMode::Pod
+        && let Some(keeper) = pod.now().keeper
+    {
+        return keeper.init_ended().await;
+    }
+    std::future::pending::<()>().await;
+}
+
+/// The first process of the PID namespace that the pod's containers share has ended, and with it
+/// all of them, as their keeper tells. No other can be started there: the pod is down.
+async fn init_lost(engine: &Engine, pod: &Arc<Pod>) {
+    // It ends with the keeper, too, of which others take care.
+    let alone = pod.now().keeper.is_some_and(|keeper| !keeper.has_ended());
+    if alone && pod.phase() == pod::Phase::Ready {
+        tracing::error!(pod = %pod.id, "the first process of the pod's PID namespace has ended; the pod is down");
+        note_down(engine, pod).await;
+    }
+}
+
+/// Looks whether that happened before the pod was ready.
+pub async fn init_lost_early(engine: &Engine, pod: &Arc<Pod>) {
+    let shares = pod.namespaces().pid() == NamespaceMode::Pod;
+    if shares
+        && pod
+            .now()
+            .keeper
+            .is_some_and(|keeper| keeper.pid_ns().is_none())
+    {
+        init_lost(engine, pod).await;
+    }
 }
 
 /// The keeper died: the pod's namespaces die with its last container, so nothing of it can go on.
@@ -146,12 +208,17 @@ pub async fn note_loss(engine: &Engine, pod: &Arc<Pod>) {
         }
     }
     if pod.phase() == pod::Phase::Ready {
-        // Its stop is told once it is stopped.
-        pod.tell(|told| told.running = true);
-        match pod.record(pod::Event::NotReady).await {
-            Ok(()) => engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent),
-            Err(error) => tracing::error!(pod = %pod.id, %error, "noting that the pod is down"),
-        }
+        note_down(engine, pod).await;
+    }
+}
+
+/// A pod that was ready is no more.
+async fn note_down(engine: &Engine, pod: &Arc<Pod>) {
+    // Its stop is told once it is stopped.
+    pod.tell(|told| told.running = true);
+    match pod.record(pod::Event::NotReady).await {
+        Ok(()) => engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent),
+        Err(error) => tracing::error!(pod = %pod.id, %error, "noting that the pod is down"),
     }
 }
 

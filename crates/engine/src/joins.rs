@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
@@ -18,8 +19,19 @@ type Operation<T> = Shared<BoxFuture<'static, Result<T>>>;
 
 /// The operations under way, by identity.
 #[derive(Debug)]
-pub struct Joins<K, T: Clone> {
-    running: Arc<Mutex<HashMap<K, Operation<T>>>>,
+pub struct Joins<K: Hash + Eq, T: Clone> {
+    running: Arc<Mutex<Running<K, T>>>,
+}
+
+type Running<K, T> = HashMap<K, UnderWay<T>>;
+
+#[derive(Debug)]
+struct UnderWay<T: Clone> {
+    operation: Operation<T>,
+    /// How many callers wait for it.
+    callers: usize,
+    /// When the last of them left, if none is there.
+    left: Option<Instant>,
 }
 
 impl<K, T> Joins<K, T>
@@ -39,17 +51,30 @@ where
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let operation = {
+        let (operation, _caller) = {
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(operation) = running.get(&key) {
-                operation.clone()
-            } else {
-                let operation = self.spawn(key.clone(), start());
-                running.insert(key, operation.clone());
-                operation
-            }
+            let under_way = running.entry(key.clone()).or_insert_with(|| UnderWay {
+                operation: self.spawn(key.clone(), start()),
+                callers: 0,
+                left: None,
+            });
+            under_way.callers += 1;
+            under_way.left = None;
+            let caller = Caller {
+                running: Arc::clone(&self.running),
+                key,
+            };
+            (under_way.operation.clone(), caller)
         };
         operation.await
+    }
+
+    /// For how long nobody has waited for the operation of this identity; zero while somebody
+    /// does.
+    pub fn abandoned(&self, key: &K) -> Duration {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = running.get(key).and_then(|under_way| under_way.left);
+        left.map_or(Duration::ZERO, |left| left.elapsed())
     }
 
     /// How many operations are under way.
@@ -79,9 +104,28 @@ where
     }
 }
 
+/// Somebody who waits for an operation.
+struct Caller<K: Hash + Eq, T: Clone> {
+    running: Arc<Mutex<Running<K, T>>>,
+    key: K,
+}
+
+impl<K: Hash + Eq, T: Clone> Drop for Caller<K, T> {
+    fn drop(&mut self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may be over, and even the next one of its identity begun, which has callers then.
+        if let Some(under_way) = running.get_mut(&self.key) {
+            under_way.callers = under_way.callers.saturating_sub(1);
+            if under_way.callers == 0 {
+                under_way.left = Some(Instant::now());
+            }
+        }
+    }
+}
+
 /// Takes the operation off the list when it ends, also by a panic.
 struct Forget<K: Hash + Eq, T: Clone> {
-    running: Arc<Mutex<HashMap<K, Operation<T>>>>,
+    running: Arc<Mutex<Running<K, T>>>,
     key: K,
 }
 
@@ -97,7 +141,6 @@ impl<K: Hash + Eq, T: Clone> Drop for Forget<K, T> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
 
     use super::*;
 
@@ -123,8 +166,9 @@ mod tests {
     async fn the_work_goes_on_when_its_caller_leaves() {
         let joins = Joins::<u8, u32>::new();
         let (tell, told) = tokio::sync::oneshot::channel();
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
         let call = joins.run(1, || async move {
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            let _ = gone.await;
             let _ = tell.send(());
             Ok(7)
         });
@@ -133,6 +177,9 @@ mod tests {
                 .await
                 .is_err()
         );
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(joins.abandoned(&1) > Duration::ZERO, "nobody waits");
+        go.send(()).unwrap();
         told.await.unwrap();
     }
 

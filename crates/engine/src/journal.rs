@@ -18,6 +18,8 @@ use serde::{Serialize, de::DeserializeOwned};
 pub struct Journal<E> {
     path: PathBuf,
     file: File,
+    /// How long the journal is without a line that was written in part and could not be cut off.
+    torn_at: Option<u64>,
     _events: PhantomData<fn(E)>,
 }
 
@@ -32,6 +34,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         let mut journal = Self {
             path: path.to_owned(),
             file,
+            torn_at: None,
             _events: PhantomData,
         };
         journal.append(first)?;
@@ -55,6 +58,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
             Self {
                 path: path.to_owned(),
                 file,
+                torn_at: None,
                 _events: PhantomData,
             },
             events,
@@ -65,22 +69,52 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
     pub fn append(&mut self, event: &E) -> io::Result<()> {
         let mut line = serde_json::to_vec(event).map_err(io::Error::other)?;
         line.push(b'\n');
-        let before = self.file.metadata()?.len();
-        let written = self.file.write(&line)?;
-        if written == line.len() {
-            return Ok(());
-        }
-        // A full disk took a part of the line: without this the next line would be lost too.
-        self.file.set_len(before)?;
-        Err(io::Error::new(
-            io::ErrorKind::StorageFull,
-            format!(
-                "{}: only {written} of {} bytes were written",
-                self.path.display(),
-                line.len()
-            ),
-        ))
+        append(&mut self.file, &mut self.torn_at, &line).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
+        })
     }
+}
+
+/// What a journal is kept in.
+trait Medium {
+    fn length(&self) -> io::Result<u64>;
+    fn append(&mut self, line: &[u8]) -> io::Result<usize>;
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+impl Medium for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn append(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.write(line)
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+}
+
+/// Adds a line, whole or not at all. Where a part of one is left that could not be cut off either,
+/// nothing is added before that is done: the next line would be read as the rest of it.
+fn append(medium: &mut impl Medium, torn_at: &mut Option<u64>, line: &[u8]) -> io::Result<()> {
+    if let Some(good) = *torn_at {
+        medium.cut(good)?;
+        *torn_at = None;
+    }
+    let before = medium.length()?;
+    let written = medium.append(line)?;
+    if written == line.len() {
+        return Ok(());
+    }
+    // A full disk took a part of the line.
+    *torn_at = Some(before);
+    if medium.cut(before).is_ok() {
+        *torn_at = None;
+    }
+    let problem = format!("only {written} of {} bytes were written", line.len());
+    Err(io::Error::new(io::ErrorKind::StorageFull, problem))
 }
 
 /// The readable events and the length of the text that holds them.
@@ -110,6 +144,39 @@ fn is_foreign(rest: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is read is a beginning of the file that reads the same again.
+    #[test]
+    fn no_journal_breaks_the_start() {
+        use crate::{container, pod};
+        let whole = "{\"event\":\"stopped\"}\n1\n[]\n{\"created\":{\"config\":\"\",\"handler\":\"\",\
+                     \"at\":1}}\n\"stopped\"\n\"removed\"\n";
+        orlop_testkit::Fuzz::new()
+            .example(whole)
+            .example("1\n2\n3\n")
+            .words([
+                "\n", "null", "{", "}", "\"", "1", "-1", "1e999", "\\ud800", "[[[[[[",
+            ])
+            .words([
+                "Created",
+                "Stopped",
+                "\"at\":",
+                "\"config\":\"CgA=\"",
+                "\"image\":{",
+            ])
+            .run(|input| {
+                let (numbers, good) = parse::<u32>(input);
+                assert_eq!(parse::<u32>(&input[..good]), (numbers, good));
+                let (events, good) = parse::<pod::Event>(input);
+                assert_eq!(parse::<pod::Event>(&input[..good]).0.len(), events.len());
+                let (events, good) = parse::<container::Event>(input);
+                assert_eq!(
+                    parse::<container::Event>(&input[..good]).0.len(),
+                    events.len()
+                );
+                let _ = is_foreign(&input[good..]);
+            });
+    }
 
     #[test]
     fn an_entry_of_another_version_is_not_cut_off() {
@@ -152,5 +219,50 @@ mod tests {
         Journal::create(&path, &1_u32).unwrap();
         let error = Journal::create(&path, &1_u32).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+    /// A disk with so much room, which may refuse to have a file cut.
+    struct Disk {
+        content: Vec<u8>,
+        room: usize,
+        cuts: bool,
+    }
+
+    impl Medium for Disk {
+        fn length(&self) -> io::Result<u64> {
+            Ok(self.content.len() as u64)
+        }
+
+        fn append(&mut self, line: &[u8]) -> io::Result<usize> {
+            let taken = line.len().min(self.room - self.content.len());
+            self.content.extend_from_slice(&line[..taken]);
+            Ok(taken)
+        }
+
+        fn cut(&mut self, length: u64) -> io::Result<()> {
+            if !self.cuts {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.content.truncate(usize::try_from(length).unwrap());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_event_is_lost_behind_a_part_of_a_line_that_could_not_be_cut_off() {
+        let mut disk = Disk {
+            content: Vec::new(),
+            room: 8,
+            cuts: false,
+        };
+        let mut torn_at = None;
+        append(&mut disk, &mut torn_at, b"1\n").unwrap();
+        append(&mut disk, &mut torn_at, b"1234567890\n").unwrap_err();
+        assert_eq!(disk.content, b"1\n123456");
+        disk.room = 100;
+        append(&mut disk, &mut torn_at, b"2\n").unwrap_err();
+        disk.cuts = true;
+        append(&mut disk, &mut torn_at, b"3\n").unwrap();
+        let (events, good) = parse::<u32>(&disk.content);
+        assert_eq!((events, good), (vec![1, 3], disk.content.len()));
     }
 }

@@ -8,6 +8,7 @@
 //! * `sandbox`, `network`, `files`: what a pod is made of
 //! * `bundle`, `spec`: what a container is made of
 //! * `process`, `session`: starting and stopping processes, commands in containers
+//! * `reach`: paths that clients name, which may lead to file systems that do not answer
 //! * `limits`: changing what a container may use; `nri`: what plugins see and change
 //! * `exits`, `execs`: what happens by itself; `doctor`: what is wrong with a node
 //! * `teardown`, `restore`, `tidy`: undoing, and taking up what an earlier run left
@@ -35,6 +36,7 @@ mod joins;
 mod journal;
 mod labels;
 mod limits;
+mod log_dir;
 mod messages;
 mod metrics;
 mod names;
@@ -43,9 +45,12 @@ mod network_gc;
 mod networks_service;
 mod nri;
 mod off_reactor;
+mod pid_namespace;
 mod pod;
 mod process;
 mod pulls;
+mod reach;
+mod reconnect;
 mod recorded;
 mod restore;
 mod rpc;
@@ -57,7 +62,6 @@ mod runtimes;
 mod sandbox;
 mod service;
 mod session;
-#[allow(dead_code, unreachable_pub, reason = "some of it waits for its caller")]
 mod spec;
 mod stats;
 mod store;

@@ -1,8 +1,11 @@
 //! Work that would hold up the reactor.
 
+use orlop_pool::{Place, Refused};
+
 use crate::error::{Error, Result};
 
-/// Runs work that waits for the disk or the kernel on a thread made for that.
+/// Runs the node's own work, which waits for its disk or its kernel and for nobody else, on a
+/// thread made for that.
 pub async fn blocking<T, F>(work: F) -> Result<T>
 where
     T: Send + 'static,
@@ -13,4 +16,21 @@ where
         .unwrap_or_else(|failure| {
             Err(Error::Internal(format!("the operation ended abnormally: {failure}")).into())
         })
+}
+
+/// Runs work that waits for strangers, on the owner's share of their place.
+pub async fn waiting<T, F>(place: &'static Place, owner: &str, work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T> + Send + 'static,
+{
+    match place.run_for(owner, work).await {
+        Ok(done) => done,
+        Err(full @ Refused::Full { .. }) => Err(Error::Exhausted(full.to_string()).into()),
+        Err(Refused::NoThread { place, source }) => {
+            let doing = format!("starting a thread for {place}");
+            Err(Error::Io { doing, source }.into())
+        }
+        Err(failure @ Refused::Panicked { .. }) => Err(Error::Internal(failure.to_string()).into()),
+    }
 }

@@ -245,6 +245,17 @@ impl Pod {
         self.state.change(|now| now.keeper = keeper);
     }
 
+    /// Sets the keeper anew unless it was cleared meanwhile, which is said.
+    pub fn replace_keeper(&self, keeper: Keeper) -> bool {
+        self.state.change(|now| match &mut now.keeper {
+            Some(former) => {
+                *former = keeper;
+                true
+            }
+            None => false,
+        })
+    }
+
     /// Notes what plugins are told. Not a matter of record: later plugins know nothing of it.
     pub fn tell<T>(&self, note: impl FnOnce(&mut Told) -> T) -> T {
         self.state.change(|now| note(&mut now.told))
@@ -387,7 +398,8 @@ impl State for Now {
     }
 }
 
-/// Makes a directory that only the daemon may enter.
+/// Makes a directory that only the daemon may list and change. Who knows a name below it may go
+/// through: the root of a pod with users of its own has to.
 pub fn make_private_dir(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new()

@@ -3,7 +3,7 @@
 //! All of it goes through the pod's keeper, which is their parent. Where the keeper is lost,
 //! what remains is killed through the cgroup and the runtime is called from here.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +16,12 @@ use crate::clock;
 use crate::container::{Container, Event, Exit, Phase};
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
+use crate::reach::{self, Named};
 use crate::runtimes::Handler;
 use crate::spec::StopSignal;
 use crate::teardown::remove_tree;
 use crate::timeline::Trace;
-use crate::{blocking, bundle};
+use crate::{blocking, bundle, log_dir, pid_namespace};
 
 /// A runtime that takes longer for one step is killed.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(100);
@@ -88,11 +89,15 @@ async fn launch(
     let mounts = bundle::place_mounts(engine, container, keeper);
     trace.step("mounts", &name, mounts).await?;
     let log_path = container.log_path();
-    let (container_too, log_dir) = (Arc::clone(container), log_path.clone());
-    let by = blocking(move || {
-        if let Some(dir) = log_dir.as_deref().and_then(Path::parent) {
-            let doing = || format!("making the log directory {}", dir.display());
-            std::fs::create_dir_all(dir).map_err(Error::io(doing()))?;
+    let log_dir = log_path
+        .is_some()
+        .then(|| PathBuf::from(&container.pod.config.log_directory));
+    let (container_too, log) = (Arc::clone(container), log_dir.clone().zip(log_path.clone()));
+    let named = log.iter();
+    let named = named.map(|(_, path)| Named::new("the pod's config.log_directory", path.clone()));
+    let by = reach::touching(engine, named.collect(), move || {
+        if let Some((chosen, path)) = log {
+            log_dir::make(&chosen, &path)?;
         }
         Ok(if container_too.needs_runtime() {
             StartBy::Runtime
@@ -105,7 +110,10 @@ async fn launch(
         id: id.to_owned(),
         bundle: container.bundle.clone(),
         log_path,
+        log_dir,
+        log_policy: engine.config.containers.log_policy,
         log_line_max: u32::try_from(engine.config.containers.max_log_line).ok(),
+        log_rate: engine.config.containers.log_rate,
         tty: container.config.tty,
         stdin: container.config.stdin,
         stdin_once: container.config.stdin_once,
@@ -113,11 +121,15 @@ async fn launch(
         restore: container.goes_on.map(|_| go_on::restore(container)),
         ..CreateContainer::default()
     };
+    let joined = pid_namespace::hold(engine, container, keeper).await?;
     let creating = keeper.create(&handler.runtime, &create, RUNTIME_LIMIT);
     let created = trace.step("runtime", &name, creating).await;
     if container.goes_on.is_some() {
         return match created.map_err(failed("restoring")) {
             Ok(created) => {
+                if let Some(joined) = joined {
+                    joined.check(container)?;
+                }
                 go_on::started(container).await;
                 let (at, pid) = (clock::now(), created.pid);
                 Ok(Event::Started { at, pid })
@@ -126,6 +138,9 @@ async fn launch(
         };
     }
     let created = created.map_err(failed("creating"))?;
+    if let Some(joined) = joined {
+        joined.check(container)?;
+    }
     // Before the start: a short-lived process has ended when the runtime returns.
     let at = clock::now();
     let bundle = &container.bundle;

@@ -21,7 +21,6 @@ use futures_util::stream;
 use orlop_launch::{
     ContainerInfo, Error as LaunchError, ExecInfo, FailureKind, Keeper, KeeperEvents,
 };
-use tokio::time::timeout;
 
 use crate::container::{self, Container, Exit};
 use crate::engine::Engine;
@@ -35,9 +34,6 @@ const UNKNOWN: i32 = 255;
 
 /// A keeper that does not answer within this time is not waited for before clients are served.
 const HURRY: Duration = Duration::from_millis(500);
-
-/// How often to try again to reach a keeper that may be alive.
-const KEEPER_TRIES: u32 = 20;
 
 /// A runtime that takes longer to start a command was killed by the keeper.
 const STARTING: Duration = Duration::from_secs(65);
@@ -161,50 +157,24 @@ enum Fate {
 }
 
 async fn restore_pod(engine: &Engine, pod: &Arc<Pod>) -> Fate {
-    match timeout(HURRY, Keeper::connect(&pod.run)).await {
-        Ok(Ok((keeper, events))) => Fate::Known(adopt(engine, pod, keeper, events).await),
-        Ok(Err(error)) if is_dead(&error) => {
+    let greeted = match Keeper::find(&pod.run) {
+        Ok(mut found) => found.greet(HURRY).await,
+        Err(error) => Err(error),
+    };
+    match greeted {
+        Ok((keeper, events)) => Fate::Known(adopt(engine, pod, keeper, events).await),
+        Err(error) if error.is_nobody() => {
             if pod.phase() != pod::Phase::Ready {
                 return Fate::Known(Vec::new());
             }
             exits::note_loss(engine, pod).await;
             Fate::Lost
         }
-        Ok(Err(error)) => {
+        Err(error) => {
             tracing::warn!(pod = %pod.id, %error, "the pod's keeper does not answer yet");
             Fate::Silent
         }
-        Err(_) => Fate::Silent,
     }
-}
-
-/// The pod's keeper, if it lives. A busy machine or keeper is given time: a keeper taken for
-/// dead costs its pod's life.
-pub async fn find_keeper(pod: &Pod) -> Option<(Keeper, KeeperEvents)> {
-    let mut tries = 0;
-    loop {
-        match Keeper::connect(&pod.run).await {
-            Ok(found) => return Some(found),
-            Err(error) if is_dead(&error) => return None,
-            Err(error) if tries == KEEPER_TRIES => {
-                tracing::error!(pod = %pod.id, %error, "giving up on the pod's keeper");
-                return None;
-            }
-            Err(error) => {
-                tracing::warn!(pod = %pod.id, %error, "the pod's keeper does not answer yet");
-                tries += 1;
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        }
-    }
-}
-
-fn is_dead(error: &orlop_launch::Error) -> bool {
-    use std::io::ErrorKind::{ConnectionRefused, NotFound};
-    let orlop_launch::Error::Connect { source, .. } = error else {
-        return false;
-    };
-    matches!(source.kind(), NotFound | ConnectionRefused)
 }
 
 /// Takes a pod's keeper up, and over what happened while no daemon was there. Gives back the

@@ -7,8 +7,6 @@ use orlop_cri::v1::NamespaceMode;
 use orlop_launch::{
     IdMap, Keeper, KeeperEvents, KeeperSpec, PodNamespaces, ShmMount, Sysctl, oci, remove_pin,
 };
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::time::timeout;
 
 use crate::cgroups::KEEPER_OOM_SCORE;
 use crate::engine::Engine;
@@ -21,9 +19,6 @@ use crate::{blocking, exits, network};
 
 /// Shared memory of a pod, as the peers size it.
 const SHM_SIZE: u64 = 64 << 20;
-
-/// A keeper that does not end by itself within this time is killed.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 
 /// A shim that has not ended by then is stuck with what it runs.
 const SHIM_LIMIT: Duration = Duration::from_mins(1);
@@ -83,19 +78,7 @@ async fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
 pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     end_shim(engine, pod).await?;
     network::detach(engine, pod).await?;
-    let keeper = match pod.now().keeper {
-        Some(keeper) => Some(keeper),
-        // Given up, and yet it may live.
-        None => Keeper::connect(&pod.run)
-            .await
-            .ok()
-            .map(|(keeper, _)| keeper),
-    };
-    if let Some(keeper) = keeper {
-        // Without this its end would be taken for an accident.
-        pod.set_keeper(None);
-        end(&keeper, pod).await?;
-    }
+    end_keeper(pod).await?;
     pod.meter
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -127,21 +110,20 @@ async fn end_shim(engine: &Engine, pod: &Pod) -> Result<()> {
     })
 }
 
-async fn end(keeper: &Keeper, pod: &Pod) -> Result<()> {
-    let problem = match timeout(SHUTDOWN_LIMIT, keeper.shutdown()).await {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(source)) => source.to_string(),
-        Err(_) => format!("no answer within {SHUTDOWN_LIMIT:?}"),
+/// Ends the pod's keeper, if it lives.
+pub async fn end_keeper(pod: &Pod) -> Result<()> {
+    let keeper = pod.now().keeper;
+    // Without this its end would be taken for an accident.
+    pod.set_keeper(None);
+    let ended = match keeper {
+        Some(keeper) => keeper.end().await,
+        // Never known, or given up, and yet it may live.
+        None => orlop_launch::end_keeper(&pod.run).await,
     };
-    tracing::error!(pod = %pod.id, problem, "the pod's keeper does not end when asked; killing it");
-    let killed = i32::try_from(keeper.pid())
-        .ok()
-        .and_then(Pid::from_raw)
-        .is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok());
-    if !killed {
-        tracing::warn!(pod = %pod.id, "the pod's keeper was gone already");
-    }
-    Ok(())
+    ended.map_err(|source| {
+        let doing = format!("ending the keeper of pod sandbox {}", pod.id);
+        Error::Launch { doing, source }.into()
+    })
 }
 
 fn keeper_spec(engine: &Engine, pod: &Pod) -> Result<KeeperSpec> {

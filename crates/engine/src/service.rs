@@ -148,15 +148,8 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn batches_are_made_as_the_client_takes_them() {
-        let made = Arc::new(AtomicUsize::new(0));
-        let items: Vec<_> = (0..=3 * BATCH).map(Arc::new).collect();
-        let count = Arc::clone(&made);
-        let mut answers = in_blocking_batches(items, move |batch| {
-            count.fetch_add(1, Ordering::SeqCst);
-            batch.iter().map(|item| **item).collect::<Vec<_>>()
-        });
+    /// Takes three batches and one item more, one after the other; `made` counts the batches.
+    async fn take_slowly(mut answers: Answers<Vec<usize>>, made: &AtomicUsize) {
         let mut all = Vec::new();
         for taken in 1..=4 {
             assert_eq!(made.load(Ordering::SeqCst), taken - 1);
@@ -164,5 +157,32 @@ mod tests {
         }
         assert!(answers.next().await.is_none());
         assert!(all.into_iter().eq(0..=3 * BATCH));
+    }
+
+    fn items() -> Vec<Arc<usize>> {
+        (0..=3 * BATCH).map(Arc::new).collect()
+    }
+
+    /// Makes batches, and counts them.
+    fn counting(
+        made: &Arc<AtomicUsize>,
+    ) -> impl Fn(&[Arc<usize>]) -> Vec<usize> + Send + Sync + 'static {
+        let made = Arc::clone(made);
+        move |batch| {
+            made.fetch_add(1, Ordering::SeqCst);
+            batch.iter().map(|item| **item).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn lists_are_made_as_the_client_takes_them() {
+        let made = Arc::new(AtomicUsize::new(0));
+        take_slowly(in_batches(items(), counting(&made)), &made).await;
+    }
+
+    #[tokio::test]
+    async fn batches_are_made_as_the_client_takes_them() {
+        let made = Arc::new(AtomicUsize::new(0));
+        take_slowly(in_blocking_batches(items(), counting(&made)), &made).await;
     }
 }

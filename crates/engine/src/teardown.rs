@@ -32,6 +32,14 @@ pub async fn stop_visible(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
 
 /// Ends the pod's containers, detaches its network, and ends its keeper.
 pub async fn stop(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+    if pod
+        .now()
+        .keeper
+        .is_some_and(|keeper| !keeper.is_connected())
+    {
+        // Through one that can't be reached nothing ends; without it all does.
+        sandbox::end_keeper(pod).await?;
+    }
     let containers = engine.containers_of(pod);
     let stops = containers
         .iter()
@@ -79,12 +87,9 @@ pub async fn remove(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
 
 /// Erases what is on disk of a pod that is stopped and empty, its record last.
 pub async fn erase(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
-    let (run, dir) = (pod.run.clone(), pod.dir.clone());
-    blocking(move || {
-        remove_tree(&run)?;
-        erase_recorded(&dir)
-    })
-    .await?;
+    remove_run(engine, &pod.run, pod.id.as_str()).await?;
+    let dir = pod.dir.clone();
+    blocking(move || erase_recorded(&dir)).await?;
     engine.levels.release(pod);
     engine.pods.remove(pod.id.as_str());
     // Nobody has heard of one that failed before.
@@ -92,6 +97,18 @@ pub async fn erase(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
         nri::pod_removed(engine, pod).await;
     }
     Ok(())
+}
+
+/// Removes the directory of what lives as long as a pod does, and before that the keeper that may
+/// still be in it; then the pin of its network, which no keeper can make any more.
+pub async fn remove_run(engine: &Engine, run: &Path, pod: &str) -> Result<()> {
+    let failed = || {
+        let doing = format!("removing the keeper's directory of pod sandbox {pod}");
+        |source| Error::Launch { doing, source }
+    };
+    orlop_launch::remove_pod_dir(run).await.map_err(failed())?;
+    let (pin, failed) = (engine.config.state.join("netns").join(pod), failed());
+    blocking(move || orlop_launch::remove_pin(&pin).map_err(|error| failed(error).into())).await
 }
 
 /// Undoes a pod that is half made: what an earlier run left, or an undoing that failed.
@@ -179,15 +196,6 @@ fn erase_recorded(dir: &Path) -> Result<()> {
 
 /// Removes a file or a whole directory; one that is not there is removed.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    let removed = match std::fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
-        Ok(_) => std::fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io(format!("removing {}", path.display()))(error).into())
-        }
-        _ => Ok(()),
-    }
+    orlop_disk::remove_tree(path)
+        .map_err(|error| Error::io(format!("removing {}", path.display()))(error).into())
 }

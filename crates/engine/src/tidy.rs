@@ -8,9 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use futures_util::future::join_all;
 use futures_util::stream;
-use orlop_launch::Keeper;
 
 use crate::checkpoint::capture;
 use crate::container::{Container, Phase};
@@ -18,7 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::pod::{self, Pod};
 use crate::restore::{self, Leftovers};
-use crate::{blocking, exits, process, teardown};
+use crate::{blocking, exits, process, reconnect, teardown};
 
 /// Pods worked on side by side: clients share the machine.
 const SIDE_BY_SIDE: usize = 4;
@@ -49,16 +47,24 @@ pub async fn run(engine: &Engine, left: Leftovers) {
             "cleaning up after half a start",
         );
     }
-    let silent = silent.into_iter().map(|pod| {
-        let engine = engine.clone();
-        async move { find_again(&engine, &pod).await }
-    });
-    let silent = join_all(silent);
-    let lost = stream::iter(lost).for_each_concurrent(SIDE_BY_SIDE, |pod| {
-        let engine = engine.clone();
-        async move { exits::clean_up_loss(&engine, &pod).await }
-    });
-    tokio::join!(silent, lost);
+    let is_silent: HashSet<_> = silent.iter().map(|pod| pod.id.clone()).collect();
+    let (silent, pods): (Vec<_>, Vec<_>) = pods
+        .into_iter()
+        .partition(|(pod, _)| is_silent.contains(&pod.id));
+    for (pod, containers) in silent {
+        // However long it takes: nothing else waits for it.
+        let engine_too = engine.clone();
+        engine.tasks.spawn(async move {
+            find_again(&engine_too, &pod).await;
+            tidy_pod(&engine_too, &pod, &containers).await;
+        });
+    }
+    stream::iter(lost)
+        .for_each_concurrent(SIDE_BY_SIDE, |pod| {
+            let engine = engine.clone();
+            async move { exits::clean_up_loss(&engine, &pod).await }
+        })
+        .await;
     stream::iter(pods)
         .for_each_concurrent(SIDE_BY_SIDE, |(pod, containers)| {
             let engine = engine.clone();
@@ -84,7 +90,11 @@ async fn remove(directory: PathBuf) -> Result<()> {
 
 /// A keeper that was busy when the daemon started.
 async fn find_again(engine: &Engine, pod: &Arc<Pod>) {
-    match restore::find_keeper(pod).await {
+    let wanted = || {
+        let undone = matches!(pod.phase(), pod::Phase::Creating | pod::Phase::Removing);
+        engine.pods.contains(pod.id.as_str()) && !undone
+    };
+    match reconnect::reach(pod, None, wanted).await {
         Some((keeper, events)) => {
             for container in restore::adopt(engine, pod, keeper, events).await {
                 let _turn = container.turn.lock().await;
@@ -94,7 +104,7 @@ async fn find_again(engine: &Engine, pod: &Arc<Pod>) {
                 );
             }
         }
-        None if pod.phase() == pod::Phase::Ready => exits::lost(engine, pod).await,
+        None if wanted() && pod.phase() == pod::Phase::Ready => exits::lost(engine, pod).await,
         None => {}
     }
 }
@@ -175,21 +185,7 @@ async fn release_leftovers(
 /// Ends the keeper of a pod that nobody knows, and removes its namespace and files.
 pub async fn end_unknown_keeper(engine: &Engine, name: &str) -> Result<()> {
     let run = engine.runs_dir().join(name);
-    if let Ok((keeper, _)) = Keeper::connect(&run).await
-        && let Err(error) = keeper.shutdown().await
-    {
-        tracing::error!(pod = name, %error, "ending the keeper of an unknown pod");
-        return Ok(());
-    }
-    let pin = engine.config.state.join("netns").join(name);
-    blocking(move || {
-        orlop_launch::remove_pin(&pin).map_err(|source| Error::Launch {
-            doing: "removing the network namespace of an unknown pod".into(),
-            source,
-        })?;
-        teardown::remove_tree(&run)
-    })
-    .await
+    teardown::remove_run(engine, &run, name).await
 }
 
 async fn release_leases(engine: &Engine) -> Result<()> {

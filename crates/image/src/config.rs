@@ -16,18 +16,27 @@ pub struct Config {
     /// Docker `config.json` or `.dockercfg` files with the node's own credentials, read at
     /// each pull, the first match wins.
     pub credential_files: Vec<PathBuf>,
+    /// Hosts that a registry may send us to whatever their address: token servers, and stores of
+    /// blobs.
+    pub internal_hosts: Vec<String>,
     /// The platform to choose from a multi-platform image.
     pub platform: Platform,
     /// Keep the compressed layers after unpacking.
     pub keep_blobs: bool,
-    /// Connections that download at the same time, over all pulls.
+    /// Connections that download from one registry at the same time, over all pulls.
     pub max_connections: usize,
     /// Connections that download one large blob together.
     pub connections_per_blob: usize,
-    /// Layers that are unpacked at the same time, over all pulls.
+    /// Layers that are unpacked at the same time, over all pulls; those that wait for bytes
+    /// don't count.
     pub max_unpacks: usize,
     /// A download that gets no byte for this long is given up and tried again.
     pub progress_timeout: Duration,
+    /// Bytes per second that each connection must bring on average over `progress_timeout`.
+    pub min_speed: u64,
+    /// A pull that nobody has waited for in so long ends. What it has downloaded stays for the
+    /// next try.
+    pub abandon_after: Duration,
     /// How often a failed request is tried again before the pull fails.
     pub retries: u32,
     /// The first pause between tries; it doubles with each.
@@ -72,12 +81,15 @@ impl Config {
             root: root.into(),
             registry_dirs: Vec::new(),
             credential_files: Vec::new(),
+            internal_hosts: Vec::new(),
             platform: Platform::host(),
             keep_blobs: false,
             max_connections: 8,
             connections_per_blob: 4,
             max_unpacks: cores.clamp(2, 8),
             progress_timeout: Duration::from_mins(1),
+            min_speed: 4 << 10,
+            abandon_after: Duration::from_mins(10),
             retries: 5,
             retry_pause: Duration::from_millis(500),
             pinned: Vec::new(),

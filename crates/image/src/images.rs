@@ -6,11 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
 use crate::blocking::blocking;
 use crate::find::find;
-use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request};
+use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
 use crate::store::{Freed, LayerRecord, LeaseRecord, State, Store};
@@ -77,9 +75,10 @@ impl Images {
             Ok((store, configs))
         })
         .await?;
+        let flights = Flights::new(config.abandon_after);
         let context = Context {
             transport: Arc::new(Transport::new(&config)),
-            unpacks: Arc::new(Semaphore::new(config.max_unpacks.max(1))),
+            unpacks: Turns::new(config.max_unpacks),
             blob_locks: BlobLocks::default(),
             store: Arc::new(store),
             config,
@@ -87,20 +86,25 @@ impl Images {
         Ok(Self {
             inner: Arc::new(Inner {
                 context: Arc::new(context),
-                flights: Flights::default(),
+                flights,
                 configs: Arc::new(RwLock::new(configs)),
             }),
         })
     }
 
-    /// Pulls an image. Joins a pull of the same image with the same credentials; goes on when
-    /// the returned future is dropped.
+    /// Pulls an image. Joins a pull of the same image with the same credentials; goes on for
+    /// [`Config::abandon_after`] when the returned future is dropped.
     pub async fn pull(&self, request: PullRequest) -> Result<Image> {
-        self.pull_in_steps(request).await.0
+        self.pull_in_steps(request, std::future::pending()).await.0
     }
 
     /// The same, with what was done when: also by the pull that was joined, and before it failed.
-    pub async fn pull_in_steps(&self, request: PullRequest) -> (Result<Image>, Vec<PullStep>) {
+    /// When `left` is done, the caller only looks on: nobody waits for the image on its behalf.
+    pub async fn pull_in_steps(
+        &self,
+        request: PullRequest,
+        left: impl Future<Output = ()>,
+    ) -> (Result<Image>, Vec<PullStep>) {
         let request = match self.request(request).await {
             Ok(request) => request,
             Err(error) => return (Err(error), Vec::new()),
@@ -109,7 +113,7 @@ impl Images {
         let (id, steps) = self
             .inner
             .flights
-            .join(request, |request, tracker| {
+            .join(request, left, |request, tracker| {
                 let context = Arc::clone(&self.inner.context);
                 let configs = Arc::clone(&self.inner.configs);
                 async move {

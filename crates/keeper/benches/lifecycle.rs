@@ -58,7 +58,7 @@ async fn measure(rounds: usize) {
         pod.keeper.list().await.unwrap();
         list.push(begin.elapsed());
         pod.delete(&id).await;
-        fs::remove_dir_all(pod.bundle(&id)).unwrap();
+        orlop_disk::remove_tree(&pod.bundle(&id)).unwrap();
     }
     report("keeper: create, start, exit of `true`", through);
     report("keeper: list", list);
@@ -82,7 +82,7 @@ async fn measure(rounds: usize) {
         runc(&["start", &id]);
         bare.push(begin.elapsed());
         runc(&["delete", "--force", &id]);
-        fs::remove_dir_all(bundle).unwrap();
+        orlop_disk::remove_tree(&bundle).unwrap();
     }
     report("bare runtime: create, start (exit not awaited)", bare);
 

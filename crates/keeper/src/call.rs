@@ -16,6 +16,7 @@ use crate::connection::ReplyTo;
 use crate::console::Console;
 use crate::exit::Process;
 use crate::keeper::{Keeper, from_now};
+use crate::pod::View;
 use crate::reactor::{Interest, Source, Watch};
 use crate::request::{Purpose, failure};
 use crate::sys::process::before_exec;
@@ -130,7 +131,7 @@ impl Keeper {
             let mounts = self.containers.get(&making.container).into_iter();
             let mounts = mounts.flat_map(|container| &container.mounts);
             let view = self.pod.view(mounts, &call.cwd).map_err(io_failure)?;
-            before_exec(&mut command, move || view.enter());
+            enter_before_exec(&mut command, view);
         }
         let _ = fs::remove_file(&call.log);
         let child = command.spawn().map_err(|error| {
@@ -265,6 +266,13 @@ impl Call {
             }
         }
     }
+}
+
+/// Has a runtime's process enter a view first.
+#[allow(unsafe_code, reason = "a view is entered by system calls alone")]
+fn enter_before_exec(command: &mut Command, view: View) {
+    // SAFETY: all that needs memory was done when the view was made.
+    unsafe { before_exec(command, move || view.enter()) };
 }
 
 /// A pipe whose read end never blocks.

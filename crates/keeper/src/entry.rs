@@ -13,7 +13,7 @@ use rustix::process::{chdir, set_child_subreaper, setsid, umask};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::keeper::Keeper;
-use crate::pod::Pod;
+use crate::pod::{Pod, lock_dir, set_open_files};
 use crate::sys::{heap, process, signal};
 
 /// The keeper's log in the pod's directory: panics, and what no reply can tell.
@@ -54,12 +54,15 @@ pub(crate) fn run() -> ExitCode {
 
 /// Leaves the daemon's session and lets go of all that came from it, save the socket. `None` in
 /// the process that the daemon started, which has no more to do.
+#[allow(unsafe_code, reason = "this is the start of the process")]
 fn detach() -> io::Result<Option<OwnedFd>> {
-    if matches!(process::fork()?, process::Fork::Parent(_)) {
+    // SAFETY: no thread has been started yet.
+    if matches!(unsafe { process::fork() }?, process::Fork::Parent(_)) {
         return Ok(None);
     }
     setsid()?;
-    process::close_from(3)?;
+    // SAFETY: nothing has been opened yet; what is open came from the daemon.
+    unsafe { process::close_from(3) }?;
     chdir("/")?;
     umask(Mode::from_bits_truncate(0o022));
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
@@ -99,11 +102,16 @@ fn settle(setup: Setup) -> Result<(Pod, OwnedFd), Failure> {
             ..failure(format!("speaking protocol version {}", setup.version))
         });
     }
+    if let Some(limits) = &setup.open_files {
+        // Before anything descends from this process.
+        set_open_files(limits).map_err(&failure)?;
+    }
+    let dir = lock_dir(&setup.dir).map_err(&failure)?;
     divert_errors(&setup.dir)
         .map_err(|error| failure(format!("opening a log in {}: {error}", setup.dir.display())))?;
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failure(format!("becoming a subreaper: {error}")))?;
-    let pod = Pod::make(setup).map_err(failure)?;
+    let pod = Pod::make(setup, dir).map_err(failure)?;
     // After the pod's init was forked, which has its own way with signals.
     let children = signal::install()
         .map_err(|error| failure(format!("installing signal handlers: {error}")))?;

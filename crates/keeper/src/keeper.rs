@@ -53,7 +53,6 @@ pub(crate) struct Keeper {
     pub(crate) writer: Option<(Writer, Watch)>,
     /// Logs of containers that are gone, until all is written.
     pub(crate) lingering: BTreeMap<u64, Log>,
-    pub(crate) inotify: Option<Watch>,
     pub(crate) ending: Option<Ending>,
     pub(crate) scratch: Vec<u8>,
     next_key: u64,
@@ -72,6 +71,7 @@ impl Keeper {
         let reactor = Reactor::new()?;
         let children = Watch::new(&reactor, children, Source::Children, Interest::Read)?;
         let listener = listen_in(&pod)?;
+        pod.unlock()?;
         let listener = Watch::new(&reactor, listener, Source::Listener, Interest::Read)?;
         let mut keeper = Self {
             reactor,
@@ -89,7 +89,6 @@ impl Keeper {
             strangers: VecDeque::new(),
             writer: None,
             lingering: BTreeMap::new(),
-            inotify: None,
             ending: None,
             scratch: Vec::new(),
             next_key: 1,
@@ -139,8 +138,7 @@ impl Keeper {
             Source::AttachInput(key) => self.attachment_speaks(key),
             Source::AttachOutput(key, stream) => self.attachment_listens(key, stream, ready),
             Source::LogWriter => self.logs_written(),
-            Source::OomEventfd(key) => self.oom_suspected(key),
-            Source::OomInotify => self.oom_suspected_somewhere(),
+            Source::Oom(key) => self.oom_suspected(key),
             Source::Dial(key) => self.dial_ready(key),
             Source::StartFifo(key) => self.fifo_ready(key, ready.broken()),
         }

@@ -2,13 +2,12 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::inotify;
 
 use crate::reactor::{Interest, Reactor, Source, Watch};
 
@@ -16,46 +15,37 @@ use crate::reactor::{Interest, Reactor, Source, Watch};
 #[derive(Debug)]
 pub(crate) struct OomWatch {
     counter: File,
-    /// Tells of version 1's; version 2's are told through the shared inotify instance.
-    eventfd: Option<Watch>,
+    /// Tells that it may have changed. Without, it is looked at when the container has ended.
+    watch: Option<Watch>,
+    /// Whether that is an eventfd, as version 1 has it, to be read before it tells again.
+    eventfd: bool,
     seen: u64,
 }
 
 impl OomWatch {
-    /// Watches the cgroup in `dir`, for the container `key`. `inotify` is shared by all and made
-    /// for the first that needs it.
-    pub(crate) fn new(
-        dir: &Path,
-        key: u64,
-        reactor: &Rc<Reactor>,
-        inotify: &mut Option<Watch>,
-    ) -> io::Result<Self> {
+    /// Watches the cgroup in `dir`, for the container `key`.
+    pub(crate) fn new(dir: &Path, key: u64, reactor: &Rc<Reactor>) -> io::Result<Self> {
         let v1 = dir.join("memory.oom_control");
         if v1.exists() {
             let counter = File::open(v1)?;
             let readable = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let order = format!("{} {}", readable.as_raw_fd(), counter.as_raw_fd());
             fs::write(dir.join("cgroup.event_control"), order)?;
-            let source = Source::OomEventfd(key);
-            let watch = Watch::new(reactor, readable, source, Interest::Read)?;
-            return Ok(Self::started(counter, Some(watch)));
+            let watch = Watch::new(reactor, readable, Source::Oom(key), Interest::Read)?;
+            return Ok(Self::started(counter, Some(watch), true));
         }
-        let v2 = dir.join("memory.events");
-        let counter = File::open(&v2)?;
-        if inotify.is_none() {
-            let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
-            let fd: OwnedFd = inotify::init(flags)?;
-            *inotify = Some(Watch::new(reactor, fd, Source::OomInotify, Interest::Read)?);
-        }
-        if let Some(inotify) = inotify {
-            inotify::add_watch(&*inotify, &v2, inotify::WatchFlags::MODIFY)?;
-        }
-        Ok(Self::started(counter, None))
+        let counter = File::open(dir.join("memory.events"))?;
+        // The file itself tells of changes, to any number of watchers. An inotify instance would be one
+        // of the few that all users of the node's share.
+        let copy = counter.try_clone()?.into();
+        let watch = Watch::new(reactor, copy, Source::Oom(key), Interest::Priority);
+        Ok(Self::started(counter, watch.ok(), false))
     }
 
-    fn started(counter: File, eventfd: Option<Watch>) -> Self {
+    fn started(counter: File, watch: Option<Watch>, eventfd: bool) -> Self {
         let mut watch = Self {
             counter,
+            watch,
             eventfd,
             seen: 0,
         };
@@ -65,15 +55,20 @@ impl OomWatch {
 
     /// Takes note of the notification.
     pub(crate) fn acknowledge(&self) {
-        if let Some(eventfd) = &self.eventfd {
-            let _ = rustix::io::read(eventfd, &mut [0; 8]);
+        if self.eventfd
+            && let Some(watch) = &self.watch
+        {
+            let _ = rustix::io::read(watch, &mut [0; 8]);
         }
     }
 
     /// How many kills there have been since the last look.
     pub(crate) fn news(&mut self) -> u64 {
-        // A cgroup that is gone has nothing new to say.
-        let now = self.read().unwrap_or(self.seen);
+        let Some(now) = self.read() else {
+            // A cgroup that is gone has nothing new to say, and would say so all the time.
+            self.watch = None;
+            return 0;
+        };
         let news = now.saturating_sub(self.seen);
         self.seen = now;
         news
@@ -88,5 +83,84 @@ impl OomWatch {
             .trim()
             .parse()
             .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn ready(reactor: &Rc<Reactor>, limit: Duration) -> bool {
+        let ready = reactor.wait(Some(limit));
+        ready
+            .iter()
+            .any(|ready| reactor.source(ready) == Some(Source::Oom(7)))
+    }
+
+    /// A cgroup of version 2, if this node has them; gone when dropped.
+    struct Cgroup(std::path::PathBuf);
+
+    impl Cgroup {
+        fn new() -> Option<Self> {
+            let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+            let root = table.lines().find_map(|line| {
+                let (left, right) = line.split_once(" - ")?;
+                let place = left.split(' ').nth(4)?;
+                right.starts_with("cgroup2 ").then(|| place.to_owned())
+            })?;
+            let name = format!("orlop-keeper-oom-{}", std::process::id());
+            let dir = Path::new(&root).join(name);
+            fs::create_dir(&dir).ok().map(|()| Self(dir))
+        }
+    }
+
+    impl Drop for Cgroup {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_cgroup_tells_of_its_changes_without_inotify() {
+        let Some(cgroup) = Cgroup::new() else {
+            orlop_testkit::skip!("no cgroups of version 2 can be made here");
+        };
+        // Every cgroup has this one, and the kernel tells of all such files alike.
+        let events = cgroup.0.join("cgroup.events");
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(&events, dir.path().join("memory.events")).unwrap();
+        let reactor = Reactor::new().unwrap();
+        let watch = OomWatch::new(dir.path(), 7, &reactor).unwrap();
+        assert!(!ready(&reactor, Duration::ZERO), "nothing has happened");
+
+        let mut member = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = member.id().to_string();
+        fs::write(cgroup.0.join("cgroup.procs"), pid).unwrap();
+        assert!(ready(&reactor, Duration::from_secs(20)), "a change");
+        // Once looked at, it is told no more.
+        watch.read();
+        assert!(!ready(&reactor, Duration::ZERO), "no other change");
+        member.kill().unwrap();
+        member.wait().unwrap();
+        assert!(ready(&reactor, Duration::from_secs(20)), "the next change");
+    }
+
+    #[test]
+    fn a_cgroup_that_is_gone_is_not_told_of_for_ever() {
+        let Some(cgroup) = Cgroup::new() else {
+            orlop_testkit::skip!("no cgroups of version 2 can be made here");
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("memory.events");
+        std::os::unix::fs::symlink(cgroup.0.join("cgroup.events"), link).unwrap();
+        let reactor = Reactor::new().unwrap();
+        let mut watch = OomWatch::new(dir.path(), 7, &reactor).unwrap();
+        drop(cgroup);
+        assert_eq!(watch.news(), 0);
+        assert!(!ready(&reactor, Duration::ZERO));
     }
 }

@@ -206,7 +206,7 @@ impl Keeper {
         }
     }
 
-    /// A cgroup has met its limit.
+    /// A cgroup may have met its limit.
     pub(crate) fn oom_suspected(&mut self, key: u64) {
         if let Some(oom) = self
             .containers
@@ -216,18 +216,6 @@ impl Keeper {
             oom.acknowledge();
         }
         self.look_for_oom(key);
-    }
-
-    /// Some cgroup's events have changed.
-    pub(crate) fn oom_suspected_somewhere(&mut self) {
-        if let Some(inotify) = &self.inotify {
-            let mut events = [0; 1024];
-            while rustix::io::read(inotify, &mut events).is_ok_and(|count| count > 0) {}
-        }
-        let keys: Vec<u64> = self.containers.keys().copied().collect();
-        for key in keys {
-            self.look_for_oom(key);
-        }
     }
 
     /// Counts a container's OOM kills anew and tells of more.

@@ -37,10 +37,8 @@ pub(crate) enum Source {
     AttachOutput(u64, Stream),
     /// The log thread has results.
     LogWriter,
-    /// A cgroup of version 1 met its memory limit.
-    OomEventfd(u64),
-    /// A `memory.events` file of version 2 has changed.
-    OomInotify,
+    /// The OOM killer may have struck in a container's cgroup.
+    Oom(u64),
     /// A connection to a port of the pod is made, or not.
     Dial(u64),
     /// A container's process notes that it was let go.
@@ -134,6 +132,8 @@ pub(crate) enum Interest {
     Write,
     /// Either.
     ReadWrite,
+    /// News of a file of the kernel's, which can always be read.
+    Priority,
 }
 
 impl Interest {
@@ -143,6 +143,7 @@ impl Interest {
             Self::Read => EventFlags::IN,
             Self::Write => EventFlags::OUT,
             Self::ReadWrite => EventFlags::IN | EventFlags::OUT,
+            Self::Priority => EventFlags::PRI,
         }
     }
 }

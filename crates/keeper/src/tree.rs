@@ -26,7 +26,8 @@ pub(crate) struct Tree {
     pub(crate) group: i32,
     /// Whether the root is known to be alive. If not, its number may be another's by now.
     pub(crate) alive: bool,
-    /// A process whose mounts all but a living root must see.
+    /// A process whose mounts all but a living root must see. Without one they must see the living
+    /// root's, or descend from it. What nobody vouches for is not signalled.
     pub(crate) peer: Option<i32>,
 }
 
@@ -52,9 +53,21 @@ pub(crate) fn signal(tree: Tree, number: u32) {
     hunt.chase(Signal::KILL);
 }
 
+/// Why a process belongs to a tree.
+#[derive(Clone, Copy)]
+enum Kin {
+    /// It has the root's number.
+    Root,
+    /// It descends from who has that.
+    Descendant,
+    /// It is in a session or group of a number that was the tree's.
+    Number,
+}
+
 /// The search for the processes of a tree.
 struct Hunt {
     tree: Tree,
+    /// What all but a living root must see; `None` where there is nobody to say.
     mounts: Option<PathBuf>,
     sessions: BTreeSet<i32>,
     groups: BTreeSet<i32>,
@@ -65,7 +78,11 @@ impl Hunt {
     fn new(tree: Tree) -> Self {
         let known = |number: i32| (number > 0).then_some(number).into_iter().collect();
         Self {
-            mounts: tree.peer.and_then(mounts_of),
+            // A zombie sees none.
+            mounts: tree
+                .peer
+                .and_then(mounts_of)
+                .or_else(|| mounts_of(tree.root).filter(|_| tree.alive)),
             sessions: known(tree.session),
             groups: known(tree.group),
             found: BTreeMap::new(),
@@ -91,12 +108,20 @@ impl Hunt {
         let table = processes();
         let mut fresh = Vec::new();
         for (&pid, process) in &table {
-            if self.found.contains_key(&pid) || !self.belongs(&table, pid, process) {
+            if self.found.contains_key(&pid) {
                 continue;
             }
+            let Some(kin) = self.kin(&table, pid, process) else {
+                continue;
+            };
             // The number of a session may be another's by now.
-            let vouched = pid == self.tree.root && self.tree.alive;
-            if !vouched && self.mounts.is_some() && mounts_of(pid) != self.mounts {
+            let vouched = self.tree.alive
+                && match kin {
+                    Kin::Root => true,
+                    Kin::Descendant => self.tree.peer.is_none(),
+                    Kin::Number => false,
+                };
+            if !vouched && (self.mounts.is_none() || mounts_of(pid) != self.mounts) {
                 continue;
             }
             if let Some(handle) = hold(pid, process) {
@@ -107,26 +132,25 @@ impl Hunt {
         fresh
     }
 
-    fn belongs(&self, table: &BTreeMap<i32, Process>, pid: i32, process: &Process) -> bool {
+    fn kin(&self, table: &BTreeMap<i32, Process>, pid: i32, process: &Process) -> Option<Kin> {
         let root = self.tree.root;
-        if pid == root
-            || self.sessions.contains(&process.session)
-            || self.groups.contains(&process.group)
-        {
-            return true;
+        if pid == root {
+            return Some(Kin::Root);
         }
         let mut ancestor = process.parent;
         // A table read over time could have a loop in it.
         for _ in 0..table.len() {
             if ancestor == root {
-                return true;
+                return Some(Kin::Descendant);
             }
             match table.get(&ancestor) {
                 Some(process) if ancestor > 1 => ancestor = process.parent,
-                _ => return false,
+                _ => break,
             }
         }
-        false
+        let known =
+            self.sessions.contains(&process.session) || self.groups.contains(&process.group);
+        known.then_some(Kin::Number)
     }
 
     /// Descent finds no child whose parent is dead, but it has its parent's session and group.
@@ -199,4 +223,56 @@ fn stat(pid: i32) -> Option<Process> {
 
 fn mounts_of(pid: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Child, Command};
+
+    fn sleeper() -> Child {
+        let mut command = Command::new("sleep");
+        command.arg("1000").process_group(0).spawn().unwrap()
+    }
+
+    /// The signal that ends a process which is now asked to end, unless it was killed before.
+    fn ended_by(mut child: Child) -> Option<i32> {
+        let _ = rustix::process::kill_process(Pid::from_child(&child), Signal::TERM);
+        child.wait().unwrap().signal()
+    }
+
+    #[test]
+    fn a_stranger_with_a_reused_number_is_spared_when_the_container_is_a_zombie() {
+        let mut zombie = Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&zombie);
+        let options =
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
+        let stranger = sleeper();
+        let tree = Tree {
+            root: i32::MAX,
+            session: 0,
+            group: stranger.id() as i32,
+            alive: false,
+            peer: Some(pid.as_raw_pid()),
+        };
+        signal(tree, 9);
+        assert_eq!(ended_by(stranger), Some(15), "it was killed");
+        zombie.wait().unwrap();
+    }
+
+    #[test]
+    fn what_a_living_command_vouches_for_is_signalled_without_its_container() {
+        let (root, other) = (sleeper(), sleeper());
+        let tree = Tree {
+            root: root.id() as i32,
+            session: 0,
+            group: other.id() as i32,
+            alive: true,
+            peer: None,
+        };
+        signal(tree, 9);
+        assert_eq!((ended_by(root), ended_by(other)), (Some(9), Some(9)));
+    }
 }

@@ -44,7 +44,9 @@ async fn a_signal_ends_a_container_with_128_and_its_number() {
     pod.keeper.kill("polite", 15).await.unwrap();
     assert_eq!(pod.exit_of("polite").await.code, 7);
 
-    let pid = pod.run_script("stubborn", "trap '' TERM; sleep 1000").await;
+    let script = "trap '' TERM; echo ready; sleep 1000";
+    let pid = pod.run_script("stubborn", script).await;
+    pod.wait_for_log("stubborn", "ready").await;
     pod.keeper.kill("stubborn", 15).await.unwrap();
     assert!(is_alive(pid));
     pod.keeper.kill("stubborn", 9).await.unwrap();
@@ -303,6 +305,41 @@ async fn an_oom_kill_is_told_and_recorded() {
     assert!(status.oom && told > 0, "{status:?}, told {told}");
     assert!(recorded_exit(&pod.pod_dir(), "c1").unwrap().unwrap().oom);
     assert!(pod.keeper.list().await.unwrap().containers[0].oom_kills > 0);
+}
+
+#[tokio::test]
+async fn an_oom_kill_is_known_without_one_of_the_node_s_few_inotify_instances() {
+    let mut pod = Pod::new().await;
+    let cgroup = pod.dir.path().join("cgroup");
+    fs::create_dir(&cgroup).unwrap();
+    fs::write(cgroup.join("memory.events"), "oom 0\noom_kill 0\n").unwrap();
+    let mut wish = pod.script("c1", "read go; exit 137");
+    wish.create.stdin = true;
+    wish.create.stdin_once = true;
+    wish.create.oom_cgroup = Some(cgroup.clone());
+    pod.run(&wish).await;
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", pod.keeper_pid)).unwrap();
+    let open = descriptors
+        .flatten()
+        .flat_map(|fd| fs::read_link(fd.path()));
+    let open: Vec<_> = open.collect();
+    assert!(!open.is_empty());
+    assert!(
+        open.iter()
+            .all(|file| !file.to_string_lossy().contains("inotify")),
+        "{open:?}"
+    );
+
+    fs::write(cgroup.join("memory.events"), "oom 1\noom_kill 1\n").unwrap();
+    let (theirs, ours) = std::io::pipe().unwrap();
+    let streams = orlop_launch::AttachStreams {
+        stdin: Some(theirs.into()),
+        ..Default::default()
+    };
+    pod.keeper.attach("c1", streams).await.unwrap();
+    drop(ours);
+    let status = pod.exit_of("c1").await;
+    assert!(status.oom, "{status:?}");
 }
 
 #[tokio::test]

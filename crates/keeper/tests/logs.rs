@@ -34,6 +34,7 @@ async fn both_streams_whole_lines_partial_lines_and_binary_data() {
         (out[5].2.as_slice(), out[6].2.as_slice()),
         (&b""[..], &b"end"[..])
     );
+    assert_eq!((out[5].1.as_str(), out[6].1.as_str()), ("F", "P"));
     assert_eq!(out.len(), 7);
 
     let mode = fs::metadata(pod.log_path("c1"))
@@ -192,4 +193,47 @@ async fn a_background_process_that_keeps_the_pipe_does_not_delay_the_exit() {
     assert!(begin.elapsed() < Duration::from_secs(2));
     assert_eq!(pod.logged("c1"), "early\n");
     pod.wait_for_log("c1", "late").await;
+}
+
+#[tokio::test]
+async fn a_link_between_the_logs_directory_and_a_log_is_not_followed() {
+    let mut pod = Pod::new().await;
+    let logs = pod.dir.path().join("logs");
+    let foreign = pod.dir.path().join("foreign");
+    fs::create_dir_all(logs.join("c1")).unwrap();
+    fs::create_dir(&foreign).unwrap();
+    let mut wish = pod.script("c1", "echo one; read go; echo two");
+    wish.create.stdin = true;
+    wish.create.stdin_once = true;
+    wish.create.log_dir = Some(logs.clone());
+    wish.create.log_path = Some(logs.join("c1/0.log"));
+    pod.run(&wish).await;
+
+    // A pod that can write there puts a link in the directory's place.
+    fs::rename(logs.join("c1"), logs.join("aside")).unwrap();
+    symlink(&foreign, logs.join("c1")).unwrap();
+    pod.keeper.reopen_log("c1").await.unwrap_err();
+    let mut other = pod.script("c2", "true");
+    other.create.log_dir = Some(logs.clone());
+    other.create.log_path = Some(logs.join("c1/1.log"));
+    let error = pod.create(&other).await.unwrap_err().to_string();
+    assert!(error.contains("opening log"), "{error}");
+    assert_eq!(fs::read_dir(&foreign).unwrap().count(), 0);
+
+    // What a kubelet does goes on as ever.
+    fs::remove_file(logs.join("c1")).unwrap();
+    fs::rename(logs.join("aside"), logs.join("c1")).unwrap();
+    fs::rename(logs.join("c1/0.log"), logs.join("c1/0.log.1")).unwrap();
+    pod.keeper.reopen_log("c1").await.unwrap();
+    let (theirs, ours) = std::io::pipe().unwrap();
+    let streams = orlop_launch::AttachStreams {
+        stdin: Some(theirs.into()),
+        ..Default::default()
+    };
+    pod.keeper.attach("c1", streams).await.unwrap();
+    drop(ours);
+    pod.exit_of("c1").await;
+    let contents = |name: &str| parse_log(&fs::read(logs.join("c1").join(name)).unwrap());
+    assert_eq!(contents("0.log.1")[0].2, b"one");
+    assert_eq!(contents("0.log")[0].2, b"two");
 }

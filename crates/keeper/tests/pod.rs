@@ -13,6 +13,7 @@ use orlop_launch::{
     Error, IdMap, Keeper, KeeperEvent, KeeperSpec, PodNamespaces, ShmMount, Sysctl,
     make_private_dir, recorded_exit,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use support::{Pod, is_alive};
 
@@ -146,19 +147,58 @@ async fn the_keeper_keeps_nothing_of_its_starter_s() {
     assert!(pod.keeper.list().await.is_ok());
 }
 
+/// The process that a path below `/proc` names.
+fn pid_in(path: &Path) -> u32 {
+    let pid = path.components().nth(2).unwrap().as_os_str();
+    pid.to_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_keeper_and_its_init_may_open_what_the_daemon_was_started_with() {
+    let started_with = Rlimit {
+        current: Some(1000),
+        ..getrlimit(Resource::Nofile)
+    };
+    setrlimit(Resource::Nofile, started_with).unwrap();
+    orlop_launch::raise_open_files().unwrap();
+    assert_ne!(getrlimit(Resource::Nofile), started_with);
+    let pod = Pod::with(|_, spec| spec.namespaces.shared_pid = true).await;
+    let init = pid_in(&pod.keeper.pid_ns().unwrap());
+    for pid in [pod.keeper_pid, init] {
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let files = limits
+            .lines()
+            .find(|line| line.starts_with("Max open files"));
+        let now = files.unwrap().split_whitespace().nth(3);
+        assert_eq!(now, Some("1000"), "{limits}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_shared_pid_namespace_is_noticed_and_its_number_is_not_used_again() {
+    let mut pod = Pod::with(|_, spec| spec.namespaces.shared_pid = true).await;
+    let mut wish = pod.script("c1", "sleep 1000");
+    let path = pod.keeper.pid_ns().unwrap();
+    let namespaces = wish.config["linux"]["namespaces"].as_array_mut().unwrap();
+    namespaces[0] = json!({"type": "pid", "path": path});
+    pod.run(&wish).await;
+    let init = rustix::process::Pid::from_raw(pid_in(&path).cast_signed()).unwrap();
+    rustix::process::kill_process(init, rustix::process::Signal::KILL).unwrap();
+    tokio::time::timeout(support::LIMIT, pod.keeper.init_ended())
+        .await
+        .unwrap();
+    assert_eq!(pod.exit_of("c1").await.code, 137);
+    assert_eq!(pod.keeper.pid_ns(), None);
+    // Who comes later learns it as well.
+    let (keeper, _events) = Keeper::connect(&pod.pod_dir()).await.unwrap();
+    assert_eq!(keeper.pid_ns(), None);
+}
+
 #[tokio::test]
 async fn containers_share_a_pid_namespace_if_asked_to() {
     let pod = Pod::with(|_, spec| spec.namespaces.shared_pid = true).await;
     let pid_ns = pod.keeper.pid_ns().unwrap();
-    let init: u32 = pid_ns
-        .components()
-        .nth(2)
-        .unwrap()
-        .as_os_str()
-        .to_str()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let init = pid_in(&pid_ns);
     support::eventually(
         "the init to have let go of the keeper's descriptors",
         || {

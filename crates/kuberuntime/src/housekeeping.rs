@@ -2,6 +2,7 @@
 //! what is dead, rotating logs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -230,23 +231,7 @@ async fn remove_containers(ctx: &Context, containers: &[v1::Container], ready: b
 
 /// Removes a log with the parts that were rotated away.
 async fn remove_log(log: String) {
-    let remove = move || {
-        let path = std::path::Path::new(&log);
-        let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
-        else {
-            return;
-        };
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            if entry
-                .file_name()
-                .to_str()
-                .is_some_and(|found| found.starts_with(name))
-            {
-                let _ = std::fs::remove_file(entry.path());
-            }
-        }
-    };
-    let _ = tokio::task::spawn_blocking(remove).await;
+    let _ = tokio::task::spawn_blocking(move || crate::logs::remove(Path::new(&log))).await;
 }
 
 async fn remove_sandboxes(
@@ -332,7 +317,7 @@ async fn remove_leftovers(ctx: &Arc<Context>, alive: &BTreeSet<String>) {
                 continue;
             };
             if of_pod.contains('_') && !known.contains(uid) {
-                let _ = std::fs::remove_dir_all(entry.path());
+                let _ = orlop_disk::remove_tree(&entry.path());
             }
         }
         for entry in std::fs::read_dir(&pods).into_iter().flatten().flatten() {

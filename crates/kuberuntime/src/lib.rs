@@ -1,7 +1,8 @@
 //! The kubelet's side of CRI: what to do with a pod, decided from plain data, and done.
 //!
-//! Only [`manager`] and [`agent`] talk to a runtime, a disk or a clock; `userns` keeps its records. All other modules take what is known
-//! and say what follows, so that every rule stands in a table of its tests.
+//! The public modules but [`manager`] and [`agent`] talk to no runtime, disk or clock: they take
+//! what is known and say what follows, so that every rule stands in a table of its tests. What
+//! they say is done by the private ones (`worker`, `volumes`, `images`, `logs`, `checks` …).
 //!
 //! | module | what it decides |
 //! |---|---|

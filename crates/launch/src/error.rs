@@ -22,7 +22,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// A keeper's socket could not be connected to: the keeper is dead, or never was.
+    /// A keeper's socket could not be connected to: the keeper is dead, never was, or is busy.
     #[error("connecting to the keeper in {dir:?}")]
     Connect {
         /// The pod's directory.
@@ -92,7 +92,17 @@ impl Error {
         }
     }
 
-    /// Whether the keeper is no longer there.
+    /// Whether nobody listens on the keeper's socket: it has ended, or never was. One that is only
+    /// busy, or hangs, is somebody.
+    pub fn is_nobody(&self) -> bool {
+        use std::io::ErrorKind::{ConnectionRefused, NotFound};
+        matches!(
+            self,
+            Self::Connect { source, .. } if matches!(source.kind(), NotFound | ConnectionRefused)
+        )
+    }
+
+    /// Whether the connection to the keeper is no longer there.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Connect { .. })
     }

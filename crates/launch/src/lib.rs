@@ -21,8 +21,9 @@ mod runtime;
 
 pub use error::{Error, Result, RuntimeError, RuntimeFault};
 pub use keeper::{
-    AttachStreams, CreateContainer, ExecCommand, ExecIo, Keeper, KeeperEvent, KeeperEvents,
-    KeeperSpec, PodNamespaces, Restore, StartBy, StartedExec, TerminalSize, recorded_exit,
+    AttachStreams, CreateContainer, ExecCommand, ExecIo, FoundKeeper, Held, Keeper, KeeperEvent,
+    KeeperEvents, KeeperSpec, PodNamespaces, Restore, StartBy, StartedExec, TerminalSize,
+    end_keeper, recorded_exit, remove_pod_dir,
 };
 pub use open_files::raise_open_files;
 pub use orlop_wire::{

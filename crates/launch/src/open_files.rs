@@ -5,7 +5,8 @@
 use std::io;
 use std::sync::OnceLock;
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use orlop_wire::OpenFiles;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What the daemon was started with.
 static STARTED_WITH: OnceLock<Rlimit> = OnceLock::new();
@@ -21,12 +22,11 @@ pub fn raise_open_files() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
-/// Gives a process of a pod what it would have had.
-pub(crate) fn restore_open_files(pid: u32) -> io::Result<()> {
-    let Some(limit) = STARTED_WITH.get() else {
-        return Ok(());
-    };
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    prlimit(pid, Resource::Nofile, *limit)?;
-    Ok(())
+/// What a pod's processes would have had.
+pub(crate) fn open_files_of_pods() -> Option<OpenFiles> {
+    let Rlimit { current, maximum } = *STARTED_WITH.get()?;
+    Some(OpenFiles {
+        current: current.unwrap_or(u64::MAX),
+        maximum: maximum.unwrap_or(u64::MAX),
+    })
 }

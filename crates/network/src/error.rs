@@ -77,6 +77,9 @@ pub enum Error {
     /// Pods are being attached or detached all the time.
     #[error("pods are being attached or detached: garbage is collected later")]
     Busy,
+    /// More operations wait for plugins than may.
+    #[error(transparent)]
+    Refused(#[from] orlop_pool::Refused),
     /// The worker of an operation went away (the daemon is stopping).
     #[error("the network operation was interrupted: the daemon is stopping")]
     Interrupted,
@@ -111,8 +114,10 @@ impl Error {
             Self::Plugin(plugin) => plugin.kind(),
             Self::Invalid(_) | Self::Name(_) | Self::PodCidr { .. } => ErrorKind::Invalid,
             Self::HostPortInUse { .. } | Self::Mismatch { .. } => ErrorKind::Conflict,
-            Self::Busy => ErrorKind::TryAgain,
-            Self::Netns { .. } | Self::Io { .. } | Self::Interrupted => ErrorKind::Internal,
+            Self::Busy | Self::Refused(orlop_pool::Refused::Full { .. }) => ErrorKind::TryAgain,
+            Self::Refused(_) | Self::Netns { .. } | Self::Io { .. } | Self::Interrupted => {
+                ErrorKind::Internal
+            }
         }
     }
 

@@ -36,6 +36,8 @@ mod config;
 mod default_network;
 mod error;
 mod filter;
+#[cfg(test)]
+mod fuzzed;
 mod journal;
 mod mac;
 mod native;

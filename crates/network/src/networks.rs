@@ -5,6 +5,7 @@ mod collect;
 mod describe;
 mod detach;
 mod host_ports;
+mod places;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock};
 
 use self::host_ports::HostPorts;
+use self::places::Work;
 use crate::cni::{Cache, Chain, NetworkConf};
 use crate::error::with_causes;
 use crate::journal::{Journal, JournalEntry};
@@ -43,6 +45,8 @@ struct Inner {
     cache: Cache,
     host_ports: HostPorts,
     status: Mutex<StatusMemory>,
+    /// Held by the one that asks plugins how they are.
+    asking: Arc<AsyncMutex<()>>,
     recent: Mutex<RecentFailure>,
     gates: Mutex<HashMap<ContainerId, Weak<AsyncMutex<()>>>>,
     /// Held shared by ADD and DEL, alone by GC, which must not run beside an
@@ -78,6 +82,7 @@ impl Networks {
                 journal,
                 host_ports,
                 status: Mutex::default(),
+                asking: Arc::default(),
                 recent: Mutex::default(),
                 gates: Mutex::default(),
                 gc_gate: Arc::default(),
@@ -95,7 +100,8 @@ impl Networks {
     pub async fn attach(&self, pod: Attachment) -> Result<PodNetwork, Error> {
         let gate = self.gate(&pod.id).await;
         let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
-        self.blocking(move |inner| {
+        let dir = self.inner.conf_dir(&pod).clone();
+        self.with_plugins(Work::Attach, &dir, move |inner| {
             let _held = (gate, shared);
             inner.attach(pod)
         })
@@ -107,9 +113,10 @@ impl Networks {
     pub async fn detach(&self, pod: &Attachment, record: Option<&PodNetwork>) -> Result<(), Error> {
         let gate = self.gate(&pod.id).await;
         let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
+        let dir = self.inner.conf_dir(pod).clone();
         let pod = pod.clone();
         let record = record.cloned();
-        self.blocking(move |inner| {
+        self.with_plugins(Work::Detach, &dir, move |inner| {
             let _held = (gate, shared);
             inner.detach(&pod, record.as_ref())
         })
@@ -121,8 +128,9 @@ impl Networks {
     pub async fn detach_noted(&self, pod: &Attachment) -> Result<(), Error> {
         let gate = self.gate(&pod.id).await;
         let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
+        let dir = self.inner.conf_dir(pod).clone();
         let pod = pod.clone();
-        self.blocking(move |inner| {
+        self.with_plugins(Work::Detach, &dir, move |inner| {
             let _held = (gate, shared);
             inner.detach_noted(&pod)
         })
@@ -132,9 +140,10 @@ impl Networks {
     /// Verifies with the plugins that a pod's network is as it was made.
     pub async fn check(&self, pod: &Attachment, record: &PodNetwork) -> Result<(), Error> {
         let gate = self.gate(&pod.id).await;
+        let dir = self.inner.conf_dir(pod).clone();
         let pod = pod.clone();
         let record = record.clone();
-        self.blocking(move |inner| {
+        self.with_plugins(Work::Check, &dir, move |inner| {
             let _held = gate;
             inner.check(&pod, &record)
         })
@@ -161,9 +170,9 @@ impl Networks {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         };
-        self.blocking(move |inner| {
+        self.collecting(move |inner| {
             let _held = alone;
-            Ok(inner.gc(&is_valid))
+            inner.gc(&is_valid)
         })
         .await
     }
@@ -188,15 +197,6 @@ impl Networks {
                 .collect())
         })
         .await
-    }
-
-    /// Whether pods can be attached.
-    pub async fn status(&self) -> Status {
-        let answer = self.blocking(|inner| Ok(inner.status())).await;
-        answer.unwrap_or_else(|error| Status::NotReady {
-            reason: "NetworkPluginNotReady",
-            message: error.to_string(),
-        })
     }
 
     /// The names of the networks in use.
@@ -266,8 +266,7 @@ impl Networks {
         gate.lock_owned().await
     }
 
-    /// Namespaces, netlink and programs are worked with on threads that may
-    /// block. What runs there ends by itself: every plugin has a timeout.
+    /// The node's own files are worked with on threads that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Error> + Send + 'static,
@@ -359,6 +358,17 @@ impl Inner {
         }
         let fresh = self.ask_status();
         memory().note(now, generation, fresh, self.config.status_grace)
+    }
+
+    /// What is said instead of an answer: within the grace period that it is ready.
+    fn reported(&self, message: String) -> Status {
+        let (now, generation) = (Instant::now(), self.store.generation());
+        let status = Status::NotReady {
+            reason: "NetworkPluginNotReady",
+            message,
+        };
+        let memory = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.within_grace(now, generation, status, self.config.status_grace)
     }
 
     fn ask_status(&self) -> Status {

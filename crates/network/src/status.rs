@@ -60,22 +60,32 @@ impl StatusMemory {
         status: Status,
         grace: Duration,
     ) -> Status {
-        let reported = match status {
-            ready @ Status::Ready { .. } => {
-                self.last_ready = Some((now, generation));
-                ready
-            }
-            Status::NotReady { reason, message } => match self.last_ready {
-                Some((at, about)) if about == generation && now.duration_since(at) < grace => {
-                    Status::Ready {
-                        warnings: vec![format!("{reason}: {message}")],
-                    }
-                }
-                _ => Status::NotReady { reason, message },
-            },
-        };
+        if status.is_ready() {
+            self.last_ready = Some((now, generation));
+        }
+        let reported = self.within_grace(now, generation, status, grace);
         self.last = Some((now, generation, reported.clone()));
         reported
+    }
+
+    /// What is to be reported of a status, which is not noted.
+    pub(crate) fn within_grace(
+        &self,
+        now: Instant,
+        generation: u64,
+        status: Status,
+        grace: Duration,
+    ) -> Status {
+        match (status, self.last_ready) {
+            (Status::NotReady { reason, message }, Some((at, about)))
+                if about == generation && now.duration_since(at) < grace =>
+            {
+                Status::Ready {
+                    warnings: vec![format!("{reason}: {message}")],
+                }
+            }
+            (status, _) => status,
+        }
     }
 }
 

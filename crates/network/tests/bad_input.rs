@@ -196,7 +196,7 @@ fn the_configuration_is_watched_and_a_broken_one_keeps_the_last_good() {
     wait("the first one by name wins", &|| {
         networks.names() == ["second"]
     });
-    std::fs::remove_dir_all(node.path("net.d")).unwrap();
+    orlop_disk::remove_tree(&node.path("net.d")).unwrap();
     wait("nothing is left", &|| networks.names().is_empty());
 }
 

@@ -8,7 +8,8 @@ mod support;
 use std::process::Command;
 
 use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
-use support::{Node, Pod, filter_rules, sh, succeeds};
+use orlop_testkit::machine::has_program;
+use support::{Node, Pod, filter_rules, sh};
 
 const CONF: &str = r#"{
     "cniVersion": "1.1.0", "name": "net",
@@ -67,10 +68,7 @@ fn killed(node: &Node, pod: &Pod, work: &str, syscall: &str, nth: usize) -> bool
 /// Kills the daemon before the first, the second, … call of `syscall` while it
 /// does `work`, until it gets through; after each, the next daemon cleans up.
 fn survive(work: &str, syscall: &str) {
-    if !succeeds("strace -V") {
-        eprintln!("skipped: no strace");
-        return;
-    }
+    orlop_testkit::skip_unless!(has_program("strace"));
     let node = Node::new();
     node.write_conf("10-net.conflist", CONF);
     for nth in 1.. {

@@ -7,7 +7,7 @@ mod support;
 
 use orlop_network::{Attachment, Bandwidth, InProcess, PodNetwork, PortMapping, Protocol};
 use serde_json::{Value, json};
-use support::{Node, PLUGINS, Pod, bridges_know_vlans, filter_rules, sh, succeeds};
+use support::{Node, PLUGINS, Pod, bridges_know_vlans, filter_rules, sh};
 
 /// All that can be seen of an attachment, made comparable, by what it is.
 type Seen = Vec<(&'static str, String)>;
@@ -212,8 +212,7 @@ fn compare(plugins: Value) {
 
 fn compare_with(plugins: Value, change: fn(&mut Attachment)) {
     if !std::path::Path::new(PLUGINS).join("bridge").exists() {
-        eprintln!("skipped: no reference plugins in {PLUGINS}");
-        return;
+        orlop_testkit::skip!("needs the package containernetworking-plugins");
     }
     let programs = look(InProcess::Never, &plugins, change);
     let ours = look(InProcess::Always, &plugins, change);
@@ -418,10 +417,7 @@ fn limited_bandwidth() {
 
 #[test]
 fn other_ethernet_addresses_are_dropped_by_the_same_rules() {
-    if !succeeds("nft --version") {
-        eprintln!("skipped: the programs need nft for this");
-        return;
-    }
+    orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("nft"));
     let plugin = bridge(
         &json!({"isGateway": true, "macspoofchk": true}),
         &usual_ipam(),

@@ -79,7 +79,8 @@ async fn start(nri: &Nri, found: Found) -> Result<(), String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    pass_socket(&mut command, theirs.into());
+    pass_socket(&mut command, theirs.into())
+        .map_err(|error| format!("passing its socket on: {error}"))?;
     let started = command.spawn();
     // With it goes our copy of the plugin's end.
     drop(command);

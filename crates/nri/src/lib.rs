@@ -8,6 +8,7 @@
 //! | [`merge`] | several plugins' wishes become one, or a conflict |
 //! | [`validator`] | the rules of a node that no plugin may break |
 //! | `plugin`, `register`, `launch`, `listen` | a plugin, and how it comes to be one |
+//! | `gate` | when a new plugin may be told the node's state |
 //! | `connection`, `frame` | two ttrpc connections on one socket, for both of its ends |
 //! | [`stub`] | a plugin's side, for plugins in Rust and for tests |
 //!
@@ -19,6 +20,9 @@ mod connection;
 mod error;
 mod event;
 mod frame;
+#[cfg(test)]
+mod fuzzed;
+mod gate;
 mod launch;
 mod listen;
 mod marks;

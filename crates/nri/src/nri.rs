@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use prost::Message;
-use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,6 +18,7 @@ use crate::config::{Config, Listen};
 use crate::connection::CallError;
 use crate::error::{Error, Result};
 use crate::event::{Events, call_of};
+use crate::gate::{Gate, Pass};
 use crate::listen::Bound;
 use crate::merge::{Creation, Update, Updates};
 use crate::metrics::Metrics;
@@ -39,13 +39,11 @@ use crate::{launch, listen, validator};
 /// More plugins than any node has.
 const MAX_PLUGINS: usize = 64;
 
-/// Operations that are under way are waited for so long before a new plugin is told the node's
-/// state; then others get a chance before the next try.
-const QUIET: Duration = Duration::from_secs(2);
-const QUIET_TRIES: u32 = 15;
-
 /// What plugins get to say goodbye.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long the end waits for what goes on in the background.
+const LAST_WORK: Duration = Duration::from_secs(2);
 
 /// The runtime's side. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
@@ -60,7 +58,7 @@ struct Inner {
     wanted: AtomicU32,
     /// Held by operations from when plugins are asked until the outcome can be seen, and by the
     /// telling of the node's state: so nothing is missed, and nothing is told twice.
-    gate: Arc<RwLock<()>>,
+    gate: Gate,
     /// Held while plugins are asked about one thing.
     turn: tokio::sync::Mutex<()>,
     /// In the order in which they are asked.
@@ -80,7 +78,7 @@ impl std::fmt::Debug for Inner {
 
 /// While it is held, no new plugin is told the node's state.
 #[derive(Debug)]
-pub struct Hold(#[expect(dead_code, reason = "held for its end")] OwnedRwLockReadGuard<()>);
+pub struct Hold(#[expect(dead_code, reason = "held for its end")] Option<Pass>);
 
 /// What is to become of a container, and of others because of it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -128,7 +126,7 @@ impl Nri {
             metrics,
             runtime: OnceLock::new(),
             wanted: AtomicU32::default(),
-            gate: Arc::default(),
+            gate: Gate::default(),
             turn: tokio::sync::Mutex::default(),
             plugins: Mutex::default(),
             socket: Mutex::default(),
@@ -180,7 +178,7 @@ impl Nri {
         });
         join_all(farewells).await;
         self.0.tasks.close();
-        let _ = timeout(QUIET, self.0.tasks.wait()).await;
+        let _ = timeout(LAST_WORK, self.0.tasks.wait()).await;
     }
 
     /// Whether anybody wants to hear of an event.
@@ -216,9 +214,13 @@ impl Nri {
     }
 
     /// Keeps new plugins from being told the node's state: from before plugins are asked about an
-    /// operation until its outcome is in that state. Not to be taken twice by one operation.
+    /// operation until its outcome is in that state. Not to be taken twice by one operation. A
+    /// new plugin that is being told it is waited for as long as for any plugin.
     pub async fn hold(&self) -> Hold {
-        Hold(Arc::clone(&self.0.gate).read_owned().await)
+        let Some(config) = &self.0.config else {
+            return Hold(None);
+        };
+        Hold(Some(self.0.gate.pass(config.request_timeout).await))
     }
 
     /// A pod is there, about to be reported.
@@ -523,10 +525,21 @@ impl Nri {
     async fn synchronized(&self, plugin: &Arc<Plugin>) -> Result<Vec<ContainerUpdate>, String> {
         let config = self.0.config.as_ref().ok_or("the interface is off")?;
         let runtime = self.0.runtime.get().ok_or("the runtime is not up yet")?;
-        let _quiet = self.quiet().await?;
+        let closed = self.0.gate.close().await;
+        let closed = closed.ok_or("the node is too busy to tell its state; connect again")?;
         let (pods, containers) = runtime.snapshot().await;
         let limit = config.registration_timeout;
         let updates = synchronize(plugin, pods, containers, limit).await?;
+        let admitted = closed.unless_overtaken(|| self.admit(plugin));
+        admitted.unwrap_or_else(|| {
+            let limit = config.request_timeout;
+            let problem = "the node has changed while it was told its state, which took over";
+            Err(format!("{problem} {limit:?}; connect again"))
+        })?;
+        Ok(updates)
+    }
+
+    fn admit(&self, plugin: &Arc<Plugin>) -> Result<(), String> {
         let mut plugins = self.plugins();
         if plugins.len() >= MAX_PLUGINS {
             return Err(format!("there are {MAX_PLUGINS} plugins already"));
@@ -538,19 +551,7 @@ impl Nri {
         // Of several with one index, the older ones first.
         plugins.sort_by(|one, other| one.identity.index.cmp(&other.identity.index));
         self.count(&plugins);
-        Ok(updates)
-    }
-
-    /// Waits until no operation is under way, without keeping new ones waiting for long.
-    async fn quiet(&self) -> Result<OwnedRwLockWriteGuard<()>, String> {
-        for _ in 0..QUIET_TRIES {
-            let gate = Arc::clone(&self.0.gate).write_owned();
-            if let Ok(guard) = timeout(QUIET, gate).await {
-                return Ok(guard);
-            }
-            tokio::time::sleep(QUIET / 10).await;
-        }
-        Err("the node is too busy to tell its state; connect again".to_owned())
+        Ok(())
     }
 
     /// A plugin wants something of its own accord.

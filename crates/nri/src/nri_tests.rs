@@ -62,6 +62,8 @@ enum Manner {
     Refuses,
     /// Never answers after it was synchronized.
     Hangs,
+    /// Never answers when it is told the node's state.
+    IsStunned,
     /// Answers with bytes that are no message.
     Babbles,
     /// Knows StateChange alone.
@@ -92,6 +94,9 @@ impl Answer for TestPlugin {
                         _ => Events::ALL.bits() & !(1 << 13),
                     };
                     return Ok(ConfigureResponse { events }.encode_to_vec());
+                }
+                "Synchronize" if self.manner == Manner::IsStunned => {
+                    return std::future::pending().await;
                 }
                 "Synchronize" => {
                     let request = SynchronizeRequest::decode(request).unwrap();
@@ -364,6 +369,47 @@ async fn a_plugin_waits_until_operations_under_way_can_be_seen() {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test]
+async fn operations_go_on_while_a_new_plugin_waits_for_one_that_hangs() {
+    let bench = Bench::new().await;
+    let hangs = bench.nri.hold().await;
+    let (plugin, _stub) = bench.connect("10", "a", Manner::Adds("A")).await;
+    let end = Instant::now() + Duration::from_secs(20);
+    while !lock(&plugin.calls).iter().any(|call| call == "Configure") {
+        assert!(Instant::now() < end);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut longest = Duration::ZERO;
+    for _ in 0..30 {
+        let began = Instant::now();
+        drop(bench.nri.hold().await);
+        longest = longest.max(began.elapsed());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    assert!(bench.names().is_empty());
+    drop(hangs);
+    while bench.names().is_empty() {
+        assert!(Instant::now() < end);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn operations_pass_a_new_plugin_that_does_not_take_the_nodes_state() {
+    let bench = Bench::new().await;
+    let (plugin, _stub) = bench.connect("10", "a", Manner::IsStunned).await;
+    let end = Instant::now() + Duration::from_secs(20);
+    while !lock(&plugin.calls).iter().any(|call| call == "Synchronize") {
+        assert!(Instant::now() < end);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Its turn ends after 20 seconds, those of plugins that take part after half a second.
+    let passed = timeout(Duration::from_secs(8), bench.nri.hold()).await;
+    drop(passed.unwrap());
+    assert!(bench.names().is_empty());
 }
 
 #[tokio::test]

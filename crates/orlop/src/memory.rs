@@ -2,6 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::fs;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The C library gives each thread an arena of its own and returns freed memory
 /// late; with a handful of threads that costs more than the lock saves.
@@ -32,10 +37,90 @@ pub(crate) fn forget_the_start() {
             libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED);
         }
     }
+    give_back();
+}
+
+/// Gives freed memory back, also what lies between pieces that are in use.
+fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no preconditions.
     unsafe {
         libc::malloc_trim(0);
+    }
+}
+
+/// Gives memory back once a burst of work is over. A daemon that does nothing is not woken for it.
+#[derive(Debug)]
+pub(crate) struct Settling {
+    /// Work is over when there was none for so long.
+    after: Duration,
+    give_back: fn(),
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    latest: Option<Instant>,
+    waiting: Option<AbortOnDropHandle<()>>,
+}
+
+impl Settling {
+    pub(crate) fn new() -> Arc<Self> {
+        Self::with(Duration::from_secs(5), give_back)
+    }
+
+    fn with(after: Duration, give_back: fn()) -> Arc<Self> {
+        Arc::new(Self {
+            after,
+            give_back,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Some work was done just now.
+    pub(crate) fn worked(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let mut state = self.state();
+        state.latest = Some(Instant::now());
+        if state.waiting.is_none() {
+            let task = runtime.spawn(wait(Arc::downgrade(self)));
+            state.waiting = Some(AbortOnDropHandle::new(task));
+        }
+    }
+
+    /// When work is over; none if it is, and then it is somebody else's turn to wait.
+    fn due(&self) -> Option<Instant> {
+        let mut state = self.state();
+        let due = state.latest.map(|latest| latest + self.after);
+        let due = due.filter(|due| Instant::now() < *due);
+        if due.is_none()
+            && let Some(own) = state.waiting.take()
+        {
+            // Its task is the one that asks.
+            drop(own.detach());
+        }
+        due
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn wait(settling: Weak<Settling>) {
+    loop {
+        let Some(strong) = settling.upgrade() else {
+            return;
+        };
+        let Some(due) = strong.due() else {
+            // It is a matter of milliseconds, which calls need not wait for.
+            let _ = tokio::task::spawn_blocking(strong.give_back).await;
+            return;
+        };
+        drop(strong);
+        tokio::time::sleep_until(due.into()).await;
     }
 }
 
@@ -60,6 +145,8 @@ fn untouchable(maps: &str) -> impl Iterator<Item = (usize, usize)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -87,5 +174,53 @@ mod tests {
         forget_the_start();
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         assert!(untouchable(&maps).count() >= 2);
+    }
+    /// Memory that is no file's, in kB.
+    fn anonymous() -> u64 {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:"));
+        let mut words = line.unwrap().split_ascii_whitespace();
+        words.nth(1).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn what_a_burst_took_is_given_back_though_a_little_of_it_is_kept() {
+        tune_allocator();
+        let pieces: Vec<Vec<u8>> = (0..400_000).map(|_| vec![1; 160]).collect();
+        let most = anonymous();
+        // What is kept of the latest lies at the end of the heap and holds all of it.
+        let kept: Vec<Vec<u8>> = pieces.into_iter().rev().take(1000).collect();
+        give_back();
+        let left = anonymous();
+        assert!(most - left > 40 << 10, "{most} kB, then {left} kB");
+        drop(kept);
+    }
+
+    #[test]
+    fn memory_is_given_back_once_after_a_burst_and_never_by_an_idle_daemon() {
+        static TIMES: AtomicUsize = AtomicUsize::new(0);
+        let times = || TIMES.load(Ordering::SeqCst);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let settling = Settling::with(Duration::from_millis(30), || {
+                TIMES.fetch_add(1, Ordering::SeqCst);
+            });
+            assert!(settling.state().waiting.is_none());
+            for burst in 1..=2 {
+                for _ in 0..100 {
+                    settling.worked();
+                }
+                let end = Instant::now() + Duration::from_secs(20);
+                while times() < burst {
+                    assert!(Instant::now() < end, "nothing is given back");
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                assert_eq!(times(), burst);
+                assert!(settling.state().waiting.is_none(), "somebody still waits");
+            }
+        });
     }
 }

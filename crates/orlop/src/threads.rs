@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads for blocking work, besides those that serve requests. More would
-/// only wait for the same disk.
+/// Threads for the node's own blocking work, besides those that serve requests. More would only
+/// wait for the same disk. Work that waits for strangers has threads elsewhere (`orlop_pool`).
 const BLOCKING_THREADS: usize = 64;
 
 /// A thread without work gives its stack back after so long.

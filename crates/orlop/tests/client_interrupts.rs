@@ -283,7 +283,7 @@ async fn images_are_there_whole_or_not_at_all() {
             "round {round}: {found:?}"
         );
         let _ = fs::remove_file(archive);
-        let _ = fs::remove_dir_all(layout);
+        let _ = orlop_disk::remove_tree(layout.as_ref());
     }
     drop(world.cri);
     world.node.finish().await;

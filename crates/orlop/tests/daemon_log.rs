@@ -10,7 +10,7 @@ use orlop_cri::v1::{
     AuthConfig, ContainerConfig, CreateContainerRequest, ExecSyncRequest, ImageSpec, KeyValue,
     PodSandboxConfig, PullImageRequest,
 };
-use orlop_testkit::{Node, leaks};
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, leaks};
 use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -168,4 +168,44 @@ async fn secrets_are_not_logged_even_at_trace() {
         "{log}"
     );
     assert!(!log.contains(&secret()), "a secret is in the log:\n{log}");
+}
+
+#[tokio::test]
+async fn calls_that_succeed_log_no_secret_either() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let node = Node::orlop()
+        .arg("--log-level=trace,h2=debug,hyper=debug")
+        .start()
+        .await;
+    let cri = node.cri().await;
+    let registry = Registry::start_with_login();
+    let login = registry.login().expect("asks for a login").clone();
+    let image = ImageBuilder::busybox().build();
+    let reference = registry.push(&image, "busybox:1").await;
+    let auth = AuthConfig {
+        username: login.user.clone(),
+        password: login.password.clone(),
+        ..AuthConfig::default()
+    };
+    cri.pull_as(&reference, Some(auth)).await.expect("pull");
+    let secret = "a-word-nobody-may-read";
+    let pod = node.pod("secretive");
+    let pod_id = cri.run_pod(&pod).await.expect("run a pod");
+    let spec = ContainerSpec::new("main", &reference).env("TOKEN", secret);
+    let spec = spec.command(&["sh", "-c", "sleep 600", secret]);
+    let id = cri.run(&pod_id, &pod, &spec).await.expect("run");
+    let words = ["sh", "-c", "echo $TOKEN", secret];
+    let answer = cri.exec(&id, &words).await.expect("exec");
+    assert_eq!(answer.stdout, format!("{secret}\n").as_bytes());
+    let log = node.log();
+    assert!(log.contains("StartContainer"), "{log}");
+    let is_password = |word: &str| word == login.password;
+    let of_registry = log
+        .split(|it: char| !it.is_alphanumeric())
+        .find(|word| is_password(word));
+    assert_eq!(of_registry, None, "the password is in the log:\n{log}");
+    for word in [secret, login.basic().trim_start_matches("Basic ")] {
+        assert!(!log.contains(word), "{word} is in the log:\n{log}");
+    }
+    node.finish().await;
 }

@@ -195,7 +195,7 @@ impl Drop for Installed {
         let _ = Command::new("systemctl").arg("daemon-reload").status();
         for dir in OWN {
             orlop_testkit::scratch::unmount_below(Path::new(dir));
-            let _ = fs::remove_dir_all(dir);
+            let _ = orlop_disk::remove_tree(dir.as_ref());
         }
     }
 }

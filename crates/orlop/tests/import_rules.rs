@@ -8,33 +8,41 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 /// Each crate and the crates of the house that it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
     // What knows no CRI message and not each other.
-    ("image", &[]),
-    ("network", &[]),
-    ("cgroup", &[]),
+    ("disk", &[]),
+    ("pool", &[]),
+    ("image", &["disk", "pool"]),
+    ("network", &["pool"]),
+    ("cgroup", &["disk"]),
     ("stream", &[]),
     ("yaml", &[]),
-    ("nri", &["yaml"]),
-    ("launch", &["wire", "cgroup"]),
+    ("nri", &["yaml", "pool"]),
+    ("launch", &["wire", "cgroup", "disk"]),
     // The keeper shares nothing but the words that it exchanges with the daemon.
     ("wire", &[]),
     ("keeper", &["wire"]),
     // What stands for runc on a keeper's command lines knows nobody here.
-    ("shim", &[]),
+    ("shim", &["disk"]),
     // The contract and the two sides of it.
     ("cri", &[]),
     // What its backends share.
-    ("service", &["cri", "cgroup", "network"]),
+    ("service", &["cri", "cgroup", "network", "disk"]),
     (
         "engine",
         &[
             "image", "network", "cgroup", "launch", "nri", "stream", "service", "cri", "yaml",
+            "disk", "pool",
         ],
     ),
     (
         "dockershim",
-        &["network", "cgroup", "stream", "service", "cri"],
+        &[
+            "network", "cgroup", "stream", "service", "cri", "disk", "pool",
+        ],
     ),
-    ("kuberuntime", &["cgroup", "stream", "cri", "yaml"]),
+    (
+        "kuberuntime",
+        &["cgroup", "stream", "cri", "yaml", "disk", "pool"],
+    ),
     // The binary ties backends together; its own commands are clients of CRI and of streams.
     (
         "orlop",
@@ -46,10 +54,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "cri",
             "stream",
             "yaml",
+            "disk",
         ],
     ),
     // A plugin of a test speaks the interface from its other end.
-    ("testkit", &["cri", "nri"]),
+    ("testkit", &["cri", "nri", "disk"]),
 ];
 
 /// Nothing but tests may use it, and tests may use nothing else of the house.
@@ -59,6 +68,9 @@ const FOR_TESTS: &str = "testkit";
 const TESTS_ALSO_USE: &[(&str, &str)] = &[
     // The keeper is tried through the client that drives it on a node.
     ("keeper", "launch"),
+    // What their tests made.
+    ("keeper", "disk"),
+    ("network", "disk"),
 ];
 
 /// What the keeper must not drag in: a hundred of them run on a node.

@@ -171,7 +171,7 @@ fn watch(home: &Home, pod: &PodHome, socket: UnixStream) {
     let ended = lines.next().as_deref() == Some(DONE);
     if let (false, Ok(task)) = (exec.is_empty(), home.task(&id)) {
         // The shim has its fifos open.
-        let _ = std::fs::remove_dir_all(task.dir.join(&exec));
+        let _ = orlop_disk::remove_tree(&task.dir.join(&exec));
     }
     // What the shim can't do now it could not do later.
     let _ = match (ended, exec.is_empty()) {

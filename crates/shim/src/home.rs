@@ -1,7 +1,6 @@
 //! Where things are kept: below the runtime's `--root`.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +112,7 @@ impl PodHome {
 
     pub(crate) fn erase(&self) -> Result<()> {
         for dir in [&self.sockets, &self.dir] {
-            gone(fs::remove_dir_all(dir)).map_err(Error::file("removing", dir))?;
+            orlop_disk::remove_tree(dir).map_err(Error::file("removing", dir))?;
         }
         Ok(())
     }
@@ -174,15 +173,7 @@ impl TaskHome {
     }
 
     pub(crate) fn erase(&self) -> Result<()> {
-        gone(fs::remove_dir_all(&self.dir)).map_err(Error::file("removing", &self.dir))
-    }
-}
-
-/// What is not there needs no removal.
-fn gone(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
+        orlop_disk::remove_tree(&self.dir).map_err(Error::file("removing", &self.dir))
     }
 }
 

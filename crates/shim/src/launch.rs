@@ -270,6 +270,29 @@ mod tests {
     use super::parse;
 
     #[test]
+    fn no_answer_of_a_shim_that_starts_breaks_the_reader() {
+        orlop_testkit::Fuzz::new()
+            .example(b"unix:///run/containerd/s/12ab\n")
+            .example(br#"{"version":3,"address":"unix:///run/x","protocol":"ttrpc"}"#)
+            .example(b"\x08\x03\x12\x0dunix:///run/y\x1a\x05ttrpc")
+            .words([
+                "ttrpc+unix://",
+                "{",
+                "null",
+                "\x12",
+                "\x08",
+                "-1",
+                "1e999",
+                "\\ud800",
+            ])
+            .run(|input| {
+                if let Ok(endpoint) = parse(input) {
+                    assert!(endpoint.socket.is_absolute());
+                }
+            });
+    }
+
+    #[test]
     fn all_forms_of_answers_are_understood() {
         let old = parse(b"unix:///run/containerd/s/12ab\n").unwrap();
         assert_eq!(

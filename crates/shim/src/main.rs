@@ -1,4 +1,4 @@
-//! `orlop-shim`: containerd's shims (Kata, gVisor, runwasi …) behind the command line of an OCI
+//! `orlop-shim`: containerd's shims behind the command line of an OCI
 //! runtime, so that a pod's keeper runs them as it runs runc.
 //!
 //! A shim serves the containers of one pod. Beside it stays a *guard* ([`guard`]), which has

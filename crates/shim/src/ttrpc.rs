@@ -136,14 +136,46 @@ fn read_frame(socket: &mut UnixStream) -> io::Result<(u32, u8, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
+    use std::io::Write as _;
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::time::Duration;
 
-    use super::{Client, NOT_FOUND, RESPONSE, read_frame, swallow, write_frame};
+    use super::{
+        Client, LARGEST, NOT_FOUND, RESPONSE, parse_response, read_frame, swallow, write_frame,
+    };
     use crate::error::Error;
     use crate::proto::{Writer, fields};
 
     const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
+
+    /// Whatever a shim sends is a frame within its limit, or ends the connection.
+    #[test]
+    fn no_bytes_of_a_shim_break_the_connection() {
+        let status = Writer::default().number(1, NOT_FOUND).text(2, "no such");
+        let answer = Writer::default().message(1, &status.done()).text(2, "told");
+        let answer = answer.done();
+        let mut frame = vec![0, 0, 0, answer.len() as u8, 0, 0, 0, 1, RESPONSE, 0];
+        frame.extend(&answer);
+        orlop_testkit::Fuzz::new()
+            .example(&frame)
+            .example([&frame[..], &frame].concat())
+            .words([
+                &[0xff; 4][..],
+                &[0, 0x40, 0, 1],
+                &[0x0a, 0xff, 0xff, 0x7f],
+                &[0x12],
+            ])
+            .run(|input| {
+                let (mut near, mut far) = UnixStream::pair().unwrap();
+                let sent = input.get(..32 << 10).unwrap_or(input);
+                far.write_all(sent).unwrap();
+                drop(far);
+                while let Ok((_, _, payload)) = read_frame(&mut near) {
+                    assert!(payload.len() <= LARGEST);
+                    let _ = parse_response("Method", &payload);
+                }
+            });
+    }
 
     #[test]
     fn a_call_reaches_its_method_and_comes_back() {

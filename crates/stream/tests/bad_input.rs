@@ -405,3 +405,78 @@ async fn websocket_frames_against_the_rules_end_the_connection() {
         .await;
     }
 }
+
+#[tokio::test]
+async fn one_peer_that_asks_for_nothing_keeps_nobody_else_out() {
+    let config = Config {
+        max_visitors_per_peer: 3,
+        negotiation_timeout: Duration::from_secs(2),
+        ..Config::default()
+    };
+    let (server, _backend) = serve_with(config).await;
+    let from = |host: &str| {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        let local = format!("{host}:0").parse().expect("an address");
+        socket.bind(local).expect("a loopback address");
+        socket.connect(server.local_addr())
+    };
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.push(from("127.0.0.1").await.expect("the server"));
+    }
+    // Whether it is reset or closed is a matter of time.
+    let mut turned_away = from("127.0.0.1").await.expect("the kernel");
+    let answer = turned_away.read(&mut [0]).await;
+    assert!(matches!(answer, Ok(0) | Err(_)), "{answer:?}");
+
+    let mut other = from("127.0.0.2").await.expect("the server");
+    let request = b"GET /exec/none HTTP/1.1\r\nHost: x\r\n\r\n";
+    other.write_all(request).await.expect("the server reads");
+    let mut reply = [0; 12];
+    other.read_exact(&mut reply).await.expect("an answer");
+    assert_eq!(&reply, b"HTTP/1.1 404");
+
+    // Asking for what there is not buys no more time either.
+    let asking = async {
+        while other.write_all(request).await.is_ok() {
+            let gone = other.read(&mut [0; 4096]).await;
+            if matches!(gone, Ok(0) | Err(_)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(20), asking).await;
+    ended.expect("the connection stays for ever");
+    for mut one in silent {
+        let mut byte = [0];
+        let read = one.read(&mut byte);
+        let closed = tokio::time::timeout(Duration::from_secs(20), read).await;
+        let closed = closed.expect("silence is served for ever");
+        assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+    }
+    let mut again = from("127.0.0.1").await.expect("the server");
+    again.write_all(request).await.expect("the server reads");
+    again.read_exact(&mut reply).await.expect("an answer");
+}
+
+#[tokio::test]
+async fn a_session_too_many_is_refused_and_its_url_stays_good() {
+    let config = Config {
+        max_sessions: 1,
+        ..Config::default()
+    };
+    let (server, _backend) = serve_with(config).await;
+    let url = || server.exec_url(command(&["cat"])).expect("an URL");
+    let headers = format!("{SPDY}{V4}");
+    let (first, line) = ask(&url(), "POST", &headers).await;
+    assert!(line.contains("101"), "{line}");
+    let second = url();
+    assert_eq!(status(&second, "POST", &headers).await, 503);
+    drop(first);
+    let end = Instant::now() + Duration::from_secs(20);
+    while status(&second, "POST", &headers).await != 101 {
+        assert!(Instant::now() < end, "the place is never free again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,4 +1,4 @@
-//! A bounded run of what the fuzz targets do without end: no input panics, hangs or outlives its
+//! A bounded run of fuzzing: no input panics, hangs or outlives its
 //! peer.
 #![allow(clippy::expect_used, reason = "a test that can't be set up has failed")]
 

@@ -12,6 +12,7 @@
 //! | [`mutation`] | bounded fuzzing with the stable compiler |
 //! | [`image`] | layers and images made from busybox, pushed or written as archives |
 //! | [`signature`] | keys, and signatures of images as cosign makes them |
+//! | [`hanging_network`], [`silent_mount`] | a network and a file system that never answer |
 //! | [`leaks`] | what on this machine still carries a test's name |
 //! | [`machine`] | what this machine can do, and the skip that says why |
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
@@ -24,6 +25,7 @@
 
 pub mod cri;
 pub mod docker;
+pub mod hanging_network;
 pub mod http;
 pub mod image;
 pub mod leaks;
@@ -37,12 +39,14 @@ pub mod registry;
 pub mod scratch;
 mod serve;
 pub mod signature;
+pub mod silent_mount;
 pub mod terminal;
 pub mod tls;
 pub mod web_proxy;
 
 pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
+pub use hanging_network::HangingNetwork;
 pub use image::{BuiltImage, Compression, Format, Hash, ImageBuilder, Layer};
 pub use mutation::{Chance, Fuzz};
 pub use orlop_nri as nri;
@@ -53,6 +57,7 @@ pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
 pub use scratch::Scratch;
 pub use signature::{ImageSignature, KeyKind, Signer};
+pub use silent_mount::SilentMount;
 pub use terminal::Terminal;
 pub use tls::{Authority, TlsFront};
 pub use web_proxy::WebProxy;

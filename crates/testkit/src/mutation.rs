@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// How long a target is tried unless [`SECONDS`] says otherwise.
-const BUDGET: Duration = Duration::from_secs(2);
+const BUDGET: Duration = Duration::from_secs(1);
 /// Tries that a slow machine makes in any case.
 const LEAST: u64 = 50;
 /// For how many seconds each target is tried.
@@ -136,6 +136,11 @@ impl Fuzz {
 pub struct Chance(u64);
 
 impl Chance {
+    /// The one that belongs to a seed.
+    pub fn of_seed(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

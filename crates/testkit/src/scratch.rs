@@ -109,9 +109,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         for path in [&self.dir, &self.run] {
             unmount_below(path);
-            if let Err(e) = std::fs::remove_dir_all(path)
-                && e.kind() != std::io::ErrorKind::NotFound
-            {
+            if let Err(e) = orlop_disk::remove_tree(path) {
                 eprintln!("testkit: removing {}: {e}", path.display());
             }
         }

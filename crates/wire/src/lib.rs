@@ -31,7 +31,7 @@ pub use request::{
     Attach, Create, Delete, Detach, Dial, Exec, ForgetExec, Hello, Kill, KillExec, List, LogPolicy,
     Mount, ReopenLog, Resize, RuntimeCall, Shutdown, Start, Subscribe,
 };
-pub use setup::{IdMap, Setup, ShmMount, Sysctl};
+pub use setup::{IdMap, OpenFiles, Setup, ShmMount, Sysctl};
 pub use socket::{recv, send};
 
 /// The protocol's version. A keeper refuses a peer whose version it cannot serve.

@@ -59,6 +59,12 @@ messages! {
         /// Whether the call leaves the container running, as a runtime's `restore` does: then
         /// there is nothing to start.
         13 running: bool,
+        /// The directory that was chosen for the pod's logs, above `log_path`: no link is followed
+        /// beneath it. Empty for the log's own directory.
+        14 log_dir: PathBuf,
+        /// How many bytes of log are written in a second, what exceeds them being dropped; 0 for
+        /// any number.
+        15 log_rate: u32,
     }
 
     /// Starts a created container by calling its runtime's `start`.

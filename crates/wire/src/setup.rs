@@ -42,6 +42,16 @@ messages! {
         15 uid_map: Vec<IdMap>,
         /// The group mapping that goes with `uid_map`.
         16 gid_map: Vec<IdMap>,
+        /// How many files the pod's processes may open; none to leave it as it is.
+        17 open_files: Option<OpenFiles>,
+    }
+
+    /// How many files a process may open; the largest number is no limit.
+    struct OpenFiles {
+        /// Until it asks for more.
+        1 current: u64,
+        /// At most.
+        2 maximum: u64,
     }
 
     /// One kernel parameter.

@@ -99,6 +99,8 @@ fn every_field_of_a_large_request_survives_the_way() {
         columns: 80,
         log_line_max: 4096,
         running: false,
+        log_dir: "/var/log/pods/x".into(),
+        log_rate: 65_536,
     };
     let frame = only_frame(&Frame::encode(&create, 7, 0).unwrap());
     assert_eq!(Create::decode(&frame.payload).unwrap(), create);

@@ -56,6 +56,11 @@ pub(crate) fn container(
     all_labels.insert(labels::KIND.into(), labels::CONTAINER.into());
     all_labels.insert(labels::LOG_PATH.into(), log_path(config, pod));
     all_labels.insert(labels::SANDBOX_ID.into(), sandbox_id.to_owned());
+    let named = config.image.as_ref();
+    let named = named.map_or("", |image| &image.user_specified_image);
+    if !named.is_empty() && named != image {
+        all_labels.insert(labels::IMAGE_NAME.into(), named.to_owned());
+    }
     let extra = Extra::of(resources, around.cgroup_v2)?;
     if !extra.is_empty()
         && let Ok(text) = serde_json::to_string(&extra)

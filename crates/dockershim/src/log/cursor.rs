@@ -1,11 +1,13 @@
 //! How far a log file has come.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use orlop_cri::log::Entry;
+use orlop_disk::LogPlace;
 
 use super::lines::Piece;
 use crate::clock;
@@ -56,22 +58,24 @@ impl Cursor {
     /// After what a log has. A file that was rotated away just now has it, if this one has
     /// nothing yet.
     pub(super) fn of_log(path: &Path) -> io::Result<Self> {
-        let own = Self::of_file(path)?;
+        let place = match LogPlace::find(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            found => found?,
+        };
+        let own = match place.read_part(place.name()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::default(),
+            opened => Self::of_file(opened?)?,
+        };
         if own != Self::default() {
             return Ok(own);
         }
-        match newest_rotated(path) {
-            Some(rotated) => Self::of_file(&rotated),
+        match newest_rotated(&place)? {
+            Some(rotated) => Self::of_file(place.read_part(&rotated)?),
             None => Ok(own),
         }
     }
 
-    fn of_file(path: &Path) -> io::Result<Self> {
-        let mut file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(error),
-        };
+    fn of_file(mut file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
         let mut tail = Vec::new();
@@ -157,19 +161,17 @@ impl Cursor {
 }
 
 /// The kubelet renames `0.log` to `0.log.YYYYMMDD-HHMMSS`, and packs older ones.
-fn newest_rotated(path: &Path) -> Option<PathBuf> {
-    let prefix = format!("{}.", path.file_name()?.to_str()?);
-    let names = std::fs::read_dir(path.parent()?).ok()?;
-    let newest = names
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| {
-            name.strip_prefix(&prefix).is_some_and(|rest| {
-                !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit() || c == '-')
-            })
+fn newest_rotated(place: &LogPlace) -> io::Result<Option<OsString>> {
+    let prefix = place.suffixed(".");
+    let is_rotated = |name: &OsString| {
+        let rest = name
+            .as_encoded_bytes()
+            .strip_prefix(prefix.as_encoded_bytes());
+        rest.is_some_and(|rest| {
+            !rest.is_empty() && rest.iter().all(|c| c.is_ascii_digit() || *c == b'-')
         })
-        .max()?;
-    Some(path.with_file_name(newest))
+    };
+    Ok(place.parts()?.into_iter().filter(is_rotated).max())
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The log file that is written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use orlop_disk::LogPlace;
 use tokio::time::sleep;
 
 use super::lines::Piece;
@@ -78,21 +79,7 @@ impl LogFile {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let open = || {
-        OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o640)
-            .open(path)
-    };
-    match (open(), path.parent()) {
-        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(parent)?;
-            open()
-        }
-        (opened, _) => opened,
-    }
+    LogPlace::make(path)?.append()
 }
 
 /// A line without an end is what a crash left of it. It is written anew.
@@ -110,10 +97,14 @@ fn cut_torn_line(mut file: &File) -> io::Result<()> {
         }
         end = start;
     }
-    if end < length {
-        file.set_len(end)?;
+    if end == length {
+        return Ok(());
     }
-    Ok(())
+    if file.metadata()?.nlink() > 1 {
+        // It has another name, under which it may be somebody else's: nothing is taken from it.
+        return file.write_all(b"\n");
+    }
+    file.set_len(end)
 }
 
 /// Appends a piece as lines of at most `longest` bytes of content.
@@ -162,6 +153,30 @@ mod tests {
             String::from_utf8(text).unwrap(),
             format!("{time} P abc\n{time} F de\n{time} P x\n{time} F \n")
         );
+    }
+
+    #[test]
+    fn a_link_in_a_log_s_place_leads_the_daemon_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        let precious = outside.join("0.log");
+        std::fs::write(&precious, "no newline").unwrap();
+        let log = dir.path().join("pods/pod/app/0.log");
+        std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&precious, &log).unwrap();
+        assert!(LogFile::open(&log).is_err());
+        std::os::unix::fs::symlink(outside.join("new"), dir.path().join("pods/pod/app/1.log"))
+            .unwrap();
+        assert!(LogFile::open(&log.with_file_name("1.log")).is_err());
+        assert!(!outside.join("new").exists());
+        std::os::unix::fs::symlink(&outside, dir.path().join("pods/pod/other")).unwrap();
+        assert!(LogFile::open(&dir.path().join("pods/pod/other/0.log")).is_err());
+        // A hard link is a file like any other, and loses nothing all the same.
+        std::fs::hard_link(&precious, log.with_file_name("2.log")).unwrap();
+        LogFile::open(&log.with_file_name("2.log")).unwrap();
+        let text = std::fs::read_to_string(&precious).unwrap();
+        assert_eq!(text, "no newline\n");
     }
 
     #[tokio::test]

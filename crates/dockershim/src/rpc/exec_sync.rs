@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use orlop_cri::v1::{ExecSyncRequest, ExecSyncResponse};
+use orlop_service::exec_output::{ExecOutput, OutputStream};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
@@ -44,11 +45,9 @@ pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSy
         .map_err(failed())?;
     let mut running = Running::new(shim, &container.id, &id);
     let connection = shim.docker.start_exec(&id, false).await.map_err(failed())?;
-    let run = run(
-        &mut running,
-        connection,
-        shim.config.containers.exec_output_limit,
-    );
+    let limit_of_each = shim.config.containers.exec_output_limit;
+    let kept = ExecOutput::new(limit_of_each, &shim.exec_outputs);
+    let run = run(&mut running, connection, kept);
     let outcome = match limit {
         0 => run.await,
         seconds => {
@@ -70,14 +69,12 @@ pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSy
 async fn run(
     running: &mut Running,
     connection: Hijacked,
-    limit: usize,
+    kept: ExecOutput,
 ) -> Result<ExecSyncResponse, DockerError> {
     let mut capture = Capture {
         connection,
         frames: Frames::new(false),
-        limit,
-        stdout: Vec::new(),
-        stderr: Vec::new(),
+        kept,
     };
     // The end of the output is not that of the command, which may have closed it; and a process
     // that it left behind may keep it open.
@@ -93,20 +90,22 @@ async fn run(
         }
         None => running.end().await?,
     };
+    if capture.kept.is_cut() {
+        tracing::info!("more output of a command than is returned");
+    }
+    let (stdout, stderr) = capture.kept.take();
     Ok(ExecSyncResponse {
-        stdout: capture.stdout,
-        stderr: capture.stderr,
+        stdout,
+        stderr,
         exit_code,
     })
 }
 
-/// Collects output up to a limit; what exceeds it is read and dropped.
+/// Collects output; what is too much is read and dropped.
 struct Capture {
     connection: Hijacked,
     frames: Frames,
-    limit: usize,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
+    kept: ExecOutput,
 }
 
 impl Capture {
@@ -128,12 +127,11 @@ impl Capture {
         };
         self.frames.feed(&buffer[..count]);
         while let Ok(Some((source, bytes))) = self.frames.next() {
-            let output = match source {
-                Source::Stdout => &mut self.stdout,
-                Source::Stderr | Source::System => &mut self.stderr,
+            let stream = match source {
+                Source::Stdout => OutputStream::Out,
+                Source::Stderr | Source::System => OutputStream::Err,
             };
-            let room = self.limit.saturating_sub(output.len());
-            output.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            self.kept.keep(stream, &bytes);
         }
         true
     }

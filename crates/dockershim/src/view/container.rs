@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use orlop_cri::v1::{
-    Container as CriContainer, ContainerResources, ContainerState, ContainerStatus, ImageSpec,
-    Mount, MountPropagation,
+    Container as CriContainer, ContainerResources, ContainerState, ContainerStatus, ContainerUser,
+    ImageSpec, LinuxContainerUser, Mount, MountPropagation,
 };
 
 use super::image::pullable;
@@ -27,7 +27,11 @@ pub(crate) fn container(listed: &ContainerSummary) -> Option<CriContainer> {
             .unwrap_or_default(),
         metadata: Some(metadata),
         image: Some(ImageSpec {
-            image: listed.image.clone(),
+            image: listed
+                .labels
+                .get(labels::IMAGE_NAME)
+                .unwrap_or(&listed.image)
+                .clone(),
             ..Default::default()
         }),
         image_ref: listed.image_id.clone(),
@@ -74,7 +78,7 @@ pub(crate) fn container_status(found: &Container, image: Option<&Image>) -> Cont
         finished_at: life.finished_at,
         exit_code: life.exit_code,
         image: Some(ImageSpec {
-            image: found.config.image.clone(),
+            image: image_name(found, image),
             ..Default::default()
         }),
         image_ref: pullable(&found.image, image),
@@ -97,9 +101,41 @@ pub(crate) fn container_status(found: &Container, image: Option<&Image>) -> Cont
             ..Default::default()
         }),
         image_id: found.image.clone(),
-        user: None,
+        user: user(found).map(|linux| ContainerUser { linux: Some(linux) }),
         stop_signal: create::parsed(found.config.stop_signal.as_deref().unwrap_or_default()).into(),
     }
+}
+
+/// The name that the container was made with. A kubelet makes containers from ids; those that were
+/// made by others have one of the image's names.
+fn image_name(found: &Container, image: Option<&Image>) -> String {
+    let given = &found.config.image;
+    let is_id = *given == found.image || found.image.strip_prefix("sha256:") == Some(given);
+    if !is_id {
+        return given.clone();
+    }
+    let noted = found.config.labels.get(labels::IMAGE_NAME).cloned();
+    let of_image = || image.and_then(super::image::first_name);
+    noted.or_else(of_image).unwrap_or_else(|| given.clone())
+}
+
+/// Who the container's first process is, where that is certain: a user without a group, or one that
+/// is named, has the groups that files of the image say.
+fn user(found: &Container) -> Option<LinuxContainerUser> {
+    let (uid, gid) = found.config.user.split_once(':')?;
+    let (uid, gid) = (uid.parse().ok()?, gid.parse().ok()?);
+    let mut groups = vec![gid];
+    for group in &found.host_config.group_add {
+        let group = group.parse().ok()?;
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    Some(LinuxContainerUser {
+        uid,
+        gid,
+        supplemental_groups: groups,
+    })
 }
 
 /// Where a container is in its life.
@@ -215,6 +251,46 @@ mod tests {
         assert_eq!(image.image, "busybox:1");
         assert_eq!(image.image_ref, "sha256:12ab");
         assert!(status.labels.is_empty());
+    }
+
+    #[test]
+    fn a_container_s_image_has_the_name_that_it_was_made_with() {
+        let mut found = Container {
+            image: "sha256:12ab".into(),
+            ..Container::default()
+        };
+        let name = |found: &Container, image: Option<&Image>| {
+            container_status(found, image).image.unwrap().image
+        };
+        found.config.image = "busybox:1".into();
+        assert_eq!(name(&found, None), "busybox:1");
+        // A kubelet's: made from the id.
+        found.config.image = "sha256:12ab".into();
+        assert_eq!(name(&found, None), "sha256:12ab");
+        let image = Image {
+            repo_tags: vec!["<none>:<none>".into(), "r.example/a:2".into()],
+            ..Image::default()
+        };
+        assert_eq!(name(&found, Some(&image)), "r.example/a:2");
+        let labels = &mut found.config.labels;
+        labels.insert(labels::IMAGE_NAME.into(), "r.example/a:1".into());
+        assert_eq!(name(&found, Some(&image)), "r.example/a:1");
+        assert!(container_status(&found, None).labels.is_empty());
+    }
+
+    #[test]
+    fn a_container_s_user_is_told_where_it_is_certain() {
+        let of = |user: &str, groups: &[&str]| {
+            let mut found = Container::default();
+            found.config.user = user.into();
+            found.host_config.group_add = groups.iter().map(ToString::to_string).collect();
+            let user = container_status(&found, None).user?.linux?;
+            Some((user.uid, user.gid, user.supplemental_groups))
+        };
+        assert_eq!(of("5:6", &["7", "6"]), Some((5, 6, vec![6, 7])));
+        for unknown in ["", "5", "www", "www:6", "5:www"] {
+            assert_eq!(of(unknown, &[]), None, "{unknown}");
+        }
     }
 
     fn at(started: &str, finished: &str) -> State {

@@ -38,6 +38,13 @@ fn is_pinned(tags: &[String], pinned: &[String]) -> bool {
     tags.iter().any(|tag| pinned.contains(tag))
 }
 
+/// A tag of the image, else a name by digest.
+pub(super) fn first_name(image: &Image) -> Option<String> {
+    let by_digest = || names(image.repo_digests.clone()).into_iter().next();
+    let tag = tags(image.repo_tags.clone()).into_iter().next();
+    tag.or_else(by_digest)
+}
+
 /// Names without the engine's word for "none".
 pub(crate) fn names(names: Vec<String>) -> Vec<String> {
     names

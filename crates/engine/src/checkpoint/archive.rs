@@ -223,6 +223,44 @@ mod tests {
         assert_eq!(pages, vec![1; 9000]);
     }
 
+    /// Nothing is written beside the directory, whatever the archive is.
+    #[test]
+    fn no_archive_gets_out_of_its_directory() {
+        let (scene, from) = scene();
+        let location = scene.path().join("a.tar");
+        write(&from, &location).unwrap();
+        let example = fs::read(&location).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let (archive, to) = (dir.path().join("a.tar"), dir.path().join("to"));
+        orlop_testkit::Fuzz::new()
+            .example(example)
+            .words([
+                "../",
+                "/etc/",
+                "checkpoint/",
+                "config.dump",
+                "\0",
+                "7777777",
+                "ustar",
+            ])
+            .repair(|archive, _| {
+                for block in archive.chunks_exact_mut(512) {
+                    if &block[257..262] == b"ustar" {
+                        block[148..156].fill(b' ');
+                        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+                        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+                    }
+                }
+            })
+            .run(|input| {
+                fs::write(&archive, input).unwrap();
+                let _ = read(&archive, &to, &Limits::default());
+                let beside = fs::read_dir(dir.path()).unwrap().count();
+                assert!(beside <= 2, "{beside} things are there");
+                let _ = orlop_disk::remove_tree(&to);
+            });
+    }
+
     #[test]
     fn a_hostile_archive_writes_nothing_but_what_belongs() {
         let dir = tempfile::tempdir().unwrap();

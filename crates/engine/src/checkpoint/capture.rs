@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_launch::{CheckpointOptions, criu};
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -244,8 +246,9 @@ fn write_around(container: &Container, dir: &Path, lower: &[PathBuf]) -> Result<
         json_file(&dir.join(STATUS_DUMP), &status_dump(container))?;
         let spec = container.bundle.join("config.json");
         copy(&spec, &dir.join(SPEC_DUMP))?;
-        if let Some(log) = container.log_path().filter(|log| log.is_file()) {
-            copy(&log, &dir.join(CONTAINER_LOG))?;
+        let logs = Path::new(&container.pod.config.log_directory);
+        if let Some(log) = container.log_path() {
+            copy_log(logs, &log, &dir.join(CONTAINER_LOG))?;
         }
         Ok(())
     };
@@ -256,6 +259,40 @@ fn write_around(container: &Container, dir: &Path, lower: &[PathBuf]) -> Result<
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = std::fs::File::open(from)?;
     io::copy(&mut from, &mut archive::new_file(to)?).map(drop)
+}
+
+/// Copies a container's log, which is below its pod's directory `logs`, if there is one. Pods may be
+/// able to write there: a link on the way, or what is no regular file, is none, and it is copied as
+/// long as it was when it was opened.
+fn copy_log(logs: &Path, log: &Path, to: &Path) -> io::Result<()> {
+    let Some(from) = open_log(logs, log)? else {
+        return Ok(());
+    };
+    let length = from.metadata()?.len();
+    let mut from = io::Read::take(from, length);
+    io::copy(&mut from, &mut archive::new_file(to)?).map(drop)
+}
+
+fn open_log(logs: &Path, log: &Path) -> io::Result<Option<std::fs::File>> {
+    // Where the logs of all pods are is the node's affair, and may be a link.
+    let above = logs.parent().unwrap_or(Path::new("/"));
+    let Ok(log) = log.strip_prefix(above) else {
+        return Ok(None);
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let above = match open(above, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        above => above?,
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let within = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    let opened = openat2(above, log, flags, Mode::empty(), within);
+    let file = match opened {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => return Ok(None),
+        opened => std::fs::File::from(opened?),
+    };
+    let regular = file.metadata()?.is_file();
+    Ok(regular.then_some(file))
 }
 
 fn json_file(path: &Path, value: &serde_json::Value) -> io::Result<()> {
@@ -304,4 +341,39 @@ fn status_dump(container: &Container) -> serde_json::Value {
         "annotations": status.annotations,
         "log_path": status.log_path,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_a_link_puts_no_file_of_the_node_into_a_checkpoint() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(path("logs/pod/main")).unwrap();
+        std::fs::write(path("logs/pod/main/0.log"), "said").unwrap();
+        symlink("/etc/passwd", path("logs/pod/main/1.log")).unwrap();
+        symlink("/etc", path("logs/pod/elsewhere")).unwrap();
+        symlink("/etc", path("logs/swapped")).unwrap();
+        symlink("logs", path("link")).unwrap();
+        let copy = |pod: &str, log: &str, to: &str| {
+            let pod = path(pod);
+            copy_log(&pod, &pod.join(log), &path(to)).unwrap();
+        };
+        copy("link/pod", "main/0.log", "copied");
+        assert_eq!(std::fs::read_to_string(path("copied")).unwrap(), "said");
+        for (pod, hostile) in [
+            ("logs/pod", "main/1.log"),
+            ("logs/pod", "elsewhere/passwd"),
+            ("logs/swapped", "passwd"),
+            ("logs/pod", "main"),
+            ("logs/pod", "none"),
+        ] {
+            copy(pod, hostile, "hostile");
+            assert!(!path("hostile").exists(), "{hostile}");
+        }
+    }
 }

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::options::Options;
 use super::{archive, capture};
-use crate::blocking;
 use crate::container::Container;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::pod::{Phase, Pod};
+use crate::reach::{self, Named};
 use crate::teardown::remove_tree;
 
 /// What says which containers there are.
@@ -93,13 +93,15 @@ pub fn chosen(engine: &Engine, pod: &Pod, ids: &[String]) -> Result<Vec<Arc<Cont
 
 /// Writes what was captured into the directory; after a failure it is empty again.
 pub async fn write(
+    engine: &Engine,
     pod: &Arc<Pod>,
     containers: &[Arc<Container>],
     options: Options,
     output: PathBuf,
 ) -> Result<()> {
     let (pod, containers) = (Arc::clone(pod), containers.to_vec());
-    blocking(move || {
+    let named = vec![Named::new("output_path", &output)];
+    reach::touching(engine, named, move || {
         let written = write_all(&pod, &containers, options, &output);
         if written.is_err() {
             for name in [POD_OPTIONS, CONTAINERS] {
@@ -160,7 +162,7 @@ pub struct Checkpoint {
     pub options: Options,
 }
 
-/// Looks at a checkpoint. Blocks.
+/// Looks at a checkpoint. Blocks, at the mercy of the path.
 pub fn read(path: &str) -> Result<Checkpoint> {
     let root = PathBuf::from(path);
     if !root.is_absolute() {

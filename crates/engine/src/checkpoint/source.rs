@@ -18,6 +18,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open};
 use super::{CONFIG_DUMP, ConfigDump, FILES, IMAGES, SPEC_DUMP, archive, open_beneath};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::reach::{self, Named};
 use crate::{blocking, images};
 
 /// Annotations of images that are checkpoints: CRI-O's, and what `checkpointctl` writes.
@@ -89,7 +90,9 @@ impl Source {
         match self {
             Self::Archive(path) => {
                 let path = path.clone();
-                blocking(move || archive::read(&path, &dir, &limits)).await
+                let named = vec![Named::new("config.image", &path)];
+                let read = move || archive::read(&path, &dir, &limits);
+                reach::touching(engine, named, read).await
             }
             Self::Image(image) => {
                 let layers = engine.images.layers(&image.id).map_err(|source| {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use orlop_cri::v1::{CheckpointContainerRequest, CheckpointContainerResponse};
 use tokio_util::sync::CancellationToken;
 
-use crate::blocking;
 use crate::checkpoint::options::Options;
 use crate::checkpoint::{archive, capture};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::reach::{self, Named};
 
 /// Answers the call.
 pub async fn call(
@@ -19,7 +19,8 @@ pub async fn call(
 ) -> Result<CheckpointContainerResponse> {
     let container = engine.visible_container(&request.container_id)?;
     let location = Path::new(&request.location).to_owned();
-    check(&location)?;
+    let (named, asked) = (vec![Named::new("location", &location)], location.clone());
+    reach::touching(engine, named.clone(), move || check(&asked)).await?;
     let limit = match u64::try_from(request.timeout) {
         Ok(0) => capture::USUAL_LIMIT,
         Ok(seconds) => Duration::from_secs(seconds),
@@ -40,7 +41,8 @@ pub async fn call(
         let mut outcome = capture::capture(&engine_too, &containers, options, limit, &stop).await;
         if outcome.is_ok() {
             let dir = capture::directory(&container);
-            outcome = blocking(move || archive::write(&dir, &location)).await;
+            let write = move || archive::write(&dir, &location);
+            outcome = reach::touching(&engine_too, named, write).await;
         }
         capture::clear(&containers).await;
         outcome

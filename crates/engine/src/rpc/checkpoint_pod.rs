@@ -7,12 +7,15 @@ use crate::checkpoint::options::Options;
 use crate::checkpoint::{capture, of_pod};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::reach::{self, Named};
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: CheckpointPodRequest) -> Result<CheckpointPodResponse> {
     let pod = engine.visible_pod(&request.pod_sandbox_id)?;
     let options = Options::parse(&request.options)?;
-    let output = of_pod::output(&request.output_path)?;
+    let path = request.output_path;
+    let named = vec![Named::new("output_path", &path)];
+    let output = reach::touching(engine, named, move || of_pod::output(&path)).await?;
     let containers = of_pod::chosen(engine, &pod, &request.container_ids)?;
     let stop = CancellationToken::new();
     // A client that leaves does not leave a frozen pod.
@@ -26,7 +29,7 @@ pub async fn call(engine: &Engine, request: CheckpointPodRequest) -> Result<Chec
         let limit = capture::USUAL_LIMIT;
         let mut outcome = capture::capture(&engine_too, &containers, options, limit, &stop).await;
         if outcome.is_ok() {
-            outcome = of_pod::write(&pod, &containers, options, output).await;
+            outcome = of_pod::write(&engine_too, &pod, &containers, options, output).await;
         }
         capture::clear(&containers).await;
         outcome

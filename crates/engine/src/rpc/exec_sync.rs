@@ -1,8 +1,10 @@
 //! `ExecSync`: runs a command in a container and returns what it printed.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use orlop_cri::v1::{ExecSyncRequest, ExecSyncResponse};
+use orlop_service::exec_output::{ExecOutput, OutputStream};
 use tokio::net::unix::pipe;
 
 use crate::engine::Engine;
@@ -10,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::session::{self, Session};
 
 /// Reads of [`BUFFER`] bytes that empty any pipe: an unprivileged one holds 1 MiB at most.
-const READS: usize = 16;
-const BUFFER: usize = 64 * 1024;
+const READS: usize = 64;
+const BUFFER: usize = 16 * 1024;
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncResponse> {
@@ -32,8 +34,10 @@ pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncR
     let io = session::streams(session::no_input()?, stdout_end, stderr_end);
     let mut session = Session::start(engine, &container, &request.cmd, io).await?;
 
-    let cap = engine.config.containers.exec_output_limit;
-    let (mut out, mut err) = (Capture::new(stdout, cap), Capture::new(stderr, cap));
+    let each = engine.config.containers.exec_output_limit;
+    let kept = Mutex::new(ExecOutput::new(each, &engine.exec_outputs));
+    let out = Capture::new(stdout, OutputStream::Out, &kept);
+    let err = Capture::new(stderr, OutputStream::Err, &kept);
     let finished = {
         let run = async {
             tokio::select! {
@@ -61,33 +65,32 @@ pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncR
     out.take_rest();
     err.take_rest();
     session.finish().await;
+    let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if kept.is_cut() {
+        tracing::info!(container = %container.id, "more output of a command than is returned");
+    }
+    let (stdout, stderr) = kept.take();
     Ok(ExecSyncResponse {
-        stdout: out.bytes,
-        stderr: err.bytes,
+        stdout,
+        stderr,
         exit_code: i32::try_from(status.code).unwrap_or(-1),
     })
 }
 
-/// Collects output up to a limit; what exceeds it is read and dropped.
-struct Capture {
+/// Collects output; what is too much is read and dropped.
+struct Capture<'k> {
     pipe: pipe::Receiver,
-    bytes: Vec<u8>,
-    cap: usize,
-    buffer: Vec<u8>,
+    stream: OutputStream,
+    kept: &'k Mutex<ExecOutput>,
 }
 
-impl Capture {
-    fn new(pipe: pipe::Receiver, cap: usize) -> Self {
-        Self {
-            pipe,
-            bytes: Vec::new(),
-            cap,
-            buffer: vec![0; BUFFER],
-        }
+impl<'k> Capture<'k> {
+    fn new(pipe: pipe::Receiver, stream: OutputStream, kept: &'k Mutex<ExecOutput>) -> Self {
+        Self { pipe, stream, kept }
     }
 
     /// Reads for as long as it is polled.
-    async fn follow<T>(&mut self) -> T {
+    async fn follow<T>(&self) -> T {
         while self.pipe.readable().await.is_ok() {
             if self.read_available() == End::Closed {
                 break;
@@ -100,10 +103,11 @@ impl Capture {
 
     /// Takes what is in the pipe now. The command's end may have been heard of before the
     /// reactor has heard of its last words, so the kernel is asked.
-    fn take_rest(&mut self) {
+    fn take_rest(&self) {
+        let mut buffer = [0; BUFFER];
         for _ in 0..READS {
-            match rustix::io::read(&self.pipe, &mut self.buffer) {
-                Ok(count) if count > 0 => self.keep(count),
+            match rustix::io::read(&self.pipe, &mut buffer) {
+                Ok(count) if count > 0 => self.keep(&buffer[..count]),
                 Err(rustix::io::Errno::INTR) => {}
                 _ => return,
             }
@@ -111,11 +115,12 @@ impl Capture {
     }
 
     /// Reads what the reactor knows of, and no more than a pipe can hold at a time.
-    fn read_available(&mut self) -> End {
+    fn read_available(&self) -> End {
+        let mut buffer = [0; BUFFER];
         for _ in 0..READS {
-            match self.pipe.try_read(&mut self.buffer) {
+            match self.pipe.try_read(&mut buffer) {
                 Ok(0) => return End::Closed,
-                Ok(count) => self.keep(count),
+                Ok(count) => self.keep(&buffer[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return End::Open,
                 Err(_) => return End::Closed,
             }
@@ -123,10 +128,9 @@ impl Capture {
         End::Open
     }
 
-    fn keep(&mut self, count: usize) {
-        let room = self.cap - self.bytes.len();
-        self.bytes
-            .extend_from_slice(&self.buffer[..count.min(room)]);
+    fn keep(&self, bytes: &[u8]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.keep(self.stream, bytes);
     }
 }
 

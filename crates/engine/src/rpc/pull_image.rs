@@ -1,10 +1,11 @@
-//! `PullImage`: from a registry to this node. The pull goes on when the client leaves, and the
-//! next call of the same kind joins it.
+//! `PullImage`: from a registry to this node. The pull goes on for a while when the client leaves,
+//! and the next call of the same kind joins it.
 
 use std::time::Instant;
 
 use orlop_cri::v1::{AuthConfig, PullImageRequest, PullImageResponse};
 use orlop_image::{Credentials, PolicyFor, PullRequest};
+use tokio::sync::oneshot;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -23,13 +24,14 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         policy: PolicyFor::Namespace(pod.unwrap_or_default().namespace),
     };
     let (work, _waiter) = engine.pulls.begin(&name);
+    let (here, left) = oneshot::channel::<()>();
     let (engine_too, origin) = (engine.clone(), Origin::current());
     let pulling = async move {
         let begin = Instant::now();
         let trace = engine_too.traces.pull(&name);
         let call = trace.begin("PullImage", "", origin);
         let images = &engine_too.images;
-        let (pulled, steps) = images.pull_in_steps(pull).await;
+        let (pulled, steps) = images.pull_in_steps(pull, async { drop(left.await) }).await;
         for step in &steps {
             // Given up because of another, it lasted until now; one of a pull that was joined may
             // have begun, or been over, before.
@@ -58,6 +60,8 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         Ok(pulled?)
     };
     let image = engine.finish(pulling).await?;
+    // Until here: a client that leaves drops the call in the middle.
+    drop(here);
     Ok(PullImageResponse {
         image_ref: image.id.to_string(),
     })

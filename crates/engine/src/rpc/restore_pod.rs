@@ -18,7 +18,8 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::names::PodName;
 use crate::pod::Pod;
-use crate::{blocking, teardown};
+use crate::reach::{self, Named};
+use crate::teardown;
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: RestorePodRequest) -> Result<RestorePodResponse> {
@@ -35,7 +36,8 @@ async fn restore(engine: &Engine, request: RestorePodRequest) -> Result<RestoreP
         .config
         .ok_or_else(|| Error::invalid("config", "is missing"))?;
     let path = request.checkpoint_path;
-    let checkpoint = blocking(move || of_pod::read(&path)).await?;
+    let named = vec![Named::new("checkpoint_path", &path)];
+    let checkpoint = reach::touching(engine, named, move || of_pod::read(&path)).await?;
     check_names(&checkpoint, &request.container_configs)?;
     let runtime = &engine.runtimes.handler(&request.runtime_handler)?.name;
     if *runtime != checkpoint.runtime {

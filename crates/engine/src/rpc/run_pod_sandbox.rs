@@ -14,7 +14,7 @@ use crate::ids::PodId;
 use crate::names::PodName;
 use crate::pod::{Event, Phase, Pod};
 use crate::timeline::{Origin, Trace};
-use crate::{blocking, nri, sandbox, teardown};
+use crate::{blocking, exits, nri, sandbox, teardown};
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: RunPodSandboxRequest) -> Result<RunPodSandboxResponse> {
@@ -102,6 +102,8 @@ async fn make(engine: &Engine, asked: Asked) -> Result<PodId> {
     }
     engine.tell_pod(&pod, ContainerEventType::ContainerCreatedEvent);
     engine.tell_pod(&pod, ContainerEventType::ContainerStartedEvent);
+    // Ended before the pod could be said to be down.
+    exits::init_lost_early(engine, &pod).await;
     Ok(pod.id.clone())
 }
 
@@ -109,7 +111,9 @@ async fn make(engine: &Engine, asked: Asked) -> Result<PodId> {
 async fn show(engine: &Engine, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
     let _hold = engine.nri.hold().await;
     nri::pod_running(engine, pod).await?;
-    trace.step("record", "", pod.record(Event::Ready)).await
+    trace.step("record", "", pod.record(Event::Ready)).await?;
+    // A keeper that has died meanwhile was noticed when there was no ready pod to end yet.
+    pod.keeper().map(drop)
 }
 
 /// Leaves nothing of a pod that could not be made. What can't be undone now stays visible

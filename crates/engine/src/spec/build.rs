@@ -43,7 +43,6 @@ pub fn build(input: &SpecInput<'_>) -> Result<(Spec, Effective), Error> {
     let own_cgroup_namespace = input.host.cgroup_v2 && !request.security.privileged;
     let situation = Situation {
         host: input.host,
-        handler: &input.handler,
         privileged: request.security.privileged,
         ranges: request.ranges.as_ref(),
         host_network: request.pod_options.network == i32::from(v1::NamespaceMode::Node),
@@ -237,7 +236,6 @@ fn process(
         )?,
         capabilities: Some(capabilities::sets(
             security,
-            input.policy.default_capabilities.as_deref(),
             &input.host.capabilities,
             warnings,
         )?),

@@ -83,12 +83,12 @@ impl Scene {
             },
             image_mounts: &[],
             volumes_dir: &dir.path().join("volumes"),
+            abandoned: &|| false,
             handler: HandlerFacts {
                 features: &Features::default(),
                 pod_annotations: &["pod.io/*".to_owned()],
                 container_annotations: &["ctr.io/a".to_owned()],
                 privileged_without_host_devices: false,
-                cgroup_writable: false,
             },
             host: &self.host,
             policy: &self.policy,

@@ -78,7 +78,6 @@ const FIELD: &str = "config.linux.security_context.capabilities";
 /// name over `ALL`.
 pub(super) fn sets(
     security: &v1::LinuxContainerSecurityContext,
-    defaults: Option<&[String]>,
     available: &[String],
     warnings: &mut Vec<String>,
 ) -> Result<oci::Capabilities, Error> {
@@ -93,13 +92,7 @@ pub(super) fn sets(
     }
     let empty = v1::Capability::default();
     let request = security.capabilities.as_ref().unwrap_or(&empty);
-    let mut given = match defaults {
-        Some(names) => parse(names, "default_capabilities")?,
-        None => Names {
-            named: DEFAULT.to_vec(),
-            all: false,
-        },
-    };
+    let mut given = DEFAULT.to_vec();
     let add = parse(&request.add_capabilities, "add_capabilities")?;
     let drop = parse(&request.drop_capabilities, "drop_capabilities")?;
     let ambient = parse(
@@ -107,21 +100,21 @@ pub(super) fn sets(
         "add_ambient_capabilities",
     )?;
 
-    if add.all || given.all {
-        given.named = ALL.to_vec();
+    if add.all {
+        given = ALL.to_vec();
     }
     if drop.all {
-        given.named.clear();
+        given.clear();
     }
     for name in add.named.iter().chain(&ambient.named) {
-        if !given.named.contains(name) {
-            given.named.push(name);
+        if !given.contains(name) {
+            given.push(name);
         }
     }
-    given.named.retain(|name| !drop.named.contains(name));
+    given.retain(|name| !drop.named.contains(name));
     let ambient: Vec<&str> = ALL
         .into_iter()
-        .filter(|name| given.named.contains(name))
+        .filter(|name| given.contains(name))
         .filter(|name| ambient.all || ambient.named.contains(name))
         .collect();
 
@@ -129,7 +122,7 @@ pub(super) fn sets(
         .named
         .iter()
         .copied()
-        .filter(|name| given.named.contains(name) && !available.iter().any(|own| own == name))
+        .filter(|name| given.contains(name) && !available.iter().any(|own| own == name))
         .collect();
     if !missing.is_empty() {
         warnings.push(format!(
@@ -144,7 +137,7 @@ pub(super) fn sets(
             .cloned()
             .collect()
     };
-    let main = grant(&given.named);
+    let main = grant(&given);
     let ambient = grant(&ambient);
     Ok(oci::Capabilities {
         bounding: main.clone(),
@@ -207,7 +200,6 @@ mod tests {
     fn made(add: &str, drop: &str, ambient: &str) -> oci::Capabilities {
         sets(
             &security(add, drop, ambient),
-            None,
             &everything(),
             &mut Vec::new(),
         )
@@ -263,29 +255,17 @@ mod tests {
             .filter(|name| name != "CAP_SYS_RESOURCE")
             .collect();
         let mut warnings = Vec::new();
-        let caps = sets(
-            &security("SYS_RESOURCE KILL", "", ""),
-            None,
-            &own,
-            &mut warnings,
-        )
-        .unwrap();
+        let caps = sets(&security("SYS_RESOURCE KILL", "", ""), &own, &mut warnings).unwrap();
         assert!(!caps.bounding.contains(&"CAP_SYS_RESOURCE".to_owned()));
         assert!(warnings[0].contains("CAP_SYS_RESOURCE"), "{warnings:?}");
         let mut quiet = Vec::new();
-        sets(&security("ALL", "", ""), None, &own, &mut quiet).unwrap();
+        sets(&security("ALL", "", ""), &own, &mut quiet).unwrap();
         assert!(quiet.is_empty());
     }
 
     #[test]
     fn an_unknown_name_is_refused() {
-        let error = sets(
-            &security("FLY", "", ""),
-            None,
-            &everything(),
-            &mut Vec::new(),
-        )
-        .unwrap_err();
+        let error = sets(&security("FLY", "", ""), &everything(), &mut Vec::new()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "config.linux.security_context.capabilities.add_capabilities: \"FLY\" is not a capability"
@@ -298,7 +278,7 @@ mod tests {
             privileged: true,
             ..security("", "ALL", "")
         };
-        let caps = sets(&privileged, None, &everything(), &mut Vec::new()).unwrap();
+        let caps = sets(&privileged, &everything(), &mut Vec::new()).unwrap();
         assert_eq!(caps.bounding, everything());
     }
 }

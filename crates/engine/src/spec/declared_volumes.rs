@@ -2,24 +2,18 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid,
-    XattrFlags, chownat, fchmod, fchown, fgetxattr, flistxattr, fsetxattr, fstat, mkdirat, mknodat,
-    openat, openat2, readlinkat, statat, symlinkat, utimensat,
-};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use super::Error;
 use super::input::SpecInput;
 use super::mounts::clean;
+use super::volume_copy::Copy;
 
 const FIELD: &str = "the image's VOLUME";
-
-/// Deeper trees in an image are not copied.
-const MAX_DEPTH: usize = 256;
 
 /// A volume ready to be mounted.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,7 +38,8 @@ pub(super) fn prepare(input: &SpecInput<'_>, replaced: &[String]) -> Result<Vec<
             continue;
         }
         let directory = input.volumes_dir.join(volumes.len().to_string());
-        make(input.rootfs.dir, &destination, &directory).map_err(|error| {
+        let mut copy = Copy::new(input.abandoned);
+        make(input.rootfs.dir, &destination, &directory, &mut copy).map_err(|error| {
             Error::io(FIELD, format!("preparing the volume {destination}"), error)
         })?;
         volumes.push(Volume {
@@ -55,11 +50,13 @@ pub(super) fn prepare(input: &SpecInput<'_>, replaced: &[String]) -> Result<Vec<
     Ok(volumes)
 }
 
-fn make(rootfs: BorrowedFd<'_>, destination: &str, directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+fn make(
+    rootfs: BorrowedFd<'_>,
+    destination: &str,
+    directory: &Path,
+    copy: &mut Copy<'_>,
+) -> io::Result<()> {
+    orlop_disk::remove_tree(directory)?;
     fs::create_dir_all(directory)?;
     let to = OwnedFd::from(File::open(directory)?);
     let from = openat2(
@@ -70,135 +67,16 @@ fn make(rootfs: BorrowedFd<'_>, destination: &str, directory: &Path) -> io::Resu
         ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
     );
     match from {
-        Ok(from) => copy_directory(&from, &to, 0),
+        Ok(from) => copy.directory(&from, &to),
         // The image has nothing there, or no directory: the volume starts empty.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Copies what a directory holds, then its own owner, mode and times.
-fn copy_directory(from: &OwnedFd, to: &OwnedFd, depth: usize) -> io::Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(Errno::NAMETOOLONG.into());
-    }
-    for entry in Dir::read_from(from)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
-        let stat = statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let child = openat(from, name, flags, Mode::empty())?;
-                mkdirat(to, name, Mode::RWXU)?;
-                let made = openat(to, name, flags, Mode::empty())?;
-                copy_directory(&child, &made, depth + 1)?;
-            }
-            FileType::RegularFile => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let mut source = File::from(openat(from, name, flags, Mode::empty())?);
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-                let mut target = File::from(openat(to, name, flags, Mode::RUSR | Mode::WUSR)?);
-                io::copy(&mut source, &mut target)?;
-                finish(source.as_fd(), target.as_fd(), &stat)?;
-            }
-            FileType::Symlink => {
-                let target = readlinkat(from, name, Vec::new())?;
-                symlinkat(target.as_c_str(), to, name)?;
-                own(to, name, &stat)?;
-            }
-            kind @ (FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice) => {
-                mknodat(
-                    to,
-                    name,
-                    kind,
-                    Mode::from_raw_mode(stat.st_mode),
-                    stat.st_rdev,
-                )?;
-                own(to, name, &stat)?;
-            }
-            // A socket without the process that listens is of no use.
-            FileType::Socket | FileType::Unknown => {}
-        }
-    }
-    finish(from.as_fd(), to.as_fd(), &fstat(from)?)
-}
-
-/// Owner before mode: a change of owner takes the set-id bits away.
-fn finish(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> io::Result<()> {
-    fchown(to, Some(uid(stat)), Some(gid(stat)))?;
-    fchmod(to, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
-    copy_xattrs(from, to)?;
-    rustix::fs::futimens(to, &times(stat))?;
-    Ok(())
-}
-
-fn own(dir: &OwnedFd, name: &std::ffi::CStr, stat: &Stat) -> io::Result<()> {
-    chownat(
-        dir,
-        name,
-        Some(uid(stat)),
-        Some(gid(stat)),
-        AtFlags::SYMLINK_NOFOLLOW,
-    )?;
-    utimensat(dir, name, &times(stat), AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(())
-}
-
-/// Capabilities, ACLs and the like; what a filesystem has no place for is left behind.
-fn copy_xattrs(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
-    let mut names = vec![0u8; 64 << 10];
-    let length = match flistxattr(from, &mut names) {
-        Err(Errno::OPNOTSUPP) => return Ok(()),
-        length => length?,
-    };
-    let mut value = vec![0u8; 64 << 10];
-    for name in names[..length]
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty())
-    {
-        // The volume gets its own label.
-        if name == b"security.selinux" || name.starts_with(b"trusted.overlay.") {
-            continue;
-        }
-        let length = match fgetxattr(from, name, &mut value) {
-            Err(Errno::NODATA | Errno::OPNOTSUPP) => continue,
-            length => length?,
-        };
-        match fsetxattr(to, name, &value[..length], XattrFlags::empty()) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-fn uid(stat: &Stat) -> Uid {
-    Uid::from_raw(stat.st_uid)
-}
-
-fn gid(stat: &Stat) -> Gid {
-    Gid::from_raw(stat.st_gid)
-}
-
-fn times(stat: &Stat) -> Timestamps {
-    Timestamps {
-        last_access: Timespec {
-            tv_sec: stat.st_atime,
-            tv_nsec: i64::try_from(stat.st_atime_nsec).unwrap_or(0),
-        },
-        last_modification: Timespec {
-            tv_sec: stat.st_mtime,
-            tv_nsec: i64::try_from(stat.st_mtime_nsec).unwrap_or(0),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
@@ -209,7 +87,8 @@ mod tests {
         fs::create_dir_all(root.join("data")).unwrap();
         fill(&root);
         let volume = dir.path().join("volumes/0");
-        make(File::open(&root).unwrap().as_fd(), "/data", &volume).unwrap();
+        let root = File::open(&root).unwrap();
+        make(root.as_fd(), "/data", &volume, &mut Copy::new(&|| false)).unwrap();
         (dir, volume)
     }
 
@@ -257,7 +136,8 @@ mod tests {
         fs::create_dir_all(dir.path().join("v")).unwrap();
         fs::write(dir.path().join("v/leftover"), "").unwrap();
         let root = File::open(dir.path()).unwrap();
-        make(root.as_fd(), "/nothing", &dir.path().join("v")).unwrap();
+        let volume = dir.path().join("v");
+        make(root.as_fd(), "/nothing", &volume, &mut Copy::new(&|| false)).unwrap();
         assert!(!dir.path().join("v/leftover").exists());
     }
 }

@@ -2,7 +2,7 @@
 
 use orlop_launch::oci::Mount;
 
-use super::input::{HandlerFacts, HostFacts};
+use super::input::HostFacts;
 use super::userns::IdRanges;
 
 /// Group of terminals, by convention.
@@ -12,7 +12,6 @@ const TTY_GROUP: u32 = 5;
 #[derive(Clone, Copy)]
 pub(super) struct Situation<'a> {
     pub(super) host: &'a HostFacts,
-    pub(super) handler: &'a HandlerFacts<'a>,
     pub(super) privileged: bool,
     pub(super) ranges: Option<&'a IdRanges>,
     pub(super) host_network: bool,
@@ -82,8 +81,7 @@ fn sys(situation: &Situation<'_>) -> Mount {
 }
 
 fn cgroup(situation: &Situation<'_>) -> Mount {
-    let writable = situation.privileged || situation.handler.cgroup_writable;
-    let access = if writable { "rw" } else { "ro" };
+    let access = if situation.privileged { "rw" } else { "ro" };
     let options = ["nosuid", "noexec", "nodev", "relatime", access];
     let mut mount = mount("/sys/fs/cgroup", "cgroup", "cgroup", &options);
     if !situation.own_cgroup_namespace {

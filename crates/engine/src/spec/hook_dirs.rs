@@ -290,7 +290,7 @@ mod tests {
         let hooks = bench.apply().unwrap();
         assert_eq!(hooks.prestart[0].path, "/bin/false");
         assert_eq!(hooks.create_runtime.len(), 1);
-        fs::remove_dir_all(bench.late.path()).unwrap();
+        orlop_disk::remove_tree(bench.late.path()).unwrap();
         assert_eq!(bench.applied(), ["a", "b"], "a directory may be missing");
     }
 

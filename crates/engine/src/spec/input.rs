@@ -33,6 +33,8 @@ pub struct SpecInput<'a> {
     pub image_mounts: &'a [ImageMount<'a>],
     /// Directory of this container where the volumes its image declares are made.
     pub volumes_dir: &'a Path,
+    /// Whether nobody waits for the container any more: then its volumes are not filled further.
+    pub abandoned: &'a (dyn Fn() -> bool + Sync),
     /// The runtime handler.
     pub handler: HandlerFacts<'a>,
     /// The node.
@@ -142,8 +144,6 @@ pub struct HandlerFacts<'a> {
     pub container_annotations: &'a [String],
     /// Whether privileged containers do without the node's devices.
     pub privileged_without_host_devices: bool,
-    /// Whether every container may write its cgroup tree.
-    pub cgroup_writable: bool,
 }
 
 /// The node.
@@ -199,8 +199,6 @@ pub struct Policy {
     pub unprivileged_icmp: bool,
     /// Kernel settings of every pod with the namespace they belong to; a pod's own win.
     pub sysctls: BTreeMap<String, String>,
-    /// Capabilities of a container that asks for nothing; those of the peers if absent.
-    pub default_capabilities: Option<Vec<String>>,
     /// CPUs of commands executed in containers.
     pub exec_cpu_affinity: Option<ExecAffinity>,
     /// Classes of block IO that containers may choose.

@@ -43,6 +43,7 @@ mod sysctls;
 mod user;
 mod user_files;
 mod userns;
+mod volume_copy;
 mod working_dir;
 
 pub use adjust::{AdjustFacts, adjust};

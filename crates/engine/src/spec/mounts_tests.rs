@@ -63,11 +63,9 @@ impl Scene {
             pod_annotations: &[],
             container_annotations: &[],
             privileged_without_host_devices: false,
-            cgroup_writable: false,
         };
         let situation = Situation {
             host: &self.host,
-            handler: &handler,
             privileged: self.privileged,
             ranges: None,
             host_network: false,
@@ -99,6 +97,7 @@ impl Scene {
             },
             image_mounts: &[],
             volumes_dir: &volumes,
+            abandoned: &|| false,
             handler,
             host: &self.host,
             policy: &Policy::default(),

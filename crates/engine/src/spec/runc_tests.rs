@@ -177,12 +177,12 @@ impl Scene {
             },
             image_mounts: &[],
             volumes_dir: &self.path("volumes"),
+            abandoned: &|| false,
             handler: HandlerFacts {
                 features: &features,
                 pod_annotations: &[],
                 container_annotations: &[],
                 privileged_without_host_devices: false,
-                cgroup_writable: false,
             },
             host: &host,
             policy: &self.policy,
@@ -338,8 +338,7 @@ fn a_container_is_in_the_cgroup_its_pod_says() {
 #[test]
 fn the_default_apparmor_profile_confines() {
     if !AppArmor::is_enabled() {
-        eprintln!("skipped: this kernel has no AppArmor");
-        return;
+        orlop_testkit::skip!("this kernel has no AppArmor");
     }
     let mut scene = Scene::new(
         "cat /proc/self/attr/current; mount -t tmpfs x /tmp 2>&1; cat /proc/kcore 2>&1; \

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use orlop_cri::v1;
-use rustix::fs::XattrFlags;
+use orlop_disk::{Step, Walk};
+use rustix::fs::{FileType, Mode, OFlags, XattrFlags, fstat, open, openat, setxattr};
+use rustix::io::Errno;
 
 use super::Error;
 
@@ -78,60 +80,98 @@ impl Labels {
 
 /// Gives a volume and all below it the label of the container's files.
 ///
-/// System directories are refused: relabelling `/etc` for one container breaks the node.
+/// System directories are refused, by whatever path or link they are named: relabelling `/etc` for
+/// one container breaks the node. Who may write to the volume may swap anything in it meanwhile:
+/// what is labelled is what is open, never a name.
 pub(super) fn relabel(path: &Path, label: &str, field: &str) -> Result<(), Error> {
-    const KEPT: [&str; 17] = [
-        "/",
-        "/bin",
-        "/boot",
-        "/dev",
-        "/etc",
-        "/etc/passwd",
-        "/etc/pki",
-        "/etc/shadow",
-        "/home",
-        "/lib",
-        "/lib64",
-        "/media",
-        "/proc",
-        "/root",
-        "/sbin",
-        "/sys",
-        "/usr",
-    ];
-    if KEPT.iter().any(|kept| path == Path::new(kept)) {
+    let mut value = label.as_bytes().to_vec();
+    value.push(0);
+    relabel_with(path, field, &mut |file| {
+        // A handle that only names a file can be written through by this path alone.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        setxattr(path, "security.selinux", &value, XattrFlags::empty())
+    })
+}
+
+fn relabel_with(
+    path: &Path,
+    field: &str,
+    label: &mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno>,
+) -> Result<(), Error> {
+    let failed = |error: io::Error| {
+        let doing = format!("relabelling {} and what is below it", path.display());
+        Error::io(field, doing, error)
+    };
+    let top = match open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        top => top.map_err(|error| failed(error.into()))?,
+    };
+    let real = fs::read_link(format!("/proc/self/fd/{}", top.as_raw_fd())).map_err(failed)?;
+    let is_kept = |kept: &&str| {
+        let kept = Path::new(kept);
+        // Some of them are links to others on most nodes.
+        path == kept || real == kept || fs::canonicalize(kept).is_ok_and(|kept| kept == real)
+    };
+    if OF_THE_NODE.iter().any(is_kept) {
         let problem = format!(
             "{} is part of the node and is not relabelled",
-            path.display()
+            real.display()
         );
         return Err(Error::invalid(field, problem));
     }
-    let mut pending = vec![path.to_path_buf()];
-    while let Some(path) = pending.pop() {
-        let failed =
-            |error: io::Error| Error::io(field, format!("relabelling {}", path.display()), error);
-        match set_label(&path, label) {
-            Ok(()) => {}
-            // Filesystems without labels have one for the whole mount.
-            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(()),
-            Err(rustix::io::Errno::NOENT) => continue,
-            Err(error) => return Err(failed(error.into())),
-        }
-        if fs::symlink_metadata(&path).map_err(failed)?.is_dir() {
-            for entry in fs::read_dir(&path).map_err(failed)? {
-                pending.push(entry.map_err(failed)?.path());
-            }
+    match label_all(&top, label) {
+        // Filesystems without labels have one for the whole mount.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+fn label_all(
+    top: &OwnedFd,
+    label: &mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    label(top.as_fd())?;
+    if FileType::from_raw_mode(fstat(top)?.st_mode) != FileType::Directory {
+        return Ok(());
+    }
+    let mut walk = Walk::new(top)?;
+    while let Some(step) = walk.next()? {
+        let Step::Entry(entry) = step else { continue };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match openat(walk.here(), &entry.name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
+            file => file?,
+        };
+        label(file.as_fd())?;
+        match walk.enter(&entry.name) {
+            // No directory, or no more.
+            Ok(()) | Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-fn set_label(path: &Path, label: &str) -> rustix::io::Result<()> {
-    let mut value = label.as_bytes().to_vec();
-    value.push(0);
-    let path = path.as_os_str().as_bytes();
-    rustix::fs::lsetxattr(path, "security.selinux", &value, XattrFlags::empty())
-}
+/// What is the node's own and never a volume.
+const OF_THE_NODE: [&str; 17] = [
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/etc/passwd",
+    "/etc/pki",
+    "/etc/shadow",
+    "/home",
+    "/lib",
+    "/lib64",
+    "/media",
+    "/proc",
+    "/root",
+    "/sbin",
+    "/sys",
+    "/usr",
+];
 
 /// Splits `user:role:type:level`; the level itself may hold colons.
 fn split(context: &str) -> Result<[&str; 4], Error> {
@@ -205,6 +245,71 @@ mod tests {
 
     #[test]
     fn the_nodes_own_directories_are_not_relabelled() {
-        assert!(relabel(Path::new("/etc"), "l", "config.mounts[0]").is_err());
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/etc", &link).unwrap();
+        let mut never = |_: BorrowedFd<'_>| panic!("labels something");
+        for path in [Path::new("/etc"), Path::new("/usr/../etc/."), &link] {
+            let refused = relabel_with(path, "config.mounts[0]", &mut never);
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("/etc is part of the node"), "{refused}");
+        }
+        for path in ["/bin", "/usr/../bin", "/lib", "/"] {
+            relabel_with(Path::new(path), "config.mounts[0]", &mut never).unwrap_err();
+        }
+    }
+
+    /// Labels with an attribute that any file system knows; links can have none.
+    fn mark(file: BorrowedFd<'_>) -> Result<(), Errno> {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match setxattr(path, "user.label", b"l", XattrFlags::empty()) {
+            Err(Errno::PERM) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn is_marked(path: &Path) -> bool {
+        rustix::fs::getxattr(path, "user.label", &mut [0; 8]).is_ok()
+    }
+
+    #[test]
+    fn a_directory_swapped_for_a_link_leads_no_label_out_of_the_volume() {
+        // The node's own temporary files may lie where files have no attributes.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let volume = dir.path().join("volume");
+        let outside = dir.path().join("outside");
+        fs::create_dir_all(volume.join("inner/deep")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("secret"), "").unwrap();
+        fs::write(volume.join("inner/file"), "").unwrap();
+        let inner = fstat(fs::File::open(volume.join("inner")).unwrap()).unwrap();
+        let mut swapped = false;
+        let mut label = |file: BorrowedFd<'_>| {
+            mark(file)?;
+            // As soon as the directory has its label, before anyone has gone into it.
+            if fstat(file)?.st_ino == inner.st_ino && !swapped {
+                fs::rename(volume.join("inner"), volume.join("moved")).unwrap();
+                std::os::unix::fs::symlink(&outside, volume.join("inner")).unwrap();
+                swapped = true;
+            }
+            Ok(())
+        };
+        relabel_with(&volume, "config.mounts[0]", &mut label).unwrap();
+        assert!(swapped && is_marked(&volume) && is_marked(&volume.join("moved")));
+        assert!(!is_marked(&outside) && !is_marked(&outside.join("secret")));
+    }
+
+    #[test]
+    fn files_get_their_label_however_deep_they_are() {
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut here = open(dir.path(), flags, Mode::empty()).unwrap();
+        for _ in 0..2100 {
+            rustix::fs::mkdirat(&here, "d", Mode::RWXU).unwrap();
+            here = openat(&here, "d", flags, Mode::empty()).unwrap();
+        }
+        relabel_with(dir.path(), "config.mounts[0]", &mut mark).unwrap();
+        rustix::fs::fgetxattr(&here, "user.label", &mut [0; 8]).unwrap();
+        orlop_disk::remove_tree(&dir.keep()).unwrap();
     }
 }

@@ -139,6 +139,7 @@ impl Work<'_> {
                 Err(
                     Attempt::Final(error)
                     | Attempt::Transient(error, _)
+                    | Attempt::Slow(error)
                     | Attempt::Unreachable(error),
                 ) => last = Some(error),
             }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use super::turns::{Turn, Turns};
 use crate::store::Layout;
 use crate::{Digest, Error, Result};
 
@@ -47,15 +48,19 @@ struct State {
 
 impl Ingest {
     /// Opens the blob's files and finds out what is there already; `received` counts it from
-    /// now on. Blocks.
+    /// now on. `source` is the registry: what one of them sends, or holds back, is nothing to
+    /// those who have the blob from another. Blocks.
     pub(crate) fn open(
         layout: &Layout,
         digest: &Digest,
+        source: &str,
         size: u64,
         received: Arc<AtomicU64>,
     ) -> Result<Self> {
-        let data_path = layout.ingest().join(format!("{}.data", digest.hex()));
-        let map_path = layout.ingest().join(format!("{}.map", digest.hex()));
+        let source = Digest::of(source.as_bytes()).hex();
+        let name = format!("{}.{}", digest.hex(), &source[..16]);
+        let data_path = layout.ingest().join(format!("{name}.data"));
+        let map_path = layout.ingest().join(format!("{name}.map"));
         let wanted = size
             .div_ceil(MOST_PIECES)
             .next_multiple_of(1 << 20)
@@ -240,14 +245,19 @@ pub(crate) struct IngestReader {
     at: u64,
     /// How far it has read, for who watches.
     progress: Arc<AtomicU64>,
+    turns: Arc<Turns>,
+    /// Held while there are bytes to work on.
+    turn: Option<Turn>,
 }
 
 impl IngestReader {
-    pub(crate) fn new(ingest: Arc<Ingest>, progress: Arc<AtomicU64>) -> Self {
+    pub(crate) fn new(ingest: Arc<Ingest>, progress: Arc<AtomicU64>, turns: Arc<Turns>) -> Self {
         Self {
             ingest,
             at: 0,
             progress,
+            turns,
+            turn: None,
         }
     }
 }
@@ -256,9 +266,14 @@ impl Read for IngestReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let ingest = &*self.ingest;
         if self.at == ingest.size || into.is_empty() {
+            self.turn = None;
             return Ok(0);
         }
         let mut state = ingest.state();
+        if state.prefix == self.at {
+            // Who waits for the network keeps nobody from working.
+            self.turn = None;
+        }
         while state.prefix == self.at && !state.abandoned {
             state = ingest
                 .grown
@@ -270,6 +285,9 @@ impl Read for IngestReader {
         }
         let there = usize::try_from(state.prefix - self.at).unwrap_or(usize::MAX);
         drop(state);
+        if self.turn.is_none() {
+            self.turn = Some(self.turns.take());
+        }
         let take = there.min(into.len());
         let read = ingest.data.read_at(&mut into[..take], self.at)?;
         if read == 0 {
@@ -315,7 +333,7 @@ mod tests {
     }
 
     fn open(layout: &Layout, digest: &Digest, size: u64) -> Result<Ingest> {
-        Ingest::open(layout, digest, size, Arc::default())
+        Ingest::open(layout, digest, "registry", size, Arc::default())
     }
 
     #[test]
@@ -341,7 +359,7 @@ mod tests {
             Some((2 * SMALLEST_PIECE, 3 * SMALLEST_PIECE))
         );
         let reader = {
-            let mut reader = IngestReader::new(Arc::clone(&ingest), Arc::default());
+            let mut reader = IngestReader::new(Arc::clone(&ingest), Arc::default(), Turns::new(1));
             std::thread::spawn(move || {
                 let mut all = Vec::new();
                 reader.read_to_end(&mut all).map(|_| all)
@@ -366,10 +384,41 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_bytes_keeps_nobody_from_unpacking() {
+        let (_dir, layout) = layout();
+        let turns = Turns::new(1);
+        let reader = |blob: &'static [u8], there: usize| {
+            let digest = Digest::of(blob);
+            let ingest = Arc::new(open(&layout, &digest, blob.len() as u64).unwrap());
+            ingest
+                .write(0, &[Bytes::from_static(&blob[..there])])
+                .unwrap();
+            let reader = IngestReader::new(Arc::clone(&ingest), Arc::default(), Arc::clone(&turns));
+            (ingest, reader)
+        };
+        let (slow, mut waiting) = reader(b"slow", 2);
+        let waiting = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            waiting.read_to_end(&mut all).map(|_| all)
+        });
+        let (_whole, mut whole) = reader(b"whole", 5);
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut all = Vec::new();
+            whole.read_to_end(&mut all).unwrap();
+            tell.send(all).unwrap();
+        });
+        let other = told.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(other.unwrap(), b"whole");
+        slow.write(2, &[Bytes::from_static(b"ow")]).unwrap();
+        assert_eq!(waiting.join().unwrap().unwrap(), b"slow");
+    }
+
+    #[test]
     fn giving_up_wakes_the_reader() {
         let (_dir, layout) = layout();
         let ingest = Arc::new(open(&layout, &Digest::of(b"x"), 10).unwrap());
-        let mut reader = IngestReader::new(Arc::clone(&ingest), Arc::default());
+        let mut reader = IngestReader::new(Arc::clone(&ingest), Arc::default(), Turns::new(1));
         let waiting = std::thread::spawn(move || reader.read(&mut [0; 4]));
         ingest.abandon();
         assert!(waiting.join().unwrap().is_err());

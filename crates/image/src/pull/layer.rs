@@ -12,8 +12,10 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread::available_parallelism;
 
+use orlop_pool::Place;
 use rustix::fs::OFlags;
 use tokio::sync::watch;
 
@@ -29,16 +31,28 @@ use crate::tape::Recorder;
 use crate::unpack::{Layer, Unpacked, open_beneath, unpack};
 use crate::{Digest, Error, Result};
 
-/// Blobs that are being fetched. Each is fetched once, whoever wants it.
+/// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
+/// share of the threads.
+static UNPACKING: LazyLock<Place> = LazyLock::new(|| {
+    let share = available_parallelism().map_or(4, usize::from).clamp(4, 8);
+    Place::new("unpacking layers", 16 * share, share, MOST_WAITING)
+});
+/// More layers than images of many pods have together.
+const MOST_WAITING: usize = 100_000;
+
+/// Blobs that are being fetched. Each is fetched once from one source, whoever wants it: who has
+/// it from another registry doesn't wait for a slow one.
 #[derive(Default)]
-pub(crate) struct BlobLocks(Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>);
+pub(crate) struct BlobLocks(Mutex<HashMap<(Digest, String), Lock>>);
+
+type Lock = Arc<tokio::sync::Mutex<()>>;
 
 impl BlobLocks {
-    async fn lock(&self, digest: Digest) -> tokio::sync::OwnedMutexGuard<()> {
+    async fn lock(&self, digest: Digest, source: &str) -> tokio::sync::OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-            Arc::clone(locks.entry(digest).or_default())
+            Arc::clone(locks.entry((digest, source.to_owned())).or_default())
         };
         lock.lock_owned().await
     }
@@ -49,7 +63,7 @@ impl BlobLocks {
         locks
             .iter()
             .filter(|(_, lock)| Arc::strong_count(lock) > 1)
-            .map(|(digest, _)| *digest)
+            .map(|((digest, _), _)| *digest)
             .collect()
     }
 }
@@ -65,6 +79,16 @@ pub(crate) enum Origin<'a> {
         /// Whether its bytes have the descriptor's digest.
         named: bool,
     },
+}
+
+impl Origin<'_> {
+    /// Whose slowness a layer suffers from.
+    fn source(&self) -> &str {
+        match self {
+            Self::Registry(remote) => remote.domain(),
+            Self::File { .. } => "",
+        }
+    }
 }
 
 /// What a layer's work needs to know.
@@ -104,7 +128,8 @@ impl LayerJob<'_> {
                 }
                 Look::Missing => {}
             }
-            let lock = context.blob_locks.lock(self.blob.digest).await;
+            let source = self.origin.source();
+            let lock = context.blob_locks.lock(self.blob.digest, source).await;
             match self.look(context) {
                 Look::Found(key) => return Ok(self.present(key)),
                 // Published meanwhile. The layers below may themselves wait for this lock.
@@ -216,9 +241,12 @@ impl LayerJob<'_> {
         loop {
             let (store, blob) = (Arc::clone(&context.store), self.blob.clone());
             let received = Arc::clone(&self.tracker.downloaded);
-            let ingest =
-                blocking(move || Ingest::open(store.layout(), &blob.digest, blob.size, received))
-                    .await?;
+            let source = remote.domain().to_owned();
+            let open = move || {
+                let layout = store.layout();
+                Ingest::open(layout, &blob.digest, &source, blob.size, received)
+            };
+            let ingest = blocking(open).await?;
             let ingest = Arc::new(ingest);
             let resumed = ingest.resumed() > 0;
             let fetched = self.stream(context, remote, &ingest).await;
@@ -266,7 +294,9 @@ impl LayerJob<'_> {
             context.config.connections_per_blob,
         );
         let mut downloading = pin!(self.tracker.steps.during("download", download));
-        let reader = IngestReader::new(Arc::clone(ingest), Arc::clone(&self.tracker.unpacked));
+        let progress = Arc::clone(&self.tracker.unpacked);
+        let turns = Arc::clone(&context.unpacks);
+        let reader = IngestReader::new(Arc::clone(ingest), progress, turns);
         let abandoned = Arc::clone(ingest);
         let mut unpacking = pin!(self.unpack(
             context,
@@ -299,14 +329,9 @@ impl LayerJob<'_> {
         open: impl FnOnce() -> Result<R> + Send + 'static,
         abandon: impl Fn() + Sync + Send + 'static,
     ) -> Result<Fetched> {
-        let permit = Arc::clone(&context.unpacks)
-            .acquire_owned()
-            .await
-            .map_err(|_| Error::Cancelled(format!("unpacking {}", self.what)))?;
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
         let (what, diff_id) = (self.what.clone(), self.diff_id);
-        let unpack = blocking(move || {
-            let _permit = permit;
+        let unpack = move || -> Result<Fetched> {
             let scratch = store.layout().scratch("layer")?;
             let root = scratch.path().join(FS);
             std::fs::DirBuilder::new()
@@ -328,8 +353,13 @@ impl LayerJob<'_> {
                 unpacked,
                 replayable,
             })
-        });
-        self.tracker.steps.during("unpack", unpack).await
+        };
+        let source = self.origin.source();
+        let unpacking = async {
+            let done = UNPACKING.run_for(source, unpack).await;
+            done.map_err(|refused| Error::store(format!("unpacking {}", self.what), refused))?
+        };
+        self.tracker.steps.during("unpack", unpacking).await
     }
 
     async fn publish(&self, context: &Context, fetched: Fetched, key: Digest) -> Result<Digest> {

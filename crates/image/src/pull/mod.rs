@@ -8,6 +8,7 @@ mod layer;
 mod progress;
 mod steps;
 mod task;
+mod turns;
 
 pub(crate) use admission::listed;
 pub(crate) use flights::Flights;
@@ -17,3 +18,4 @@ pub(crate) use progress::Tracker;
 pub use progress::{LayerProgress, LayerState, PullProgress};
 pub use steps::PullStep;
 pub(crate) use task::{Context, Named, Request, check, fetch_layers, judge, pull};
+pub(crate) use turns::Turns;

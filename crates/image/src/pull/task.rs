@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, try_join_all};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::admission;
 use super::layer::{BlobLocks, LayerJob, Origin};
 use super::progress::Tracker;
+use super::turns::Turns;
 use crate::blocking::blocking;
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{self, Kind};
@@ -26,7 +27,7 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) store: Arc<Store>,
     pub(crate) transport: Arc<Transport>,
-    pub(crate) unpacks: Arc<Semaphore>,
+    pub(crate) unpacks: Arc<Turns>,
     pub(crate) blob_locks: BlobLocks,
 }
 

@@ -182,25 +182,34 @@ impl Question {
                 "its token server is not an http address".to_owned(),
             ));
         }
-        let secure = url.scheme() == "https" || host.base.scheme() == "http" || is_loopback(&url);
-        if !secure && login.is_some() {
+        let server = super::hosts::authority(&url);
+        let own = url.host_str() == host.base.host_str();
+        let plain = url.scheme() == "http" && !is_loopback(&url);
+        if plain && host.base.scheme() == "https" {
             return Err(TokenError::Refused(format!(
-                "its token server {} would get the credentials unencrypted",
-                super::hosts::authority(&url)
+                "its token server {server} is to be asked unencrypted, which the registry is not"
             )));
         }
+        if plain && !own && login.is_some() {
+            return Err(TokenError::Refused(format!(
+                "its token server {server} would get the credentials unencrypted"
+            )));
+        }
+        let addresses = transport
+            .reach
+            .check(&host.base, &url)
+            .await
+            .map_err(|reason| TokenError::Refused(format!("its token server {reason}")))?;
         // The host's TLS settings speak of the host; the token server shares them only if it
         // is the same machine.
-        let own = url.host_str() == host.base.host_str();
         let tls = if own {
             host.tls.clone()
         } else {
             super::transport::Tls::default()
         };
         let failed = |reason| TokenError::Failed(reason, None);
-        let server = super::hosts::authority(&url);
         let client = transport
-            .client(&url, &tls, host.connect_timeout)
+            .client_at(&url, &addresses, &tls, host.connect_timeout)
             .await
             .map_err(TokenError::Other)?;
         let mut form = vec![("scope", self.scope.as_str())];

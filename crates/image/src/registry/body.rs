@@ -1,11 +1,12 @@
 //! Bodies of answers: large ones in pieces, small ones whole and bounded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::Response;
-use tokio::sync::OwnedSemaphorePermit;
 
+use super::connections::Connection;
+use super::pace::Pace;
 use super::remote::unavailable;
 use super::retry::Attempt;
 use crate::error::chain;
@@ -19,16 +20,25 @@ pub(crate) struct Body {
     /// Whether the host served the part that was asked for, not everything.
     pub(crate) is_part: bool,
     pub(super) timeout: Duration,
+    pub(super) pace: Pace,
     pub(super) what: String,
     pub(super) host: String,
-    pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) _connection: Connection,
 }
 
 impl Body {
     /// The next bytes; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Attempt> {
+        let start = Instant::now();
         let reason = match tokio::time::timeout(self.timeout, self.response.chunk()).await {
-            Ok(Ok(bytes)) => return Ok(bytes),
+            Ok(Ok(None)) => return Ok(None),
+            Ok(Ok(Some(bytes))) => match self.pace.note(start.elapsed(), bytes.len()) {
+                None => return Ok(Some(bytes)),
+                Some(reason) => {
+                    let error = unavailable(&self.what, &self.host, reason);
+                    return Err(Attempt::Slow(error));
+                }
+            },
             Ok(Err(error)) => chain(&error.without_url()),
             Err(_) => format!("no byte came for {:?}", self.timeout),
         };

@@ -83,7 +83,7 @@ impl Try for GetManifest<'_> {
         let url = remote.url(host, &format!("manifests/{}", self.selector));
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, http::HeaderValue::from_static(ACCEPT_MANIFEST));
-        let _permit = remote.permit().await?;
+        let _connection = remote.connection(host).await?;
         let response = remote.send(what, host, url, &headers).await?.0;
         let response = remote.check(what, host, response).await?;
         let content_type = header(&response, &CONTENT_TYPE);
@@ -119,7 +119,7 @@ impl Try for GetSmallBlob<'_> {
     async fn once(&self, remote: &Remote, host: &Host) -> Result<Vec<u8>, Attempt> {
         let Self { what, digest } = self;
         let url = remote.url(host, &format!("blobs/{digest}"));
-        let _permit = remote.permit().await?;
+        let _connection = remote.connection(host).await?;
         let response = remote.send(what, host, url, &HeaderMap::new()).await?.0;
         let response = remote.check(what, host, response).await?;
         let bytes = remote.small_body(what, host, response).await?;

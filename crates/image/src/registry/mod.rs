@@ -3,11 +3,14 @@
 mod auth;
 mod body;
 mod challenge;
+mod connections;
 mod credentials;
 mod documents;
 mod failure;
 mod hosts;
 mod node_credentials;
+mod pace;
+mod reach;
 mod remote;
 mod retry;
 mod transport;

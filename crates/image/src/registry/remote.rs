@@ -1,6 +1,7 @@
 //! One repository on its registry: requests, redirects and what answers mean.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +10,10 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use reqwest::{Response, Url};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::auth::Authorizer;
 use super::body::{Body, ReadError, read_bounded};
+use super::connections::Connection;
 use super::credentials::Credentials;
 use super::failure::Failure;
 use super::hosts::{Host, authority, hosts_for};
@@ -90,7 +91,7 @@ impl Remote {
             let range = format!("bytes={start}-{}", end.saturating_sub(1));
             headers.insert(RANGE, range.parse().map_err(|_| unreachable_range(what))?);
         }
-        let permit = self.permit().await?;
+        let connection = self.connection(host).await?;
         let place = (host.name(), digest);
         let known = self.redirects().get(&place).cloned();
         let mut response = None;
@@ -131,9 +132,10 @@ impl Remote {
             offset,
             is_part,
             timeout: self.transport.progress_timeout,
+            pace: self.transport.pace(),
             what: what.to_owned(),
             host: host.name(),
-            _permit: permit,
+            _connection: connection,
         })
     }
 
@@ -150,10 +152,14 @@ impl Remote {
         if parsed.scheme() != "https" {
             return Err(refuse("is not an https address"));
         }
-        let permit = self.permit().await?;
+        let connection = self.transport.connections.to(&authority(&parsed)).await?;
         let mut place = parsed;
         for _ in 0..MAX_REDIRECTS {
-            let client = self.transport.client(&place, &Tls::default(), None).await?;
+            let addresses = self.reachable(&place).await.map_err(|why| refuse(&why))?;
+            let client = self
+                .transport
+                .client_at(&place, &addresses, &Tls::default(), None)
+                .await?;
             let name = authority(&place);
             let response = self
                 .timed(what, &name, client.get(place.clone()).send())
@@ -172,19 +178,32 @@ impl Remote {
                 offset: 0,
                 is_part: false,
                 timeout: self.transport.progress_timeout,
+                pace: self.transport.pace(),
                 what: what.to_owned(),
                 host: name,
-                _permit: permit,
+                _connection: connection,
             });
         }
         Err(refuse("redirects too often"))
     }
 
-    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit> {
-        Arc::clone(&self.transport.connections)
-            .acquire_owned()
-            .await
-            .map_err(|_| Error::Cancelled("waiting for a connection".to_owned()))
+    /// Whether the registry's manifests may name an address, and where that is.
+    async fn reachable(&self, url: &Url) -> Result<Vec<SocketAddr>, String> {
+        // The registry itself comes last, behind its mirrors.
+        let Some(own) = self.hosts.last() else {
+            return Ok(Vec::new());
+        };
+        let checked = self.transport.reach.check(&own.base, url).await;
+        checked.map_err(|reason| format!("must not be asked: {reason}"))
+    }
+
+    pub(super) async fn connection(&self, host: &Host) -> Result<Connection> {
+        self.transport.connections.to(&host.name()).await
+    }
+
+    /// The registry that the repository is named after.
+    pub(crate) fn domain(&self) -> &str {
+        self.repository.domain()
     }
 
     fn redirects(&self) -> std::sync::MutexGuard<'_, HashMap<(String, Digest), Url>> {
@@ -267,6 +286,13 @@ impl Remote {
                     host,
                     "it redirects from https to http",
                 )));
+            }
+            if target.origin() != origin {
+                let allowed = self.transport.reach.check(&host.base, &target).await;
+                allowed.map_err(|reason| {
+                    let reason = format!("it redirects to where it must not: {reason}");
+                    Attempt::Final(protocol(what, host, &reason))
+                })?;
             }
             place = target;
             redirected = true;

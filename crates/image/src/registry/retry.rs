@@ -31,6 +31,8 @@ pub(crate) enum Attempt {
     Final(Error),
     /// Perhaps not for long; the host may have said how long.
     Transient(Error, Option<Duration>),
+    /// It answers, but too slowly: what came meanwhile is no reason to go on for ever.
+    Slow(Error),
     /// Nobody is there. A host that has answered before is worth waiting for.
     Unreachable(Error),
     /// The fault isn't the host's.
@@ -82,6 +84,7 @@ impl Remote {
             let before = progress.load(Ordering::Relaxed);
             let mut pause = None;
             let mut last = None;
+            let mut slow = false;
             // A mirror that is down must not cost its timeout again with each request.
             let spare_down = self
                 .hosts
@@ -103,6 +106,11 @@ impl Remote {
                     Err(Attempt::Transient(error, wanted)) => {
                         tracing::debug!(host = host.name(), %error, "a registry host failed for now");
                         pause = pause.max(wanted);
+                        last = Some(error);
+                    }
+                    Err(Attempt::Slow(error)) => {
+                        tracing::debug!(host = host.name(), %error, "a registry host is too slow");
+                        slow = true;
                         last = Some(error);
                     }
                     Err(Attempt::Unreachable(error)) => {
@@ -131,7 +139,7 @@ impl Remote {
                     ),
                 }));
             };
-            if progress.load(Ordering::Relaxed) > before {
+            if progress.load(Ordering::Relaxed) > before && !slow {
                 failures = 1;
                 quiet_since = Instant::now();
             } else {

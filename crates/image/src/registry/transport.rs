@@ -1,13 +1,16 @@
 //! HTTP clients, one per set of TLS settings.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, Identity, Url};
-use tokio::sync::Semaphore;
 
+use super::connections::Connections;
+use super::pace::Pace;
+use super::reach::Reach;
 use crate::error::chain;
 use crate::{Config, Error, Result};
 
@@ -43,6 +46,8 @@ struct Key {
     authorities: Vec<Vec<u8>>,
     client: Vec<Vec<u8>>,
     connect_timeout: Duration,
+    /// A host and the addresses at which alone it is to be asked.
+    pinned: Option<(String, Vec<SocketAddr>)>,
 }
 
 /// More different settings than this at a time are no node's.
@@ -52,9 +57,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Makes and keeps HTTP clients, and bounds how many requests are in flight.
 pub(crate) struct Transport {
     clients: Mutex<HashMap<Key, Client>>,
-    pub(super) connections: Arc<Semaphore>,
+    pub(super) connections: Connections,
     /// Longest wait for an answer or for the next bytes of one.
     pub(super) progress_timeout: Duration,
+    /// Bytes per second that a body must bring on average over that time.
+    min_speed: u64,
+    pub(super) reach: Reach,
 }
 
 impl Transport {
@@ -64,15 +72,36 @@ impl Transport {
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         Self {
             clients: Mutex::default(),
-            connections: Arc::new(Semaphore::new(config.max_connections.max(1))),
+            connections: Connections::new(config.max_connections),
             progress_timeout: config.progress_timeout,
+            min_speed: config.min_speed,
+            reach: Reach {
+                internal_hosts: config.internal_hosts.clone(),
+            },
         }
+    }
+
+    /// Watches over the speed of a body that begins.
+    pub(super) fn pace(&self) -> Pace {
+        Pace::new(self.min_speed, self.progress_timeout)
     }
 
     /// A client for `url`.
     pub(super) async fn client(
         &self,
         url: &Url,
+        tls: &Tls,
+        connect_timeout: Option<Duration>,
+    ) -> Result<Client> {
+        self.client_at(url, &[], tls, connect_timeout).await
+    }
+
+    /// A client for `url` at these addresses, where there are any: what was found good when its name
+    /// was looked up must not be another when it is connected to.
+    pub(super) async fn client_at(
+        &self,
+        url: &Url,
+        addresses: &[SocketAddr],
         tls: &Tls,
         connect_timeout: Option<Duration>,
     ) -> Result<Client> {
@@ -91,6 +120,10 @@ impl Transport {
             connect_timeout: connect_timeout
                 .unwrap_or(CONNECT_TIMEOUT)
                 .min(self.progress_timeout),
+            pinned: url
+                .domain()
+                .filter(|_| !addresses.is_empty())
+                .map(|host| (host.to_owned(), addresses.to_vec())),
         };
         if let Some(client) = self.clients().get(&key) {
             return Ok(client.clone());
@@ -128,6 +161,9 @@ fn build(key: &Key) -> reqwest::Result<Client> {
             .tcp_keepalive(Duration::from_secs(30));
         if key.direct {
             builder = builder.no_proxy();
+        }
+        if let Some((host, addresses)) = &key.pinned {
+            builder = builder.resolve_to_addrs(host, addresses);
         }
         builder
     };

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
 
-use crate::unpack::remove_tree;
 use crate::{Digest, Error, Result};
+use orlop_disk::remove_tree_at;
 
 /// The directories of an image store.
 ///
@@ -158,10 +158,9 @@ impl Drop for Scratch {
 
 /// Removes whatever is at `path`.
 pub(crate) fn remove_path(path: &Path) -> rustix::io::Result<()> {
-    use std::os::unix::ffi::OsStrExt;
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(rustix::io::Errno::INVAL);
     };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    remove_tree(open(parent, flags, Mode::empty())?, name.as_bytes())
+    remove_tree_at(open(parent, flags, Mode::empty())?, name)
 }

@@ -1,9 +1,11 @@
 //! Puts the entries of a layer's archive on disk, whiteouts translated for overlayfs.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -14,16 +16,19 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::attributes;
-use super::remove_tree;
 use super::root::{LayerRoot, clean};
 use crate::config::Limits;
 use crate::tar::{Bounds, Entry, EntryKind, Mtime, Reader, Record, Segment};
 use crate::{Error, Result};
+use orlop_disk::{Room, remove_tree_at};
 
 /// Names that start so are instructions (OCI image layer specification, "Whiteouts").
 const WHITEOUT: &[u8] = b".wh.";
 const WHITEOUT_META: &[u8] = b".wh..wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// So many zeros are not written, but left out. Fewer would save nothing.
+const HOLE: usize = 64 << 10;
 
 /// What an unpacked layer amounts to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,6 +70,17 @@ pub(super) fn extract<R: BufRead, J: RecordFiles>(
     target: &Path,
     limits: &Limits,
 ) -> Result<(Unpacked, J)> {
+    extract_into(what, input, record, target, limits, Room::default())
+}
+
+fn extract_into<R: BufRead, J: RecordFiles>(
+    what: &str,
+    input: R,
+    record: J,
+    target: &Path,
+    limits: &Limits,
+    room: Room,
+) -> Result<(Unpacked, J)> {
     let root = LayerRoot::open(target).map_err(|error| Error::at("opening", target, error))?;
     let bounds = Bounds {
         header_bytes: limits.header_bytes,
@@ -78,6 +94,7 @@ pub(super) fn extract<R: BufRead, J: RecordFiles>(
         entries: 0,
         remembered: 0,
         times: BTreeMap::new(),
+        room,
         done: Unpacked::default(),
     };
     // The root directory counts like any other.
@@ -89,6 +106,18 @@ pub(super) fn extract<R: BufRead, J: RecordFiles>(
     Ok((extractor.finish()?, record))
 }
 
+/// Writes what is not there yet: zeros are, in a file that is as long as it will be.
+fn write_but_holes(file: &File, piece: &[u8], at: u64) -> io::Result<()> {
+    let mut at = at;
+    for part in piece.chunks(HOLE) {
+        if part.len() < HOLE || part.iter().any(|byte| *byte != 0) {
+            file.write_all_at(part, at)?;
+        }
+        at += part.len() as u64;
+    }
+    Ok(())
+}
+
 struct Extractor<'a> {
     what: &'a str,
     root: LayerRoot,
@@ -98,6 +127,7 @@ struct Extractor<'a> {
     remembered: u64,
     /// Directory times, set at the end.
     times: BTreeMap<Vec<u8>, Mtime>,
+    room: Room,
     done: Unpacked,
 }
 
@@ -114,6 +144,8 @@ impl Extractor<'_> {
                 self.limits.layer_entries,
             ));
         }
+        let entered = self.room.entry(self.root.fd());
+        entered.map_err(|error| self.failed_io(&entry.path, error))?;
         let path = clean(&entry.path).map_err(|reason| self.refuse(&entry.path, reason))?;
         if path.is_empty() {
             return self.root_entry(&entry);
@@ -182,7 +214,13 @@ impl Extractor<'_> {
             length: *stored,
         }];
         let segments = match sparse {
-            None => &whole[..],
+            None => {
+                if *stored >= HOLE as u64 {
+                    file.set_len(*stored)
+                        .map_err(|error| self.failed_io(path, error))?;
+                }
+                &whole[..]
+            }
             Some(sparse) => {
                 file.set_len(sparse.size)
                     .map_err(|error| self.failed_io(path, error))?;
@@ -191,12 +229,15 @@ impl Extractor<'_> {
         };
         for segment in segments.iter().filter(|segment| segment.length > 0) {
             let mut at = segment.offset;
+            let mut room = std::mem::take(&mut self.room);
             reader.content(segment.length, |piece| {
-                file.write_all_at(piece, at)
+                room.content(piece.len() as u64, &file)
+                    .and_then(|_| write_but_holes(&file, piece, at))
                     .map_err(|error| self.failed_io(path, error))?;
                 at += piece.len() as u64;
                 Ok(())
             })?;
+            self.room = room;
             reader
                 .record_mut()
                 .content(path, segment.offset, segment.length)
@@ -230,7 +271,7 @@ impl Extractor<'_> {
         }
         attributes::set_at(&dir, name, entry).map_err(|error| self.failed(path, error))?;
         self.root.explicit(path);
-        self.remember(path)?;
+        self.remember(1, path.len() as u64)?;
         self.times.insert(path.to_vec(), entry.mtime);
         Ok(())
     }
@@ -380,7 +421,7 @@ impl Extractor<'_> {
             _ => {}
         }
         self.root.forget_paths();
-        remove_tree(dir, name).map_err(|error| self.failed(path, error))
+        remove_tree_at(dir, OsStr::from_bytes(name)).map_err(|error| self.failed(path, error))
     }
 
     fn look(&self, path: &[u8], dir: &OwnedFd, name: &[u8]) -> Result<FileType> {
@@ -390,15 +431,18 @@ impl Extractor<'_> {
     }
 
     fn place<'p>(&mut self, path: &'p [u8]) -> Result<(std::rc::Rc<OwnedFd>, &'p [u8])> {
-        let before = self.root.implicit_len();
+        let (before, bytes_before) = self.root.implicit_size();
         let place = self
             .root
             .place(path)
             .map_err(|error| self.failed(path, error))?;
-        let made = self.root.implicit_len().saturating_sub(before);
+        let (after, bytes_after) = self.root.implicit_size();
+        let made = after.saturating_sub(before);
         for _ in 0..made {
             self.account(0);
-            self.remember(path)?;
+        }
+        if made > 0 {
+            self.remember(made as u64, bytes_after - bytes_before)?;
         }
         Ok(place)
     }
@@ -410,8 +454,9 @@ impl Extractor<'_> {
         self.done.disk_bytes += content.div_ceil(BLOCK) * BLOCK;
     }
 
-    fn remember(&mut self, path: &[u8]) -> Result<()> {
-        self.remembered += path.len() as u64 + 96;
+    /// Counts the memory of so many directories whose names have so many bytes.
+    fn remember(&mut self, directories: u64, bytes: u64) -> Result<()> {
+        self.remembered += bytes + directories * 96;
         if self.remembered > self.limits.bookkeeping_bytes {
             return Err(Error::too_large(
                 format!("the directory list of {}", self.what),
@@ -479,4 +524,47 @@ fn shown(path: &[u8]) -> String {
         text.push('…');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    fn archive(content: &[u8]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, "file", content).unwrap();
+        builder.into_inner().unwrap()
+    }
+
+    fn unpack(archive: &[u8], target: &Path, room: Room) -> Result<(Unpacked, ())> {
+        let input = io::BufReader::with_capacity(256 << 10, archive);
+        extract_into("the layer", input, (), target, &Limits::default(), room)
+    }
+
+    #[test]
+    fn zeros_in_a_layer_take_no_room_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut content = vec![0; 8 << 20];
+        content[3 << 20] = 7;
+        unpack(&archive(&content), dir.path(), Room::default()).unwrap();
+        let path = dir.path().join("file");
+        let look = path.metadata().unwrap();
+        assert!(look.blocks() * 512 <= 1 << 20, "{} blocks", look.blocks());
+        assert!(std::fs::read(path).unwrap() == content);
+    }
+
+    #[test]
+    fn a_layer_leaves_the_disk_its_reserve() {
+        let dir = tempfile::tempdir().unwrap();
+        let layer = archive(&vec![1; 20 << 20]);
+        let full = unpack(&layer, dir.path(), Room::leaving(|_| u64::MAX)).unwrap_err();
+        assert!(matches!(full, Error::DiskFull { .. }), "{full}");
+        let took = dir.path().join("file").metadata().unwrap().blocks() * 512;
+        assert!(took <= 9 << 20, "{took} bytes");
+    }
 }

@@ -6,11 +6,9 @@ mod decompress;
 mod extract;
 mod layer;
 mod pipe;
-mod remove;
 mod root;
 
 pub use changes::{plain, unpack_changes};
 pub(crate) use extract::{RecordFiles, Unpacked};
 pub(crate) use layer::{Layer, unpack};
-pub(crate) use remove::remove_tree;
 pub(crate) use root::{LayerRoot, open_beneath};

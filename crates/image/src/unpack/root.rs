@@ -7,8 +7,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, chmodat, chownat, mkdirat, open, openat2,
-    readlinkat,
+    AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, chmodat, chownat, mkdirat, open, openat,
+    openat2, readlinkat,
 };
 use rustix::io::Errno;
 
@@ -16,6 +16,9 @@ use rustix::io::Errno;
 const CACHE: usize = 64;
 /// Like the kernel's limit.
 const MAX_LINKS: usize = 40;
+/// Components that are looked at for one entry, those of its links' targets included: more than
+/// any path and a link in it can have.
+const MAX_STEPS: usize = 4096;
 
 /// The root directory of a layer that is being unpacked.
 pub(crate) struct LayerRoot {
@@ -23,6 +26,8 @@ pub(crate) struct LayerRoot {
     cache: HashMap<Vec<u8>, Rc<OwnedFd>>,
     /// Directories that the archive uses without having described them.
     implicit: BTreeSet<Vec<u8>>,
+    /// Bytes of their names, also of those that were described later.
+    implicit_bytes: u64,
 }
 
 impl LayerRoot {
@@ -36,6 +41,7 @@ impl LayerRoot {
             root: Rc::new(root),
             cache: HashMap::new(),
             implicit: BTreeSet::new(),
+            implicit_bytes: 0,
         })
     }
 
@@ -50,7 +56,7 @@ impl LayerRoot {
         path: &'p [u8],
     ) -> rustix::io::Result<(Rc<OwnedFd>, &'p [u8])> {
         let (parent, name) = split(path);
-        Ok((self.directory(parent, MAX_LINKS)?, name))
+        Ok((self.directory(parent)?, name))
     }
 
     /// Like [`Self::place`], but makes nothing.
@@ -72,48 +78,64 @@ impl LayerRoot {
         self.implicit.remove(path);
     }
 
-    pub(crate) fn implicit_len(&self) -> usize {
-        self.implicit.len()
+    /// How many directories were made unasked, and the bytes of their names.
+    pub(crate) fn implicit_size(&self) -> (usize, u64) {
+        (self.implicit.len(), self.implicit_bytes)
     }
 
     pub(crate) fn into_implicit(self) -> BTreeSet<Vec<u8>> {
         self.implicit
     }
 
-    fn directory(&mut self, path: &[u8], links: usize) -> rustix::io::Result<Rc<OwnedFd>> {
+    /// Opens a directory, made if it is missing, as are those on the way to it.
+    ///
+    /// Links that lead to what is not in this layer are where their targets go. Those are made
+    /// one after the other from a list, never by a call within a call, and in so many steps at
+    /// most: an archive decides how many components and links there are.
+    fn directory(&mut self, path: &[u8]) -> rustix::io::Result<Rc<OwnedFd>> {
         match self.existing(path) {
             Err(Errno::NOENT) => {}
             other => return other,
         }
-        let (parent_path, name) = split(path);
-        let parent = self.directory(parent_path, links)?;
-        match mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) => {}
-            // A link to something that isn't in this layer: that is where it goes.
-            Err(Errno::EXIST) if links > 0 => {
-                let target = readlinkat(&parent, name, Vec::new()).map_err(|error| {
-                    if error == Errno::INVAL {
-                        Errno::NOTDIR
-                    } else {
-                        error
-                    }
-                })?;
-                let target = follow(parent_path, target.as_bytes());
-                return self.directory(&target, links - 1);
+        let mut goals = vec![Goal::new(path.to_vec(), &self.root)];
+        let mut steps = 0;
+        loop {
+            let depth = goals.len();
+            let Some(goal) = goals.last_mut() else { break };
+            let Some((name, end)) = goal.next() else {
+                goals.pop();
+                continue;
+            };
+            steps += 1;
+            if steps > MAX_STEPS {
+                return Err(Errno::LOOP);
             }
-            Err(Errno::EXIST) => return Err(Errno::LOOP),
-            Err(error) => return Err(error),
+            match open_child(&goal.dir, &name) {
+                Ok(dir) => goal.enter(dir, end),
+                Err(Errno::NOENT) => {
+                    make(&goal.dir, &name)?;
+                    let dir = open_child(&goal.dir, &name)?;
+                    goal.enter(dir, end);
+                    let made = goal.path[..end].to_vec();
+                    self.implicit_bytes += made.len() as u64;
+                    self.implicit.insert(made);
+                }
+                Err(Errno::NOTDIR | Errno::LOOP) => {
+                    let here = goal.path[..end].to_vec();
+                    match self.existing(&here) {
+                        Ok(dir) => goal.enter(dir, end),
+                        // A link to something that isn't in this layer: that is where it goes.
+                        Err(Errno::NOENT) if depth <= MAX_LINKS => {
+                            let target = link_target(&here, &goal.dir, &name)?;
+                            goals.push(Goal::new(target, &self.root));
+                        }
+                        Err(Errno::NOENT) => return Err(Errno::LOOP),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
         }
-        // A setgid parent or the umask must not show through.
-        chownat(
-            &parent,
-            name,
-            Some(Uid::ROOT),
-            Some(Gid::ROOT),
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?;
-        chmodat(&parent, name, Mode::from_raw_mode(0o755), AtFlags::empty())?;
-        self.implicit.insert(path.to_vec());
         self.existing(path)
     }
 
@@ -131,6 +153,70 @@ impl LayerRoot {
         }
         self.cache.insert(path.to_vec(), Rc::clone(&fd));
         Ok(fd)
+    }
+}
+
+/// A directory on its way to being there.
+struct Goal {
+    /// Clean.
+    path: Vec<u8>,
+    /// How much of the path is there, and that part's directory.
+    done: usize,
+    dir: Rc<OwnedFd>,
+}
+
+impl Goal {
+    fn new(path: Vec<u8>, root: &Rc<OwnedFd>) -> Self {
+        Self {
+            path,
+            done: 0,
+            dir: Rc::clone(root),
+        }
+    }
+
+    /// The next component, and where it ends in the path.
+    fn next(&self) -> Option<(Vec<u8>, usize)> {
+        let start = match self.done {
+            0 => 0,
+            done => done + 1,
+        };
+        let rest = self.path.get(start..).filter(|rest| !rest.is_empty())?;
+        let length = rest.iter().position(|byte| *byte == b'/');
+        let name = &rest[..length.unwrap_or(rest.len())];
+        Some((name.to_vec(), start + name.len()))
+    }
+
+    fn enter(&mut self, dir: Rc<OwnedFd>, end: usize) {
+        self.dir = dir;
+        self.done = end;
+    }
+}
+
+/// Opens a directory in another one, without following links.
+fn open_child(dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Rc<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(dir, name, flags, Mode::empty()).map(Rc::new)
+}
+
+fn make(parent: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
+    mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
+    // A setgid parent or the umask must not show through.
+    chownat(
+        parent,
+        name,
+        Some(Uid::ROOT),
+        Some(Gid::ROOT),
+        AtFlags::SYMLINK_NOFOLLOW,
+    )?;
+    chmodat(parent, name, Mode::from_raw_mode(0o755), AtFlags::empty())
+}
+
+/// Where the link `path`, which is `name` in `dir`, leads.
+fn link_target(path: &[u8], dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Vec<u8>> {
+    match readlinkat(dir, name, Vec::new()) {
+        Ok(target) => Ok(follow(split(path).0, target.as_bytes())),
+        Err(Errno::INVAL) => Err(Errno::NOTDIR),
+        Err(error) => Err(error),
     }
 }
 
@@ -210,6 +296,7 @@ fn follow(parent: &[u8], target: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
     fn names_are_made_relative_and_never_lead_out() {
@@ -249,6 +336,43 @@ mod tests {
             root.into_implicit(),
             BTreeSet::from([b"a".to_vec(), b"a/b".to_vec()])
         );
+    }
+
+    #[test]
+    fn links_and_components_without_end_overflow_no_stack() {
+        let dir = tempfile::tempdir().unwrap();
+        // Each link leads to the next one and from there down as far as a path can go.
+        let deep = "/x".repeat(2040);
+        for n in 0..39 {
+            let target = format!("l{}{deep}", n + 1);
+            std::os::unix::fs::symlink(target, dir.path().join(format!("l{n}"))).unwrap();
+        }
+        let layer = dir.path().to_owned();
+        let refused = std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || {
+                let mut root = LayerRoot::open(&layer).unwrap();
+                root.place(b"l0/f").map(drop)
+            })
+            .unwrap()
+            .join()
+            .unwrap();
+        assert_eq!(refused, Err(Errno::LOOP));
+    }
+
+    #[test]
+    fn a_chain_of_links_out_of_the_layer_is_made_where_it_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..20 {
+            let target = format!("l{}/d{n}", n + 1);
+            std::os::unix::fs::symlink(target, dir.path().join(format!("l{n}"))).unwrap();
+        }
+        let mut root = LayerRoot::open(dir.path()).unwrap();
+        let (_, name) = root.place(b"l0/a/f").unwrap();
+        assert_eq!(name, b"f");
+        let down = (0..20).rev().map(|n| format!("d{n}"));
+        let end = dir.path().join("l20").join(down.collect::<PathBuf>());
+        assert!(end.join("a").is_dir());
     }
 
     #[test]

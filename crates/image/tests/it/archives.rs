@@ -189,7 +189,7 @@ async fn a_damaged_layer_is_found_and_only_that_is_pulled_again() {
         match damage {
             "changed" => std::fs::write(low.join("f"), "LOW").unwrap(),
             "missing" => std::fs::remove_file(low.join("d/noise")).unwrap(),
-            _ => std::fs::remove_dir_all(low.parent().unwrap()).unwrap(),
+            _ => orlop_disk::remove_tree(low.parent().unwrap()).unwrap(),
         }
         let verified = place.images.verify(false).await.unwrap();
         assert_eq!((verified.sound, verified.broken.len()), (1, 1), "{damage}");

@@ -530,3 +530,28 @@ async fn a_full_disk_is_named_and_nothing_stays() {
     // Its configuration is all that was fetched.
     assert_eq!(scene.proxy.count(http::Method::GET, "blobs/"), seen + 1);
 }
+
+#[tokio::test]
+async fn a_registry_that_points_into_the_node_is_refused_by_name() {
+    let scene = Scene::with(|config| config.retries = 0).await;
+    // Where clouds keep a node's credentials.
+    let inside = "169.254.169.254";
+    let asks = vec![(
+        "www-authenticate".to_owned(),
+        format!("Bearer realm=\"http://{inside}/token\",service=\"x\""),
+    )];
+    let token = Fault::Reply {
+        status: 401,
+        headers: asks,
+        body: Vec::new(),
+    };
+    let redirect = Fault::redirect(&format!("http://{inside}/latest/meta-data"));
+    for (place, fault) in [("manifests/1", token), (&*scene.large_blob(), redirect)] {
+        scene.proxy.rule(Rule::on(place, fault));
+        let error = scene.pull().await.unwrap_err().to_string();
+        assert!(error.contains(inside), "{place}: {error}");
+        assert!(error.contains("images.internal_hosts"), "{place}: {error}");
+        scene.proxy.heal();
+    }
+    scene.assert_whole(&scene.pull().await.unwrap()).await;
+}

@@ -1,4 +1,4 @@
-//! A bounded run of what the fuzz targets do without end (`ORLOP_FUZZ_SECONDS` for more): no
+//! A bounded run of fuzzing (`ORLOP_FUZZ_SECONDS` for more): no
 //! input panics, hangs, gets out of its directory or means two things.
 
 use orlop_image::fuzzing;
@@ -200,7 +200,7 @@ fn no_layer_gets_out_of_its_directory() {
     fuzz.run(|input| {
         let dir = scratch.subdir("one");
         fuzzing::layer(input, &dir).unwrap();
-        std::fs::remove_dir_all(&dir).unwrap();
+        orlop_disk::remove_tree(&dir).unwrap();
     });
 }
 

@@ -17,5 +17,6 @@ mod node;
 mod pull;
 mod restart;
 mod signatures;
+mod slow;
 mod support;
 mod tls;

@@ -121,7 +121,7 @@ async fn an_image_that_lost_a_layer_is_forgotten_and_the_others_stay() {
     let mut scene = Scene::new().await;
     let lost = scene.layer(&scene.one);
     scene
-        .after(|_| std::fs::remove_dir_all(&lost).unwrap())
+        .after(|_| orlop_disk::remove_tree(&lost).unwrap())
         .await;
     assert_eq!(scene.ids(), [scene.two.id]);
     assert_eq!(scene.layers_fetched("one").await, 1, "just what was lost");

@@ -9,7 +9,7 @@ use crate::reactor::Stream;
 pub(crate) const LINE_MAX: usize = 16 * 1024;
 
 /// Cuts one output into lines: `<time> <stream> <F or P> <content>`. A line that is longer than
-/// the limit becomes several, all but the last marked `P`.
+/// the limit becomes several, all but the last marked `P`; so is what ends without a line end.
 #[derive(Debug)]
 pub(crate) struct Lines {
     stream: &'static [u8],
@@ -48,10 +48,10 @@ impl Lines {
         }
     }
 
-    /// The output has ended: what has no line end is a line all the same.
+    /// The output has ended: what has no line end goes without, as part of a line that never ends.
     pub(crate) fn finish(&mut self, ns: u64, stamp: &mut Stamp, out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
-            self.line(b'F', b"", ns, stamp, out);
+            self.line(b'P', b"", ns, stamp, out);
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
             let chunks: Vec<&[u8]> = output.chunks(size).collect();
             let lines = logged(4, &chunks);
             assert_eq!(lines[..9], expected, "in chunks of {size}");
-            assert_eq!(lines[9..], [b"F x\n"], "in chunks of {size}");
+            assert_eq!(lines[9..], [b"P x\n"], "in chunks of {size}");
         }
     }
 }

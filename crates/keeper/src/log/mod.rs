@@ -12,5 +12,6 @@ mod lines;
 mod sink;
 mod writer;
 
+pub(crate) use file::Place;
 pub(crate) use sink::Log;
 pub(crate) use writer::{Report, Writer};

@@ -3,12 +3,11 @@
 use std::fs::File;
 use std::io;
 use std::io::Write as _;
-use std::path::PathBuf;
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memrchr};
 use orlop_wire::LogPolicy;
 
-use super::file;
+use super::file::Place;
 use super::lines::Lines;
 use super::writer::{Job, Report, Writer};
 use crate::clock::{Stamp, now_ns};
@@ -25,8 +24,9 @@ const LARGE: usize = 32 << 10;
 /// A container's log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    path: PathBuf,
+    place: Place,
     policy: LogPolicy,
+    rate: Rate,
     out: Lines,
     err: Lines,
     stamp: Stamp,
@@ -39,6 +39,8 @@ pub(crate) struct Log {
     reopen: Vec<ReplyTo>,
     reopening: Vec<ReplyTo>,
     loss: Option<Loss>,
+    /// Whether a note on losses is to be written though nothing else is.
+    last_note: bool,
     /// Whether the file ends within a line.
     torn: bool,
     /// How long the note on losses is at the head of the job under way.
@@ -66,11 +68,12 @@ pub(crate) struct Settled {
 
 impl Log {
     /// Opens the log of a container to be.
-    pub(crate) fn open(path: PathBuf, policy: LogPolicy, line_max: usize) -> io::Result<Self> {
-        let file = file::open(&path)?;
+    pub(crate) fn open(place: Place, policy: LogPolicy, line_max: usize) -> io::Result<Self> {
+        let file = place.open()?;
         Ok(Self {
-            path,
+            place,
             policy,
+            rate: Rate::default(),
             out: Lines::new(Stream::Out, line_max),
             err: Lines::new(Stream::Err, line_max),
             stamp: Stamp::default(),
@@ -80,10 +83,16 @@ impl Log {
             reopen: Vec::new(),
             reopening: Vec::new(),
             loss: None,
+            last_note: false,
             torn: false,
             note: 0,
             dropped: 0,
         })
+    }
+
+    /// Drops from now on what exceeds so many bytes of log in a second; zero for no limit.
+    pub(crate) fn limit_rate(&mut self, bytes: u32) {
+        self.rate.limit = bytes as usize;
     }
 
     /// Whether more output may be read.
@@ -93,7 +102,7 @@ impl Log {
 
     /// Whether all is in the file that ever will be.
     pub(crate) fn is_settled(&self) -> bool {
-        self.waiting.is_empty() && self.file.is_some()
+        self.waiting.is_empty() && self.file.is_some() && !self.last_note
     }
 
     /// How many bytes were lost in all.
@@ -108,8 +117,9 @@ impl Log {
             Stream::Out => &mut self.out,
             Stream::Err => &mut self.err,
         };
-        lines.feed(bytes, now_ns(), &mut self.stamp, &mut self.waiting);
-        self.bound(before);
+        let now = now_ns();
+        lines.feed(bytes, now, &mut self.stamp, &mut self.waiting);
+        self.bound(before, now);
     }
 
     /// An output has ended.
@@ -119,8 +129,10 @@ impl Log {
             Stream::Out => &mut self.out,
             Stream::Err => &mut self.err,
         };
-        lines.finish(now_ns(), &mut self.stamp, &mut self.waiting);
-        self.bound(before);
+        let now = now_ns();
+        lines.finish(now, &mut self.stamp, &mut self.waiting);
+        self.bound(before, now);
+        self.last_note = self.loss.is_some();
     }
 
     /// Asks for the file to be opened anew once all that came so far is in the old one.
@@ -130,12 +142,13 @@ impl Log {
 
     /// Hands what waits to the writer, unless it is at work on this log already.
     pub(crate) fn pump(&mut self, key: u64, writer: &Writer) {
-        if self.waiting.is_empty() && self.reopen.is_empty() {
+        if self.waiting.is_empty() && self.reopen.is_empty() && !self.last_note {
             return;
         }
         let Some(file) = self.file.take() else {
             return;
         };
+        self.last_note = false;
         let mut data = std::mem::replace(&mut self.waiting, std::mem::take(&mut self.spare));
         self.note = 0;
         if let Some(loss) = &self.loss {
@@ -157,7 +170,7 @@ impl Log {
             key,
             file,
             data,
-            reopen: (!self.reopening.is_empty()).then(|| self.path.clone()),
+            reopen: (!self.reopening.is_empty()).then(|| self.place.clone()),
         };
         if let Err(job) = writer.submit(job) {
             // Only if the thread has panicked.
@@ -206,8 +219,8 @@ impl Log {
             heap::trim();
         }
         if let Some(result) = reopened {
-            let result =
-                result.map_err(|error| format!("reopening log {}: {error}", self.path.display()));
+            let result = result
+                .map_err(|error| format!("reopening log {}: {error}", self.place.path().display()));
             if result.is_ok() {
                 self.torn = false;
             }
@@ -218,7 +231,15 @@ impl Log {
     }
 
     /// Drops what has just come if there is no room for it.
-    fn bound(&mut self, before: usize) {
+    fn bound(&mut self, before: usize, now: u64) {
+        let new = &self.waiting[before..];
+        let kept = self.rate.admit(new, now);
+        if kept < new.len() {
+            let surplus = self.waiting.split_off(before + kept);
+            let limit = self.rate.limit;
+            let reason = format!("more than {limit} bytes in a second (containers.log_rate)");
+            self.lose(&surplus, &reason);
+        }
         if self.policy == LogPolicy::Drop && self.waiting.len() > BUFFER_MAX {
             let surplus = self.waiting.split_off(before);
             self.lose(&surplus, "the disk is too slow");
@@ -238,13 +259,44 @@ impl Log {
     }
 }
 
+/// How much of a log comes in a second.
+#[derive(Debug, Default)]
+struct Rate {
+    /// Zero for any amount.
+    limit: usize,
+    /// When the second began, in nanoseconds.
+    begun: u64,
+    used: usize,
+}
+
+impl Rate {
+    /// How many bytes of these whole lines there is room for. After the first that has none, all
+    /// are dropped until the second is over: there is one gap in it.
+    fn admit(&mut self, lines: &[u8], now: u64) -> usize {
+        const SECOND: u64 = 1_000_000_000;
+        if self.limit == 0 {
+            return lines.len();
+        }
+        if now.saturating_sub(self.begun) >= SECOND || now < self.begun {
+            (self.begun, self.used) = (now, 0);
+        }
+        let room = self.limit - self.used;
+        if lines.len() <= room {
+            self.used += lines.len();
+            return lines.len();
+        }
+        self.used = self.limit;
+        memrchr(b'\n', &lines[..room]).map_or(0, |end| end + 1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
     use orlop_wire::LogPolicy;
 
-    use super::{Log, Settled, Writer};
+    use super::{Log, Place, Rate, Settled, Writer};
     use crate::reactor::Stream;
 
     fn write(log: &mut Log, writer: &Writer, text: &str) -> Settled {
@@ -265,7 +317,7 @@ mod tests {
         let (writer, _wake) = Writer::start().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.log");
-        let mut log = Log::open(path.clone(), LogPolicy::Block, 0).unwrap();
+        let mut log = Log::open(place(&path), LogPolicy::Block, 0).unwrap();
         assert!(write(&mut log, &writer, "before\n").dropped.is_none());
 
         let full = std::fs::OpenOptions::new()
@@ -293,7 +345,7 @@ mod tests {
     /// A log whose disk is a pipe that nobody reads yet.
     fn stuck(policy: LogPolicy) -> (Log, std::io::PipeReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = Log::open(dir.path().join("0.log"), policy, 0).unwrap();
+        let mut log = Log::open(place(&dir.path().join("0.log")), policy, 0).unwrap();
         let (disk, file) = std::io::pipe().unwrap();
         log.file = Some(std::os::fd::OwnedFd::from(file).into());
         (log, disk, dir)
@@ -371,7 +423,75 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&target, &link).unwrap();
         for path in [link, dir.path().to_owned(), "/dev/null".into()] {
-            assert!(Log::open(path, LogPolicy::Block, 0).is_err());
+            assert!(Log::open(place(&path), LogPolicy::Block, 0).is_err());
         }
+    }
+
+    #[test]
+    fn a_link_on_the_way_to_a_log_leads_nowhere_and_one_to_the_logs_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let (logs, foreign) = (dir.path().join("logs"), dir.path().join("foreign"));
+        std::fs::create_dir_all(logs.join("real")).unwrap();
+        std::fs::create_dir(&foreign).unwrap();
+        std::os::unix::fs::symlink(&foreign, logs.join("fake")).unwrap();
+        std::os::unix::fs::symlink(&logs, dir.path().join("chosen")).unwrap();
+        for chosen in [&logs, &dir.path().join("chosen")] {
+            let open = |name: &str| {
+                let place = Place::new(&chosen.join(name), chosen).unwrap();
+                Log::open(place, LogPolicy::Block, 0)
+            };
+            assert!(open("real/0.log").is_ok());
+            assert!(open("fake/0.log").is_err());
+            assert!(open("../foreign/0.log").is_err());
+        }
+        assert!(Place::new(&foreign.join("0.log"), &logs).is_err());
+        assert!(std::fs::read_dir(foreign).unwrap().next().is_none());
+    }
+
+    fn place(path: &std::path::Path) -> Place {
+        Place::new(path, std::path::Path::new("")).unwrap()
+    }
+
+    #[test]
+    fn lines_beyond_the_rate_are_dropped_until_the_second_is_over() {
+        let mut rate = Rate {
+            limit: 10,
+            ..Rate::default()
+        };
+        let begun = 5_000_000_000;
+        assert_eq!(rate.admit(b"1234\n", begun), 5);
+        assert_eq!(rate.admit(b"12\n12345\n", begun + 1), 3);
+        assert_eq!(rate.admit(b"\n", begun + 2), 0, "it would hide the gap");
+        assert_eq!(rate.admit(b"123456789\n", begun + 1_000_000_000), 10);
+        assert_eq!(Rate::default().admit(b"any\n", 0), 4);
+    }
+
+    #[test]
+    fn a_container_that_prints_too_much_finds_the_loss_noted_at_its_end() {
+        let (writer, _wake) = Writer::start().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.log");
+        let mut log = Log::open(place(&path), LogPolicy::Block, 0).unwrap();
+        // No line is as short as that.
+        log.limit_rate(8);
+        for _ in 0..3 {
+            log.feed(Stream::Out, b"much too much\n");
+            log.pump(1, &writer);
+            assert!(log.has_room() && log.is_settled());
+        }
+        assert!(log.dropped() > 0);
+        log.finish(Stream::Out);
+        assert!(!log.is_settled());
+        log.pump(1, &writer);
+        let end = Instant::now() + Duration::from_secs(20);
+        while !log.is_settled() {
+            assert!(Instant::now() < end, "the writer is silent");
+            if let Some(report) = writer.report() {
+                assert!(log.settle(report).dropped.is_some());
+            }
+        }
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("(3 lines) were lost: more than 8 bytes in a second"));
     }
 }

@@ -3,13 +3,12 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::file;
+use super::file::Place;
 
 /// Enough for the few calls that the thread makes.
 const STACK: usize = 64 * 1024;
@@ -24,7 +23,7 @@ pub(super) struct Job {
     /// What to write.
     pub(super) data: Vec<u8>,
     /// Where to go on afterwards, if elsewhere.
-    pub(super) reopen: Option<PathBuf>,
+    pub(super) reopen: Option<Place>,
 }
 
 /// What came of a job.
@@ -103,7 +102,7 @@ fn carry_out(job: Job) -> Report {
             }
         }
     }
-    let reopened = reopen.map(|path| file::open(&path).map(|new| file = new));
+    let reopened = reopen.map(|place| place.open().map(|new| file = new));
     Report {
         key,
         file,

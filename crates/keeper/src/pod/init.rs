@@ -37,11 +37,14 @@ const MAX_COMPLAINT: u64 = 1024;
 /// Makes a process that is the first of a new PID namespace, and waits until nothing of the node
 /// is left to it. It collects what is orphaned there, and ends with the keeper, and the whole
 /// namespace with it.
+#[allow(unsafe_code, reason = "this comes before any thread")]
 pub(crate) fn spawn(parent: process::Parent) -> Result<Pid, String> {
     let failure = |error: String| format!("making the pod's PID namespace: {error}");
     let (complaints, complain) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| failure(error.to_string()))?;
-    match process::fork_into_pid_namespace(parent) {
+    // SAFETY: the only other thread, the log's, is started once there is a pod; the child makes system
+    // calls and allocates, and asks nobody for its own number.
+    match unsafe { process::fork_into_pid_namespace(parent) } {
         Ok(process::Fork::Parent(pid)) => {
             drop(complain);
             match complaint(complaints) {
@@ -87,11 +90,14 @@ fn serve(complain: OwnedFd) -> ! {
     }
 }
 
+#[allow(unsafe_code, reason = "it gives up all that it inherited")]
 fn prepare(complain: OwnedFd) -> Result<(), String> {
     // In place of a file that it must not keep.
     stdio::dup2_stderr(&complain).map_err(|error| error.to_string())?;
     drop(complain);
-    process::close_from(3).map_err(|error| format!("closing files: {error}"))?;
+    // SAFETY: what the keeper has open is in its own process; nothing here touches the copies, and
+    // `serve`, which never returns, drops none of them.
+    unsafe { process::close_from(3) }.map_err(|error| format!("closing files: {error}"))?;
     // Blocked before anything else: only a blocked signal reaches an init that has no handler.
     signal::block_all().map_err(|error| format!("blocking signals: {error}"))?;
     set_parent_process_death_signal(Some(Signal::KILL))

@@ -8,4 +8,6 @@ mod surroundings;
 mod sysctl;
 mod view;
 
-pub(crate) use surroundings::Pod;
+pub(crate) use place::set_open_files;
+pub(crate) use surroundings::{Pod, lock_dir};
+pub(crate) use view::View;

@@ -54,10 +54,12 @@ pub(crate) fn leave_mounts() -> Result<OwnedFd, String> {
 
 /// Has a child make the user namespace and the others in it, and joins the others: the keeper
 /// itself remains the host's.
+#[allow(unsafe_code, reason = "this comes before any thread")]
 fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
     let text = |error: std::io::Error| error.to_string();
     let (mut ours, theirs) = UnixStream::pair().map_err(text)?;
-    let child = match process::fork().map_err(text)? {
+    // SAFETY: the only other thread, the log's, is started once there is a pod.
+    let child = match unsafe { process::fork() }.map_err(text)? {
         process::Fork::Parent(child) => child,
         process::Fork::Child => {
             drop(ours);

@@ -5,8 +5,10 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use orlop_wire::OpenFiles;
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, mount, mount_bind};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Moves this process, which has one thread, into a cgroup.
 ///
@@ -30,6 +32,17 @@ pub(crate) fn enter_cgroup(dir: &Path) -> Result<(), String> {
 pub(crate) fn set_oom_score(score: i32) -> Result<(), String> {
     fs::write("/proc/self/oom_score_adj", score.to_string())
         .map_err(|error| format!("setting oom_score_adj to {score}: {error}"))
+}
+
+/// Sets how many files this process, and all that descend from it, may open.
+pub(crate) fn set_open_files(limits: &OpenFiles) -> Result<(), String> {
+    let number = |limit: u64| (limit != u64::MAX).then_some(limit);
+    let limit = Rlimit {
+        current: number(limits.current),
+        maximum: number(limits.maximum),
+    };
+    setrlimit(Resource::Nofile, limit)
+        .map_err(|error| format!("limiting open files to {}: {error}", limits.current))
 }
 
 /// Gives the network namespace a name.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use orlop_wire::{EXITS_DIR, Setup, VERSION, Welcome};
-use rustix::fs::{CWD, Mode, OFlags, mkdirat};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
@@ -39,11 +39,10 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// Makes it all. The namespaces that a failure leaves behind go with the process; the pin and
+    /// Makes it all, in the directory that is [locked](lock_dir). The namespaces that a failure leaves behind go with the process; the pin and
     /// the files do not.
-    pub(crate) fn make(setup: Setup) -> Result<Self, String> {
+    pub(crate) fn make(setup: Setup, dir: OwnedFd) -> Result<Self, String> {
         let mut warnings = Vec::new();
-        let dir = open_dir(&setup.dir)?;
         let exits_path = setup.dir.join(EXITS_DIR);
         match mkdirat(&dir, EXITS_DIR, Mode::from_bits_truncate(0o700)) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -98,6 +97,11 @@ impl Pod {
         })
     }
 
+    /// Lets others at the pod's directory, once it is seen that a keeper lives in it.
+    pub(crate) fn unlock(&self) -> io::Result<()> {
+        Ok(flock(&self.dir, FlockOperation::Unlock)?)
+    }
+
     /// How the keeper introduces itself.
     pub(crate) fn welcome(&self) -> Welcome {
         Welcome {
@@ -125,6 +129,19 @@ impl Pod {
         let pid = getpid().as_raw_pid();
         PathBuf::from(format!("/proc/{pid}/fd/{}/{name}", self.dir.as_raw_fd()))
     }
+}
+
+/// Opens the pod's directory and locks it: whoever removes it holds the lock as well, and looks
+/// for a listener first. One that was removed before that must not get a keeper any more.
+pub(crate) fn lock_dir(path: &Path) -> Result<OwnedFd, String> {
+    let failure = |error| format!("locking directory {}: {error}", path.display());
+    let dir = open_dir(path)?;
+    flock(&dir, FlockOperation::LockExclusive).map_err(failure)?;
+    let (own, named) = (fstat(&dir).map_err(failure)?, stat(path).map_err(failure)?);
+    if (own.st_dev, own.st_ino) != (named.st_dev, named.st_ino) {
+        return Err(failure(Errno::STALE));
+    }
+    Ok(dir)
 }
 
 fn open_dir(path: &Path) -> Result<OwnedFd, String> {

@@ -18,7 +18,7 @@ use crate::console::Console;
 use crate::container::Container;
 use crate::exit::Process;
 use crate::keeper::Keeper;
-use crate::log::Log;
+use crate::log::{Log, Place};
 use crate::oom::OomWatch;
 use crate::reactor::{Interest, Source, Stream, Watch};
 
@@ -51,10 +51,13 @@ impl Keeper {
             None
         } else {
             let (path, line_max) = (request.log_path, request.log_line_max as usize);
-            let log = Log::open(path.clone(), request.log_policy, line_max).map_err(|error| {
+            let place = Place::new(&path, &request.log_dir);
+            let log = place.and_then(|place| Log::open(place, request.log_policy, line_max));
+            let mut log = log.map_err(|error| {
                 let message = format!("opening log {}: {error}", path.display());
                 failure(FailureKind::Failed, message)
             })?;
+            log.limit_rate(request.log_rate);
             Some(log)
         };
         self.remove_record(&id);
@@ -158,7 +161,7 @@ impl Keeper {
         }
         let dir = &container.oom_cgroup;
         if !dir.as_os_str().is_empty() {
-            match OomWatch::new(dir, key, &self.reactor, &mut self.inotify) {
+            match OomWatch::new(dir, key, &self.reactor) {
                 Ok(watch) => container.oom = Some(watch),
                 // No reason not to run it.
                 Err(error) => eprintln!(

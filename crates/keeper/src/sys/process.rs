@@ -15,9 +15,13 @@ pub(crate) enum Fork {
     Parent(Pid),
 }
 
-/// Forks. To be called while there is one thread.
-pub(crate) fn fork() -> io::Result<Fork> {
-    // SAFETY: with a single thread the child may go on as it likes.
+/// Forks.
+///
+/// # Safety
+///
+/// This process has one thread: the child of several might wait for ever for what another held.
+pub(crate) unsafe fn fork() -> io::Result<Fork> {
+    // SAFETY: with a single thread, as promised, the child may go on as it likes.
     sides(libc::c_long::from(unsafe { libc::fork() }))
 }
 
@@ -30,9 +34,13 @@ pub(crate) enum Parent {
     Grandparent,
 }
 
-/// Forks a child that is the first process of a new PID namespace. To be called while there is
-/// one thread; the child must not use anything that remembers the process's identity.
-pub(crate) fn fork_into_pid_namespace(parent: Parent) -> io::Result<Fork> {
+/// Forks a child that is the first process of a new PID namespace.
+///
+/// # Safety
+///
+/// This process has one thread, as for [`fork`], and the child uses nothing that remembers the
+/// process's identity.
+pub(crate) unsafe fn fork_into_pid_namespace(parent: Parent) -> io::Result<Fork> {
     let sibling = match parent {
         Parent::Caller => 0,
         Parent::Grandparent => libc::CLONE_PARENT,
@@ -67,13 +75,17 @@ pub(crate) fn ended_child() -> Option<Pid> {
     Pid::from_raw(unsafe { info.si_pid() })
 }
 
-/// Has a program's process do something first, between fork and exec. `act` must make system
-/// calls only: the log thread may have held the allocator's lock at the time of the fork.
-pub(crate) fn before_exec(
+/// Has a program's process do something first, between fork and exec.
+///
+/// # Safety
+///
+/// `act` makes system calls only: the log thread may have held the allocator's lock at the time of
+/// the fork.
+pub(crate) unsafe fn before_exec(
     command: &mut Command,
     act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
 ) {
-    // SAFETY: what the callers pass keeps to system calls, as said above.
+    // SAFETY: it keeps to system calls, as promised.
     unsafe { command.pre_exec(act) };
 }
 
@@ -84,9 +96,12 @@ pub(crate) fn exit_now(code: i32) -> ! {
 }
 
 /// Closes every descriptor from `first` on.
-pub(crate) fn close_from(first: u32) -> io::Result<()> {
-    // SAFETY: whoever calls this owns no descriptor from `first` on; it is called at the start
-    // of a process, before it opens any.
+///
+/// # Safety
+///
+/// Nothing in this process owns a descriptor from `first` on and uses it again.
+pub(crate) unsafe fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: nobody owns what is closed, as promised.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
     if result == 0 {
         Ok(())

@@ -39,7 +39,31 @@ pub(super) fn check(options: &AgentOptions) -> Result<(), AgentError> {
              and authorization is AlwaysAllow"
         );
     }
+    if let Some(warning) = who_may_do_everything(options) {
+        tracing::warn!("{warning}");
+    }
     Ok(())
+}
+
+/// What follows from letting clients in where nobody asks what they may do.
+fn who_may_do_everything(options: &AgentOptions) -> Option<String> {
+    let written = &options.configuration;
+    let authority = &written.authentication.x509.client_ca_file;
+    let certificates = (!authority.is_empty()).then(|| {
+        format!("every certificate that an authority of {authority} has signed (authentication.x509.clientCAFile)")
+    });
+    let tokens = options
+        .token_file
+        .as_ref()
+        .map(|file| format!("every token of {} (--token-auth-file)", file.display()));
+    let let_in: Vec<_> = certificates.into_iter().chain(tokens).collect();
+    (written.enable_server && !let_in.is_empty()).then(|| {
+        format!(
+            "authorization.mode is AlwaysAllow: {} may run commands in all pods; give the agent an \
+             authority of its own, not a cluster's",
+            let_in.join(", and "),
+        )
+    })
 }
 
 /// How clients show who they are.
@@ -123,6 +147,24 @@ fn tokens(path: &Path) -> Result<BTreeMap<[u8; 32], String>, AgentError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_run_commands_everywhere_is_said_at_the_start() {
+        let mut options = AgentOptions::new("n", "/nowhere");
+        options.configuration.enable_server = true;
+        assert_eq!(who_may_do_everything(&options), None);
+        options.configuration.authentication.x509.client_ca_file = "/etc/ca.crt".to_owned();
+        let said = who_may_do_everything(&options).unwrap();
+        assert!(
+            said.contains("/etc/ca.crt") && said.contains("all pods"),
+            "{said}"
+        );
+        options.token_file = Some("/etc/tokens".into());
+        let said = who_may_do_everything(&options).unwrap();
+        assert!(said.contains("/etc/tokens"), "{said}");
+        options.configuration.enable_server = false;
+        assert_eq!(who_may_do_everything(&options), None);
+    }
 
     #[test]
     fn callers_are_who_they_show_to_be() {

@@ -37,16 +37,19 @@ impl Capacity {
             pods = pods.min(i64::from(configuration.pods_per_core) * cores);
         }
         let mut total = ResourceList::new();
-        let mut put = |name: &str, units: i64| {
-            total.insert(name.to_owned(), Quantity::from_units(units));
+        let mut put = |name: &str, amount: Quantity| {
+            total.insert(name.to_owned(), amount);
         };
-        put("cpu", cores);
-        put("memory", units(memory));
-        put("ephemeral-storage", units(disk));
-        put("pods", pods);
+        put("cpu", Quantity::from_units(cores));
+        put("memory", Quantity::from_bytes(units(memory)));
+        put("ephemeral-storage", Quantity::from_bytes(units(disk)));
+        put("pods", Quantity::from_units(pods));
         for (size, pages) in hugepages() {
             let bytes = units(size.saturating_mul(pages));
-            put(&format!("hugepages-{}", binary(size)), bytes);
+            put(
+                &format!("hugepages-{}", binary(size)),
+                Quantity::from_bytes(bytes),
+            );
         }
         let mut reserved = reserve("kubeReserved", &configuration.kube_reserved)?;
         for (name, amount) in reserve("systemReserved", &configuration.system_reserved)? {
@@ -64,7 +67,7 @@ impl Capacity {
                 thresholds.hard_bytes("nodefs.available", disk),
             ),
         ] {
-            let more = Quantity::from_units(units(bytes));
+            let more = Quantity::from_bytes(units(bytes));
             let sum = reserved.get(name).copied().unwrap_or_default().plus(more);
             reserved.insert(name.to_owned(), sum);
         }

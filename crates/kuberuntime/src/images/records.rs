@@ -2,9 +2,9 @@
 //! each image that is being pulled, `image_manager/pulled` one for each that was.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -217,18 +217,8 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
 
 /// A crash leaves the former file or the new one.
 fn write(dir: &Path, of: &str, what: &impl Serialize) -> io::Result<()> {
-    let name = file_name(of);
-    let draft = dir.join(format!(".{name}.tmp"));
     let bytes = serde_json::to_vec(what).map_err(io::Error::other)?;
-    let mut file: File = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(&draft)?;
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    fs::rename(&draft, dir.join(name))
+    orlop_disk::write_file(&dir.join(file_name(of)), 0o600, &bytes)
 }
 
 fn remove(path: &Path) {

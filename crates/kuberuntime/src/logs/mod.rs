@@ -3,8 +3,10 @@
 
 mod links;
 mod read;
+mod remove;
 mod rotate;
 
 pub(crate) use links::LogLinks;
 pub(crate) use read::{Source, read};
+pub(crate) use remove::remove;
 pub(crate) use rotate::{RotateTarget, rotate};

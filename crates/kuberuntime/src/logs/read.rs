@@ -1,13 +1,15 @@
 use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use orlop_cri::log::{Entry, Stream};
+use orlop_disk::LogPlace;
 use serde::Deserialize;
 use tokio::sync::mpsc::Sender;
 
@@ -21,8 +23,26 @@ const PART: usize = 64 * 1024;
 
 /// A log, and whether its container still writes to it.
 pub(crate) struct Source {
+    /// The container.
+    pub(crate) id: String,
     pub(crate) path: PathBuf,
     pub(crate) is_running: Box<dyn Fn() -> bool + Send>,
+}
+
+impl Source {
+    fn open(&self) -> io::Result<(LogPlace, File)> {
+        let place = LogPlace::find(&self.path)?;
+        let file = place.read(&self.id)?;
+        Ok((place, file))
+    }
+
+    /// The file that has taken the place of the one at hand, if one has.
+    fn replaced(&self, file: &File) -> Option<File> {
+        let own = file.metadata().ok()?;
+        let (_, there) = self.open().ok()?;
+        let meta = there.metadata().ok()?;
+        ((own.dev(), own.ino()) != (meta.dev(), meta.ino())).then_some(there)
+    }
 }
 
 /// Reads a log to `out`. Blocks; ends early when nobody reads any more.
@@ -54,12 +74,12 @@ struct LogFile<'a> {
 
 impl LogFile<'_> {
     fn run(&mut self, source: &Source) -> io::Result<()> {
-        let mut file = match File::open(&source.path) {
-            Ok(file) => file,
+        let (place, mut file) = match source.open() {
+            Ok(opened) => opened,
             // Between two steps of a rotation; the runtime is about to open it anew.
             Err(error) if error.kind() == io::ErrorKind::NotFound && (source.is_running)() => {
                 std::thread::sleep(POLL);
-                File::open(&source.path)?
+                source.open()?
             }
             Err(error) => return Err(error),
         };
@@ -68,11 +88,11 @@ impl LogFile<'_> {
                 let from = tail_start(&mut file, lines, self.query.stream)?;
                 let missing = from.missing;
                 if missing > 0 {
-                    self.older(&source.path, Some(missing))?;
+                    self.older(&place, Some(missing))?;
                 }
                 file.seek(SeekFrom::Start(from.offset))?;
             }
-            None => self.older(&source.path, None)?,
+            None => self.older(&place, None)?,
         }
         self.drain(&mut file)?;
         if !self.query.follow {
@@ -81,7 +101,7 @@ impl LogFile<'_> {
         loop {
             let running = (source.is_running)();
             let read = self.drain(&mut file)?;
-            if let Some(next) = replaced(&file, &source.path) {
+            if let Some(next) = source.replaced(&file) {
                 // All of the old one has been read: what comes goes to the new one.
                 self.drain(&mut file)?;
                 file = next;
@@ -103,11 +123,11 @@ impl LogFile<'_> {
     }
 
     /// Reads the parts that were rotated away; all, or the last lines of the newest of them.
-    fn older(&mut self, path: &Path, last: Option<u64>) -> io::Result<()> {
-        let mut parts = rotated(path);
+    fn older(&mut self, place: &LogPlace, last: Option<u64>) -> io::Result<()> {
+        let mut parts = rotated(place)?;
         let Some(lines) = last else {
             for part in parts {
-                let mut reader = open_part(&part)?;
+                let mut reader = open_part(place, &part)?;
                 self.drain(&mut reader)?;
                 self.finish()?;
             }
@@ -117,7 +137,9 @@ impl LogFile<'_> {
         let mut kept: VecDeque<Vec<u8>> = VecDeque::new();
         while let Some(part) = parts.pop() {
             let mut text = Vec::new();
-            open_part(&part)?.take(256 << 20).read_to_end(&mut text)?;
+            open_part(place, &part)?
+                .take(256 << 20)
+                .read_to_end(&mut text)?;
             for line in text.split_inclusive(|byte| *byte == b'\n').rev() {
                 kept.push_front(line.to_vec());
                 let whole = kept.iter().filter(|l| self.is_counted(l)).count() as u64;
@@ -270,6 +292,18 @@ fn tail_start(file: &mut File, lines: u64, stream: Option<Stream>) -> io::Result
         });
     }
     let mut found = 0;
+    // What ends without a line end counts as a line, in each stream.
+    let mut open = [true, true];
+    let mut counts = |line: &[u8]| {
+        let Ok(entry) = Entry::parse(line) else {
+            return false;
+        };
+        if stream.is_some_and(|stream| stream != entry.stream) {
+            return false;
+        }
+        let open = &mut open[usize::from(entry.stream == Stream::Stderr)];
+        std::mem::take(open) || !entry.partial
+    };
     let mut position = end;
     let mut tail: Vec<u8> = Vec::new();
     while position > 0 {
@@ -286,10 +320,7 @@ fn tail_start(file: &mut File, lines: u64, stream: Option<Stream>) -> io::Result
             .iter()
             .rposition(|b| *b == b'\n')
         {
-            let counted = Entry::parse(&tail[at + 1..until]).is_ok_and(|entry| {
-                !entry.partial && stream.is_none_or(|stream| stream == entry.stream)
-            });
-            found += u64::from(counted);
+            found += u64::from(counts(&tail[at + 1..until]));
             if found > lines {
                 return Ok(TailStart {
                     offset: position + until as u64,
@@ -300,9 +331,7 @@ fn tail_start(file: &mut File, lines: u64, stream: Option<Stream>) -> io::Result
         }
         tail.truncate(until);
     }
-    let first = Entry::parse(&tail)
-        .is_ok_and(|entry| !entry.partial && stream.is_none_or(|stream| stream == entry.stream));
-    found += u64::from(first);
+    found += u64::from(counts(&tail));
     if found > lines {
         return Ok(TailStart {
             offset: tail.len() as u64,
@@ -316,52 +345,33 @@ fn tail_start(file: &mut File, lines: u64, stream: Option<Stream>) -> io::Result
 }
 
 /// The parts that were rotated away, the oldest first.
-fn rotated(path: &Path) -> Vec<PathBuf> {
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-        return Vec::new();
-    };
-    let prefix = format!("{}.", name.to_string_lossy());
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut parts: Vec<_> = entries
-        .filter(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let unfinished = entry.path().extension().is_some_and(|e| e == "tmp");
-            name.starts_with(&prefix) && !unfinished
-        })
-        .map(|entry| entry.path())
-        .collect();
-    parts.sort();
-    parts
+fn rotated(place: &LogPlace) -> io::Result<Vec<OsString>> {
+    let mut parts = place.parts()?;
+    parts.retain(|name| !name.as_encoded_bytes().ends_with(b".tmp"));
+    Ok(parts)
 }
 
-fn open_part(path: &Path) -> io::Result<Box<dyn Read>> {
-    let file = File::open(path)?;
-    Ok(if path.extension().is_some_and(|e| e == "gz") {
+fn open_part(place: &LogPlace, name: &OsStr) -> io::Result<Box<dyn Read>> {
+    let file = place.read_part(name)?;
+    Ok(if name.as_encoded_bytes().ends_with(b".gz") {
         Box::new(GzDecoder::new(file))
     } else {
         Box::new(file)
     })
 }
 
-/// The file that has taken the place of the one at hand, if one has.
-fn replaced(file: &File, path: &Path) -> Option<File> {
-    let own = file.metadata().ok()?;
-    let there = std::fs::metadata(path).ok()?;
-    if (own.dev(), own.ino()) == (there.dev(), there.ino()) {
-        return None;
-    }
-    File::open(path).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use tokio::sync::mpsc;
 
     use super::*;
+
+    const ID: &str = "0123456789abcdef";
 
     fn write(path: &Path, lines: &[&str]) {
         let mut file = File::options()
@@ -377,6 +387,7 @@ mod tests {
     fn all(path: &Path, query: &LogQuery) -> String {
         let (out, mut parts) = mpsc::channel(1000);
         let source = Source {
+            id: ID.to_owned(),
             path: path.to_owned(),
             is_running: Box::new(|| false),
         };
@@ -434,6 +445,11 @@ mod tests {
             ..LogQuery::default()
         };
         assert_eq!(all(&log, &late), "");
+        let open = dir.path().join("open.log");
+        write(&open, &["stdout F a", "stdout F b", "stdout P c"]);
+        assert_eq!(all(&open, &query), "a\nb\nc");
+        assert_eq!(all(&open, &tail(1)), "c");
+        assert_eq!(all(&open, &tail(2)), "b\nc");
         let docker = dir.path().join("docker.log");
         std::fs::write(
             &docker,
@@ -444,6 +460,45 @@ mod tests {
     }
 
     #[test]
+    fn links_that_a_container_left_among_its_logs_tell_nothing() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        write(&outside.join("0.log"), &["stdout F secret"]);
+        let own = dir.path().join("pods/pod/app");
+        std::fs::create_dir_all(&own).unwrap();
+        let log = own.join("0.log");
+        let query = LogQuery::default();
+        let fails = |log: &Path| {
+            let (out, mut parts) = mpsc::channel(10);
+            let source = Source {
+                id: ID.to_owned(),
+                path: log.to_owned(),
+                is_running: Box::new(|| false),
+            };
+            read(&source, &query, &out);
+            parts.try_recv().unwrap().is_err()
+        };
+        symlink(outside.join("0.log"), &log).unwrap();
+        assert!(fails(&log), "a link in the log's place");
+        symlink(&outside, own.with_file_name("other")).unwrap();
+        assert!(fails(&own.with_file_name("other").join("0.log")), "above");
+        std::fs::remove_file(&log).unwrap();
+        write(&log, &["stdout F own"]);
+        symlink(outside.join("0.log"), own.join("0.log.20260101-000000")).unwrap();
+        assert_eq!(all(&log, &query), "own\n", "among the parts");
+        // Docker's tools link to the engine's own log.
+        let engine = dir.path().join("containers").join(ID);
+        std::fs::create_dir_all(&engine).unwrap();
+        let json = engine.join(format!("{ID}-json.log"));
+        write(&json, &["stdout F engine's"]);
+        std::fs::remove_file(&log).unwrap();
+        symlink(&json, &log).unwrap();
+        assert_eq!(all(&log, &query), "engine's\n");
+    }
+
+    #[test]
     fn following_goes_on_over_a_rotation() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("0.log");
@@ -451,6 +506,7 @@ mod tests {
         let running = Arc::new(AtomicBool::new(true));
         let (out, mut parts) = mpsc::channel(10);
         let source = Source {
+            id: ID.to_owned(),
             path: log.clone(),
             is_running: Box::new({
                 let running = running.clone();

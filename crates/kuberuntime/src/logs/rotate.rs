@@ -1,10 +1,11 @@
-use std::fs::{self, File, OpenOptions};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use orlop_cri::client::RuntimeClient;
+use orlop_disk::LogPlace;
 
 use crate::manager::LogOptions;
 
@@ -23,99 +24,109 @@ pub(crate) async fn rotate(
     target: &RotateTarget,
     options: &LogOptions,
 ) -> Result<(), String> {
-    let reopen = async || {
-        let reopened = runtime.reopen_container_log(&target.id).await;
-        reopened.map_err(|error| error.to_string())
-    };
-    let size = match fs::metadata(&target.path) {
-        Ok(meta) => meta.len(),
-        // A try before was cut short between its steps, or somebody took it away.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return reopen().await,
-        Err(error) => return Err(error.to_string()),
-    };
-    if options.max_size == 0 || size < options.max_size {
-        return Ok(());
-    }
     let path = target.path.clone();
-    let keep = options.max_files.max(2) - 2;
-    let work = move || -> io::Result<PathBuf> {
-        tidy(&path, keep)?;
-        let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
-        let mut rotated = suffixed(&path, &format!(".{stamp}"));
-        if rotated.exists() {
-            // Twice in a second: wait for the next rather than lose one.
-            std::thread::sleep(std::time::Duration::from_secs(1));
-            let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
-            rotated = suffixed(&path, &format!(".{stamp}"));
-        }
-        fs::rename(&path, &rotated)?;
-        Ok(rotated)
-    };
-    let done = tokio::task::spawn_blocking(work).await;
-    let rotated = done
+    let (max_size, keep) = (options.max_size, options.max_files.max(2) - 2);
+    let done = tokio::task::spawn_blocking(move || put_away(&path, max_size, keep)).await;
+    let step = done
         .map_err(|e| e.to_string())?
         .map_err(|e| e.to_string())?;
-    let reopened = reopen().await;
-    if reopened.is_err() && !target.path.exists() {
+    let (place, rotated) = match step {
+        Step::Small => return Ok(()),
+        Step::Gone => (None, OsString::new()),
+        Step::Away(place, rotated) => (Some(place), rotated),
+    };
+    let reopened = runtime.reopen_container_log(&target.id).await;
+    if reopened.is_err()
+        && let Some(place) = place
+        && !place.exists()
+    {
         // Else nobody would find what the container goes on to write to.
-        let _ = fs::rename(&rotated, &target.path);
+        let _ = place.rename(&rotated, place.name());
     }
-    reopened
+    reopened.map_err(|error| error.to_string())
+}
+
+/// What is to be done with a log.
+enum Step {
+    /// Nothing: it is not large, or not ours to rotate.
+    Small,
+    /// A try before was cut short between its steps, or somebody took it away: it is begun anew.
+    Gone,
+    /// It has got another name: a new one is begun.
+    Away(LogPlace, OsString),
+}
+
+fn put_away(path: &Path, max_size: u64, keep: usize) -> io::Result<Step> {
+    let place = match LogPlace::find(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Step::Gone),
+        found => found?,
+    };
+    match place.size() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Step::Gone),
+        Err(error) => return Err(error),
+        Ok(Some(size)) if max_size > 0 && size >= max_size => {}
+        // What a link leads to is rotated by whoever writes it.
+        Ok(_) => return Ok(Step::Small),
+    }
+    tidy(&place, keep)?;
+    let mut rotated = stamped(&place);
+    if place.read_part(&rotated).is_ok() {
+        // Twice in a second: wait for the next rather than lose one.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        rotated = stamped(&place);
+    }
+    place.rename(place.name(), &rotated)?;
+    Ok(Step::Away(place, rotated))
+}
+
+fn stamped(place: &LogPlace) -> OsString {
+    let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    place.suffixed(&format!(".{stamp}"))
 }
 
 /// Removes leftovers and the oldest parts, and compresses the others.
-fn tidy(path: &Path, keep: usize) -> io::Result<()> {
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-        return Ok(());
-    };
-    let prefix = format!("{}.", name.to_string_lossy());
-    let mut parts: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(dir)?.flatten() {
-        let found = entry.file_name().to_string_lossy().into_owned();
-        if !found.starts_with(&prefix) {
-            continue;
-        }
-        if entry.path().extension().is_some_and(|e| e == "tmp") {
-            fs::remove_file(entry.path())?;
+fn tidy(place: &LogPlace, keep: usize) -> io::Result<()> {
+    let mut parts = Vec::new();
+    for part in place.parts()? {
+        if part.as_encoded_bytes().ends_with(b".tmp") {
+            place.remove(&part)?;
         } else {
-            parts.push(entry.path());
+            parts.push(part);
         }
     }
-    parts.sort();
     let surplus = parts.len().saturating_sub(keep);
     for old in parts.drain(..surplus) {
-        fs::remove_file(old)?;
+        place.remove(&old)?;
     }
     for part in parts {
-        if part.extension().is_none_or(|e| e != "gz") {
-            compress(&part)?;
+        if !part.as_encoded_bytes().ends_with(b".gz") {
+            compress(place, &part)?;
         }
     }
     Ok(())
 }
 
-fn compress(part: &Path) -> io::Result<()> {
+fn compress(place: &LogPlace, part: &OsStr) -> io::Result<()> {
     let temporary = suffixed(part, ".tmp");
-    let out = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&temporary)?;
+    let out = place.create_part(&temporary)?;
     let mut packer = GzEncoder::new(out, Compression::default());
-    io::copy(&mut File::open(part)?, &mut packer)?;
+    io::copy(&mut place.read_part(part)?, &mut packer)?;
     packer.finish()?.sync_all()?;
-    fs::rename(&temporary, suffixed(part, ".gz"))?;
-    fs::remove_file(part)
+    place.rename(&temporary, &suffixed(part, ".gz"))?;
+    place.remove(part)
 }
 
-fn suffixed(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
+fn suffixed(name: &OsStr, suffix: &str) -> OsString {
+    let mut name = name.to_owned();
     name.push(suffix);
-    name.into()
+    name
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
     use std::io::Read as _;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -133,7 +144,7 @@ mod tests {
         ] {
             fs::write(dir.path().join(name), name).unwrap();
         }
-        tidy(&log, 2).unwrap();
+        tidy(&LogPlace::find(&log).unwrap(), 2).unwrap();
         let mut names: Vec<_> = fs::read_dir(dir.path())
             .unwrap()
             .map(|e| e.unwrap().file_name().into_string().unwrap())
@@ -154,5 +165,35 @@ mod tests {
             .read_to_string(&mut text)
             .unwrap();
         assert_eq!(text, "0.log.20260101-000003");
+    }
+
+    #[test]
+    fn links_that_a_container_left_among_its_logs_do_no_harm_to_what_they_lead_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        for name in ["0.log", "0.log.1", "0.log.2.tmp", "target"] {
+            fs::write(outside.join(name), "precious").unwrap();
+        }
+        let own = dir.path().join("pods/pod/app");
+        fs::create_dir_all(&own).unwrap();
+        let log = own.join("0.log");
+        symlink(outside.join("target"), &log).unwrap();
+        // A link to a large file is not a large log.
+        assert!(matches!(put_away(&log, 1, 2).unwrap(), Step::Small));
+        fs::remove_file(&log).unwrap();
+        fs::write(&log, "line\n").unwrap();
+        symlink(outside.join("target"), own.join("0.log.1")).unwrap();
+        fs::create_dir(own.join("0.log.2")).unwrap();
+        let Step::Away(place, rotated) = put_away(&log, 1, 2).unwrap() else {
+            panic!("it is large enough");
+        };
+        assert!(!place.exists() && place.read_part(&rotated).is_ok());
+        assert!(!own.join("0.log.1.gz").exists(), "nothing of it is packed");
+        symlink(&outside, own.with_file_name("other")).unwrap();
+        assert!(put_away(&own.with_file_name("other").join("0.log"), 1, 0).is_err());
+        for name in ["0.log", "0.log.1", "0.log.2.tmp", "target"] {
+            assert_eq!(fs::read_to_string(outside.join(name)).unwrap(), "precious");
+        }
     }
 }

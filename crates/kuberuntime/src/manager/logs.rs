@@ -69,6 +69,7 @@ impl Manager {
         })?;
         let id = found.id.clone();
         let source = Source {
+            id: id.clone(),
             path: found.log_path.clone().into(),
             is_running: Box::new(move || {
                 let seen = worker.observation();

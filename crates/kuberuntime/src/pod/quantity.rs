@@ -1,4 +1,6 @@
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
@@ -6,10 +8,48 @@ use thiserror::Error;
 
 const NANO: i128 = 1_000_000_000;
 
-/// An amount such as `500m`, `1.5Gi` or `2e3`, exact to a billionth.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// An amount such as `500m`, `1.5Gi` or `2e3`, exact to a billionth. It is shown in the form in which it
+/// was written, as Kubernetes does, and compared by what it amounts to.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Quantity {
     nano: i128,
+    form: Form,
+}
+
+/// Which suffixes an amount has.
+#[derive(Debug, Clone, Copy, Default)]
+enum Form {
+    /// `m`, `k`, `M` …
+    #[default]
+    Decimal,
+    /// `Ki`, `Mi` …
+    Binary,
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nano == other.nano
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nano.cmp(&other.nano)
+    }
+}
+
+impl Hash for Quantity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.nano.hash(state);
+    }
 }
 
 /// Why a text is no amount.
@@ -27,6 +67,15 @@ impl Quantity {
     pub fn from_units(units: i64) -> Self {
         Self {
             nano: i128::from(units) * NANO,
+            form: Form::Decimal,
+        }
+    }
+
+    /// A number of bytes, to be shown with suffixes such as `Mi`.
+    pub fn from_bytes(bytes: i64) -> Self {
+        Self {
+            form: Form::Binary,
+            ..Self::from_units(bytes)
         }
     }
 
@@ -34,6 +83,7 @@ impl Quantity {
     pub fn from_milli(milli: i64) -> Self {
         Self {
             nano: i128::from(milli) * (NANO / 1000),
+            form: Form::Decimal,
         }
     }
 
@@ -56,6 +106,11 @@ impl Quantity {
     pub fn plus(self, other: Self) -> Self {
         Self {
             nano: self.nano.saturating_add(other.nano),
+            form: if self.is_zero() {
+                other.form
+            } else {
+                self.form
+            },
         }
     }
 
@@ -77,14 +132,28 @@ impl Quantity {
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (number, suffix) = if self.nano % NANO == 0 {
-            (self.nano / NANO, "")
-        } else if self.nano % (NANO / 1000) == 0 {
-            (self.nano / (NANO / 1000), "m")
-        } else {
-            (self.nano, "n")
+        if self.nano % NANO != 0 {
+            let (part, suffix) = [(NANO / 1000, "m"), (NANO / 1_000_000, "u")]
+                .into_iter()
+                .find(|(part, _)| self.nano % part == 0)
+                .unwrap_or((1, "n"));
+            return write!(f, "{}{suffix}", self.nano / part);
+        }
+        let mut number = self.nano / NANO;
+        let (step, suffixes) = match self.form {
+            // Kubernetes has no binary form below the first suffix.
+            Form::Binary if number.abs() >= 1024 => (1024, ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]),
+            _ => (1000, ["k", "M", "G", "T", "P", "E"]),
         };
-        write!(f, "{number}{suffix}")
+        let mut shown = "";
+        for suffix in suffixes {
+            if number == 0 || number % step != 0 {
+                break;
+            }
+            number /= step;
+            shown = suffix;
+        }
+        write!(f, "{number}{shown}")
     }
 }
 
@@ -123,6 +192,11 @@ impl FromStr for Quantity {
             .ok_or_else(|| fail("it is too large"))?;
         Ok(Self {
             nano: if negative { -nano } else { nano },
+            form: if suffix.ends_with('i') {
+                Form::Binary
+            } else {
+                Form::Decimal
+            },
         })
     }
 }
@@ -207,6 +281,35 @@ mod tests {
             let q: Quantity = text.parse().unwrap();
             assert_eq!((q.milli(), q.units()), (milli, units), "{text}");
         }
+    }
+
+    #[test]
+    fn amounts_are_shown_as_kubernetes_shows_them() {
+        for (text, shown) in [
+            ("64Mi", "64Mi"),
+            ("1024Ki", "1Mi"),
+            ("1.5Gi", "1536Mi"),
+            ("1000Ki", "1000Ki"),
+            ("67108864", "67108864"),
+            ("500000000", "500M"),
+            ("1000Mi", "1000Mi"),
+            ("512", "512"),
+            ("0.5Ki", "512"),
+            ("0.5", "500m"),
+            ("2000m", "2"),
+            ("1500m", "1500m"),
+            ("2000", "2k"),
+            ("100u", "100u"),
+            ("1n", "1n"),
+            ("0", "0"),
+            ("-2Ki", "-2Ki"),
+        ] {
+            let q: Quantity = text.parse().unwrap();
+            assert_eq!(q.to_string(), shown, "{text}");
+        }
+        assert_eq!(Quantity::from_bytes(64 << 20).to_string(), "64Mi");
+        let same: Quantity = "65536Ki".parse().unwrap();
+        assert_eq!(Quantity::from_units(64 << 20), same);
     }
 
     #[test]

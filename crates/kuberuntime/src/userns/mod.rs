@@ -157,7 +157,7 @@ mod tests {
         let second = open();
         assert_eq!(second.get("b").unwrap(), b);
         assert_eq!(second.get("a").unwrap(), a);
-        std::fs::remove_dir_all(pod("a")).unwrap();
+        orlop_disk::remove_tree(&pod("a")).unwrap();
         second.release("a");
         assert_eq!(second.ranges().used(), 1);
     }

@@ -1,6 +1,5 @@
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -79,18 +78,7 @@ pub(super) fn write(root: &Path, uid: &str, range: IdRange) -> Result<(), UserNa
         uid_mappings: vec![mapping.clone()],
         gid_mappings: vec![mapping],
     };
-    let next = path.with_extension("next");
-    let store = || -> io::Result<()> {
-        let mut open = fs::OpenOptions::new();
-        let open = open.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = open.open(&next)?;
-        file.write_all(&serde_json::to_vec(&record)?)?;
-        file.sync_data()?;
-        fs::rename(&next, &path)?;
-        // The name must last, too.
-        path.parent()
-            .map_or(Ok(()), |dir| fs::File::open(dir)?.sync_all())
-    };
+    let store = || orlop_disk::write_file(&path, 0o600, &serde_json::to_vec(&record)?);
     store().map_err(|source| UserNamespaceError::File {
         path: path.clone(),
         source,

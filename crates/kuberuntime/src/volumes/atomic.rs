@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
@@ -90,17 +90,8 @@ fn remove_stale(target: &Path, current: &str, tops: &BTreeSet<&str>) -> Result<(
             continue;
         }
         let path = entry.path();
-        let removed = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            fs::remove_dir_all(&path)
-        } else {
-            fs::remove_file(&path)
-        };
-        match removed {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(VolumeError::io("removing", &path, source));
-            }
-            _ => {}
-        }
+        orlop_disk::remove_tree(&path)
+            .map_err(|source| VolumeError::io("removing", &path, source))?;
     }
     Ok(())
 }

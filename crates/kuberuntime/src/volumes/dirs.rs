@@ -1,5 +1,4 @@
 use std::fs::{self, DirBuilder};
-use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -58,12 +57,8 @@ impl PodDirs {
                 return Err(VolumeError::io("unmounting", &point, source.into()));
             }
         }
-        match fs::remove_dir_all(&self.root) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(VolumeError::io("removing", &self.root, source))
-            }
-            _ => Ok(()),
-        }
+        orlop_disk::remove_tree(&self.root)
+            .map_err(|source| VolumeError::io("removing", &self.root, source))
     }
 
     /// Ends the mounts of parts of volumes for a container; its next instance gets new ones.

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,13 +59,7 @@ impl Checkpoint {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;
         }
-        let next = path.with_extension("next");
-        let _ = fs::remove_file(&next);
-        let mut open = fs::OpenOptions::new();
-        let mut file = open.write(true).create_new(true).mode(0o600).open(&next)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.sync_data()?;
-        fs::rename(&next, &path)
+        orlop_disk::write_file(&path, 0o600, &serde_json::to_vec(self)?)
     }
 
     /// Forgets a pod. Blocks.

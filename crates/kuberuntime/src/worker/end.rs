@@ -217,12 +217,8 @@ impl Life {
         let uid = self.mailbox.uid.clone();
         let remove = move || {
             dirs.remove().map_err(|e| e.to_string())?;
-            match std::fs::remove_dir_all(&logs) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(format!("removing {}: {e}", logs.display()));
-                }
-                _ => {}
-            }
+            orlop_disk::remove_tree(&logs)
+                .map_err(|e| format!("removing {}: {e}", logs.display()))?;
             Checkpoint::remove(&root, &uid).map_err(|e| e.to_string())
         };
         let removed = tokio::task::spawn_blocking(remove).await;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use orlop_cri::log::Entry;
 use orlop_cri::v1;
+use orlop_disk::LogPlace;
 
 use crate::labels;
 use crate::pod::Pod;
@@ -34,7 +35,7 @@ pub(super) fn read(status: &v1::ContainerStatus) -> String {
     let falls_back =
         annotation(labels::TERMINATION_MESSAGE_POLICY) == Some("FallbackToLogsOnError");
     if falls_back && status.exit_code != 0 && status.reason != "ContainerCannotRun" {
-        return end_of_log(Path::new(&status.log_path));
+        return end_of_log(Path::new(&status.log_path), &status.id);
     }
     String::new()
 }
@@ -53,9 +54,11 @@ pub(super) fn share(mut words: String, pod: &Pod) -> String {
     words
 }
 
-fn end_of_log(path: &Path) -> String {
+fn end_of_log(path: &Path, id: &str) -> String {
+    let log = LogPlace::find(path).and_then(|place| place.read(id));
     // Times and tags come on top of what was written.
-    let Some(bytes) = tail(path, (MAX_LOG * 4 + MAX_LOG_LINES * 64) as u64) else {
+    let length = (MAX_LOG * 4 + MAX_LOG_LINES * 64) as u64;
+    let Some(bytes) = log.ok().and_then(|log| end_of(log, length)) else {
         return String::new();
     };
     let mut entries: Vec<_> = bytes
@@ -88,11 +91,15 @@ fn end_of_log(path: &Path) -> String {
 /// link by now, and is neither followed nor waited for.
 fn tail(path: &Path, length: u64) -> Option<Vec<u8>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let mut file = File::options()
+    let file = File::options()
         .read(true)
         .custom_flags(flags.bits() as i32)
         .open(path)
         .ok()?;
+    end_of(file, length)
+}
+
+fn end_of(mut file: File, length: u64) -> Option<Vec<u8>> {
     let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let from = meta.len().saturating_sub(length);
     file.seek(SeekFrom::Start(from)).ok()?;

@@ -8,7 +8,7 @@ use crate::Timestamp;
 use crate::actions::ProbeResult;
 use crate::manager::Stage;
 use crate::phase::ContainerView;
-use crate::pod::{Container, ResourceList};
+use crate::pod::{Container, Quantity, ResourceList};
 use crate::probe::ProbeKind;
 use crate::restart::container_should_restart;
 use crate::status::{ContainerState, ContainerStatus};
@@ -120,7 +120,7 @@ impl Life {
             "started": started,
             "restartCount": restarts,
             "image": raw.map_or_else(|| container.image.clone(), |raw| image_name(raw, container)),
-            "imageID": newest.map(|c| c.image_id.clone()).unwrap_or_default(),
+            "imageID": image_id(newest, raw),
         });
         if let Some(c) = newest {
             json["containerID"] = json!(format!("{}://{}", self.ctx.runtime_name, c.id));
@@ -207,29 +207,39 @@ impl Life {
             .actuated
             .get(&container.name)
             .unwrap_or(&container.resources);
-        let (mut limits, mut requests) = (amounts(&given.limits), amounts(&given.requests));
+        let (mut limits, mut requests) = (given.limits.clone(), given.requests.clone());
         let real = raw.resources.as_ref().and_then(|r| r.linux.as_ref());
         if let Some(real) = real.filter(|_| raw.state() == v1::ContainerState::ContainerRunning) {
-            if real.cpu_quota > 0 && real.cpu_period > 0 && limits.get("cpu").is_some() {
+            if real.cpu_quota > 0 && real.cpu_period > 0 {
                 let milli = real.cpu_quota.saturating_mul(1000) / real.cpu_period;
-                limits["cpu"] = json!(crate::pod::Quantity::from_milli(milli).to_string());
+                in_truth(&mut limits, "cpu", Quantity::from_milli(milli));
             }
-            if real.memory_limit_in_bytes > 0 && limits.get("memory").is_some() {
-                limits["memory"] = json!(real.memory_limit_in_bytes.to_string());
+            if real.memory_limit_in_bytes > 0 {
+                let bytes = Quantity::from_bytes(real.memory_limit_in_bytes);
+                in_truth(&mut limits, "memory", bytes);
             }
             // Two shares is what the kernel has at the least: the request is kept as it is then.
-            if real.cpu_shares > 2 && requests.get("cpu").is_some() {
+            if real.cpu_shares > 2 {
                 let milli = (real.cpu_shares.saturating_mul(1000) + 1023) / 1024;
-                requests["cpu"] = json!(crate::pod::Quantity::from_milli(milli).to_string());
+                in_truth(&mut requests, "cpu", Quantity::from_milli(milli));
             }
         }
         let mut resources = Map::new();
         for (key, list) in [("limits", limits), ("requests", requests)] {
-            if list.as_object().is_some_and(|map| !map.is_empty()) {
-                resources.insert(key.to_owned(), list);
+            if !list.is_empty() {
+                resources.insert(key.to_owned(), amounts(&list));
             }
         }
         Value::Object(resources)
+    }
+}
+
+/// Puts what is in force in the place of what was given, which keeps its form where that is the same.
+fn in_truth(list: &mut ResourceList, name: &str, amount: Quantity) {
+    if let Some(given) = list.get_mut(name)
+        && *given != amount
+    {
+        *given = amount;
     }
 }
 
@@ -253,6 +263,15 @@ fn image_name(raw: &v1::ContainerStatus, container: &Container) -> String {
     name.unwrap_or_else(|| container.image.clone())
 }
 
+/// As kubelets tell it: the image's name by digest where the runtime has one, else its id.
+fn image_id(newest: Option<&ContainerStatus>, raw: Option<&v1::ContainerStatus>) -> String {
+    let by_name = raw
+        .map(|raw| &raw.image_ref)
+        .filter(|name| !name.is_empty());
+    let by_id = newest.map(|c| &c.image_id);
+    by_name.or(by_id).cloned().unwrap_or_default()
+}
+
 /// The volumes that a container mounts, as its status repeats them.
 fn volume_mounts(container: &Container) -> Vec<Value> {
     let mounts = container.volume_mounts.iter().map(|mount| {
@@ -272,4 +291,34 @@ fn amounts(list: &ResourceList) -> Value {
         .iter()
         .map(|(name, amount)| (name.clone(), json!(amount.to_string())));
     Value::Object(pairs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_in_force_keeps_the_manifest_s_form() {
+        let given = |text: &str| text.parse::<Quantity>().unwrap();
+        let mut list: ResourceList = [("memory".to_owned(), given("65536Ki"))].into();
+        in_truth(&mut list, "memory", Quantity::from_bytes(64 << 20));
+        assert_eq!(amounts(&list), json!({"memory": "64Mi"}));
+        list.insert("memory".to_owned(), given("67108864"));
+        in_truth(&mut list, "memory", Quantity::from_bytes(64 << 20));
+        assert_eq!(amounts(&list), json!({"memory": "67108864"}));
+        in_truth(&mut list, "memory", Quantity::from_bytes(32 << 20));
+        in_truth(&mut list, "cpu", Quantity::from_milli(500));
+        assert_eq!(amounts(&list), json!({"memory": "32Mi"}));
+    }
+
+    #[test]
+    fn an_image_named_by_digest_is_told_by_its_name() {
+        let seen = v1::ContainerStatus {
+            image_ref: "r.example/a@sha256:12ab".to_owned(),
+            image_id: "sha256:34cd".to_owned(),
+            ..v1::ContainerStatus::default()
+        };
+        assert_eq!(image_id(None, Some(&seen)), "r.example/a@sha256:12ab");
+        assert_eq!(image_id(None, None), "");
+    }
 }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use orlop_cri::v1;
+use orlop_disk::LogPlace;
 
 use super::kill_all;
 use super::life::Life;
@@ -12,7 +13,7 @@ use crate::config::{
 };
 use crate::hooks::{HookSite, run_hook};
 use crate::images::{ImageRef, Wanted};
-use crate::log_path::next_restart_count;
+use crate::log_path::{container_log, next_restart_count};
 use crate::manager::Severity;
 use crate::pod::Container;
 use crate::status::ContainerState;
@@ -406,15 +407,17 @@ impl Life {
             .status
             .newest(&container.name)
             .map(|c| c.restart_count);
-        let dir = std::path::Path::new(&sandbox_config.log_directory).join(&container.name);
+        let first = std::path::Path::new(&sandbox_config.log_directory)
+            .join(container_log(&container.name, 0));
         let list = move || -> Vec<String> {
-            let made = std::fs::create_dir_all(&dir);
-            if let Err(error) = made {
-                tracing::warn!(dir = %dir.display(), %error, "cannot make a directory for logs");
-            }
-            let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-            entries
-                .filter_map(|entry| entry.file_name().into_string().ok())
+            let names = LogPlace::make(&first).and_then(|place| place.names(|_| true));
+            let names = names.unwrap_or_else(|error| {
+                tracing::warn!(log = %first.display(), %error, "cannot make a directory for logs");
+                Vec::new()
+            });
+            names
+                .into_iter()
+                .filter_map(|name| name.into_string().ok())
                 .collect()
         };
         let files = tokio::task::spawn_blocking(list).await.unwrap_or_default();

@@ -1,13 +1,15 @@
 //! A keeper as the daemon sees it.
 
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_wire::{Attach, Detach, Dial, List, Listing, Request, Shutdown, Welcome};
 
 use super::connection::Connection;
+use super::held::Held;
 use crate::error::{Error, Result};
 use crate::runtime::OciRuntime;
 
@@ -24,6 +26,16 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Keeper {
     connection: Arc<Connection>,
     welcome: Arc<Welcome>,
+    process: Arc<Held>,
+    init: Option<Arc<Init>>,
+    dir: Arc<Path>,
+}
+
+/// The first process of the PID namespace that a pod's containers share.
+#[derive(Debug)]
+pub(super) struct Init {
+    pub(super) pid: u32,
+    pub(super) held: Held,
 }
 
 /// The daemon's ends of an attachment belong to the caller; these are the keeper's.
@@ -40,10 +52,19 @@ pub struct AttachStreams {
 }
 
 impl Keeper {
-    pub(super) fn new(connection: Connection, welcome: Welcome) -> Self {
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        welcome: Welcome,
+        process: Arc<Held>,
+        init: Option<Init>,
+        dir: PathBuf,
+    ) -> Self {
         Self {
-            connection: Arc::new(connection),
+            connection,
             welcome: Arc::new(welcome),
+            process,
+            init: init.map(Arc::new),
+            dir: dir.into(),
         }
     }
 
@@ -86,17 +107,44 @@ impl Keeper {
         }
     }
 
-    /// The PID namespace that the pod's containers share, if they do.
+    /// The PID namespace that the pod's containers share, if they do and it still lives. The path
+    /// may be another's once its init has ended: whoever joins it asks again afterwards.
     pub fn pid_ns(&self) -> Option<PathBuf> {
-        match self.welcome.init_pid {
-            0 => None,
-            init => Some(PathBuf::from(format!("/proc/{init}/ns/pid"))),
+        let init = self.init.as_ref().filter(|init| !init.held.has_ended())?;
+        Some(PathBuf::from(format!("/proc/{}/ns/pid", init.pid)))
+    }
+
+    /// Waits for the end of the init of the PID namespace that the pod's containers share, with
+    /// which all of them end. Returns at once where there is none.
+    pub async fn init_ended(&self) {
+        if let Some(init) = &self.init {
+            init.held.ended().await;
         }
     }
 
     /// Whether the connection still stands, as far as is known.
     pub fn is_connected(&self) -> bool {
         self.connection.is_open()
+    }
+
+    /// Whether the keeper's process has ended, whatever became of the connection.
+    pub fn has_ended(&self) -> bool {
+        self.process.has_ended()
+    }
+
+    /// Waits for the end of the keeper's process.
+    pub async fn ended(&self) {
+        self.process.ended().await;
+    }
+
+    /// Kills the keeper's process, which may take a moment.
+    pub(super) fn kill_itself(&self) -> io::Result<()> {
+        self.process.kill()
+    }
+
+    /// The pod's directory.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// All that the keeper knows: containers and exec sessions, with those that have ended.

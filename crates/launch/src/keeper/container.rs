@@ -40,10 +40,15 @@ pub struct CreateContainer {
     pub bundle: PathBuf,
     /// The container's log in the CRI format; `None` drops its output.
     pub log_path: Option<PathBuf>,
+    /// The directory that was chosen for the pod's logs, above that: beneath it no link is
+    /// followed. The log's own if not set.
+    pub log_dir: Option<PathBuf>,
     /// What happens to output that the log cannot take in time.
     pub log_policy: LogPolicy,
     /// The longest line of the log, in bytes of content; 16 KiB if not set.
     pub log_line_max: Option<u32>,
+    /// The most bytes of log in a second, beyond which output is dropped; any number if not set.
+    pub log_rate: Option<u32>,
     /// Whether `config.json` says `terminal`.
     pub tty: bool,
     /// The terminal's size at first.
@@ -112,6 +117,7 @@ impl Keeper {
             call: runtime.create_call(container, &pid_file, limit),
             pid_file,
             log_path: container.log_path.clone().unwrap_or_default(),
+            log_dir: container.log_dir.clone().unwrap_or_default(),
             log_policy: container.log_policy,
             tty: container.tty,
             stdin: container.stdin,
@@ -121,6 +127,7 @@ impl Keeper {
             columns: size.columns,
             log_line_max: container.log_line_max.unwrap_or_default(),
             running: container.restore.is_some(),
+            log_rate: container.log_rate.unwrap_or_default(),
         };
         let action = container.action();
         self.call_runtime(runtime, action, &container.id, &request, limit)

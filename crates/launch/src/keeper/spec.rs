@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use orlop_wire::{IdMap, Setup, ShmMount, Sysctl, VERSION};
 
+use crate::open_files::open_files_of_pods;
+
 /// What pod a new keeper is to keep.
 #[derive(Clone, Debug, Default)]
 pub struct KeeperSpec {
@@ -73,6 +75,7 @@ impl KeeperSpec {
             env: self.env.clone(),
             uid_map,
             gid_map,
+            open_files: open_files_of_pods(),
         }
     }
 }

@@ -142,9 +142,7 @@ impl Bundle {
 
 impl Drop for Bundle {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0)
-            && error.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(error) = orlop_disk::remove_tree(&self.0) {
             tracing::warn!(path = ?self.0, %error, "removing a trial bundle");
         }
     }

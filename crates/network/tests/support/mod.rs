@@ -34,6 +34,8 @@ impl Node {
         // Made after entering: its threads are in the namespace too.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            // Whoever waits for plugins needs none of them.
+            .max_blocking_threads(4)
             .enable_all()
             .build()
             .unwrap();
@@ -168,7 +170,7 @@ pub(crate) fn succeeds(command: &str) -> bool {
         .success()
 }
 
-/// Whether this kernel's bridges know VLANs; if not, what that skips is said.
+/// Whether this kernel's bridges know VLANs; if not, the test is noted as skipped.
 pub(crate) fn bridges_know_vlans() -> bool {
     let probe = "ip link add vlans0 type bridge vlan_filtering 1 && ip link del vlans0";
     // In a namespace of its own: the caller's may be the machine's.
@@ -178,7 +180,10 @@ pub(crate) fn bridges_know_vlans() -> bool {
     });
     let known = known.join().unwrap();
     if !known {
-        eprintln!("skipped: this kernel's bridges know no VLANs (CONFIG_BRIDGE_VLAN_FILTERING)");
+        orlop_testkit::machine::note_skip(
+            &orlop_testkit::machine::test_name(),
+            "this kernel's bridges know no VLANs (CONFIG_BRIDGE_VLAN_FILTERING)",
+        );
     }
     known
 }

@@ -11,6 +11,8 @@ pub(crate) const MEMORY: &str = "memory";
 
 /// Medians of two runs of the same thing differ by less.
 const NOISE: f64 = 1.05;
+/// How much worse the few rounds of an unoptimised build may be than what is promised.
+const LEEWAY: f64 = 4.0;
 
 /// What was measured, per row and subject.
 #[derive(Default)]
@@ -43,21 +45,31 @@ impl Report {
         self.samples.entry((row, subject)).or_default().push(value);
     }
 
-    /// The promises of SPECIFICATION.md that these results break.
-    pub(crate) fn broken_promises(&self) -> Vec<String> {
+    /// The promises of SPECIFICATION.md that these results break. What is promised and was not
+    /// measured is broken, too; cri-dockerd alone is only there where somebody has it.
+    pub(crate) fn broken_promises(&self, short: bool) -> Vec<String> {
+        let leeway = if short { LEEWAY } else { 1.0 };
         let median = |row, subject| quantile(self.samples.get(&(row, subject))?, 0.5);
         let mut broken = Vec::new();
         let mut hold = |row, what: &str, limit: Option<f64>| {
-            if let (Some(value), Some(limit)) = (median(row, "orlop"), limit)
-                && value > limit
-            {
-                broken.push(format!("{row}: {value:.1}, {what} {limit:.1}"));
+            let limit = limit.map(|limit| limit * leeway);
+            match (median(row, "orlop"), limit) {
+                (Some(value), Some(limit)) if value <= limit => {}
+                (Some(value), Some(limit)) => {
+                    broken.push(format!("{row}: {value:.1}, {what} {limit:.1}"));
+                }
+                _ => broken.push(format!("{row}: was not measured")),
             }
         };
         let plain = median(POD_UP, "plain API").map(|plain| plain * NOISE);
         hold(POD_UP, "the plain API with its noise takes", plain);
-        let theirs = median(POD_UP, "cri-dockerd").map(|theirs| theirs * 0.8);
-        hold(POD_UP, "a fifth less than cri-dockerd is", theirs);
+        if let Some(theirs) = median(POD_UP, "cri-dockerd") {
+            hold(
+                POD_UP,
+                "a fifth less than cri-dockerd is",
+                Some(theirs * 0.8),
+            );
+        }
         hold(MEMORY, "promised is less than", Some(20.0));
         broken
     }

@@ -13,7 +13,7 @@ use crate::{BUSYBOX, PAUSE};
 
 /// One who is measured.
 pub(crate) enum Subject {
-    Orlop(Node, Cri),
+    Orlop(Box<Node>, Cri),
     Plain(Plain),
     CriDockerd(CriDockerd, Ground, Cri),
 }
@@ -31,7 +31,7 @@ impl Subject {
         );
         let node = Node::orlop().config(&config).start().await;
         let cri = node.cri().await;
-        let subject = Self::Orlop(node, cri);
+        let subject = Self::Orlop(Box::new(node), cri);
         // It loads the pause image, which the others use, too.
         subject.cycle(0).await;
         subject

@@ -15,6 +15,8 @@ pub(crate) const ON_CRUN: &str = "orlop on crun";
 pub(crate) const POD_UP: &str = "pod up";
 /// A command of the kubelet's.
 pub(crate) const EXEC: &str = "ExecSync";
+/// From StopContainer to the end of RemovePodSandbox.
+pub(crate) const POD_DOWN: &str = "pod down";
 /// The same command by the runtime alone.
 pub(crate) const OWN_EXEC: &str = "the runtime's own exec";
 /// StopContainer and RemoveContainer: who cleans up in which of them is the runtime's choice.

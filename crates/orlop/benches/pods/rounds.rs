@@ -58,8 +58,10 @@ async fn cycle(subject: &Subject, round: usize) -> Result<Times, Status> {
     lap("StopPodSandbox");
     cri.remove_pod(&pod_id).await?;
     lap("RemovePodSandbox");
+    let down = stopping.elapsed();
     times.push((report::POD_UP, up));
     times.push((report::REMOVED, removed));
+    times.push((report::POD_DOWN, down));
     Ok(times)
 }
 

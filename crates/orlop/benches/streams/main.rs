@@ -2,8 +2,8 @@
 //! same run and by the same client.
 //!
 //! `cargo bench -p orlop --bench streams` measures and fails where a promise of SPECIFICATION.md
-//! is broken; with `-- short` it only shows that everything still runs, with `-- ports` it measures
-//! nothing but forwarded ports.
+//! is broken; with `-- short` it measures less and holds it to a looser limit, with `-- ports` it
+//! measures nothing but forwarded ports.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -103,13 +103,13 @@ fn main() {
     let has = |wanted| std::env::args().any(|word| word == wanted);
     let (short, ports_alone) = (has("short"), has("ports"));
     if let Err(reason) = machine::can_run_pods() {
-        println!("nothing is measured: this machine {reason}");
-        return;
+        println!("nothing can be measured: this machine {reason}");
+        std::process::exit(1);
     }
     let size = if short {
         Size {
             mib: 16,
-            rounds: 1,
+            rounds: 3,
             sessions: 3,
             crowd: 8,
         }
@@ -127,10 +127,7 @@ fn main() {
         .unwrap();
     let report = reactor.block_on(measure(size, ports_alone));
     println!("{report}");
-    if short {
-        return;
-    }
-    let broken = broken_promises(&report);
+    let broken = broken_promises(&report, short, ports_alone);
     for promise in &broken {
         println!("BROKEN: {promise}");
     }
@@ -150,7 +147,7 @@ async fn measure(size: Size, ports_alone: bool) -> Report {
             let theirs = Node::containerd().start().await;
             subjects.push(Subject::start("containerd", theirs, &image, &data).await);
         }
-        Err(reason) => println!("containerd is not compared with: {reason}"),
+        Err(reason) => println!("there is no containerd to compare with: {reason}"),
     }
     let mut report = Report::default();
     // They take turns, so that both meet the same noise.
@@ -175,30 +172,49 @@ async fn measure(size: Size, ports_alone: bool) -> Report {
     report
 }
 
-/// The promises of SPECIFICATION.md that these results break.
-fn broken_promises(report: &Report) -> Vec<String> {
+/// How much worse a few transfers of an unoptimised build may be than what is promised.
+const LEEWAY: f64 = 4.0;
+
+/// The promises of SPECIFICATION.md that these results break. What is promised and was not
+/// measured is broken, too.
+fn broken_promises(report: &Report, short: bool, ports_alone: bool) -> Vec<String> {
+    let leeway = if short { LEEWAY } else { 1.0 };
     let mut broken = Vec::new();
-    for row in [carry::DOWN_SPDY, carry::DOWN_WEBSOCKET] {
-        let (ours, theirs) = (
-            report.median(row, "orlop"),
-            report.median(row, "containerd"),
-        );
-        if let (Some(ours), Some(theirs)) = (ours, theirs)
-            && ours < 2.0 * theirs
-        {
-            broken.push(format!(
-                "{row}: {ours:.0} MB/s, promised twice containerd's {theirs:.0}"
-            ));
+    let rates: &[_] = if ports_alone {
+        &[ports::THROUGHPUT]
+    } else {
+        &[ports::THROUGHPUT, carry::DOWN_SPDY, carry::DOWN_WEBSOCKET]
+    };
+    for &row in rates {
+        let of = |subject| report.median(row, subject);
+        match (of("orlop"), of("containerd")) {
+            (Some(ours), Some(theirs)) if ours * leeway < 2.0 * theirs => broken.push(format!(
+                "{row}: {ours:.0} MB/s, promised {:.1} times containerd's {theirs:.0}",
+                2.0 / leeway
+            )),
+            (Some(_), Some(_)) => {}
+            _ => broken.push(format!("{row}: was not measured on both sides")),
         }
     }
-    broken.extend(ports::broken(report));
-    let mut hold = |row: &'static str, limit: f64| {
-        if let Some(value) = report.median(row, "orlop").filter(|value| *value > limit) {
-            broken.push(format!("{row}: {value:.2}, promised at most {limit:.2}"));
+    if ports_alone {
+        return broken;
+    }
+    let mut limits = vec![
+        (carry::GROWTH, f64::from(16 << 10) * leeway),
+        (sessions::CROWD_FAILED, 0.0),
+    ];
+    if !short {
+        // A time of the optimised build.
+        limits.push((sessions::ADDED, 5.0));
+    }
+    for (row, limit) in limits {
+        match report.median(row, "orlop") {
+            Some(value) if value > limit => {
+                broken.push(format!("{row}: {value:.2}, promised at most {limit:.2}"));
+            }
+            Some(_) => {}
+            None => broken.push(format!("{row}: was not measured")),
         }
-    };
-    hold(carry::GROWTH, f64::from(16 << 10));
-    hold(sessions::ADDED, 5.0);
-    hold(sessions::CROWD_FAILED, 0.0);
+    }
     broken
 }

@@ -14,7 +14,7 @@ use crate::report::Report;
 use crate::{Size, Subject, bare, cpu, over};
 
 /// What a server in the pod sends, up to the client's socket.
-const THROUGHPUT: &str = "port-forward";
+pub(crate) const THROUGHPUT: &str = "port-forward";
 
 /// What that takes of the runtime's processor time.
 const CPU: &str = "its CPU per GiB";
@@ -85,12 +85,4 @@ async fn served(subject: &Subject, bytes: usize) -> (String, u16, tokio::task::J
 
 fn spent(subject: &Subject) -> Duration {
     cpu::of_process(subject.node.pid()).expect("it runs")
-}
-
-/// The promise, where these results break it.
-pub(crate) fn broken(report: &Report) -> Option<String> {
-    let of = |subject| report.median(THROUGHPUT, subject);
-    let (ours, theirs) = (of("orlop")?, of("containerd")?);
-    (ours < 2.0 * theirs)
-        .then(|| format!("{THROUGHPUT}: {ours:.0} MB/s, promised twice containerd's {theirs:.0}"))
 }

@@ -72,6 +72,8 @@ fn containers(config: &Config) -> docker::Containers {
     docker::Containers {
         max_log_line: section.max_log_line.get() as usize,
         exec_output_limit: section.exec_output_limit.get() as usize,
+        exec_output_memory: section.exec_output_memory.get() as usize,
+        message_limit: config.grpc.max_message_size.get() as usize,
         pids_limit: match section.pids_limit {
             Limit::Unlimited => None,
             Limit::At(bound) => Some(bound.get().into()),

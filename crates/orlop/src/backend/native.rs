@@ -9,7 +9,8 @@ use orlop_engine::config as engine;
 
 use crate::config::Config;
 use crate::config::values::{
-    AbsolutePath, Affinity, CgroupDriver, InProcess, IpPreference, Limit, RuntimeKind, Ulimit,
+    AbsolutePath, Affinity, CgroupDriver, InProcess, IpPreference, Limit, LogFull, RuntimeKind,
+    Ulimit,
 };
 
 /// Translates the configuration.
@@ -88,6 +89,7 @@ fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
     let mut images = engine::Images::new(root.join("images"));
     images.registry_dirs = section.hosts_dirs.iter().map(own_path).collect();
     images.credential_files = section.credentials.iter().map(own_path).collect();
+    images.internal_hosts.clone_from(&section.internal_hosts);
     images.policies = engine::PolicyFiles {
         node: section.signature_policy.as_ref().map(own_path),
         namespaces: section.signature_policy_dir.as_ref().map(own_path),
@@ -95,6 +97,8 @@ fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
     images.keep_blobs = section.keep_blobs;
     images.max_connections = section.max_downloads.get() as usize;
     images.progress_timeout = section.progress_timeout.get();
+    images.min_speed = section.min_speed.get();
+    images.abandon_after = section.abandon_after.get();
     images.pinned.clone_from(&section.pinned);
     if let Some(platform) = &section.platform {
         let text = platform.to_string();
@@ -173,7 +177,17 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
     };
     Ok(engine::Containers {
         max_log_line: section.max_log_line.get() as usize,
+        log_policy: match section.log_full {
+            LogFull::Wait => engine::LogPolicy::Block,
+            LogFull::Drop => engine::LogPolicy::Drop,
+        },
+        log_rate: match section.log_rate.get() {
+            0 => None,
+            bytes => Some(u32::try_from(bytes).unwrap_or(u32::MAX)),
+        },
         exec_output_limit: section.exec_output_limit.get() as usize,
+        exec_output_memory: section.exec_output_memory.get() as usize,
+        message_limit: config.grpc.max_message_size.get() as usize,
         restore_images: section.restore_images,
         policy: engine::Policy {
             pids_limit: match section.pids_limit {
@@ -192,7 +206,6 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             exec_cpu_affinity: section.exec_cpu_affinity.as_ref().map(affinity),
             block_io,
             rdt_classes: section.rdt_classes.clone(),
-            ..engine::Policy::default()
         },
     })
 }

@@ -168,7 +168,7 @@ impl Command {
             Self::Attach(args) => attach::run(args, session).await,
             Self::Checkpoint(args) => checkpoint::run(args, session).await,
             Self::Cp(args) => cp::run(args, session).await,
-            Self::Doctor(args) => return doctor::run(args).await,
+            Self::Doctor(args) => return doctor::run(args, session).await,
             Self::Create(args) => create::run(args, session).await,
             Self::Diff(args) => diff::run(args, session).await,
             Self::Events(args) => events::run(args, session).await,

@@ -13,6 +13,7 @@ use serde_json::json;
 use tonic::{Code, Status};
 
 use super::output::write_all;
+use super::session::Session;
 use crate::backend::engine_config;
 use crate::config::values::Backend;
 use crate::config::{Config, Location, Overrides, load};
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     daemon_config: Option<PathBuf>,
 
-    /// The daemon's socket [default: the configuration's first]
+    /// The daemon's socket [default: that of -r, else the configuration's first]
     #[arg(long, value_name = "SOCKET")]
     socket: Option<String>,
 
@@ -45,15 +46,17 @@ pub(crate) struct Args {
 const PATIENCE: Duration = Duration::from_hours(1);
 
 /// Ends with 0 where nothing is broken (or all was mended), with 1 where something is.
-pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
     let config = load(
         &Location::new(args.daemon_config.clone()),
         &Overrides::default(),
     )?
     .config;
     let findings = host(&config).await;
-    let socket = match (&args.socket, config.grpc.listen.first()) {
-        (Some(socket), _) => socket.clone(),
+    let first = config.grpc.listen.first();
+    let named = args.socket.as_deref().or(session.named_endpoint());
+    let socket = match (named, first) {
+        (Some(socket), _) => socket.to_owned(),
         (None, Some(path)) => path.to_string(),
         (None, None) => String::new(),
     };

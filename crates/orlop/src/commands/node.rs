@@ -2,6 +2,7 @@
 //! itself.
 
 mod flags;
+mod logging;
 mod machine;
 mod maps;
 mod own;

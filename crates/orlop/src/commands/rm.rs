@@ -1,11 +1,13 @@
 //! `rm`: removes containers and their logs.
 
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use orlop_cri::client::RuntimeClient;
 use orlop_cri::v1::{ContainerState, ContainerStatus};
+use orlop_disk::LogPlace;
 
 use super::output::write_all;
 use super::removal::{self, Chosen, Removable};
@@ -94,27 +96,31 @@ impl Removable for Containers {
 
 /// Removes a log and its rotations. The container is gone: a log that stays is worth a word only.
 fn remove_logs(log: &Path) {
-    let (Some(directory), Some(name)) = (log.parent(), log.file_name()) else {
-        return;
+    let warn = |name: &OsStr, error: io::Error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            let log = log.with_file_name(name);
+            say!("warning: cannot remove the log {}: {error}", log.display());
+        }
     };
-    let Ok(entries) = fs::read_dir(directory) else {
-        return;
+    // A container may have put links in the way of its logs.
+    let (place, parts) = match LogPlace::find(log).and_then(|place| {
+        let parts = place.parts()?;
+        Ok((place, parts))
+    }) {
+        Ok(found) => found,
+        Err(error) => return warn(log.file_name().unwrap_or_default(), error),
     };
-    let rotated = [name.as_encoded_bytes(), b"."].concat();
-    for entry in entries.flatten() {
-        let found = entry.file_name();
-        let is_log = found == name || found.as_encoded_bytes().starts_with(&rotated);
-        if is_log && let Err(error) = fs::remove_file(entry.path()) {
-            say!(
-                "warning: cannot remove the log {}: {error}",
-                entry.path().display()
-            );
+    for name in std::iter::once(place.name()).chain(parts.iter().map(OsString::as_os_str)) {
+        if let Err(error) = place.remove(name) {
+            warn(name, error);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

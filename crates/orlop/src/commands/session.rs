@@ -102,6 +102,12 @@ impl Session {
         flags
     }
 
+    /// The endpoint that a flag or the environment names: what `crictl.yaml` says may be another runtime.
+    pub(super) fn named_endpoint(&self) -> Option<&str> {
+        let named = self.flags.runtime_endpoint.as_deref();
+        named.filter(|endpoint| !endpoint.is_empty())
+    }
+
     /// The endpoint, for people.
     pub(super) fn endpoint_shown(&self) -> String {
         self.endpoint

@@ -100,7 +100,7 @@ impl UpArgs {
         node::open_files(written.max_open_files);
         let runtime = threads::serving(plan.config().daemon.worker_threads)?;
         let outcome = runtime.block_on(async {
-            let embedded = Embedded::start(plan, levels).await?;
+            let embedded = Box::pin(Embedded::start(plan, levels)).await?;
             live(embedded, options, inherited.notifier, log_file).await
         });
         runtime.shutdown_timeout(LAST_WORK);

@@ -8,7 +8,7 @@ use orlop_engine::config::CDI_DIRS;
 use super::section::{Section, section};
 use super::values::{
     AbsolutePath, Affinity, Backend, ByteSize, CgroupDriver, Group, HairpinMode, InProcess,
-    Interval, IpPreference, LevelFilter, Limit, LogFormat, MetricsEndpoint, NetworkPlugin,
+    Interval, IpPreference, LevelFilter, Limit, LogFormat, LogFull, MetricsEndpoint, NetworkPlugin,
     OtlpEndpoint, Platform, RuntimeKind, SocketPath, Subnet, Ulimit,
 };
 
@@ -168,6 +168,10 @@ section! {
         /// Files with the node's own registry credentials, in the format of Docker's
         /// `config.json`. A pull that brings credentials does not use them.
         credentials: Vec<AbsolutePath> = Vec::new() => restart,
+        /// Hosts that a registry may send the node to (for tokens, or by redirects) though their
+        /// address is on a private network and the registry's own is not, or is loopback or
+        /// link-local.
+        internal_hosts: Vec<String> = Vec::new() => restart,
         /// The policy that says which images may be used, such as
         /// `/etc/containers/policy.json`: `docs/signatures.md`. The file is read anew for each
         /// pull and container. Empty: any image may be used.
@@ -177,10 +181,16 @@ section! {
         signature_policy_dir: Option<AbsolutePath> = None => restart,
         /// Keeps compressed layers after unpacking them; needed to push images on.
         keep_blobs: bool = false => restart,
-        /// Downloads at once, over all pulls.
+        /// Downloads at once from one registry, over all pulls; 16 times as many from all.
         max_downloads: NonZeroU32 = count(6) => restart,
         /// A download that brings nothing for so long is tried anew.
         progress_timeout: Interval = Interval::from_secs(60) => restart,
+        /// What each download must bring a second, on average over `progress_timeout`; a slower one
+        /// is tried anew, a few times.
+        min_speed: ByteSize = ByteSize::kib(4) => restart,
+        /// A pull whose clients have all left ends after so long. What it has downloaded stays
+        /// for the next try.
+        abandon_after: Interval = Interval::from_secs(600) => restart,
         /// Images that are never collected as garbage. `*` stands for any text.
         pinned: Vec<String> = Vec::new() => restart,
         /// The platform taken from an image made for several, such as `linux/arm64`.
@@ -251,6 +261,13 @@ section! {
     Containers {
         /// Longer lines of output are split in the log file.
         max_log_line: ByteSize = ByteSize::kib(16) => restart,
+        /// The most bytes of log that a container writes in a second. What exceeds them is
+        /// dropped, and a line of the log tells how much it was; not with the docker backend.
+        /// 0: any number.
+        log_rate: ByteSize = ByteSize::kib(0) => restart,
+        /// What happens to output while the disk of the log is too slow for it: containers
+        /// `wait`, or go on and their output is dropped (`drop`).
+        log_full: LogFull = LogFull::Wait => restart,
         /// Processes and threads per container whose pod sets no limit.
         pids_limit: Limit = Limit::Unlimited => restart,
         /// Resource limits of every container, such as `["nofile=1024:524288"]`. Those not
@@ -263,8 +280,12 @@ section! {
         unprivileged_ports: bool = true => restart,
         /// Lets containers send pings without privilege.
         unprivileged_icmp: bool = true => restart,
-        /// The most that ExecSync returns of each output stream.
+        /// The most that ExecSync returns of each output stream. Both together fit into the
+        /// 16 MiB of a message; the rest is dropped.
         exec_output_limit: ByteSize = ByteSize::mib(16) => restart,
+        /// The memory that the output of all commands of ExecSync may take together. Beyond it
+        /// only the first 16 KiB of a stream are returned.
+        exec_output_memory: ByteSize = ByteSize::mib(64) => restart,
         /// Lets containers go on from images that are checkpoints. A checkpoint holds
         /// processes with whatever rights they had, and who may name an image may then have
         /// these; archives that a client of the CRI gives by path are always restored.
@@ -386,11 +407,11 @@ section! {
     /// A runtime that pods may ask for by name (`runtimeClassName`, through its handler).
     Runtime {
         /// What kind it is: a command line that works like runc's, or a shim of containerd's
-        /// (version 2), as Kata, gVisor and runwasi have them.
+        /// (version 2).
         kind: RuntimeKind = RuntimeKind::Oci => restart,
-        /// The runtime's binary. Empty: the binary of the table's name, looked for in PATH.
+        /// The runtime's binary. Empty: the binary of the table's name in `/usr/local/sbin`, `/usr/local/bin`, `/usr/sbin`, `/usr/bin`, `/sbin` or `/bin`, whatever the daemon's PATH.
         path: Option<AbsolutePath> = None => restart,
-        /// What a shim is to read: Kata's configuration file, or for runc's shim the
+        /// What a shim is to read: its configuration file, or for runc's shim the
         /// runtime that it calls. Empty: the shim's own choice.
         shim_config: Option<AbsolutePath> = None => restart,
         /// Arguments before the subcommand, on every call.

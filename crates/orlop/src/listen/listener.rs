@@ -10,19 +10,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use orlop_disk::{SocketFile, listen_at};
 use rustix::net::{AddressFamily, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::sleep;
-
-use super::unix::{OwnPath, listen_at};
 
 /// A socket that accepts connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
     kind: Kind,
     address: String,
-    _path: Option<OwnPath>,
+    _path: Option<SocketFile>,
 }
 
 #[derive(Debug)]
@@ -31,13 +30,16 @@ enum Kind {
     Tcp(TcpListener),
 }
 
+/// Who may use a unix socket: its owner and its group.
+const MODE: u32 = 0o660;
+
 /// Out of descriptors, accepting fails at once and without end.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 impl Listener {
     /// Makes a unix socket at the path.
     pub(crate) fn unix(path: &Path, group: Option<u32>) -> anyhow::Result<Self> {
-        let (listener, own) = listen_at(path, group)?;
+        let (listener, own) = listen_at(path, MODE, group)?;
         let listener = UnixListener::from_std(listener)?;
         let address = format!("unix://{}", path.display());
         Ok(Self {

@@ -2,7 +2,6 @@
 
 mod accept;
 mod listener;
-mod unix;
 
 pub(crate) use accept::incoming;
 pub(crate) use listener::{Connection, Listener};

@@ -8,6 +8,7 @@ use tonic::Code;
 use tracing::Span;
 
 use super::method::Method;
+use crate::memory::Settling;
 use crate::metrics::{CallCounter, CallMetrics};
 
 /// A call in work. Whatever becomes of it, dropping it closes the books.
@@ -21,6 +22,7 @@ pub(super) struct Call {
     outcome: Option<Outcome>,
     streaming: bool,
     _in_work: TaskTrackerToken,
+    settling: Option<Arc<Settling>>,
 }
 
 #[derive(Debug)]
@@ -36,6 +38,7 @@ impl Call {
         metrics: &Arc<CallMetrics>,
         slow: Option<Duration>,
         in_work: TaskTrackerToken,
+        settling: Option<Arc<Settling>>,
     ) -> Self {
         Self {
             method,
@@ -46,6 +49,7 @@ impl Call {
             outcome: None,
             streaming: false,
             _in_work: in_work,
+            settling,
         }
     }
 
@@ -84,6 +88,9 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let elapsed = self.started.elapsed();
+        if let Some(settling) = &self.settling {
+            settling.worked();
+        }
         // Nobody said how it ended: the client left, or its connection did.
         let outcome = self.outcome.take().unwrap_or_else(|| Outcome {
             code: Code::Cancelled,

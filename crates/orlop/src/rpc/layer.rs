@@ -25,6 +25,7 @@ use super::limits::Limits;
 use super::method::Method;
 use super::request_id;
 use crate::config::Grpc;
+use crate::memory::Settling;
 use crate::metrics::CallMetrics;
 
 /// What holds for all calls.
@@ -37,6 +38,7 @@ pub(crate) struct Policy {
     closing: CancellationToken,
     /// Holds a token per call in work.
     in_work: TaskTracker,
+    settling: Arc<Settling>,
 }
 
 impl Policy {
@@ -56,6 +58,7 @@ impl Policy {
             slow_call: RwLock::new(slow_call),
             closing,
             in_work: TaskTracker::new(),
+            settling: Settling::new(),
         }
     }
 
@@ -95,7 +98,9 @@ impl Policy {
             pid = peer.and_then(|peer| peer.pid()),
         );
         let slow_call = self.slow_call.read().map_or(None, |slow| *slow);
-        Call::begin(method, span, &self.metrics, slow_call, self.in_work.token())
+        let settling = method.takes_memory().then(|| Arc::clone(&self.settling));
+        let in_work = self.in_work.token();
+        Call::begin(method, span, &self.metrics, slow_call, in_work, settling)
     }
 }
 

@@ -71,6 +71,27 @@ impl Method {
     }
 }
 
+/// What begins the names of methods that make, change or end something.
+const DOING: [&str; 9] = [
+    "Run",
+    "Stop",
+    "Remove",
+    "Create",
+    "Start",
+    "Pull",
+    "Checkpoint",
+    "Restore",
+    "Import",
+];
+
+impl Method {
+    /// Whether calls of it leave much memory behind that is no longer used. Kubelets ask for lists
+    /// and states, and run commands, every other second: these are not among them.
+    pub(super) fn takes_memory(self) -> bool {
+        DOING.iter().any(|doing| self.name.starts_with(doing))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

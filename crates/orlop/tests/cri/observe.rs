@@ -407,6 +407,33 @@ async fn the_doctor_needs_no_daemon_to_look_at_the_host() {
     );
 }
 
+#[tokio::test]
+async fn the_doctor_asks_the_daemon_that_the_endpoint_names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("config.toml");
+    std::fs::write(&config, "").expect("write");
+    let endpoint = "unix:///elsewhere/orlop.sock";
+    let doctor = |more: &[&str]| {
+        let output = Command::new(node::binary())
+            .args(["-r", endpoint, "doctor", "--daemon-config"])
+            .arg(&config)
+            .args(more)
+            .output();
+        text(&output.expect("run orlop"))
+    };
+    let named = doctor(&[]);
+    assert!(
+        named.contains(&format!("no daemon answers on {endpoint}")),
+        "{named}"
+    );
+    let socket = "unix:///nowhere/orlop.sock";
+    let own = doctor(&["--socket", socket]);
+    assert!(
+        own.contains(&format!("no daemon answers on {socket}")),
+        "{own}"
+    );
+}
+
 /// How many pods come and go; `ORLOP_EVENT_PODS=1000` for the long form.
 fn event_pods() -> usize {
     std::env::var("ORLOP_EVENT_PODS").map_or(40, |text| text.parse().expect("a number"))

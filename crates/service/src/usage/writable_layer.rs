@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{FilesystemIdentifier, FilesystemUsage};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, open, openat, statat};
+use orlop_disk::{Step, Walk};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, statat};
 
 use super::meter::value;
 use crate::clock;
@@ -14,9 +15,6 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// Counting takes no more than this part of the time, however many files there are.
 const PART: u32 = 100;
-
-/// Directories nested deeper are not counted: somebody is playing games.
-const MAX_DEPTH: usize = 512;
 
 /// The last count.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,42 +53,31 @@ impl WritableLayer {
     }
 }
 
+/// Counts what is below a directory. The container changes it meanwhile: what vanishes is not
+/// counted, and no link is followed. However deep it nests its files, they count.
 fn count(upper: &Path) -> Count {
     let mut total = Count::default();
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    if let Ok(directory) = open(upper, flags, Mode::empty()) {
-        add(directory, 0, &mut total);
-    }
-    total
-}
-
-/// Adds what is below a directory. The container changes it meanwhile: what vanishes is not
-/// counted, and no link is followed.
-fn add(directory: std::os::fd::OwnedFd, depth: usize, total: &mut Count) {
-    let Ok(entries) = Dir::read_from(&directory) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let Ok(stat) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+    let walk = open(upper, flags, Mode::empty()).and_then(Walk::new);
+    let Ok(mut walk) = walk else { return total };
+    while let Ok(Some(step)) = walk.next() {
+        let Step::Entry(entry) = step else { continue };
+        let Ok(stat) = statat(walk.here(), &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
         };
         total.inodes += 1;
         total.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && depth < MAX_DEPTH {
-            let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            if let Ok(below) = openat(&directory, name, flags, Mode::empty()) {
-                add(below, depth + 1, total);
-            }
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            let _ = walk.enter(&entry.name);
         }
     }
+    total
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{mkdirat, openat};
+
     use super::*;
 
     #[test]
@@ -104,5 +91,26 @@ mod tests {
         let count = count(&upper);
         assert_eq!(count.inodes, 4);
         assert!((100_000..400_000).contains(&count.bytes), "{count:?}");
+    }
+    #[test]
+    fn files_count_however_deep_a_container_hides_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut here = open(dir.path(), flags, Mode::empty()).unwrap();
+        for _ in 0..1000 {
+            mkdirat(&here, "d", Mode::RWXU).unwrap();
+            here = openat(&here, "d", flags, Mode::empty()).unwrap();
+        }
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = openat(&here, "file", flags, Mode::RUSR).unwrap();
+        std::io::Write::write_all(&mut std::fs::File::from(file), &vec![1; 1 << 20]).unwrap();
+        let upper = dir.path().to_owned();
+        let counted = std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || count(&upper));
+        let counted = counted.unwrap().join().unwrap();
+        assert_eq!(counted.inodes, 1001);
+        assert!(counted.bytes >= 1 << 20, "{counted:?}");
+        orlop_disk::remove_tree(&dir.keep()).unwrap();
     }
 }

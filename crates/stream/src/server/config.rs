@@ -24,8 +24,14 @@ pub struct Config {
     pub token_life: Duration,
     /// URLs that may be waiting to be used.
     pub max_pending: usize,
-    /// Connections served at once.
-    pub max_connections: usize,
+    /// Sessions served at once.
+    pub max_sessions: usize,
+    /// A connection must have become a session within this time, TLS and all.
+    pub negotiation_timeout: Duration,
+    /// Connections that are no sessions yet.
+    pub max_visitors: usize,
+    /// Those of them that come from one address, or from one /64 of IPv6.
+    pub max_visitors_per_peer: usize,
 }
 
 impl Default for Config {
@@ -38,7 +44,10 @@ impl Default for Config {
             creation_timeout: Duration::from_secs(30),
             token_life: Duration::from_mins(1),
             max_pending: 1000,
-            max_connections: 4096,
+            max_sessions: 4096,
+            negotiation_timeout: Duration::from_secs(30),
+            max_visitors: 2048,
+            max_visitors_per_peer: 512,
         }
     }
 }

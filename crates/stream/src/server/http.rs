@@ -16,10 +16,13 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::server::TlsStream;
 
 use super::listener::Context;
 use super::tokens::Pending;
+use super::visitors::Visitor;
 use super::{port_forward, port_forward_ws, remote_command};
 use crate::flow::{Pulse, Transport};
 use crate::protocol::{
@@ -47,35 +50,47 @@ pub(crate) enum Plan {
 
 /// A request that was answered with an upgrade.
 struct Agreed {
-    request: Pending,
-    plan: Plan,
+    session: Session,
     upgrade: OnUpgrade,
 }
 
-pub(crate) async fn serve_plain(stream: TcpStream, context: &Arc<Context>) {
-    let Some((agreed, upgraded)) = negotiate_on(stream, context).await else {
+/// What a connection became.
+struct Session {
+    request: Pending,
+    plan: Plan,
+    /// Held for its end.
+    _place: OwnedSemaphorePermit,
+}
+
+/// A connection that is no session yet, and when it must have become one.
+type Visit = (Visitor, Instant);
+
+pub(crate) async fn serve_plain(stream: TcpStream, visit: Visit, context: &Arc<Context>) {
+    let Some((session, upgraded)) = negotiate_on(stream, visit, context).await else {
         return;
     };
     if let Ok(parts) = upgraded.downcast::<TokioIo<TcpStream>>() {
         let transport = Transport::from_tcp(parts.io.into_inner());
-        run(agreed, transport.with_leftover(parts.read_buf), context).await;
+        let transport = transport.with_leftover(parts.read_buf);
+        run(session, transport, context).await;
     }
 }
 
-pub(crate) async fn serve_tls(stream: TlsStream<TcpStream>, context: &Arc<Context>) {
-    let Some((agreed, upgraded)) = negotiate_on(stream, context).await else {
+pub(crate) async fn serve_tls(stream: TlsStream<TcpStream>, visit: Visit, context: &Arc<Context>) {
+    let Some((session, upgraded)) = negotiate_on(stream, visit, context).await else {
         return;
     };
     if let Ok(parts) = upgraded.downcast::<TokioIo<TlsStream<TcpStream>>>() {
         let stream = parts.io.into_inner();
         let pulse = Pulse::of(stream.get_ref().0.as_fd());
         let transport = Transport::from_io(stream).with_pulse(pulse);
-        run(agreed, transport.with_leftover(parts.read_buf), context).await;
+        let transport = transport.with_leftover(parts.read_buf);
+        run(session, transport, context).await;
     }
 }
 
-async fn run((request, plan): (Pending, Plan), transport: Transport, context: &Arc<Context>) {
-    match (request, plan) {
+async fn run(session: Session, transport: Transport, context: &Arc<Context>) {
+    match (session.request, session.plan) {
         (Pending::PortForward(request), Plan::PortForwardWebSocket(encoding)) => {
             port_forward_ws::serve(request, encoding, transport, context).await;
         }
@@ -90,8 +105,10 @@ async fn run((request, plan): (Pending, Plan), transport: Transport, context: &A
 /// Answers requests until one ends in an upgrade.
 async fn negotiate_on(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    (visitor, end): Visit,
     context: &Arc<Context>,
-) -> Option<((Pending, Plan), Upgraded)> {
+) -> Option<(Session, Upgraded)> {
+    let _visitor = visitor;
     let agreed = Mutex::new(None);
     let service = service_fn(|request: Request<Incoming>| {
         let reply = match answer(request, context) {
@@ -111,20 +128,23 @@ async fn negotiate_on(
         .with_upgrades();
     tokio::select! {
         () = context.stop.cancelled() => return None,
-        result = connection => if let Err(error) = result {
-            tracing::debug!(%error, "a streaming client's request broke off");
-            return None;
+        result = timeout_at(end, connection) => match result {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a streaming client's request broke off");
+                return None;
+            }
+            Err(_) => {
+                tracing::debug!("a streaming client was too slow to ask for what there is");
+                return None;
+            }
         },
     }
-    let Agreed {
-        request,
-        plan,
-        upgrade,
-    } = agreed
+    let Agreed { session, upgrade } = agreed
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner)?;
     match upgrade.await {
-        Ok(upgraded) => Some(((request, plan), upgraded)),
+        Ok(upgraded) => Some((session, upgraded)),
         Err(error) => {
             tracing::debug!(%error, "a streaming client left during its upgrade");
             None
@@ -160,14 +180,23 @@ fn answer(mut request: Request<Incoming>, context: &Context) -> Result<(Reply, A
         return Err(reply);
     }
     let (plan, reply) = agree(request.headers(), verb == "portforward")?;
+    let place = Arc::clone(&context.sessions).try_acquire_owned();
+    let place = place.map_err(|_| {
+        let sessions = context.config.max_sessions;
+        let message = format!("all {sessions} streaming sessions are taken: try again later");
+        refusal(StatusCode::SERVICE_UNAVAILABLE, message)
+    })?;
     // Someone else may have used the token since it was looked at.
     let pending = context.tokens.take(&token).ok_or_else(unknown)?;
     let upgrade = hyper::upgrade::on(&mut request);
     Ok((
         reply,
         Agreed {
-            request: pending,
-            plan,
+            session: Session {
+                request: pending,
+                plan,
+                _place: place,
+            },
             upgrade,
         },
     ))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
@@ -14,10 +15,9 @@ use super::error::ServerError;
 use super::http;
 use super::tls::Tls;
 use super::tokens::{Pending, Tokens, TooManyPending};
+use super::visitors::{Visitor, Visitors};
 use crate::session::{AttachRequest, Backend, ExecRequest, PortForwardRequest};
 
-/// A TLS handshake must be done within this time.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Sessions get this long to end when the server shuts down.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Pause after an accept that failed, for lack of file descriptors as a rule.
@@ -40,6 +40,8 @@ pub(crate) struct Context {
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) stop: CancellationToken,
+    /// Room for sessions.
+    pub(crate) sessions: Arc<Semaphore>,
 }
 
 impl Server {
@@ -61,8 +63,9 @@ impl Server {
         let tokens = Arc::new(Tokens::new(config.token_life, config.max_pending));
         let stop = CancellationToken::new();
         let context = Arc::new(Context {
-            config,
             tokens: tokens.clone(),
+            sessions: Arc::new(Semaphore::new(config.max_sessions)),
+            config,
             backend,
             stop: stop.clone(),
         });
@@ -149,28 +152,29 @@ fn has_port(host: &str) -> bool {
 }
 
 async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, context: Arc<Context>) {
-    let places = Arc::new(Semaphore::new(context.config.max_connections));
+    let config = &context.config;
+    let visitors = Visitors::new(config.max_visitors, config.max_visitors_per_peer);
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             () = context.stop.cancelled() => break,
-            accepted = async {
-                // The semaphore is never closed.
-                let place = places.clone().acquire_owned().await.ok();
-                (place, listener.accept().await)
-            } => accepted,
+            accepted = listener.accept() => accepted,
+            () = context.tokens.some_expire() => continue,
             Some(_) = connections.join_next() => continue,
         };
         match accepted {
-            (place, Ok((stream, peer))) => {
+            Ok((stream, peer)) => {
+                let Some(visitor) = visitors.enter(peer.ip()) else {
+                    tracing::debug!(%peer, "too many streaming clients that have asked for nothing");
+                    continue;
+                };
                 let (tls, context) = (tls.clone(), context.clone());
                 connections.spawn(async move {
                     tracing::trace!(%peer, "a streaming client connected");
-                    connection(stream, tls, context).await;
-                    drop(place);
+                    connection(stream, visitor, tls, context).await;
                 });
             }
-            (_, Err(error)) => {
+            Err(error) => {
                 tracing::warn!(%error, "accepting a streaming client");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -184,13 +188,19 @@ async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, context: Arc<Conte
     }
 }
 
-async fn connection(stream: TcpStream, tls: Option<Arc<Tls>>, context: Arc<Context>) {
+async fn connection(
+    stream: TcpStream,
+    visitor: Visitor,
+    tls: Option<Arc<Tls>>,
+    context: Arc<Context>,
+) {
+    let end = Instant::now() + context.config.negotiation_timeout;
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
     let _ = rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
     let _ = rustix::net::sockopt::set_tcp_keepintvl(&stream, KEEPALIVE);
     let Some(tls) = tls else {
-        return http::serve_plain(stream, &context).await;
+        return http::serve_plain(stream, (visitor, end), &context).await;
     };
     let Ok(config) = tokio::task::spawn_blocking(move || tls.current()).await else {
         return;
@@ -198,8 +208,8 @@ async fn connection(stream: TcpStream, tls: Option<Arc<Tls>>, context: Arc<Conte
     let handshake = tokio_rustls::TlsAcceptor::from(config).accept(stream);
     tokio::select! {
         () = context.stop.cancelled() => {}
-        result = tokio::time::timeout(HANDSHAKE, handshake) => match result {
-            Ok(Ok(stream)) => http::serve_tls(stream, &context).await,
+        result = tokio::time::timeout_at(end, handshake) => match result {
+            Ok(Ok(stream)) => http::serve_tls(stream, (visitor, end), &context).await,
             Ok(Err(error)) => tracing::debug!(%error, "a streaming client failed its handshake"),
             Err(_) => tracing::debug!("a streaming client was too slow with its handshake"),
         },

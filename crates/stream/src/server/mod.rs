@@ -10,6 +10,7 @@ mod remote_command;
 mod streams;
 mod tls;
 mod tokens;
+mod visitors;
 
 pub use config::Config;
 pub use error::ServerError;

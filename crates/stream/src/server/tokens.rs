@@ -1,11 +1,12 @@
 //! One-time URLs: what was asked for over CRI, until the client comes for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tokio::sync::Notify;
 
 use crate::session::{AttachRequest, ExecRequest, PortForwardRequest};
 
@@ -22,18 +23,27 @@ pub(crate) enum Pending {
 #[error("{0} streaming requests wait for their clients already: try again in a minute")]
 pub struct TooManyPending(pub usize);
 
-/// Requests by their tokens. Nothing runs in the background: what is out of date is dropped when
-/// room is needed.
+/// Requests by their tokens, until they are out of date.
 pub(crate) struct Tokens {
-    pending: Mutex<HashMap<String, (Instant, Pending)>>,
+    pending: Mutex<Waiting>,
+    /// Told when the first comes.
+    came: Notify,
     life: Duration,
     limit: usize,
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_token: HashMap<String, Pending>,
+    /// All have the same life, so the oldest end first. Those that were used are among them still.
+    by_age: VecDeque<(Instant, String)>,
 }
 
 impl Tokens {
     pub(crate) fn new(life: Duration, limit: usize) -> Self {
         Self {
             pending: Mutex::default(),
+            came: Notify::new(),
             life,
             limit,
         }
@@ -43,31 +53,49 @@ impl Tokens {
     pub(crate) fn insert(&self, request: Pending) -> Result<String, TooManyPending> {
         let token = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 16]>());
         let mut pending = self.lock();
-        if pending.len() >= self.limit {
-            pending.retain(|_, (made, _)| made.elapsed() < self.life);
-            if pending.len() >= self.limit {
-                return Err(TooManyPending(pending.len()));
-            }
+        if pending.by_token.len() >= self.limit {
+            return Err(TooManyPending(pending.by_token.len()));
         }
-        pending.insert(token.clone(), (Instant::now(), request));
+        pending.by_age.push_back((Instant::now(), token.clone()));
+        pending.by_token.insert(token.clone(), request);
+        self.came.notify_one();
         Ok(token)
     }
 
     /// The request of a token that is still good.
     pub(crate) fn peek(&self, token: &str) -> Option<Pending> {
-        let pending = self.lock();
-        let (made, request) = pending.get(token)?;
-        (made.elapsed() < self.life).then(|| request.clone())
+        self.lock().by_token.get(token).cloned()
     }
 
     /// The request of a token, which is void from now on.
     pub(crate) fn take(&self, token: &str) -> Option<Pending> {
-        let (made, request) = self.lock().remove(token)?;
-        (made.elapsed() < self.life).then_some(request)
+        self.lock().by_token.remove(token)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, Pending)>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until something is out of date, and forgets it. Nothing wakes up while nothing waits.
+    pub(crate) async fn some_expire(&self) {
+        loop {
+            let oldest = self.lock().by_age.front().map(|(made, _)| *made);
+            match oldest {
+                None => self.came.notified().await,
+                Some(made) => {
+                    tokio::time::sleep_until((made + self.life).into()).await;
+                    return drop(self.lock());
+                }
+            }
+        }
+    }
+
+    /// What is not out of date.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        let mut waiting = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((made, _)) = waiting.by_age.front()
+            && made.elapsed() >= self.life
+            && let Some((_, token)) = waiting.by_age.pop_front()
+        {
+            waiting.by_token.remove(&token);
+        }
+        waiting
     }
 }
 
@@ -100,7 +128,29 @@ mod tests {
         assert_eq!(tokens.insert(request()), Err(TooManyPending(2)));
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!(tokens.peek(&old), None);
+        let kept = tokens.pending.lock().expect("nobody panicked");
+        assert_eq!((kept.by_token.len(), kept.by_age.len()), (0, 0));
+        drop(kept);
         tokens.insert(request()).expect("the old ones made room");
         assert_eq!(tokens.take(&old), None);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_comes_for_is_forgotten_by_itself() {
+        let tokens = Tokens::new(Duration::from_millis(20), 2);
+        for _ in 0..2 {
+            tokens.insert(request()).expect("room");
+        }
+        let held = || {
+            let kept = tokens.pending.lock().expect("nobody panicked");
+            kept.by_token.len() + kept.by_age.len()
+        };
+        let forgetting = async {
+            while held() > 0 {
+                tokens.some_expire().await;
+            }
+        };
+        let forgotten = tokio::time::timeout(Duration::from_secs(20), forgetting).await;
+        forgotten.expect("they stay");
     }
 }

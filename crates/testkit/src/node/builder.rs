@@ -1,5 +1,7 @@
 //! What a test may say about its node before it starts.
 
+use std::path::{Path, PathBuf};
+
 use crate::node::Node;
 
 /// Whose runtime a node runs.
@@ -31,6 +33,8 @@ pub struct NodeBuilder {
     pub(super) drop_in: String,
     pub(super) args: Vec<String>,
     pub(super) env: Vec<(String, String)>,
+    /// The directory of another version's programs.
+    pub(super) programs: Option<PathBuf>,
 }
 
 impl NodeBuilder {
@@ -42,6 +46,7 @@ impl NodeBuilder {
             drop_in: String::new(),
             args: Vec::new(),
             env: Vec::new(),
+            programs: None,
         }
     }
 
@@ -76,6 +81,12 @@ impl NodeBuilder {
     /// A variable of the daemon's environment.
     pub fn env(mut self, key: &str, value: &str) -> Self {
         self.env.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The programs of another version, by their directory (orlop only).
+    pub fn programs(mut self, dir: &Path) -> Self {
+        self.programs = Some(dir.to_owned());
         self
     }
 

@@ -39,7 +39,7 @@ path = "{runtime}"
         conf = network::conf_dir(scratch).display(),
         bin = network::BIN_DIR,
         cache = scratch.path("cni-cache").display(),
-        keeper = keeper_binary().display(),
+        keeper = program(builder, "orlop-keeper", keeper_binary).display(),
         keepers = keepers_cgroup(scratch),
         nri = plugin_socket(scratch).display(),
         plugins = scratch.path("nri-plugins").display(),
@@ -66,7 +66,7 @@ fn kind_of(runtime: &Path) -> &'static str {
 
 pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
     let (root, state) = directories(scratch);
-    let mut command = Command::new(binary());
+    let mut command = Command::new(program(builder, "orlop", binary));
     command
         .arg("serve")
         .arg("--config")
@@ -93,7 +93,23 @@ fn config_file(scratch: &Scratch) -> PathBuf {
     scratch.path("config.toml")
 }
 
-/// The daemon's program: `$ORLOP_BIN`, else the one that was built with this test.
+/// A program of the version that the test wants, else the one that all tests use.
+fn program(builder: &NodeBuilder, name: &str, usual: fn() -> PathBuf) -> PathBuf {
+    let other = builder.programs.as_ref();
+    other.map_or_else(usual, |dir| dir.join(name))
+}
+
+/// Whether the programs under test are the optimised ones, of which some things are promised
+/// that nobody promises of others: those of `$ORLOP_TEST_RELEASE`, or of this very build.
+pub fn is_release() -> bool {
+    std::env::var_os(RELEASE).is_some() || !cfg!(debug_assertions)
+}
+
+/// Names the directory of optimised programs.
+const RELEASE: &str = "ORLOP_TEST_RELEASE";
+
+/// The daemon's program: `$ORLOP_BIN`, else the one in `$ORLOP_TEST_RELEASE`, else the one that
+/// was built with this test.
 pub fn binary() -> PathBuf {
     find("ORLOP_BIN", "orlop")
 }
@@ -106,6 +122,9 @@ pub fn keeper_binary() -> PathBuf {
 fn find(variable: &str, name: &str) -> PathBuf {
     if let Some(path) = std::env::var_os(variable) {
         return path.into();
+    }
+    if let Some(dir) = std::env::var_os(RELEASE) {
+        return Path::new(&dir).join(name);
     }
     // A test runs as TARGET/PROFILE/deps/NAME-HASH.
     let own = std::env::current_exe().expect("the test's own path");

@@ -172,6 +172,13 @@ impl Node {
         self.ready().await;
     }
 
+    /// Starts the daemon again with the programs of another version, or with the usual ones.
+    pub async fn start_again_with(&mut self, programs: Option<&Path>) {
+        self.builder.programs = programs.map(Path::to_owned);
+        orlop::prepare(&self.builder, &self.scratch);
+        self.start_again().await;
+    }
+
     /// Ends the daemon and starts it again.
     pub async fn restart(&mut self) {
         self.stop();
@@ -187,7 +194,7 @@ impl Node {
         teardown::end_all(&self.scratch);
         self.v1_only = V1Only::for_runtime(&self.builder.runtime, &self.scratch);
         let state = self.state();
-        std::fs::remove_dir_all(&state)
+        orlop_disk::remove_tree(&state)
             .and_then(|()| std::fs::create_dir(&state))
             .unwrap_or_else(|e| panic!("emptying {}: {e}", state.display()));
     }

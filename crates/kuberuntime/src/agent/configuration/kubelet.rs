@@ -327,7 +327,7 @@ impl Default for KubeletConfiguration {
             merge_default_eviction_settings: false,
             pods_per_core: 0,
             fail_swap_on: false,
-            container_log_max_size: Quantity::from_units(10 << 20),
+            container_log_max_size: Quantity::from_bytes(10 << 20),
             container_log_max_files: 5,
             container_log_monitor_interval: Duration::from_secs(10),
             system_reserved: BTreeMap::new(),

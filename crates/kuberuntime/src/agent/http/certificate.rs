@@ -1,9 +1,6 @@
 //! The certificate that an agent makes for itself.
 
-use std::fs;
-use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -70,18 +67,7 @@ fn own(options: &AgentOptions) -> Result<Files, AgentError> {
 }
 
 fn write(path: &Path, mode: u32, text: &str) -> Result<(), AgentError> {
-    let write = || -> io::Result<()> {
-        let new = path.with_extension("new");
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(mode)
-            .open(&new)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(new, path)
-    };
-    write().map_err(|source| AgentError::File {
+    orlop_disk::write_file(path, mode, text.as_bytes()).map_err(|source| AgentError::File {
         path: path.to_owned(),
         source,
     })

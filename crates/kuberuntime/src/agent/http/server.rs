@@ -3,8 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use orlop_disk::SocketFile;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::Semaphore;
@@ -41,7 +41,8 @@ pub(in crate::agent) struct Servers {
     tasks: JoinSet<()>,
     stop: CancellationToken,
     address: Option<SocketAddr>,
-    socket: Option<PathBuf>,
+    /// Removed with this, if it is still ours.
+    _socket: Option<SocketFile>,
 }
 
 impl Servers {
@@ -92,12 +93,13 @@ impl Servers {
                 tasks.spawn(serving.tcp(listener, stop.clone()));
             }
         }
-        let socket = shared.options().control_socket.clone();
-        if let Some(path) = &socket {
-            let listener = listen_unix(path).map_err(|source| AgentError::Listen {
+        let mut socket = None;
+        if let Some(path) = shared.options().control_socket.clone() {
+            let (listener, file) = listen_unix(&path).map_err(|source| AgentError::Listen {
                 address: path.display().to_string(),
                 source,
             })?;
+            socket = Some(file);
             let serving = Serving {
                 router,
                 door: Door::Root,
@@ -109,7 +111,7 @@ impl Servers {
             tasks,
             stop,
             address,
-            socket,
+            _socket: socket,
         })
     }
 
@@ -122,9 +124,6 @@ impl Servers {
     pub(in crate::agent) async fn stop(mut self) {
         self.stop.cancel();
         self.tasks.shutdown().await;
-        if let Some(path) = &self.socket {
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 
@@ -140,19 +139,9 @@ async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), Agen
 }
 
 /// A socket that only root may connect to. One that nobody answers on is taken over.
-fn listen_unix(path: &Path) -> io::Result<UnixListener> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    if path.exists() {
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        std::fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    let (listener, file) = orlop_disk::listen_at(path, 0o600, None)?;
+    Ok((UnixListener::from_std(listener)?, file))
 }
 
 /// One listener.
@@ -267,5 +256,29 @@ where
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "a client's connection broke");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_control_socket_s_place_is_taken_from_nobody_and_left_to_a_successor() {
+        let dir = tempfile::tempdir().unwrap();
+        let precious = dir.path().join("precious");
+        std::fs::write(&precious, "words").unwrap();
+        assert!(listen_unix(&precious).is_err());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "words");
+        let path = dir.path().join("made/node.sock");
+        let (first, its_file) = listen_unix(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(first);
+        let _second = listen_unix(&path).unwrap();
+        drop(its_file);
+        std::os::unix::net::UnixStream::connect(&path).unwrap();
     }
 }

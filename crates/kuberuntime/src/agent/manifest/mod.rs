@@ -3,6 +3,8 @@
 
 mod defaults;
 mod expand;
+#[cfg(test)]
+mod fuzzed;
 mod identity;
 mod load;
 mod names;

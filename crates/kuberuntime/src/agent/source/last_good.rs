@@ -1,8 +1,8 @@
 //! The last good version of each text, on disk.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -70,16 +70,7 @@ impl LastGood {
 
     fn write(&self, record: &Record) -> io::Result<()> {
         let path = self.path(&record.origin);
-        let new = path.with_extension("new");
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(&serde_json::to_vec(record)?)?;
-        drop(file);
-        fs::rename(new, path)
+        orlop_disk::write_file(&path, 0o600, &serde_json::to_vec(record)?)
     }
 
     fn path(&self, origin: &str) -> PathBuf {

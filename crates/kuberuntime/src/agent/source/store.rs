@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -270,7 +270,11 @@ impl Store {
         let key = key(&object);
         if verb != Verb::Unchanged {
             let path = self.path(&key);
-            write(&path, &object).map_err(|source| StoreError::Disk { path, source })?;
+            // What was applied survives a power loss: nobody has another copy.
+            serde_json::to_vec(&object)
+                .map_err(io::Error::other)
+                .and_then(|bytes| orlop_disk::write_file(&path, 0o600, &bytes))
+                .map_err(|source| StoreError::Disk { path, source })?;
         }
         outcome.applied.push(Applied {
             object: shown(&key),
@@ -282,11 +286,8 @@ impl Store {
 
     fn forget(&mut self, key: &Key, outcome: &mut Outcome) -> Result<(), StoreError> {
         let path = self.path(key);
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::Disk { path, source });
-            }
-            _ => {}
+        if let Err(source) = orlop_disk::remove_file(&path) {
+            return Err(StoreError::Disk { path, source });
         }
         self.objects.remove(key);
         outcome.applied.push(Applied {
@@ -352,21 +353,6 @@ fn lasting(pod: &Value) -> Value {
         }
     }
     pod
-}
-
-fn write(path: &Path, object: &Value) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(&serde_json::to_vec(object)?)?;
-    // What was applied survives a power loss: nobody has another copy.
-    file.sync_data()?;
-    drop(file);
-    fs::rename(new, path)
 }
 
 /// A random uid, version 4 of RFC 9562.

@@ -3,7 +3,7 @@
 //! tree and devices are left out.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -421,13 +421,7 @@ fn remove_file(parent: &OwnedFd, name: &OsStr) {
 
 /// Takes back what was begun.
 fn remove(directory: &OwnedFd, name: &OsStr) {
-    let path = Path::new("/proc/self/fd")
-        .join(directory.as_raw_fd().to_string())
-        .join(name);
-    let _ = match fs::symlink_metadata(&path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&path),
-        _ => fs::remove_file(&path),
-    };
+    let _ = orlop_disk::remove_tree_at(directory, name);
 }
 
 /// A name from a container, fit for a terminal.

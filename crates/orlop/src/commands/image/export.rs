@@ -133,8 +133,7 @@ fn write_directory(parts: Parts, to: &Path) -> anyhow::Result<()> {
     if done.is_err() {
         // Half a layout is never left.
         for entry in fs::read_dir(to).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+            let _ = orlop_disk::remove_tree(&entry.path());
         }
         if fresh {
             let _ = fs::remove_dir(to);

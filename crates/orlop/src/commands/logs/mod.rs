@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use orlop_cri::client::RuntimeClient;
 use orlop_cri::log::Stream;
-use orlop_cri::v1::{ContainerState, ContainerStatus};
+use orlop_cri::v1::{ContainerFilter, ContainerState, ContainerStatus};
 
 use super::select::{self, Thing};
 use super::session::{Dialect, Session};
@@ -130,7 +130,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         .await?
         .status
         .unwrap_or_default();
-    let mut log = open(&status, args.previous, part)?;
+    let mut log = open(&client, &status, args.previous, part).await?;
     let mut printer = Printer {
         since: part.since,
         only: part.only,
@@ -143,9 +143,19 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
 }
 
 /// Opens a container's log where the wanted part of it begins.
-fn open(status: &ContainerStatus, previous: bool, part: Part) -> anyhow::Result<Log> {
+async fn open(
+    client: &RuntimeClient,
+    status: &ContainerStatus,
+    previous: bool,
+    part: Part,
+) -> anyhow::Result<Log> {
     let path = log_path(status, previous)?;
-    let mut log = Log::open(&path)?;
+    let id = if previous {
+        id_before(client, status).await?
+    } else {
+        status.id.clone()
+    };
+    let mut log = Log::open(&path, &id)?;
     if let Some(lines) = part.tail {
         log.seek_tail(lines)
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -168,6 +178,27 @@ fn log_path(status: &ContainerStatus, previous: bool) -> anyhow::Result<PathBuf>
     };
     // The kubelet names logs by attempt.
     Ok(path.with_file_name(format!("{attempt}.log")))
+}
+
+/// The instance before this one; empty if the runtime has forgotten it.
+async fn id_before(client: &RuntimeClient, status: &ContainerStatus) -> anyhow::Result<String> {
+    let own = ["io.kubernetes.pod.uid", "io.kubernetes.container.name"];
+    let labels = status.labels.iter();
+    let label_selector = labels
+        .filter(|(key, _)| own.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()));
+    let filter = ContainerFilter {
+        label_selector: label_selector.collect(),
+        ..Default::default()
+    };
+    let metadata = status.metadata.clone().unwrap_or_default();
+    let before = metadata.attempt.checked_sub(1);
+    let mut found = client.list_containers(Some(filter)).await?.into_iter();
+    let found = found.find(|container| {
+        let its = container.metadata.as_ref();
+        its.is_some_and(|its| its.name == metadata.name && Some(its.attempt) == before)
+    });
+    Ok(found.map(|container| container.id).unwrap_or_default())
 }
 
 /// Prints until the end; with a container, until it has ended and all is printed.

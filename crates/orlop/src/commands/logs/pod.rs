@@ -43,7 +43,12 @@ pub(super) async fn run(
     let mut glances = 0;
     let mut ended = false;
     loop {
-        if !merged.print()? || !follow || ended {
+        if !merged.print()? {
+            return Ok(());
+        }
+        if !follow || ended {
+            merged.sources.iter_mut().for_each(Source::finish);
+            merged.print()?;
             return Ok(());
         }
         tokio::time::sleep(GLANCE).await;
@@ -115,7 +120,7 @@ impl Merged {
                 continue;
             }
             self.known.insert(container.id);
-            match open(&status, previous, self.part) {
+            match open(client, &status, previous, self.part).await {
                 Ok(log) => self.add(own, log),
                 Err(error) => say!("warning: {own}: {error:#}"),
             }
@@ -129,7 +134,7 @@ impl Merged {
         self.sources.push(Source {
             name,
             log,
-            halves: [Vec::new(), Vec::new()],
+            halves: [Half::default(), Half::default()],
             lines: VecDeque::new(),
         });
     }
@@ -207,9 +212,16 @@ struct Source {
     name: String,
     log: Log,
     /// Lines of the two streams that go on.
-    halves: [Vec<u8>; 2],
+    halves: [Half; 2],
     /// Lines read ahead.
     lines: VecDeque<Line>,
+}
+
+#[derive(Default)]
+struct Half {
+    /// When its latest part was written.
+    time: String,
+    content: Vec<u8>,
 }
 
 struct Line {
@@ -247,17 +259,33 @@ impl Source {
             }
         };
         let half = &mut self.halves[usize::from(entry.stream == Stream::Stderr)];
-        half.extend_from_slice(entry.content);
-        if entry.partial && half.len() < LONGEST_LINE {
-            return;
+        half.content.extend_from_slice(entry.content);
+        entry.time.clone_into(&mut half.time);
+        if !entry.partial || half.content.len() >= LONGEST_LINE {
+            let line = std::mem::take(half).line(entry.stream);
+            self.lines.push_back(line);
         }
-        self.lines.push_back(Line {
+    }
+
+    /// Nothing more is written: what has no line end is a line all the same.
+    fn finish(&mut self) {
+        for (half, stream) in self.halves.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
+            if !half.content.is_empty() {
+                self.lines.push_back(std::mem::take(half).line(stream));
+            }
+        }
+    }
+}
+
+impl Half {
+    fn line(self, stream: Stream) -> Line {
+        Line {
             // A line without a time comes at once, not never.
-            time: entry.time.parse().unwrap_or(Timestamp::UNIX_EPOCH),
-            time_as_written: entry.time.to_owned(),
-            stream: entry.stream,
-            content: std::mem::take(half),
-        });
+            time: self.time.parse().unwrap_or(Timestamp::UNIX_EPOCH),
+            time_as_written: self.time,
+            stream,
+            content: self.content,
+        }
     }
 }
 
@@ -290,12 +318,13 @@ mod tests {
         let path = directory.path().join("0.log");
         let text = "2026-01-01T00:00:01Z stdout P on\n\
                     2026-01-01T00:00:02Z stderr F err\n\
-                    2026-01-01T00:00:03Z stdout F e\n";
+                    2026-01-01T00:00:03Z stdout F e\n\
+                    2026-01-01T00:00:04Z stdout P end\n";
         std::fs::write(&path, text).unwrap();
         let mut source = Source {
             name: "a".into(),
-            log: Log::open(&path).unwrap(),
-            halves: [Vec::new(), Vec::new()],
+            log: Log::open(&path, "").unwrap(),
+            halves: [Half::default(), Half::default()],
             lines: VecDeque::new(),
         };
         source.read().unwrap();
@@ -308,5 +337,13 @@ mod tests {
             lines,
             [(Stream::Stderr, &b"err"[..]), (Stream::Stdout, &b"one"[..])]
         );
+        // What is without a line end is a line when nothing more comes.
+        source.finish();
+        let last = source.lines.pop_back().unwrap();
+        assert_eq!(
+            (last.stream, last.content.as_slice()),
+            (Stream::Stdout, &b"end"[..])
+        );
+        assert_eq!(last.time_as_written, "2026-01-01T00:00:04Z");
     }
 }

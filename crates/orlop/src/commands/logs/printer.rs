@@ -84,7 +84,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("0.log");
         std::fs::write(&path, lines.concat()).unwrap();
-        let log = Log::open(&path).unwrap();
+        let log = Log::open(&path, "").unwrap();
         (directory, log)
     }
 
@@ -147,6 +147,19 @@ mod tests {
             (9, "one\ntwo\nthree\n"),
         ] {
             let (_directory, mut log) = log(&LINES);
+            log.seek_tail(lines).unwrap();
+            assert_eq!(printed(&mut printer(), &mut log), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn output_without_a_line_end_is_the_last_line() {
+        let text = [
+            "2026-01-01T00:00:01Z stdout F one\n",
+            "2026-01-01T00:00:02Z stdout P end\n",
+        ];
+        for (lines, expected) in [(0, ""), (1, "end"), (2, "one\nend")] {
+            let (_directory, mut log) = log(&text);
             log.seek_tail(lines).unwrap();
             assert_eq!(printed(&mut printer(), &mut log), expected, "{lines}");
         }

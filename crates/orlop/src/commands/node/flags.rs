@@ -9,11 +9,11 @@ use orlop_kuberuntime::agent::{
     AgentOptions, AtEnd, FileRemark, KubeletConfiguration, read_configuration,
 };
 
+use super::logging::LogFlags;
 use super::maps::{pairs, thresholds};
 use super::tuning::TuningFlags;
 use super::{address, name};
 use crate::commands::flags::Span;
-use crate::config::values::LevelFilter;
 
 /// Flags of the agent.
 #[derive(Debug, Args)]
@@ -257,9 +257,8 @@ pub(super) struct NodeFlags {
     #[arg(long, value_name = "WORD", default_value = "leave")]
     at_end: End,
 
-    /// What to log: a level, or one per module as in info,orlop_kuberuntime=debug [default: info]
-    #[arg(long, value_name = "LEVEL")]
-    pub(super) log_level: Option<LevelFilter>,
+    #[command(flatten)]
+    pub(super) logging: LogFlags,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -22,16 +22,23 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 const WORKERS: u16 = 2;
 
 /// Runs the agent until it is told to end.
-pub(super) fn run(mut flags: NodeFlags, inherited: Inherited) -> anyhow::Result<ExitCode> {
-    let level = flags.log_level.take();
+pub(super) fn run(flags: NodeFlags, inherited: Inherited) -> anyhow::Result<ExitCode> {
+    let (level, format) = (flags.logging.level(), flags.logging.format());
+    let without_effect = flags.logging.remarks();
     let (options, idle) = flags.read()?;
     let mut logging = Config::default().log;
     if let Some(level) = level {
         logging.level = level;
     }
+    if let Some(format) = format {
+        logging.format = format;
+    }
     let _levels = log::start(&logging, inherited.journal)?;
     log::log_panics();
     for remark in idle {
+        tracing::warn!("{remark}");
+    }
+    for remark in without_effect {
         tracing::warn!("{remark}");
     }
     fits(&options)?;

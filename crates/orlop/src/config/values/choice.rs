@@ -72,6 +72,14 @@ choice! {
 }
 
 choice! {
+    /// What happens to output while a log's disk is too slow for it.
+    LogFull {
+        Wait = "wait",
+        Drop = "drop",
+    }
+}
+
+choice! {
     /// Who makes control groups.
     CgroupDriver {
         Auto = "auto",

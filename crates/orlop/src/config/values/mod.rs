@@ -20,7 +20,7 @@ mod ulimit;
 
 pub(crate) use affinity::Affinity;
 pub(crate) use choice::{
-    Backend, CgroupDriver, HairpinMode, InProcess, IpPreference, LogFormat, NetworkPlugin,
+    Backend, CgroupDriver, HairpinMode, InProcess, IpPreference, LogFormat, LogFull, NetworkPlugin,
     RuntimeKind,
 };
 pub(crate) use duration::Interval;

@@ -1,0 +1,22 @@
+//! Files and directories that others write to.
+//!
+//! What a container, an image or a pod's user made is hostile: trees are as deep as the disk allows,
+//! files have no end, names are links. Whoever handles such things does it with these.
+
+mod descent;
+mod log;
+mod read;
+mod remove;
+mod room;
+mod socket;
+mod walk;
+mod write;
+
+pub use descent::Descent;
+pub use log::LogPlace;
+pub use read::{open_file, read_file};
+pub use remove::{remove_tree, remove_tree_at};
+pub use room::Room;
+pub use socket::{SocketFile, listen_at};
+pub use walk::{Entry, Step, Walk};
+pub use write::{remove_file, write_file};

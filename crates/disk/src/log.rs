@@ -1,0 +1,381 @@
+//! Containers' logs, in directories that containers may be able to write to.
+//!
+//! A pod that mounts its log directory, or all of them, can put a link in the place of a log, of the
+//! directory around it or of a part that was rotated away. Whoever reads, writes or removes logs as
+//! root goes through here: no link is followed, and only regular files are touched.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2,
+    readlinkat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+/// Parts of one log that are looked at: rotation leaves a handful.
+const MAX_PARTS: usize = 4096;
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+/// Not to be held up by a fifo, nor to take a terminal.
+const FILE: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// The place of a log: its directory, held open, and its name.
+#[derive(Debug)]
+pub struct LogPlace {
+    dir: OwnedFd,
+    name: OsString,
+}
+
+impl LogPlace {
+    /// The place of a log whose directory is there.
+    pub fn find(log: &Path) -> Result<Self> {
+        let way = Way::to(log)?;
+        let top = openat(CWD, &way.top, DIRECTORY, Mode::empty())?;
+        let dir = if way.below.as_os_str().is_empty() {
+            top
+        } else {
+            open_below(&top, &way.below).map_err(|error| way.explain(error))?
+        };
+        Ok(Self {
+            dir,
+            name: way.name,
+        })
+    }
+
+    /// The place of a log, with directories made that are missing.
+    pub fn make(log: &Path) -> Result<Self> {
+        let way = Way::to(log)?;
+        std::fs::create_dir_all(&way.top)?;
+        let mut dir = openat(CWD, &way.top, DIRECTORY, Mode::empty())?;
+        for part in &way.below {
+            match mkdirat(&dir, part, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            dir = open_below(&dir, Path::new(part)).map_err(|error| way.explain(error))?;
+        }
+        Ok(Self {
+            dir,
+            name: way.name,
+        })
+    }
+
+    /// Opens the log to be read and to be written on at its end, making it if need be.
+    pub fn append(&self) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
+        self.open_as(&self.name, flags)
+    }
+
+    /// Opens the log of a container to be read.
+    ///
+    /// A link in its place is followed only where Docker's own tools put one: to the engine's file
+    /// for this very container, `<id>/<id>-json.log`, with no other link on the way.
+    pub fn read(&self, id: &str) -> Result<File> {
+        match self.read_part(&self.name) {
+            Err(error) if is_link(&error) => {}
+            opened => return opened,
+        }
+        let target = readlinkat(&self.dir, &*self.name, Vec::new())?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if !is_engines_log(&target, id) {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "a link is in its place, which does not lead to the engine's log of the container",
+            ));
+        }
+        let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let file = openat2(CWD, &target, OFlags::RDONLY | FILE, Mode::empty(), links)?;
+        regular(file)
+    }
+
+    /// Opens a part of the log to be read.
+    pub fn read_part(&self, name: &OsStr) -> Result<File> {
+        self.open_as(name, OFlags::RDONLY)
+    }
+
+    /// Makes a part that is not there.
+    pub fn create_part(&self, name: &OsStr) -> Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        self.open_as(name, flags)
+    }
+
+    /// The log's size; `None` if there is something else than a regular file in its place.
+    pub fn size(&self) -> Result<Option<u64>> {
+        let stat = statat(&self.dir, &*self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        Ok(is_file.then_some(u64::try_from(stat.st_size).unwrap_or(0)))
+    }
+
+    /// Whether the log, or whatever stands in its place, is there.
+    pub fn exists(&self) -> bool {
+        statat(&self.dir, &*self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// The log's own name.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The log's name with something behind it.
+    pub fn suffixed(&self, suffix: &str) -> OsString {
+        let mut name = self.name.clone();
+        name.push(suffix);
+        name
+    }
+
+    /// The regular files beside the log whose names go on from its own, in the order of their names.
+    pub fn parts(&self) -> Result<Vec<OsString>> {
+        let prefix = self.suffixed(".");
+        let mut parts = self.names(|name| name.as_bytes().starts_with(prefix.as_bytes()))?;
+        parts.sort();
+        Ok(parts)
+    }
+
+    /// The regular files in the log's directory that `which` takes, in no order.
+    pub fn names(&self, which: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.dir)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if !which(name) {
+                continue;
+            }
+            let stat = match statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+                names.push(name.to_owned());
+                if names.len() == MAX_PARTS {
+                    break;
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Gives a file in the directory another name there.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<()> {
+        Ok(renameat(&self.dir, from, &self.dir, to)?)
+    }
+
+    /// Removes a file, or a link itself, from the directory.
+    pub fn remove(&self, name: &OsStr) -> Result<()> {
+        Ok(unlinkat(&self.dir, name, AtFlags::empty())?)
+    }
+
+    fn open_as(&self, name: &OsStr, flags: OFlags) -> Result<File> {
+        let mode = if flags.contains(OFlags::EXCL) {
+            0o644
+        } else {
+            0o640
+        };
+        match openat(&self.dir, name, flags | FILE, Mode::from_raw_mode(mode)) {
+            Ok(file) => regular(file),
+            // Nobody reads from the other end of a fifo.
+            Err(Errno::NXIO | Errno::ISDIR) => Err(no_file()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// How a log's directory is reached.
+struct Way {
+    /// Followed as it is: the administrator's.
+    top: PathBuf,
+    /// Nothing of this may be a link.
+    below: PathBuf,
+    name: OsString,
+}
+
+impl Way {
+    /// The kubelet's logs are `<pod's directory>/<container>/<number>.log`: both directories are within
+    /// reach of pods. Where others keep their logs, only the log itself is theirs to make.
+    fn to(log: &Path) -> Result<Self> {
+        let (Some(dir), Some(name)) = (log.parent(), log.file_name()) else {
+            return Err(Error::new(ErrorKind::InvalidInput, "not a file's path"));
+        };
+        let numbered = name.as_bytes().strip_suffix(b".log");
+        let is_kubelets = numbered
+            .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit));
+        let top = dir.parent().and_then(Path::parent);
+        let (top, below) = match top.filter(|_| is_kubelets) {
+            Some(top) => (top, dir.strip_prefix(top).unwrap_or(dir)),
+            None => (dir, Path::new("")),
+        };
+        let top = if top.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            top
+        };
+        Ok(Self {
+            top: top.to_owned(),
+            below: below.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+
+    fn explain(&self, error: Errno) -> Error {
+        if error == Errno::LOOP {
+            let (below, top) = (self.below.display(), self.top.display());
+            let why = format!("a link is on the way {below} beneath {top}: none is followed there");
+            return Error::new(ErrorKind::InvalidInput, why);
+        }
+        error.into()
+    }
+}
+
+fn open_below(top: &OwnedFd, below: &Path) -> rustix::io::Result<OwnedFd> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    openat2(top, below, DIRECTORY, Mode::empty(), beneath)
+}
+
+fn regular(file: OwnedFd) -> Result<File> {
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(no_file());
+    }
+    Ok(File::from(file))
+}
+
+fn no_file() -> Error {
+    Error::new(
+        ErrorKind::InvalidInput,
+        "it is there and not a regular file",
+    )
+}
+
+fn is_link(error: &Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+fn is_engines_log(path: &Path, id: &str) -> bool {
+    let dir = path.parent().and_then(Path::file_name);
+    let name = path.file_name().and_then(OsStr::to_str);
+    !id.is_empty()
+        && path.is_absolute()
+        && dir == Some(OsStr::new(id))
+        && name.and_then(|name| name.strip_suffix("-json.log")) == Some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::mknodat;
+
+    use super::*;
+
+    /// A node with a file that no pod may touch, and the path of a log.
+    fn node() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = dir.path().join("outside/0.log");
+        fs::create_dir(dir.path().join("outside")).unwrap();
+        fs::write(&secret, "secret").unwrap();
+        let log = dir.path().join("pods/ns_pod_uid/app/0.log");
+        fs::create_dir_all(log.parent().unwrap()).unwrap();
+        (dir, secret, log)
+    }
+
+    #[test]
+    fn a_link_in_a_log_s_place_is_neither_written_nor_read() {
+        let (_dir, secret, log) = node();
+        symlink(&secret, &log).unwrap();
+        let place = LogPlace::find(&log).unwrap();
+        assert!(place.append().is_err());
+        assert!(place.read("0123abcd").is_err());
+        assert_eq!(place.size().unwrap(), None);
+        place.remove(place.name()).unwrap();
+        assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_container_s_or_a_pod_s_directory_leads_nowhere() {
+        let (dir, secret, log) = node();
+        let own = log.parent().unwrap();
+        fs::remove_dir(own).unwrap();
+        symlink(secret.parent().unwrap(), own).unwrap();
+        for error in [LogPlace::find(&log), LogPlace::make(&log)] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("a link is on the way"), "{error}");
+        }
+        let pod = own.parent().unwrap();
+        fs::remove_file(own).unwrap();
+        fs::remove_dir(pod).unwrap();
+        symlink(dir.path().join("outside"), pod).unwrap();
+        assert!(LogPlace::make(&log).is_err());
+        assert!(!dir.path().join("outside/app").exists());
+    }
+
+    #[test]
+    fn links_above_the_pods_directories_are_the_administrator_s() {
+        let (dir, _, log) = node();
+        let link = dir.path().join("link");
+        symlink(dir.path().join("pods"), &link).unwrap();
+        let place = LogPlace::make(&link.join("ns_pod_uid/app/0.log")).unwrap();
+        place.append().unwrap().write_all(b"words").unwrap();
+        assert_eq!(fs::read_to_string(log).unwrap(), "words");
+        // Who chooses names of his own chooses his directories as well.
+        let own = LogPlace::make(&link.join("mine.log")).unwrap();
+        own.append().unwrap();
+        assert!(dir.path().join("pods/mine.log").is_file());
+    }
+
+    #[test]
+    fn a_fifo_or_a_directory_in_a_log_s_place_is_refused_at_once() {
+        let (_dir, _, log) = node();
+        let place = LogPlace::find(&log).unwrap();
+        mknodat(CWD, &log, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert!(place.append().is_err() && place.read("id").is_err());
+        fs::remove_file(&log).unwrap();
+        fs::create_dir(&log).unwrap();
+        assert!(place.append().is_err() && place.read("id").is_err());
+    }
+
+    #[test]
+    fn only_the_engine_s_own_log_of_the_container_is_followed_to() {
+        let (dir, secret, log) = node();
+        let id = "0123456789abcdef";
+        let engine = dir.path().join("docker/containers").join(id);
+        fs::create_dir_all(&engine).unwrap();
+        let json = engine.join(format!("{id}-json.log"));
+        fs::write(&json, "line").unwrap();
+        symlink(&json, &log).unwrap();
+        let place = LogPlace::find(&log).unwrap();
+        let mut text = String::new();
+        let mut read = place.read(id).unwrap();
+        read.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "line");
+        assert!(place.read("fedcba9876543210").is_err(), "another's");
+        assert!(place.read("").is_err(), "nobody's");
+        fs::remove_file(&json).unwrap();
+        symlink(&secret, &json).unwrap();
+        assert!(place.read(id).is_err(), "a link behind the link");
+    }
+
+    #[test]
+    fn parts_are_files_only() {
+        let (_dir, secret, log) = node();
+        let place = LogPlace::find(&log).unwrap();
+        for name in ["0.log", "0.log.2", "0.log.1", "00.log", "1.log"] {
+            fs::write(log.with_file_name(name), "").unwrap();
+        }
+        symlink(&secret, log.with_file_name("0.log.3")).unwrap();
+        fs::create_dir(log.with_file_name("0.log.4")).unwrap();
+        assert_eq!(place.parts().unwrap(), ["0.log.1", "0.log.2"]);
+        assert!(place.read_part(OsStr::new("0.log.3")).is_err());
+        assert!(place.create_part(OsStr::new("0.log.3")).is_err());
+    }
+}

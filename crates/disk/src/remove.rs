@@ -1,0 +1,216 @@
+//! Removing a directory tree of any depth, breadth and content.
+
+use std::ffi::{CString, OsStr};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, open, openat, unlinkat};
+use rustix::io::{Errno, Result};
+
+/// How many directories of one level are remembered at a time.
+const REMEMBERED: usize = 1024;
+
+/// Removes what a path names, whatever it is. It is no error if there is nothing.
+///
+/// The directories above it are followed as they are; nothing below it is.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::INVAL.into());
+    };
+    let parent = match parent {
+        here if here == Path::new("") => Path::new("."),
+        parent => parent,
+    };
+    let above = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match open(parent, above, Mode::empty()) {
+        Ok(parent) => Ok(remove_tree_at(parent, name)?),
+        Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes `name` below `parent`, whatever it is. It is no error if there is nothing.
+///
+/// Calls itself never and holds one descriptor however deep the tree is: nesting is free for those
+/// who make such trees. Who moves a directory away meanwhile gets an error, and nothing outside the
+/// tree is removed.
+pub fn remove_tree_at(parent: impl AsFd, name: &OsStr) -> Result<()> {
+    let parent = parent.as_fd();
+    match unlinkat(parent, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR) => {}
+        Err(error) => return Err(error),
+    }
+    let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
+    let mut here = match open_dir(parent, &name) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened?,
+    };
+    let mut levels = vec![Level::enter(&here, name)?];
+    while let Some(level) = levels.last_mut() {
+        if let Some(next) = level.below.pop() {
+            match open_dir(&here, &next) {
+                Ok(opened) => here = opened,
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error),
+            }
+            levels.push(Level::enter(&here, next)?);
+            continue;
+        }
+        if level.more {
+            (level.below, level.more) = empty_but_directories(&here)?;
+            continue;
+        }
+        let Some(done) = levels.pop() else { break };
+        let Some(above) = levels.last() else {
+            return gone(unlinkat(parent, &done.name, AtFlags::REMOVEDIR));
+        };
+        here = openat(&here, "..", DIRECTORY, Mode::empty())?;
+        if above.id != id(&here)? {
+            // Somebody moved the directory while it was being emptied.
+            return Err(Errno::STALE);
+        }
+        gone(unlinkat(&here, &done.name, AtFlags::REMOVEDIR))?;
+    }
+    Ok(())
+}
+
+/// A directory that is being emptied.
+struct Level {
+    name: CString,
+    id: (u64, u64),
+    /// Directories in it that are still to be removed.
+    below: Vec<CString>,
+    /// Whether there may be others beside those.
+    more: bool,
+}
+
+impl Level {
+    fn enter(here: &OwnedFd, name: CString) -> Result<Self> {
+        let (below, more) = empty_but_directories(here)?;
+        Ok(Self {
+            name,
+            id: id(here)?,
+            below,
+            more,
+        })
+    }
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+fn open_dir(parent: impl AsFd, name: &CString) -> Result<OwnedFd> {
+    openat(parent, name, DIRECTORY, Mode::empty())
+}
+
+fn id(dir: &OwnedFd) -> Result<(u64, u64)> {
+    let stat = fstat(dir)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+fn gone(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
+    }
+}
+
+/// Unlinks everything but directories, whose names it returns, and whether there may be others.
+fn empty_but_directories(dir: &OwnedFd) -> Result<(Vec<CString>, bool)> {
+    let mut below = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match unlinkat(dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::ISDIR) if below.len() == REMEMBERED => return Ok((below, true)),
+            Err(Errno::ISDIR) => below.push(name.to_owned()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((below, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::mkdirat;
+
+    /// Makes `depth` directories within each other, and a file in the innermost.
+    fn nest(top: &Path, depth: usize) {
+        let mut here = open(top, DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..depth {
+            mkdirat(&here, "d", Mode::RWXU).unwrap();
+            here = openat(&here, "d", DIRECTORY, Mode::empty()).unwrap();
+        }
+        openat(
+            &here,
+            "file",
+            OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::RUSR,
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn a_tree_nested_beyond_any_stack_is_removed_on_a_small_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().join("top");
+        std::fs::create_dir(&top).unwrap();
+        nest(&top, 6_000);
+        let removing = top.clone();
+        // A recursion of six thousand calls would not fit.
+        std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || remove_tree(&removing).unwrap())
+            .unwrap()
+            .join()
+            .unwrap();
+        assert!(!top.exists());
+        remove_tree(&top).unwrap();
+    }
+
+    #[test]
+    fn more_directories_than_are_remembered_go_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().join("top");
+        for i in 0..REMEMBERED * 2 + 3 {
+            std::fs::create_dir_all(top.join(format!("{i}/in"))).unwrap();
+        }
+        remove_tree(&top).unwrap();
+        assert!(!top.exists());
+    }
+
+    #[test]
+    fn links_are_removed_and_not_what_they_lead_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("kept");
+        std::fs::create_dir_all(kept.join("in")).unwrap();
+        let top = dir.path().join("top");
+        std::fs::create_dir(&top).unwrap();
+        std::os::unix::fs::symlink(&kept, top.join("link")).unwrap();
+        std::os::unix::fs::symlink(&kept, dir.path().join("link")).unwrap();
+        remove_tree(&top).unwrap();
+        remove_tree(&dir.path().join("link")).unwrap();
+        assert!(kept.join("in").exists());
+        assert!(!dir.path().join("link").exists());
+    }
+
+    #[test]
+    fn a_file_in_the_way_of_a_directory_is_removed_as_well() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        remove_tree(&file).unwrap();
+        assert!(!file.exists());
+        remove_tree(&dir.path().join("none/below")).unwrap();
+    }
+}

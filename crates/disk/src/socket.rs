@@ -1,0 +1,201 @@
+//! A unix socket in the file system: made, taken over from the dead, removed.
+
+use std::fs::{self, Permissions};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+
+/// Connections that may wait to be accepted; the kernel has a cap of its own.
+const BACKLOG: i32 = 1024;
+
+/// Listens at the path, with this mode and owned by the group, from the first moment for nobody else.
+/// What a listener that is no more left behind is taken over, and nothing else.
+pub fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> Result<(UnixListener, SocketFile)> {
+    let shown = path.display();
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).map_err(|e| {
+            because(
+                &e,
+                &format!("cannot create the directory of the socket {shown}"),
+            )
+        })?;
+    }
+    clear_the_way(path)?;
+    let listener = bound(path, mode, group)
+        .map_err(|e| because(&e, &format!("cannot listen on unix://{shown}")))?;
+    let own = SocketFile::of(path)
+        .map_err(|e| because(&e, &format!("the socket {shown} just made is gone")))?;
+    Ok((listener, own))
+}
+
+/// Removes what a listener that is no more left behind, and nothing else.
+fn clear_the_way(path: &Path) -> Result<()> {
+    let shown = path.display();
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(because(&error, &format!("cannot look at {shown}"))),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("{shown} exists and is no socket: move it away or listen elsewhere"),
+            ));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(Error::new(
+            ErrorKind::AddrInUse,
+            format!("something already answers on unix://{shown}: stop it or listen elsewhere"),
+        )),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
+            .map_err(|e| because(&e, &format!("cannot remove the stale socket {shown}"))),
+        Err(error) => Err(because(
+            &error,
+            &format!("cannot tell whether anything answers on unix://{shown}"),
+        )),
+    }
+}
+
+fn bound(path: &Path, mode: u32, group: Option<u32>) -> Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // Linux gives the file the mode of the socket it is bound from, less the umask:
+    // there is no moment in which others could connect.
+    fchmod(&socket, Mode::from_raw_mode(mode))?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    if group.is_some() {
+        chown(path, None, group)?;
+    }
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn because(error: &Error, doing: &str) -> Error {
+    Error::new(error.kind(), format!("{doing}: {error}"))
+}
+
+/// The file of a socket made here, removed with it.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            identity: identity(path)?,
+        })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Another listener may have taken the path over in the meantime.
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Device, inode and time of change: a number alone is given anew at once.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(path: &Path) -> Result<Identity> {
+    fs::symlink_metadata(path)
+        .map(|found| (found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    const MODE: u32 = 0o660;
+
+    #[test]
+    fn a_socket_is_for_owner_and_group_and_goes_with_its_listener() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("made/a.sock");
+        let (listener, own) = listen_at(&path, MODE, None).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            MODE
+        );
+        UnixStream::connect(&path).unwrap();
+        drop((listener, own));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn there_is_no_moment_in_which_others_may_connect() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, over) = (dir.path().join("a.sock"), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let mut modes = BTreeSet::new();
+                while !over.load(Ordering::Relaxed) {
+                    if let Ok(found) = fs::metadata(&path) {
+                        modes.insert(found.permissions().mode() & 0o777);
+                    }
+                }
+                modes
+            });
+            for _ in 0..2000 {
+                drop(bound(&path, MODE, None).unwrap());
+                fs::remove_file(&path).unwrap();
+            }
+            over.store(true, Ordering::Relaxed);
+            let modes = looking.join().unwrap();
+            let wider = modes.iter().find(|mode| *mode & !MODE != 0);
+            assert_eq!(wider, None, "for a moment others could connect: {modes:?}");
+        });
+    }
+
+    #[test]
+    fn only_a_socket_that_nobody_answers_on_is_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let living = UnixListener::bind(&path).unwrap();
+        let error = listen_at(&path, MODE, None).unwrap_err();
+        assert!(error.to_string().contains("already answers"), "{error:#}");
+        drop(living);
+        assert!(path.exists());
+        listen_at(&path, MODE, None).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("precious");
+        fs::write(&path, "words").unwrap();
+        assert!(
+            listen_at(&path, MODE, None)
+                .unwrap_err()
+                .to_string()
+                .contains("no socket")
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "words");
+    }
+
+    #[test]
+    fn a_successor_s_socket_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let (first, own) = listen_at(&path, MODE, None).unwrap();
+        drop(first);
+        let (_second, _own) = listen_at(&path, MODE, None).unwrap();
+        drop(own);
+        UnixStream::connect(&path).unwrap();
+    }
+}

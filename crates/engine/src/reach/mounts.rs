@@ -1,0 +1,264 @@
+//! Which file system a path leads to, found without touching it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// File systems that are the kernel's own memory: they wait for nobody.
+const IN_MEMORY: [&str; 18] = [
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "hugetlbfs",
+    "mqueue",
+    "nsfs",
+    "proc",
+    "pstore",
+    "ramfs",
+    "securityfs",
+    "sysfs",
+    "tmpfs",
+];
+
+/// As many links as the kernel follows.
+const MAX_LINKS: usize = 40;
+
+/// A file system that is not the node's own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stranger {
+    device: String,
+    /// What it is: `nfs4`, `fuse.sshfs` …
+    pub(super) kind: String,
+    /// Where a path has met it first.
+    pub(super) point: PathBuf,
+}
+
+impl Stranger {
+    /// The same for all mounts of one file system.
+    pub(super) fn id(&self) -> String {
+        self.device.clone()
+    }
+}
+
+/// What is mounted where.
+#[derive(Debug, Default)]
+pub(super) struct MountTable {
+    points: HashMap<PathBuf, Mounted>,
+    /// The devices of the node's own file systems.
+    own: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Mounted {
+    device: String,
+    kind: String,
+}
+
+impl MountTable {
+    /// Reads it. The file systems of the root and of `own` are the node's own: where those do not
+    /// answer, nothing can go on.
+    pub(super) fn read(own: &[PathBuf]) -> io::Result<Self> {
+        let text = std::fs::read("/proc/self/mountinfo")?;
+        Ok(Self::parse(&text, own))
+    }
+
+    /// `id parent major:minor root point options optional… - kind source options`, see `proc(5)`.
+    fn parse(text: &[u8], own: &[PathBuf]) -> Self {
+        let mut table = Self::default();
+        for line in text.split(|byte| *byte == b'\n') {
+            let mut words = line.split(|byte| *byte == b' ');
+            let (Some(device), Some(point)) = (words.nth(2), words.nth(1)) else {
+                continue;
+            };
+            let mut words = words.skip_while(|word| *word != b"-").skip(1);
+            let kind = words.next().unwrap_or_default();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let (device, kind) = (text(device), text(kind));
+            // The last of several on one place is the visible one.
+            table
+                .points
+                .insert(unescape(point), Mounted { device, kind });
+        }
+        let own = own.iter().map(PathBuf::as_path);
+        table.own = own
+            .chain([Path::new("/")])
+            .filter_map(|path| path.ancestors().find_map(|above| table.points.get(above)))
+            .map(|mounted| mounted.device.clone())
+            .collect();
+        table
+    }
+
+    /// The first file system that is not the node's own which whoever follows the path meets.
+    /// Touches none that is not.
+    pub(super) fn stranger_on_the_way_to(&self, path: &Path) -> Option<Stranger> {
+        let mut ahead = Vec::new();
+        push(&mut ahead, path);
+        let mut at = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(step) = ahead.pop() {
+            let name = match step {
+                Step::Root => {
+                    at = PathBuf::from("/");
+                    continue;
+                }
+                Step::Up => {
+                    at.pop();
+                    continue;
+                }
+                Step::Into(name) => name,
+            };
+            at.push(name);
+            if let Some(mounted) = self.points.get(&at) {
+                if self.is_strange(mounted) {
+                    let Mounted { device, kind } = mounted.clone();
+                    let point = at;
+                    return Some(Stranger {
+                        device,
+                        kind,
+                        point,
+                    });
+                }
+                continue;
+            }
+            match std::fs::read_link(&at) {
+                Ok(target) => {
+                    links += 1;
+                    // Whoever follows it is told the same by the kernel.
+                    if links > MAX_LINKS {
+                        return None;
+                    }
+                    at.pop();
+                    push(&mut ahead, &target);
+                }
+                // No link.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                // Nothing is there, or no way leads on.
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    fn is_strange(&self, mounted: &Mounted) -> bool {
+        !self.own.contains(&mounted.device) && !IN_MEMORY.contains(&mounted.kind.as_str())
+    }
+}
+
+enum Step {
+    Root,
+    Up,
+    Into(OsString),
+}
+
+/// Puts the steps of a path before those that are ahead already.
+fn push(ahead: &mut Vec<Step>, path: &Path) {
+    let steps = path.components().filter_map(|component| match component {
+        Component::RootDir => Some(Step::Root),
+        Component::ParentDir => Some(Step::Up),
+        Component::Normal(name) => Some(Step::Into(name.to_owned())),
+        Component::CurDir | Component::Prefix(_) => None,
+    });
+    let steps: Vec<Step> = steps.collect();
+    ahead.extend(steps.into_iter().rev());
+}
+
+/// Undoes the kernel's writing of blanks and backslashes as `\ooo`.
+fn unescape(text: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let code = after
+            .get(..3)
+            .filter(|_| *first == b'\\')
+            .and_then(|code| std::str::from_utf8(code).ok())
+            .and_then(|code| u8::from_str_radix(code, 8).ok());
+        if let Some(code) = code {
+            out.push(code);
+            rest = &after[3..];
+        } else {
+            out.push(*first);
+            rest = after;
+        }
+    }
+    PathBuf::from(OsString::from_vec(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A node whose volumes lie below `dir`, one on a disk of its own, one on a file server.
+    fn table(dir: &Path) -> MountTable {
+        let dir = dir.display();
+        let text = format!(
+            "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
+             21 20 0:5 / /dev rw - devtmpfs none rw\n\
+             22 20 8:16 / {dir}/data rw master:3 shared:2 - xfs /dev/sdb rw\n\
+             23 20 0:44 / {dir}/a\\040server rw - nfs4 server:/x rw\n\
+             24 20 0:45 / {dir}/memory rw - tmpfs none rw\n\
+             25 20 8:1 /x {dir}/bound rw - ext4 /dev/sda1 rw\n\
+             26 20 8:32 / {dir}/disk rw - ext4 /dev/sdc rw\n"
+        );
+        MountTable::parse(
+            text.as_bytes(),
+            &[PathBuf::from(format!("{dir}/data/orlop"))],
+        )
+    }
+
+    #[test]
+    fn a_path_is_followed_to_the_first_file_system_that_is_not_the_nodes_own() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().canonicalize().unwrap();
+        for made in ["data/pods", "a server", "memory", "bound", "disk", "plain"] {
+            std::fs::create_dir_all(dir.join(made)).unwrap();
+        }
+        symlink("../a server/x", dir.join("plain/link")).unwrap();
+        symlink(dir.join("plain/link/y"), dir.join("memory/far")).unwrap();
+        symlink("loop", dir.join("loop")).unwrap();
+        let table = table(&dir);
+        let met = |path: &str| {
+            let stranger = table.stranger_on_the_way_to(&dir.join(path));
+            stranger.map(|stranger| {
+                (
+                    stranger.kind,
+                    stranger.point.strip_prefix(&dir).unwrap().to_owned(),
+                )
+            })
+        };
+        let server = || Some(("nfs4".to_owned(), PathBuf::from("a server")));
+        for own in ["plain", "data/pods", "memory", "bound", "none/x", "loop"] {
+            assert_eq!(met(own), None, "{own}");
+        }
+        for theirs in [
+            "a server",
+            "a server/../plain",
+            "plain/link",
+            "memory/far",
+            "plain/../a server/z",
+        ] {
+            assert_eq!(met(theirs), server(), "{theirs}");
+        }
+        let disk = met("disk/volume");
+        assert_eq!(disk, Some(("ext4".to_owned(), PathBuf::from("disk"))));
+    }
+
+    #[test]
+    fn this_nodes_own_directories_are_its_own() {
+        let table = MountTable::read(&[]).unwrap();
+        assert_eq!(
+            table.stranger_on_the_way_to(Path::new("/proc/self/status")),
+            None
+        );
+        assert_eq!(table.stranger_on_the_way_to(Path::new("/dev/null")), None);
+    }
+}

@@ -1,8 +1,0 @@
-//! `cargo +nightly fuzz run manifest`, from the crate's directory.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    orlop_image::fuzzing::manifest(data);
-});

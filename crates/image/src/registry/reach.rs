@@ -1,0 +1,188 @@
+//! Where a registry may send us: to a token server, by a redirect, by an address in a manifest. A
+//! stranger must not have the node ask what only the node can reach.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use reqwest::Url;
+
+/// Whom an address is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Zone {
+    Public,
+    /// A private network: of the site, of pods, of services.
+    Private,
+    /// This machine.
+    Loopback,
+    /// The link: where clouds keep the node's own credentials.
+    Link,
+}
+
+/// What a registry may send us to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reach {
+    /// Hosts that any registry may name.
+    pub(super) internal_hosts: Vec<String>,
+}
+
+impl Reach {
+    /// Whether a registry at `from` may send us to `to`, and by which addresses alone; by any where
+    /// there are none. The error is the reason.
+    pub(super) async fn check(&self, from: &Url, to: &Url) -> Result<Vec<SocketAddr>, String> {
+        let host = to.host_str().unwrap_or("");
+        let named = self.internal_hosts.iter().any(|name| name == host);
+        if named || from.host_str() == Some(host) {
+            return Ok(Vec::new());
+        }
+        let addresses = addresses(to).await;
+        let zones = addresses
+            .iter()
+            .map(|address| (address.ip(), zone(address.ip())));
+        let Some((worst, zone)) = zones.max_by_key(|(_, zone)| *zone) else {
+            // A name that is not known here is perhaps known to the proxy that the node has.
+            return Ok(Vec::new());
+        };
+        if zone != Zone::Public && !may(home(from).await, zone) {
+            let kind = match zone {
+                Zone::Public | Zone::Private => "a private",
+                Zone::Loopback => "a loopback",
+                Zone::Link => "a link-local",
+            };
+            return Err(format!(
+                "{host} has {kind} address ({worst}), to which a registry that is not there itself \
+                 must not send anybody; if that is meant, add {host:?} to images.internal_hosts"
+            ));
+        }
+        Ok(addresses)
+    }
+}
+
+/// Whether a registry of the one zone may name hosts of the other.
+fn may(from: Zone, to: Zone) -> bool {
+    match to {
+        Zone::Public => true,
+        Zone::Private => from != Zone::Public,
+        Zone::Loopback => from == Zone::Loopback,
+        Zone::Link => false,
+    }
+}
+
+/// Where a registry is. One that has a public address among others is public: the others may be
+/// there for our sake.
+async fn home(url: &Url) -> Zone {
+    let zones = addresses(url).await;
+    let zones = zones.iter().map(|address| zone(address.ip()));
+    zones.min().unwrap_or(Zone::Public)
+}
+
+async fn addresses(url: &Url) -> Vec<SocketAddr> {
+    let port = url.port_or_known_default().unwrap_or(443);
+    let host = url.host_str().unwrap_or("");
+    if let Ok(literal) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return vec![SocketAddr::new(literal, port)];
+    }
+    let found = tokio::net::lookup_host((host, port)).await;
+    found.map(Iterator::collect).unwrap_or_default()
+}
+
+fn zone(address: IpAddr) -> Zone {
+    match address {
+        IpAddr::V4(v4) => zone_v4(v4),
+        IpAddr::V6(v6) => zone_v6(v6),
+    }
+}
+
+fn zone_v4(address: Ipv4Addr) -> Zone {
+    let [first, second, ..] = address.octets();
+    if address.is_loopback() || first == 0 {
+        Zone::Loopback
+    } else if address.is_link_local() || address.is_broadcast() || address.is_multicast() {
+        Zone::Link
+    } else if address.is_private() || (first == 100 && second & 0xc0 == 64) {
+        // RFC 6598, too: shared between a provider and those behind it, and by clusters for pods.
+        Zone::Private
+    } else {
+        Zone::Public
+    }
+}
+
+fn zone_v6(address: Ipv6Addr) -> Zone {
+    let parts = address.segments();
+    // RFC 6052: an IPv4 address behind a translator.
+    let translated = parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
+    if let Some(v4) = address.to_ipv4_mapped() {
+        zone_v4(v4)
+    } else if translated {
+        let [.., a, b, c, d] = address.octets();
+        zone_v4(Ipv4Addr::new(a, b, c, d))
+    } else if address.is_loopback() || address.is_unspecified() {
+        Zone::Loopback
+    } else if address.is_unicast_link_local()
+        || address.is_multicast()
+        // The metadata of machines at AWS.
+        || parts == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254]
+    {
+        Zone::Link
+    } else if address.is_unique_local() {
+        Zone::Private
+    } else {
+        Zone::Public
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_registry_sends_nobody_where_it_is_not_itself() {
+        let reach = Reach::default();
+        for (from, to, may) in [
+            ("https://1.1.1.1", "https://8.8.8.8/token", true),
+            ("https://1.1.1.1", "https://10.96.0.1/token", false),
+            ("https://1.1.1.1", "https://100.100.100.200/", false),
+            ("https://1.1.1.1", "https://169.254.169.254/", false),
+            (
+                "https://1.1.1.1",
+                "https://[::ffff:169.254.169.254]/",
+                false,
+            ),
+            ("https://1.1.1.1", "https://[64:ff9b::a9fe:a9fe]/", false),
+            ("https://1.1.1.1", "https://[fd00:ec2::254]/", false),
+            ("https://1.1.1.1", "https://127.0.0.1:10250/", false),
+            ("https://1.1.1.1", "https://0.0.0.0/", false),
+            ("https://1.1.1.1", "https://[::1]/", false),
+            ("https://10.0.0.1", "https://10.96.0.1/token", true),
+            ("https://10.0.0.1", "https://169.254.169.254/", false),
+            ("https://10.0.0.1", "https://127.0.0.1/", false),
+            ("http://127.0.0.1:5000", "http://127.0.0.2:5001/token", true),
+            ("http://127.0.0.1:5000", "http://169.254.169.254/", false),
+            ("http://169.254.1.1", "http://169.254.1.1:81/token", true),
+        ] {
+            let checked = reach.check(&url(from), &url(to)).await;
+            assert_eq!(checked.is_ok(), may, "{from} names {to}: {checked:?}");
+            if let Err(reason) = checked {
+                assert!(reason.contains("images.internal_hosts"), "{reason}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn hosts_that_the_administrator_names_may_be_anywhere() {
+        let reach = Reach {
+            internal_hosts: vec!["10.96.0.1".to_owned()],
+        };
+        let from = url("https://1.1.1.1");
+        reach
+            .check(&from, &url("https://10.96.0.1/"))
+            .await
+            .unwrap();
+        reach
+            .check(&from, &url("https://10.96.0.2/"))
+            .await
+            .unwrap_err();
+    }
+}

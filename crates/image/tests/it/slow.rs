@@ -1,0 +1,106 @@
+//! Registries that send a byte now and then: they cost their own pulls time, and nobody else's.
+
+use std::time::Duration;
+
+use orlop_image::Error;
+use orlop_testkit::{Fault, FaultProxy, ImageBuilder, Layer, Registry, Rule};
+
+use crate::support::{Place, pull, until};
+
+/// More pulls than there are connections, or layers unpacked at once.
+const PULLS: usize = 9;
+const TRICKLE: Fault = Fault::Slow {
+    bytes_per_second: 10,
+};
+
+/// Pushes an image of one layer of its own, and has the proxy trickle that layer.
+async fn push_slow(registry: &Registry, proxy: &FaultProxy, name: &str) -> String {
+    let built = ImageBuilder::new()
+        .layer(Layer::new().noise(name, 100_000))
+        .build();
+    registry.push(&built, &format!("{name}:1")).await;
+    let blob = format!("blobs/{}", built.layers[0].digest);
+    proxy.rule(Rule::on(&blob, TRICKLE));
+    blob
+}
+
+#[tokio::test]
+async fn a_slow_registry_keeps_nobody_from_pulling_from_another() {
+    let registry = Registry::start();
+    let (slow, other) = (
+        FaultProxy::before(registry.address()),
+        FaultProxy::before(registry.address()),
+    );
+    let place = Place::open().await;
+    let mut blobs = Vec::new();
+    for n in 0..PULLS {
+        blobs.push(push_slow(&registry, &slow, &format!("slow{n}")).await);
+        let (images, name) = (place.images.clone(), slow.reference(&format!("slow{n}:1")));
+        tokio::spawn(async move { pull(&images, &name).await });
+    }
+    // As many as one host may have, whatever they are.
+    until("the slow registry's connections are in use", || {
+        let asked = |blob: &String| slow.count(http::Method::GET, blob);
+        blobs.iter().map(asked).sum::<usize>() >= 5
+    })
+    .await;
+    let small = ImageBuilder::new()
+        .layer(Layer::new().file("f", "small", 0o644))
+        .build();
+    registry.push(&small, "small:1").await;
+    // The second has the very layers that the slow registry is holding back.
+    for name in ["small:1", "slow0:1"] {
+        let name = other.reference(name);
+        let pulled = tokio::time::timeout(Duration::from_secs(20), pull(&place.images, &name));
+        pulled.await.expect("it is pulled meanwhile").unwrap();
+    }
+    place.images.close().await;
+}
+
+#[tokio::test]
+async fn a_download_that_trickles_is_given_up_by_name() {
+    let registry = Registry::start();
+    let proxy = FaultProxy::before(registry.address());
+    push_slow(&registry, &proxy, "slow").await;
+    let place = Place::with(|config| {
+        config.progress_timeout = Duration::from_secs(2);
+        config.retries = 0;
+    })
+    .await;
+    let name = proxy.reference("slow:1");
+    let error = pull(&place.images, &name).await.unwrap_err();
+    assert!(
+        matches!(error, Error::RegistryUnavailable { .. }),
+        "{error:?}"
+    );
+    let text = error.to_string();
+    assert!(text.contains("images.min_speed"), "{text}");
+    assert!(text.contains(&proxy.host()), "{text}");
+    proxy.heal();
+    pull(&place.images, &name).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pull_that_nobody_waits_for_ends_and_one_with_a_waiter_goes_on() {
+    let registry = Registry::start();
+    let proxy = FaultProxy::before(registry.address());
+    let blob = push_slow(&registry, &proxy, "slow").await;
+    let place = Place::with(|config| config.abandon_after = Duration::from_millis(200)).await;
+    let caller = || {
+        let (images, name) = (place.images.clone(), proxy.reference("slow:1"));
+        tokio::spawn(async move { pull(&images, &name).await })
+    };
+    let (first, second) = (caller(), caller());
+    until("the layer is asked for", || {
+        proxy.count(http::Method::GET, &blob) > 0
+    })
+    .await;
+    first.abort();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(place.images.pulls().len(), 1);
+    second.abort();
+    until("the pull has ended", || place.images.pulls().is_empty()).await;
+    // Who comes later starts anew.
+    proxy.heal();
+    caller().await.unwrap().unwrap();
+}

@@ -1,0 +1,82 @@
+//! A process held by a descriptor: a number may be another's one day, a descriptor never is.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// How often a process is looked at whose end cannot be waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A process, also after its end.
+#[derive(Debug)]
+pub struct Held(OwnedFd);
+
+impl Held {
+    /// Takes hold of whoever has this number now.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Whether it has ended, reaped or not.
+    pub fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        let now = Timespec::default();
+        poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&self) {
+        if let Some(waiting) = self.registered()
+            && waiting.readable().await.is_ok()
+        {
+            return;
+        }
+        while !self.has_ended() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    #[allow(unsafe_code, reason = "the descriptor belongs to the registration")]
+    fn registered(&self) -> Option<AsyncFd<OwnedFd>> {
+        // A copy: one descriptor can be waited on once only.
+        let copy = self.0.try_clone().ok()?;
+        // SAFETY: an owned descriptor stays open, and the same, until it is dropped, which is after its
+        // registration has ended.
+        unsafe { AsyncFd::register_with_interest(copy, Interest::READABLE) }.ok()
+    }
+
+    /// Kills it. One that has ended is no error.
+    pub fn kill(&self) -> io::Result<()> {
+        match pidfd_send_signal(&self.0, Signal::KILL) {
+            Err(rustix::io::Errno::SRCH) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[tokio::test]
+    async fn a_process_is_held_beyond_its_end() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let held = Held::open(child.id()).unwrap();
+        assert!(!held.has_ended());
+        held.kill().unwrap();
+        held.ended().await;
+        assert!(held.has_ended());
+        child.wait().unwrap();
+        // Its number is free now; the descriptor is nobody else's.
+        assert!(held.has_ended());
+        held.kill().unwrap();
+    }
+}

@@ -1,0 +1,163 @@
+//! The flags of logging that every kubelet takes.
+
+use clap::{Args, ValueEnum};
+
+use crate::config::values::{LevelFilter, LogFormat};
+
+/// What to log, in our words and in a kubelet's.
+#[derive(Debug, Args)]
+pub(super) struct LogFlags {
+    /// What to log: a level, or one per module as in info,orlop_kuberuntime=debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LevelFilter>,
+
+    /// How much to log, as a kubelet counts: debug from 4, trace from 6; --log-level beats it
+    #[arg(short, long = "v", value_name = "N")]
+    v: Option<u8>,
+
+    /// Without effect here: --log-level takes modules
+    #[arg(long, value_name = "PATTERN=N,…", hide_short_help = true)]
+    vmodule: Option<String>,
+
+    /// How lines look [default: for people on a terminal, for the journal, else JSON]
+    #[arg(long, value_name = "FORMAT")]
+    logging_format: Option<Lines>,
+
+    /// Without effect here
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    log_flush_frequency: Option<String>,
+
+    /// Without effect here
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    log_json_info_buffer_size: Option<String>,
+
+    /// Without effect here
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
+    log_json_split_stream: Option<String>,
+
+    /// Without effect here
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    log_text_info_buffer_size: Option<String>,
+
+    /// Without effect here
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
+    log_text_split_stream: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Lines {
+    Text,
+    Json,
+}
+
+impl LogFlags {
+    /// The format that is asked for.
+    pub(super) fn format(&self) -> Option<LogFormat> {
+        self.logging_format.map(|lines| match lines {
+            Lines::Text => LogFormat::Text,
+            Lines::Json => LogFormat::Json,
+        })
+    }
+
+    /// The level that is asked for.
+    pub(super) fn level(&self) -> Option<LevelFilter> {
+        let counted = self.v.map(|v| match v {
+            0..=3 => "info",
+            4 | 5 => "debug",
+            _ => "trace",
+        });
+        let counted = || counted.and_then(|word| word.parse().ok());
+        self.log_level.clone().or_else(counted)
+    }
+
+    /// What is to be said of those that have no effect.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let remarks = [
+            (
+                "vmodule",
+                &self.vmodule,
+                "--log-level takes modules, as in info,orlop_kuberuntime=debug",
+            ),
+            ("log-flush-frequency", &self.log_flush_frequency, UNBUFFERED),
+            (
+                "log-json-info-buffer-size",
+                &self.log_json_info_buffer_size,
+                UNBUFFERED,
+            ),
+            (
+                "log-json-split-stream",
+                &self.log_json_split_stream,
+                ONE_STREAM,
+            ),
+            (
+                "log-text-info-buffer-size",
+                &self.log_text_info_buffer_size,
+                UNBUFFERED,
+            ),
+            (
+                "log-text-split-stream",
+                &self.log_text_split_stream,
+                ONE_STREAM,
+            ),
+        ];
+        let given = remarks.into_iter().filter(|(_, value, _)| {
+            // What is so anyway is nothing to remark upon.
+            value.as_deref().is_some_and(|value| value != "false")
+        });
+        given
+            .map(|(flag, _, why)| format!("--{flag} has no effect: {why}"))
+            .collect()
+    }
+}
+
+const UNBUFFERED: &str = "lines are written as they come";
+const ONE_STREAM: &str = "all lines go one way";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Alone {
+        #[command(flatten)]
+        flags: LogFlags,
+    }
+
+    fn read(args: &[&str]) -> LogFlags {
+        Alone::parse_from([&["node"], args].concat()).flags
+    }
+
+    #[test]
+    fn a_kubelet_s_verbosity_is_taken_for_a_level() {
+        for (args, level) in [
+            (&["--v", "2"][..], "info"),
+            (&["--v=4"], "debug"),
+            (&["-v", "4"], "debug"),
+            (&["-v=10"], "trace"),
+            (&["-v=10", "--log-level=warn"], "warn"),
+        ] {
+            assert_eq!(read(args).level(), Some(level.parse().unwrap()), "{args:?}");
+        }
+        assert_eq!(read(&[]).level(), None);
+    }
+
+    #[test]
+    fn a_kubelet_s_other_flags_of_logging_are_taken_and_told_of() {
+        let flags = read(&[
+            "--vmodule=kubelet*=4",
+            "--logging-format=json",
+            "--log-flush-frequency=5s",
+            "--log-json-info-buffer-size=0",
+            "--log-json-split-stream",
+            "--log-text-info-buffer-size=0",
+            "--log-text-split-stream=false",
+        ]);
+        let remarks = flags.remarks();
+        assert_eq!(remarks.len(), 5, "{remarks:?}");
+        assert!(remarks[0].contains("--log-level"), "{remarks:?}");
+        assert_eq!(flags.format(), Some(LogFormat::Json));
+        assert!(Alone::try_parse_from(["node", "--logging-format=xml"]).is_err());
+    }
+}

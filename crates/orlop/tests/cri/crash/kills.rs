@@ -1,0 +1,128 @@
+//! The daemon, keepers and runtimes are killed at random moments.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use orlop_testkit::{Chance, skip};
+
+use super::victim::Victim;
+use super::{Lane, Progress, Remains, number};
+use crate::world::{World, world};
+
+/// How long it may take until the next pod has come and gone.
+const PROGRESS_LIMIT: Duration = Duration::from_mins(1);
+
+/// Who dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Daemon,
+    Keeper,
+    Runtime,
+}
+
+#[tokio::test]
+async fn a_daemon_killed_at_random_moments_loses_and_leaks_nothing() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd 1.6 leaves names reserved and shims behind when killed mid-create");
+    }
+    kill_again_and_again(world, Who::Daemon).await;
+}
+
+#[tokio::test]
+async fn keepers_killed_at_random_moments_leave_nothing_and_disturb_no_other_pod() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    kill_again_and_again(world, Who::Keeper).await;
+}
+
+#[tokio::test]
+async fn runtimes_killed_at_random_moments_leave_nothing_and_disturb_no_other_pod() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd calls its own shim");
+    }
+    kill_again_and_again(world, Who::Runtime).await;
+}
+
+async fn kill_again_and_again(mut world: World, who: Who) {
+    let kills = number("ORLOP_CHAOS_KILLS", 5);
+    let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
+    // A bystander that must not notice any of it.
+    let bystander = world.run_script("bystander", "sleep 86400").await;
+    let started = world.cri.status(&bystander.id).await.expect("status");
+    let before = quiet(&world).await;
+
+    let progress = Arc::new(Progress::default());
+    let lanes: Vec<_> = (0..3)
+        .map(|n| tokio::spawn(lane(&world, format!("lane{n}"), &progress).run()))
+        .collect();
+    let mut killed = 0;
+    while killed < kills {
+        let finished = progress.finished();
+        let moment = Duration::from_micros(chance.below(150_000) as u64);
+        match who {
+            Who::Daemon => {
+                tokio::time::sleep(moment).await;
+                world.node.kill9();
+                world.node.start_again().await;
+                killed += 1;
+            }
+            Who::Keeper => {
+                tokio::time::sleep(moment).await;
+                let keeper = &["orlop-keeper"];
+                let victim = Victim::find(keeper, world.node.id(), &bystander.pod_id).await;
+                killed += u64::from(victim.kill());
+            }
+            Who::Runtime => {
+                let runtimes = &["runc", "crun"];
+                let victim = Victim::find(runtimes, world.node.id(), &bystander.pod_id).await;
+                tokio::time::sleep(moment / 8).await;
+                killed += u64::from(victim.kill());
+            }
+        }
+        // Pods come and go between the kills, or nothing was tried.
+        let deadline = Instant::now() + PROGRESS_LIMIT;
+        while progress.finished() == finished {
+            let stuck = lanes.iter().any(tokio::task::JoinHandle::is_finished);
+            assert!(
+                !stuck && Instant::now() < deadline,
+                "no pod has come and gone since kill {killed}"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    progress.end();
+    for lane in lanes {
+        lane.await.expect("a lane ends well");
+    }
+    let finished = progress.finished();
+    println!("{finished} pods came and went over {killed} kills");
+
+    let status = world.cri.status(&bystander.id).await.expect("status");
+    assert_eq!(status.started_at, started.started_at);
+    let pods = world.cri.pods().await.expect("list the pods");
+    assert_eq!(pods, [bystander.pod_id.as_str()], "pods were left");
+    Remains::settle(&world.node, &before).await;
+    world.finish().await;
+}
+
+/// What is there when nothing happens, once a first pod has come and gone.
+async fn quiet(world: &World) -> Remains {
+    let progress = Arc::new(Progress::default());
+    progress.end();
+    lane(world, "first".to_owned(), &progress).run().await;
+    Remains::of(&world.node)
+}
+
+fn lane(world: &World, name: String, progress: &Arc<Progress>) -> Lane {
+    Lane {
+        pod: world.node.pod(&name).own_network(),
+        name,
+        cri: world.cri.clone(),
+        container: world.container("main").shell("sleep 600"),
+        progress: Arc::clone(progress),
+    }
+}

@@ -1,0 +1,18 @@
+//! Parts of a node die again and again in the middle of their work, under clients that go on
+//! as kubelets do.
+//!
+//! `make chaos` is the long form: `ORLOP_CHAOS_KILLS` says how often something dies,
+//! `ORLOP_CHAOS_SEED` at which moments.
+
+mod kills;
+mod kubelet;
+mod remains;
+mod victim;
+
+pub(crate) use kubelet::{Lane, Progress};
+pub(crate) use remains::Remains;
+
+/// A number out of the environment.
+pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
+}

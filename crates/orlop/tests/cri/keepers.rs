@@ -1,0 +1,190 @@
+//! What the daemon makes of keepers, and of the processes that it finds by their numbers.
+
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
+use orlop_testkit::{ContainerSpec, skip};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
+use rustix::process::{kill_process, pidfd_getfd, pidfd_open};
+
+use crate::world::{World, world};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_pod_whose_keeper_is_slow_to_answer_lives_on() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let running = world.run_script("slow", "sleep 600").await;
+    let keeper = keeper_of(&running.pod_id);
+    kill_process(keeper, Signal::STOP).expect("stop");
+    cut_connections(keeper);
+    let deadline = Instant::now() + LIMIT;
+    while !world.node.log().contains("does not answer; trying again") {
+        assert!(Instant::now() < deadline, "{}", world.node.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(
+        state_of(&world, &running.pod_id).await,
+        PodSandboxState::SandboxReady
+    );
+    kill_process(keeper, Signal::CONT).expect("continue");
+    // Served again as soon as it has answered.
+    while world.cri.exec(&running.id, &["true"]).await.is_err() {
+        assert!(Instant::now() < deadline, "{}", world.node.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(
+        state_of(&world, &running.pod_id).await,
+        PodSandboxState::SandboxReady
+    );
+    let status = world.cri.status(&running.id).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerRunning);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_shared_pid_namespace_has_ended_is_not_ready() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("containerd holds it by a pause container");
+    }
+    let (seen, unseen) = (shared(&world, "seen").await, shared(&world, "unseen").await);
+    kill_process(init_of(&seen.0), Signal::KILL).expect("kill");
+    assert_eq!(world.cri.wait_exited(&seen.1).await.exit_code, 137);
+    until_not_ready(&world, &seen.0).await;
+    let spec = in_pods_namespace(world.container("more").shell("true"));
+    let refused = world
+        .cri
+        .create(&seen.0, &world.node.pod("seen"), &spec)
+        .await;
+    assert_eq!(
+        refused.expect_err("refused").code(),
+        tonic::Code::FailedPrecondition
+    );
+
+    // Or while nobody looks.
+    world.node.kill9();
+    kill_process(init_of(&unseen.0), Signal::KILL).expect("kill");
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    assert_eq!(world.cri.wait_exited(&unseen.1).await.exit_code, 137);
+    until_not_ready(&world, &unseen.0).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_container_does_not_join_by_the_number_of_a_process_that_has_ended() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd finds namespaces in its own way");
+    }
+    let pod = world.node.pod("late");
+    let pod_id = world.run_pod(&pod).await;
+    let main = world.container("main").shell("sleep 600");
+    let main = world.cri.run(&pod_id, &pod, &main).await.expect("run");
+    let debug = in_namespace_of(world.container("debug").shell("sleep 600"), &main);
+    world.cri.run(&pod_id, &pod, &debug).await.expect("run");
+    let late = in_namespace_of(world.container("late").shell("sleep 600"), &main);
+    let late = world
+        .cri
+        .create(&pod_id, &pod, &late)
+        .await
+        .expect("create");
+    world.cri.stop(&main, 0).await.expect("stop");
+    let error = world.cri.start(&late).await.expect_err("it started");
+    assert_eq!(error.code(), tonic::Code::FailedPrecondition, "{error}");
+    assert!(error.message().contains("is not running"), "{error}");
+    world.finish().await;
+}
+
+/// A pod whose containers share their processes, and one of them.
+async fn shared(world: &World, name: &str) -> (String, String) {
+    let pod = world.node.pod(name).shared_pid();
+    let pod_id = world.run_pod(&pod).await;
+    let spec = in_pods_namespace(world.container("main").shell("sleep 600"));
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    (pod_id, id)
+}
+
+fn in_pods_namespace(spec: ContainerSpec) -> ContainerSpec {
+    spec.with(|config| namespaces(config).pid = NamespaceMode::Pod.into())
+}
+
+fn in_namespace_of(spec: ContainerSpec, target: &str) -> ContainerSpec {
+    spec.with(|config| {
+        let namespaces = namespaces(config);
+        namespaces.pid = NamespaceMode::Target.into();
+        target.clone_into(&mut namespaces.target_id);
+    })
+}
+
+fn namespaces(config: &mut orlop_cri::v1::ContainerConfig) -> &mut orlop_cri::v1::NamespaceOption {
+    let linux = config.linux.get_or_insert_default();
+    let security = linux.security_context.get_or_insert_default();
+    security.namespace_options.get_or_insert_default()
+}
+
+async fn state_of(world: &World, pod: &str) -> PodSandboxState {
+    world.cri.pod_status(pod).await.expect("status").state()
+}
+
+async fn until_not_ready(world: &World, pod: &str) {
+    let deadline = Instant::now() + LIMIT;
+    while state_of(world, pod).await == PodSandboxState::SandboxReady {
+        assert!(Instant::now() < deadline, "{}", world.node.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn keeper_of(pod: &str) -> Pid {
+    let entries = std::fs::read_dir("/proc").expect("read /proc").flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let found = pids.find(|pid| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = command.split(|byte| *byte == 0);
+        words
+            .next()
+            .is_some_and(|word| word.ends_with(b"orlop-keeper"))
+            && words.next() == Some(pod.as_bytes())
+    });
+    Pid::from_raw(found.expect("a keeper")).expect("a process id")
+}
+
+/// The first process of the PID namespace that a pod's containers share.
+fn init_of(pod: &str) -> Pid {
+    let keeper = keeper_of(pod).as_raw_pid();
+    let children = format!("/proc/{keeper}/task/{keeper}/children");
+    let children = std::fs::read_to_string(children).expect("read");
+    let mut pids = children.split_whitespace().map(str::parse::<i32>);
+    let found = pids.find_map(|pid| {
+        let pid = pid.ok()?;
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        (comm.trim() == "pod-init").then_some(pid)
+    });
+    Pid::from_raw(found.expect("an init")).expect("a process id")
+}
+
+/// Ends all connections of a process as their other ends would.
+fn cut_connections(pid: Pid) {
+    let process = pidfd_open(pid, PidfdFlags::empty()).expect("open");
+    let directory = format!("/proc/{}/fd", pid.as_raw_pid());
+    for entry in std::fs::read_dir(directory).expect("read").flatten() {
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let Ok(fd) = pidfd_getfd(
+            &process,
+            number.expect("a number"),
+            PidfdGetfdFlags::empty(),
+        ) else {
+            continue;
+        };
+        if rustix::net::sockopt::socket_acceptconn(&fd) == Ok(false) {
+            let _ = rustix::net::shutdown(&fd, rustix::net::Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What strangers can make the node spend, and where it ends. `docs/security.md` has the table.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use orlop_testkit::{Node, skip};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
+
+use crate::world::{World, world};
+
+/// More directories within each other than there are calls on any stack.
+const NESTED: usize = 15_000;
+
+/// The root directory, as the node sees it, of the container's process that has this argument. It has
+/// that a moment after the container's start.
+async fn root_of(argument: &str) -> PathBuf {
+    let waiting = async {
+        loop {
+            let processes = fs::read_dir("/proc").expect("list /proc").flatten();
+            let mut paths = processes.map(|process| process.path());
+            if let Some(path) = paths.find(|path| sleeps(path, argument)) {
+                return path.join("root");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    found.expect("the container's process")
+}
+
+fn sleeps(process: &Path, argument: &str) -> bool {
+    let line = fs::read(process.join("cmdline")).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == 0);
+    words.next() == Some(b"sleep") && words.next() == Some(argument.as_bytes())
+}
+
+/// Makes directories within each other, as a program in a container can.
+fn nest(top: &Path, depth: usize) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut here = OwnedFd::from(File::open(top).expect("open"));
+    for _ in 0..depth {
+        mkdirat(&here, "d", Mode::RWXU).expect("mkdir");
+        here = openat(&here, "d", flags, Mode::empty()).expect("enter");
+    }
+}
+
+#[tokio::test]
+async fn a_container_that_nested_its_directories_without_end_is_removed() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("it is not about containerd");
+    }
+    let argument = format!("70{}", std::process::id());
+    let spec = world.container("main").command(&["sleep", &argument]);
+    let running = world.run_container("nested", &spec).await;
+    let root = root_of(&argument).await;
+    tokio::task::spawn_blocking(move || nest(&root, NESTED))
+        .await
+        .expect("nested");
+    let daemon = world.node.pid();
+    // What asks for the size of its layer looks into all of it.
+    let stats = orlop_cri::v1::ContainerStatsRequest {
+        container_id: running.id.clone(),
+    };
+    let stats = world.cri.runtime.clone().container_stats(stats).await;
+    let stats = stats.expect("statistics").into_inner().stats;
+    let layer = stats.expect("statistics").writable_layer.expect("a layer");
+    assert!(layer.inodes_used.expect("inodes").value >= NESTED as u64);
+    world.cri.stop_pod(&running.pod_id).await.expect("stop");
+    world.cri.remove(&running.id).await.expect("remove");
+    world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.cri.version().await.expect("the daemon answers");
+    assert_eq!(world.node.pid(), daemon);
+    let left = files_named(&world.node.root().join("pods"), &running.id);
+    assert!(left.is_empty(), "left behind: {left:?}");
+    world.finish().await;
+}
+
+/// What has this name below a directory.
+fn files_named(directory: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name() == name {
+            found.push(entry.path());
+        } else if entry.path().is_dir() {
+            found.extend(files_named(&entry.path(), name));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn output_beyond_a_message_is_cut_and_no_error() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd 1.6 answers with an error");
+    }
+    let running = world.run_script("loud", "sleep 600").await;
+    let much = "head -c 20000000 /dev/zero; head -c 20000000 /dev/zero >&2; exit 7";
+    let answer = world.cri.exec(&running.id, &["sh", "-c", much]).await;
+    let answer = answer.expect("an answer that fits");
+    assert_eq!(answer.exit_code, 7);
+    let (out, err) = (answer.stdout.len(), answer.stderr.len());
+    assert!(out + err < 16 << 20, "{out} and {err} bytes");
+    assert!(
+        out > 7 << 20 && err > 7 << 20,
+        "{out} and {err} bytes: each has its half"
+    );
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn commands_that_print_at_the_same_time_share_a_bounded_memory() {
+    const COMMANDS: usize = 20;
+    let world = world!(Node::orlop().drop_in("[containers]\nexec_output_memory = \"1MiB\"\n"));
+    let running = world.run_script("choir", "sleep 600").await;
+    // All have printed before one of them ends.
+    let script = "head -c 1000000 /dev/zero; touch /$0; \
+                  while [ ! -e /go ]; do sleep 0.05; done";
+    let names: Vec<String> = (0..COMMANDS)
+        .map(|number| format!("did-{number}"))
+        .collect();
+    let sing = join_all(names.iter().map(|name| {
+        let words = ["sh", "-c", script, name.as_str()];
+        let (cri, id) = (&world.cri, &running.id);
+        async move { cri.exec(id, &words).await.expect("exec").stdout.len() }
+    }));
+    let (lengths, ()) = tokio::join!(sing, let_go(&world, &running.id, COMMANDS));
+    let all: usize = lengths.iter().sum();
+    assert!(all <= (1 << 20) + COMMANDS * (16 << 10), "{lengths:?}");
+    assert!(
+        lengths.iter().all(|length| *length >= 16 << 10),
+        "{lengths:?}"
+    );
+    // It is all free again.
+    let words = ["head", "-c", "1000000", "/dev/zero"];
+    let whole = world.cri.exec(&running.id, &words).await.expect("exec");
+    assert_eq!(whole.stdout.len(), 1_000_000);
+    world.finish().await;
+}
+
+/// Lets commands end once so many have printed.
+async fn let_go(world: &World, id: &str, commands: usize) {
+    let go = format!("[ $(ls / | grep -c did-) = {commands} ] && touch /go");
+    let waiting = async {
+        loop {
+            let asked = world.cri.exec(id, &["sh", "-c", &go]).await;
+            if asked.expect("exec").exit_code == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let done = tokio::time::timeout(Duration::from_mins(1), waiting).await;
+    done.expect("all have printed");
+}
+
+#[tokio::test]
+async fn a_log_beyond_its_rate_loses_lines_and_says_how_many() {
+    let world = world!(Node::orlop().drop_in("[containers]\nlog_rate = \"8KiB\"\n"));
+    let line = "x".repeat(100);
+    let chatter = format!("i=0; while [ $i -lt 3000 ]; do echo {line}; i=$((i+1)); done; exit 3");
+    let (code, kept) = world
+        .output("chatter", &world.container("main").shell(&chatter))
+        .await;
+    assert_eq!(code, 3, "it is not held up");
+    let whole = kept.lines().filter(|kept| *kept == line).count();
+    assert!(whole > 0 && whole < 3000, "{whole} lines");
+    let running = world.run_script("brief", "echo one; echo two").await;
+    world.cri.wait_exited(&running.id).await;
+    assert_eq!(
+        running.stdout(),
+        "one\ntwo\n",
+        "within the rate all is kept"
+    );
+    let running = world.run_script("noted", &chatter).await;
+    world.cri.wait_exited(&running.id).await;
+    let notes = running.stream("stderr");
+    assert!(
+        notes.contains("were lost: more than 8192 bytes in a second"),
+        "{notes}"
+    );
+    assert!(notes.contains("containers.log_rate"), "{notes}");
+    world.finish().await;
+}

@@ -1,0 +1,118 @@
+//! Who waits for a stranger waits in that stranger's queue: the calls that need none do not.
+
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::{ListImagesRequest, StatusRequest};
+use orlop_testkit::{HangingNetwork, Node, SilentMount, skip};
+use tokio::time::timeout;
+use tonic::Code;
+
+use crate::world::{Running, World, world};
+
+/// Many times what a call takes, and far less than the strangers let wait.
+const SOON: Duration = Duration::from_secs(10);
+
+/// What a kubelet asks of a node all the time, and for a pod that needs nobody.
+async fn all_is_well(world: &World, healthy: &Running, round: u32) {
+    let begin = Instant::now();
+    let calls = async {
+        let done = world.cri.exec(&healthy.id, &["echo", "alive"]).await;
+        assert_eq!(done.expect("a command").stdout, b"alive\n");
+        world.cri.pods().await.expect("the pods");
+        world.cri.containers().await.expect("the containers");
+        let (mut images, request) = (world.cri.images.clone(), ListImagesRequest::default());
+        images.list_images(request).await.expect("the images");
+        let mut runtime = world.cri.runtime.clone();
+        let status = runtime.status(StatusRequest::default()).await;
+        status.expect("the status");
+        let running = world
+            .run_script(&format!("well-{round}"), "sleep 1000")
+            .await;
+        world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    };
+    let done = timeout(SOON, calls).await;
+    done.unwrap_or_else(|_| panic!("round {round} was not done after {:?}", begin.elapsed()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_plugin_that_hangs_under_many_pods_keeps_no_other_pod_waiting() {
+    const PODS: usize = 70;
+    let network = HangingNetwork::new();
+    let world = world!(Node::any().drop_in(&network.section(50)));
+    if world.node.is_peer() {
+        skip!("the kit writes the peer's network");
+    }
+    let healthy = world.run_script("healthy", "sleep 1000").await;
+    let mut hanging = Vec::new();
+    for n in 0..PODS {
+        let cri = world.cri.clone();
+        let pod = world.node.pod(&format!("hangs-{n}")).own_network();
+        hanging.push(tokio::spawn(async move { cri.run_pod(&pod).await }));
+    }
+    let end = Instant::now() + SOON * 4;
+    while network.asked() < PODS / 2 {
+        assert!(Instant::now() < end, "only {} calls", network.asked());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for round in 0..3 {
+        all_is_well(&world, &healthy, round).await;
+    }
+    network.release();
+    for one in hanging {
+        one.await
+            .expect("no panic")
+            .expect("it is attached in the end");
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_whose_server_is_gone_fails_its_containers_and_nobody_else_s() {
+    let world = world!(Node::any());
+    if world.node.is_peer() {
+        skip!("the peer waits for such a volume for ever");
+    }
+    let healthy = world.run_script("healthy", "sleep 1000").await;
+    let point = world.node.scratch().subdir("gone");
+    let mount = match SilentMount::on(&point) {
+        Ok(mount) => mount,
+        Err(reason) => skip!("{reason}"),
+    };
+    let link = world.node.scratch().path("link");
+    std::os::unix::fs::symlink(&point, &link).expect("a link");
+    let mut creating = Vec::new();
+    for n in 0..8 {
+        let cri = world.cri.clone();
+        let pod = world.node.pod(&format!("gone-{n}"));
+        let pod_id = world.run_pod(&pod).await;
+        let path = if n % 2 == 0 { &point } else { &link };
+        let spec = world.container("main").mount(&path.join("data"), "/data");
+        let create = async move { cri.create(&pod_id, &pod, &spec).await };
+        creating.push(tokio::spawn(timeout(SOON * 4, create)));
+    }
+    for round in 0..3 {
+        all_is_well(&world, &healthy, round).await;
+    }
+    for one in creating {
+        let answer = one.await.expect("no panic").expect("it ends");
+        let error = answer.expect_err("the volume does not answer");
+        assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+        let said = error.message();
+        let names_it = said.contains("fuse") && said.contains(&point.display().to_string());
+        assert!(
+            names_it && said.contains("config.mounts[0].host_path"),
+            "{said}"
+        );
+    }
+    drop(mount);
+    // With the server back, or its mount gone, it is a path as any other.
+    let running = world
+        .run_container(
+            "again",
+            &world.container("main").mount(&link.join("data"), "/data"),
+        )
+        .await;
+    assert!(point.join("data").is_dir());
+    world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.finish().await;
+}
