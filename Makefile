@@ -65,7 +65,7 @@ lint: ## formatting, clippy, import rules, licences and bans
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --workspace --all-targets --features orlop/otlp -- -D warnings
-	$(RUN_TESTS) -p orlop --test import_rules --test dependencies
+	$(RUN_TESTS) --workspace --test house
 	@.ci/deny
 
 deny: ## licences, bans, sources and (with a network) advisories by cargo-deny

@@ -1,9 +1,8 @@
 //! The architecture's arrows: which crate of the house may build on which.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use crate::cargo::{Graph, Kind, Package, Purpose};
 
 /// Each crate and the crates of the house that it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -78,10 +77,10 @@ const TOO_HEAVY_FOR_KEEPER: &[&str] = &["tokio", "hyper", "tonic", "serde", "tra
 
 #[test]
 fn every_crate_uses_only_what_its_place_allows() {
-    let metadata = metadata();
+    let graph = Graph::read(&[]);
     let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
     let mut wrong = BTreeSet::new();
-    for package in metadata.workspace_packages() {
+    for package in graph.house() {
         let name = short(&package.name);
         let Some(may_use) = allowed.get(name) else {
             wrong.insert(format!(
@@ -91,7 +90,7 @@ fn every_crate_uses_only_what_its_place_allows() {
         };
         for (used, kind) in house_dependencies(package) {
             let fine = match kind {
-                DependencyKind::Development => {
+                Some(Purpose::Dev) => {
                     used == FOR_TESTS
                         || may_use.contains(&used)
                         || TESTS_ALSO_USE.contains(&(name, used))
@@ -108,12 +107,8 @@ fn every_crate_uses_only_what_its_place_allows() {
 
 #[test]
 fn every_place_has_its_crate() {
-    let metadata = metadata();
-    let there: BTreeSet<&str> = metadata
-        .workspace_packages()
-        .iter()
-        .map(|package| short(&package.name))
-        .collect();
+    let graph = Graph::read(&[]);
+    let there: BTreeSet<&str> = graph.house().map(|package| short(&package.name)).collect();
     let places: BTreeSet<&str> = MAY_USE.iter().map(|(name, _)| *name).collect();
     assert_eq!(there, places);
 }
@@ -141,55 +136,24 @@ fn the_architecture_page_names_every_crate() {
 
 #[test]
 fn the_keeper_stays_light() {
-    let metadata = metadata();
-    let nodes = &metadata.resolve.as_ref().expect("a resolved graph").nodes;
-    let keeper = metadata
-        .workspace_packages()
-        .into_iter()
-        .find(|package| short(&package.name) == "keeper")
-        .expect("the keeper is a crate of the workspace");
-    let mut reached = BTreeSet::from([&keeper.id]);
-    let mut ahead = vec![&keeper.id];
-    while let Some(id) = ahead.pop() {
-        let node = nodes
-            .iter()
-            .find(|node| &node.id == id)
-            .expect("a node for each package");
-        for dependency in &node.deps {
-            let runs = dependency
-                .dep_kinds
-                .iter()
-                .any(|kind| kind.kind == DependencyKind::Normal);
-            if runs && reached.insert(&dependency.pkg) {
-                ahead.push(&dependency.pkg);
-            }
-        }
-    }
-    let names: BTreeSet<&str> = reached
-        .iter()
-        .map(|id| metadata[id].name.as_str())
-        .collect();
+    let graph = Graph::read(&[]);
+    let keeper = graph
+        .house()
+        .find(|package| short(&package.name) == "keeper");
+    let names = graph.run_with(&keeper.expect("the keeper is a crate of the workspace").id);
     assert!(
-        names.contains("rustix"),
+        names.contains(&"rustix"),
         "the walk found no dependencies at all: {names:?}"
     );
     let heavy: Vec<_> = TOO_HEAVY_FOR_KEEPER
         .iter()
-        .filter(|name| names.contains(**name))
+        .filter(|name| names.contains(name))
         .collect();
     assert!(heavy.is_empty(), "the keeper drags in {heavy:?}");
 }
 
-fn metadata() -> Metadata {
-    MetadataCommand::new()
-        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
-        .other_options(["--locked".to_owned()])
-        .exec()
-        .expect("ask cargo for the workspace")
-}
-
 /// The dependencies of a package that are crates of the workspace.
-fn house_dependencies(package: &Package) -> impl Iterator<Item = (&str, DependencyKind)> {
+fn house_dependencies(package: &Package) -> impl Iterator<Item = (&str, Kind)> {
     package
         .dependencies
         .iter()

@@ -1,23 +1,23 @@
 //! Licences, sources and bans of all that is built in, by the rules of `deny.toml`.
 //!
 //! `cargo deny` holds the same rules and more; this needs nothing but cargo.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 
-use cargo_metadata::{Metadata, MetadataCommand, Package};
 use serde::Deserialize;
+
+use crate::cargo::Graph;
 
 #[derive(Deserialize)]
 struct Rules {
-    graph: Graph,
+    graph: Targets,
     licenses: Licenses,
     bans: Bans,
     sources: Sources,
 }
 
 #[derive(Deserialize)]
-struct Graph {
+struct Targets {
     targets: Vec<String>,
 }
 
@@ -45,8 +45,9 @@ struct Sources {
 
 #[test]
 fn licences_are_among_those_allowed() {
-    let (rules, metadata) = load();
-    let refused: Vec<_> = foreign(&metadata)
+    let (rules, graph) = load();
+    let refused: Vec<_> = graph
+        .foreign()
         .filter(|package| {
             let licence = package.license.as_deref().unwrap_or_default();
             !satisfied(licence, &rules.licenses.allow)
@@ -66,13 +67,11 @@ fn licences_are_among_those_allowed() {
 
 #[test]
 fn sources_are_among_those_allowed() {
-    let (rules, metadata) = load();
-    let refused: Vec<_> = foreign(&metadata)
+    let (rules, graph) = load();
+    let refused: Vec<_> = graph
+        .foreign()
         .filter(|package| {
-            let source = package
-                .source
-                .as_ref()
-                .map_or("", |source| source.repr.as_str());
+            let source = package.source.as_deref().unwrap_or_default();
             let registry = source.strip_prefix("registry+").unwrap_or(source);
             !rules.sources.allow_registry.contains(registry)
         })
@@ -86,13 +85,13 @@ fn sources_are_among_those_allowed() {
 
 #[test]
 fn nothing_banned_is_built_in() {
-    let (rules, metadata) = load();
+    let (rules, graph) = load();
     assert!(!rules.bans.deny.is_empty());
     let found: Vec<_> = rules
         .bans
         .deny
         .iter()
-        .filter(|ban| foreign(&metadata).any(|package| *package.name == ban.name))
+        .filter(|ban| graph.foreign().any(|package| package.name == ban.name))
         .map(|ban| format!("{}: {}", ban.name, ban.reason))
         .collect();
     assert!(found.is_empty(), "{found:#?}");
@@ -122,34 +121,16 @@ fn licence_expressions_are_read_right() {
     }
 }
 
-fn load() -> (Rules, Metadata) {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let text = std::fs::read_to_string(format!("{root}/deny.toml")).expect("read deny.toml");
+fn load() -> (Rules, Graph) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deny.toml");
+    let text = std::fs::read_to_string(path).expect("read deny.toml");
     let rules: Rules = toml::from_str(&text).expect("deny.toml has the tables used here");
-    let mut options = vec!["--locked".to_owned(), "--all-features".to_owned()];
+    let mut options = vec!["--all-features"];
     for target in &rules.graph.targets {
-        options.extend(["--filter-platform".to_owned(), target.clone()]);
+        options.extend(["--filter-platform", target]);
     }
-    let metadata = MetadataCommand::new()
-        .manifest_path(format!("{root}/Cargo.toml"))
-        .other_options(options)
-        .exec()
-        .expect("ask cargo for the graph");
-    (rules, metadata)
-}
-
-/// The packages of the graph that are not our own.
-fn foreign(metadata: &Metadata) -> impl Iterator<Item = &Package> {
-    let resolved: BTreeSet<_> = metadata
-        .resolve
-        .iter()
-        .flat_map(|graph| &graph.nodes)
-        .map(|node| &node.id)
-        .collect();
-    metadata
-        .packages
-        .iter()
-        .filter(move |package| package.source.is_some() && resolved.contains(&package.id))
+    let graph = Graph::read(&options);
+    (rules, graph)
 }
 
 /// Whether the terms of an SPDX expression can be met with allowed licences alone.

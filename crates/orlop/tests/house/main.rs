@@ -1,0 +1,6 @@
+//! The house's own rules: which crate may use which, and what may be built in.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cargo;
+mod dependencies;
+mod import_rules;
