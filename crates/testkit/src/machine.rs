@@ -28,6 +28,27 @@ pub fn has_program(name: &str) -> Result<(), String> {
     program(name).map(drop)
 }
 
+/// The runtime that makes pods with users of their own: the one that `.ci/newer` brings, since
+/// Debian 12's are too old, else the machine's crun.
+pub fn runtime_with_users() -> Result<String, String> {
+    let newer = PathBuf::from("/usr/local/lib/orlop-test/bin/crun");
+    let found = if newer.is_file() {
+        newer
+    } else {
+        program("crun")?
+    };
+    let output = Command::new(&found).arg("features").output();
+    let said = output.map(|output| output.stdout).unwrap_or_default();
+    let features: serde_json::Value = serde_json::from_slice(&said).unwrap_or_default();
+    if features["linux"]["mountExtensions"]["idmap"]["enabled"] == true {
+        return Ok(found.to_string_lossy().into_owned());
+    }
+    Err(format!(
+        "{} makes no mounts with other ids, which pods with users of their own need: crun 1.9 does",
+        found.display()
+    ))
+}
+
 /// Whether all that running a pod takes is there: root and an OCI runtime.
 pub fn can_run_pods() -> Result<(), String> {
     is_root()?;
@@ -75,8 +96,8 @@ impl CgroupDriver {
 /// Whether containers can be written out and go on here, with the runtime of the tests.
 pub fn criu_works() -> Result<(), String> {
     program("criu").map_err(|_| {
-        "needs the program criu, which `make deps` leaves out: Debian 12's does not work on newer \
-         kernels (`make test-vm` has both)"
+        "needs the program criu, which `make test` brings to Debian 12, whose own does not work on \
+         newer kernels"
     })?;
     if std::env::var("ORLOP_TEST_RUNTIME").is_ok_and(|runtime| runtime.contains("crun")) {
         let version = Command::new("crun").arg("--version").output();

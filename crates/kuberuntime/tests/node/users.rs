@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use orlop_kuberuntime::manager::Shutdown;
+use orlop_testkit::Node;
 use serde_json::{Value, json};
 
 use crate::world::{World, container};
@@ -53,11 +54,15 @@ async fn a_runtime_without_user_namespaces_is_told_of() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_has_users_of_its_own() {
     orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let mut world = World::start().await;
-    if !is_able(&world).await {
-        world.finish().await;
-        orlop_testkit::skip!("the runtime has no user namespaces");
-    }
+    let node = match orlop_testkit::machine::runtime_with_users() {
+        Ok(runtime) => Node::orlop().runtime(&runtime),
+        Err(reason) => orlop_testkit::skip!("{reason}"),
+    };
+    let mut world = World::on(node, |_| {}).await;
+    assert!(
+        is_able(&world).await,
+        "the runtime can, the node does not know"
+    );
     let config = json!({"kind": "ConfigMap", "metadata": {"name": "config", "namespace": "test"},
                         "data": {"key": "value"}});
     let secret = json!({"kind": "Secret", "metadata": {"name": "secret", "namespace": "test"},

@@ -8,7 +8,7 @@ use orlop_kuberuntime::manager::{
     Change, Event, Manager, Objects, Options, PodInput, PodView, Shutdown, Stage,
 };
 use orlop_testkit::machine::CgroupDriver;
-use orlop_testkit::{ImageBuilder, Node, Registry, leaks};
+use orlop_testkit::{ImageBuilder, Node, NodeBuilder, Registry, leaks};
 use serde_json::{Value, json};
 
 pub const LIMIT: Duration = Duration::from_secs(40);
@@ -27,7 +27,11 @@ impl World {
     }
 
     pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let node = Node::start().await;
+        Self::on(Node::any(), change).await
+    }
+
+    pub async fn on(node: NodeBuilder, change: impl FnOnce(&mut Options)) -> Self {
+        let node = node.start().await;
         let registry = Registry::start();
         let image = registry
             .push(&ImageBuilder::busybox().build(), "box:1")

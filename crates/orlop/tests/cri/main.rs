@@ -41,5 +41,6 @@ mod strangers;
 mod streams;
 mod trouble;
 mod upgrade;
+mod users;
 mod versions;
 mod world;

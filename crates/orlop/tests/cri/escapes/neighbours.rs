@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use orlop_cri::v1::{Capability, NamespaceMode, PodSandboxState};
 use orlop_testkit::{ContainerSpec, Node};
 
+use crate::users::{with_users, world_with_users};
 use crate::world::{World, world};
 
 /// A container that may look into processes and shares them with its pod.
@@ -211,9 +212,8 @@ fn sockets_of(pid: u32) -> Vec<String> {
 
 #[tokio::test]
 async fn a_pod_of_a_user_namespace_hides_its_init_from_its_own_root() {
-    let world = world!(Node::orlop());
-    orlop_testkit::skip_unless!(super::secrets::user_namespaces(&world).await);
-    let pod = super::secrets::in_user_namespace(world.node.pod("mapped").shared_pid());
+    let world = world_with_users!();
+    let pod = with_users(world.node.pod("mapped").shared_pid());
     let pod_id = world.run_pod(&pod).await;
     let spec = may_trace(world.container("main").shell("sleep 600"));
     let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");

@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use orlop_cri::v1::{AuthConfig, IdMapping, NamespaceMode, StatusRequest, UserNamespace};
-use orlop_testkit::{Node, PodSpec, machine};
+use orlop_cri::v1::AuthConfig;
+use orlop_testkit::{Node, machine};
 
-use crate::world::{World, world};
+use crate::world::world;
 
 const SECRET: &str = "hunter2-in-the-clear";
 
@@ -126,46 +126,4 @@ fn readable_by_all(top: &Path) -> Vec<PathBuf> {
 
 fn memchr_find(content: &[u8], word: &[u8]) -> bool {
     content.windows(word.len()).any(|part| part == word)
-}
-
-/// Whether the runtime of this node makes pods with user namespaces.
-pub(super) async fn user_namespaces(world: &World) -> Result<(), String> {
-    let status = world
-        .cri
-        .runtime
-        .clone()
-        .status(StatusRequest::default())
-        .await;
-    let status = status.expect("status").into_inner();
-    let able = status.runtime_handlers.iter().any(|handler| {
-        handler
-            .features
-            .as_ref()
-            .is_some_and(|features| features.user_namespaces)
-    });
-    if able {
-        Ok(())
-    } else {
-        Err("the runtime has no idmapped mounts".to_owned())
-    }
-}
-
-pub(super) fn in_user_namespace(pod: PodSpec) -> PodSpec {
-    pod.own_network().with(|config| {
-        let linux = config.linux.get_or_insert_default();
-        let security = linux.security_context.get_or_insert_default();
-        let map = vec![IdMapping {
-            host_id: 200_000,
-            container_id: 0,
-            length: 65536,
-        }];
-        security
-            .namespace_options
-            .get_or_insert_default()
-            .userns_options = Some(UserNamespace {
-            mode: NamespaceMode::Pod.into(),
-            uids: map.clone(),
-            gids: map,
-        });
-    })
 }
