@@ -47,8 +47,9 @@ test-peer: deps build ## the behaviour tests on Debian's containerd, the referen
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop-kuberuntime --test node
 
 test-release: deps build release ## what is promised of the optimised build: sizes, idle CPU, a hundred pods
-	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 .ci/with-skips $(RUN_TESTS) --workspace \
-		--test daemon_size --test node --test docker -- an_idle_daemon crowd:: calls::
+	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 ORLOP_PEAK_PODS=500 .ci/with-skips \
+		$(RUN_TESTS) --workspace --test daemon_size --test node --test docker --test cri \
+		-- an_idle_daemon crowd:: calls:: peak::
 
 test-upgrade: deps build ## pods over an upgrade and back, from the commit that UPGRADE_FROM names (HEAD~1)
 	@ORLOP_TEST_OTHER=$$(.ci/other-version $(UPGRADE_FROM)) && export ORLOP_TEST_OTHER && \

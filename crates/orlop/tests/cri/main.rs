@@ -26,6 +26,7 @@ mod logs;
 mod metrics;
 mod networks;
 mod observe;
+mod peak;
 mod plugins;
 mod pods;
 mod profiles;

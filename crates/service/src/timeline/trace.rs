@@ -11,6 +11,10 @@ use crate::clock;
 /// Spans of one trace; what a pod with hundreds of containers has beyond is counted only.
 const MAX_SPANS: usize = 256;
 
+/// Spans that there is room for from the beginning: a pod's start with one container. What a
+/// trace keeps is allocated at one time: hundreds of them shall not hold a page for each span.
+const USUAL_SPANS: usize = 16;
+
 /// What a trace is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -47,7 +51,7 @@ pub struct Trace {
     listeners: Arc<Listeners>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Spans {
     list: Vec<Span>,
     left_out: u64,
@@ -77,7 +81,10 @@ impl Trace {
         Self {
             facts,
             begin: OnceLock::new(),
-            spans: Mutex::default(),
+            spans: Mutex::new(Spans {
+                list: Vec::with_capacity(USUAL_SPANS),
+                left_out: 0,
+            }),
             metrics,
             listeners,
         }
@@ -131,9 +138,10 @@ impl Trace {
     ) -> Call {
         let arrived = origin.arrived.unwrap_or(now);
         let _ = self.begin.set(arrived);
+        let container = self.named(container);
         let index = self.add(Span {
             name,
-            container: container.into(),
+            container: Arc::clone(&container),
             call: None,
             start: self.offset(arrived),
             took: None,
@@ -145,7 +153,7 @@ impl Trace {
             trace: Arc::clone(self),
             name,
             index,
-            container: container.into(),
+            container,
             arrived,
             outcome: Outcome::Failed,
         };
@@ -170,7 +178,7 @@ impl Trace {
         let call = self.open_call(container);
         self.add(Span {
             name,
-            container: container.into(),
+            container: self.named(container),
             call,
             start: self.offset(start),
             took: Some(took),
@@ -178,6 +186,13 @@ impl Trace {
             parent: None,
         });
         result
+    }
+
+    /// A container's name, once for all spans that are for it.
+    fn named(&self, container: &str) -> Arc<str> {
+        let spans = self.lock();
+        let same = spans.list.iter().find(|span| &*span.container == container);
+        same.map_or_else(|| container.into(), |span| Arc::clone(&span.container))
     }
 
     fn open_call(&self, container: &str) -> Option<usize> {

@@ -9,8 +9,8 @@ use super::metrics::Metrics;
 use super::trace::{Kind, Span, Trace, TraceFacts};
 use crate::clock;
 
-/// Traces kept; about a kilobyte each.
-const KEPT: usize = 512;
+/// Traces kept; some kilobytes each, and pages of their own between what comes and goes.
+const KEPT: usize = 256;
 
 /// Calls that a listener may lag behind.
 const QUEUE: usize = 256;
@@ -212,6 +212,22 @@ mod tests {
         assert!(spans[0].took >= spans[2].took);
         assert!(spans[1].took.unwrap() < Duration::from_millis(300));
         assert!(spans[2].took.unwrap() >= Duration::from_millis(300));
+    }
+
+    #[tokio::test]
+    async fn spans_share_the_name_of_their_container() {
+        let traces = Traces::new(Metrics::default());
+        let trace = traces.pull("busybox");
+        for _ in 0..2 {
+            let call = trace.begin("StartContainer", "main", Origin::default());
+            let step = trace.step("runtime", "main", async { Ok::<_, ()>(()) });
+            step.await.unwrap();
+            call.end(&Ok::<_, ()>(()));
+        }
+        let spans = trace.spans();
+        assert_eq!(spans.len(), 4);
+        let first = &spans[0].container;
+        assert!(spans.iter().all(|span| Arc::ptr_eq(&span.container, first)));
     }
 
     #[tokio::test]
