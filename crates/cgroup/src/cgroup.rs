@@ -148,11 +148,11 @@ fn make(directory: &Path) -> Result<(), Error> {
 /// processes of this very cgroup) must not keep the others off. A limit that then has no file to
 /// be written to is an error of its own.
 fn enable_controllers(directory: &Path) {
-    let Ok(available) = fs::read_to_string(directory.join("cgroup.controllers")) else {
+    let Ok(available) = orlop_disk::read_kernel_text(directory.join("cgroup.controllers")) else {
         return;
     };
     let file = directory.join("cgroup.subtree_control");
-    let enabled = fs::read_to_string(&file).unwrap_or_default();
+    let enabled = orlop_disk::read_kernel_text(&file).unwrap_or_default();
     for controller in available.split_whitespace() {
         if !enabled.split_whitespace().any(|own| own == controller) {
             let _ = fs::write(&file, format!("+{controller}"));
@@ -166,10 +166,10 @@ fn inherit_cpuset(directory: &Path) -> Result<(), Error> {
     };
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let own = directory.join(name);
-        let text = fs::read_to_string(&own).map_err(Error::io("reading", &own))?;
+        let text = orlop_disk::read_kernel_text(&own).map_err(Error::io("reading", &own))?;
         if text.trim().is_empty() {
             let from = above.join(name);
-            let text = fs::read_to_string(&from).map_err(Error::io("reading", from))?;
+            let text = orlop_disk::read_kernel_text(&from).map_err(Error::io("reading", from))?;
             fs::write(&own, text.trim()).map_err(Error::io("writing", own))?;
         }
     }

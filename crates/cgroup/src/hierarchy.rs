@@ -31,7 +31,7 @@ impl Hierarchies {
     /// Looks at what is mounted in this process's mount namespace.
     pub fn detect() -> Result<Self, Error> {
         const FILE: &str = "/proc/self/mountinfo";
-        let text = fs::read_to_string(FILE).map_err(Error::io("reading", FILE))?;
+        let text = orlop_disk::read_kernel_text(FILE).map_err(Error::io("reading", FILE))?;
         Self::from_mounts(&text)
     }
 
@@ -66,7 +66,8 @@ impl Hierarchies {
         let v2_controllers = match &v2 {
             Some(mount) => {
                 let file = mount.join("cgroup.controllers");
-                let text = fs::read_to_string(&file).map_err(Error::io("reading", file))?;
+                let text =
+                    orlop_disk::read_kernel_text(&file).map_err(Error::io("reading", file))?;
                 text.split_whitespace().map(str::to_owned).collect()
             }
             None => Vec::new(),
@@ -178,7 +179,7 @@ impl Hierarchies {
     }
 
     fn own_v2_directory(&self) -> Option<PathBuf> {
-        let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let text = orlop_disk::read_kernel_text("/proc/self/cgroup").ok()?;
         let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
         Some(CgroupPath::parse(path).ok()?.below(self.v2.as_deref()?))
     }

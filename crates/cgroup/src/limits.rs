@@ -197,7 +197,7 @@ impl Writer<'_> {
 
     fn read(&self, controller: &'static str, name: &str) -> Result<String, Error> {
         let file = self.file(controller, name)?;
-        fs::read_to_string(&file).map_err(Error::io("reading", file))
+        orlop_disk::read_kernel_text(&file).map_err(Error::io("reading", file))
     }
 
     fn file(&self, controller: &'static str, name: &str) -> Result<PathBuf, Error> {

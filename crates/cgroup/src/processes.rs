@@ -175,11 +175,11 @@ impl Cgroup {
 
     fn is_frozen(&self, file: &Path) -> Result<bool, Error> {
         if !self.hierarchies().is_v2() {
-            let text = fs::read_to_string(file).map_err(Error::io("reading", file))?;
+            let text = orlop_disk::read_kernel_text(file).map_err(Error::io("reading", file))?;
             return Ok(text.trim() == "FROZEN");
         }
         let events = file.with_file_name("cgroup.events");
-        let text = fs::read_to_string(&events).map_err(Error::io("reading", events))?;
+        let text = orlop_disk::read_kernel_text(&events).map_err(Error::io("reading", events))?;
         Ok(text.lines().any(|line| line == "frozen 1"))
     }
 }

@@ -15,7 +15,7 @@ impl Hierarchies {
     /// for here meanwhile, it need not wait for. The move made here goes nowhere: this process,
     /// into the cgroup that it is in.
     pub fn make_ready_to_move(&self) -> io::Result<()> {
-        let own = fs::read_to_string("/proc/self/cgroup")?;
+        let own = orlop_disk::read_kernel_text("/proc/self/cgroup")?;
         // One hierarchy will do: the lock is the same for all.
         let controller = if self.is_v2() { "" } else { "cpu" };
         let path = own.lines().find_map(|line| path_in(line, controller));

@@ -1,5 +1,8 @@
 //! Cgroups of this very machine: each test makes its own and removes it.
-
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 use std::fs;

@@ -2,6 +2,13 @@
 //!
 //! What a container, an image or a pod's user made is hostile: trees are as deep as the disk allows,
 //! files have no end, names are links. Whoever handles such things does it with these.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 mod descent;
 mod log;
@@ -14,7 +21,9 @@ mod write;
 
 pub use descent::Descent;
 pub use log::LogPlace;
-pub use read::{open_file, read_file};
+pub use read::{
+    SMALL_FILE, open_file, read_file, read_kernel_file, read_kernel_text, read_tail, read_text,
+};
 pub use remove::{remove_tree, remove_tree_at};
 pub use room::Room;
 pub use socket::{SocketFile, listen_at};

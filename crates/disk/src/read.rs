@@ -1,26 +1,42 @@
 //! Reading a file that somebody else chose.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Result};
+use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor, open};
 
-/// Opens what a path names for reading if it is a regular file. Does not wait where it is a fifo, and
-/// does nothing to a device.
+/// Where people say that they have nothing to say (mem(4)).
+const DEV_NULL: (u32, u32) = (1, 3);
+
+/// Opens what a path names for reading if it is a regular file or `/dev/null`. Does not wait where it
+/// is a fifo, and does nothing to a device.
 pub fn open_file(path: &Path) -> Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = open(path, flags, Mode::empty())?;
-    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+    let found = fstat(&file)?;
+    let is_readable = match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => true,
+        FileType::CharacterDevice => (major(found.st_rdev), minor(found.st_rdev)) == DEV_NULL,
+        _ => false,
+    };
+    if !is_readable {
         return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
     }
     Ok(File::from(file))
 }
 
+/// More than people write into a file of settings, and than programs note in one of records.
+pub const SMALL_FILE: u64 = 16 << 20;
+
+/// More than the kernel tells in one file. How long its tables of mounts and of processes become, is
+/// in the hands of those who mount and fork.
+const KERNEL_FILE: u64 = 64 << 20;
+
 /// All of a regular file, if that is no more than `limit` bytes.
-pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
+pub fn read_file(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
     let mut read = Vec::new();
-    open_file(path)?
+    open_file(path.as_ref())?
         .take(limit.saturating_add(1))
         .read_to_end(&mut read)?;
     if read.len() as u64 > limit {
@@ -28,6 +44,32 @@ pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
         return Err(Error::new(ErrorKind::FileTooLarge, message));
     }
     Ok(read)
+}
+
+/// All of a regular file that is text, if that is no more than `limit` bytes.
+pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
+    String::from_utf8(read_file(path, limit)?)
+        .map_err(|_| Error::new(ErrorKind::InvalidData, "not text in UTF-8"))
+}
+
+/// The end of a regular file that somebody may be writing to: no more than `most` bytes.
+pub fn read_tail(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>> {
+    let mut file = open_file(path.as_ref())?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+    let mut read = Vec::new();
+    file.take(most).read_to_end(&mut read)?;
+    Ok(read)
+}
+
+/// A file of the kernel's own: in `/proc`, in `/sys`, of a cgroup.
+pub fn read_kernel_file(path: impl AsRef<Path>) -> Result<Vec<u8>> {
+    read_file(path, KERNEL_FILE)
+}
+
+/// A file of the kernel's own that is text.
+pub fn read_kernel_text(path: impl AsRef<Path>) -> Result<String> {
+    read_text(path, KERNEL_FILE)
 }
 
 #[cfg(test)]
@@ -44,6 +86,22 @@ mod tests {
         let error = read_file(&path, 4).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
         assert!(error.to_string().contains("4 bytes"), "{error}");
+    }
+
+    #[test]
+    fn null_is_empty_and_other_devices_are_no_files() {
+        assert_eq!(read_text("/dev/null", 5).unwrap(), "");
+        let error = read_file("/dev/zero", 5).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn of_a_log_no_more_than_its_end_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(read_tail(&path, 2).unwrap(), b"45");
+        assert_eq!(read_tail(&path, 9).unwrap(), b"12345");
     }
 
     #[test]

@@ -239,14 +239,14 @@ fn processes() -> Vec<i32> {
 
 /// The session that a process is in: the fourth field after its name, which may contain anything.
 fn session_of(pid: i32) -> Option<i32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let text = orlop_disk::read_kernel_text(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(3)?.parse().ok()
 }
 
 /// Whether a process is in a container's cgroup, which the engine names by the container's id.
 fn is_of(pid: i32, container: &str) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
+    orlop_disk::read_kernel_text(format!("/proc/{pid}/cgroup"))
         .is_ok_and(|text| text.contains(container))
 }
 
@@ -256,7 +256,7 @@ fn children(pid: i32) -> Vec<i32> {
     };
     threads
         .flatten()
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok())
+        .filter_map(|thread| orlop_disk::read_kernel_text(thread.path().join("children")).ok())
         .flat_map(|text| {
             text.split_whitespace()
                 .filter_map(|pid| pid.parse().ok())

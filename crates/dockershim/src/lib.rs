@@ -14,6 +14,13 @@
 //!
 //! The engine is the only record of containers. What is remembered here of what it knows
 //! (`remembered`) is forgotten at any word of a change, so that a restart of either loses nothing.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 mod checkpoint;
 mod checkpoints;

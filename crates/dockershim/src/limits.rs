@@ -153,7 +153,7 @@ pub(crate) fn cgroup_of(hierarchies: &Arc<Hierarchies>, pid: i32, id: &str) -> O
     if pid <= 0 {
         return None;
     }
-    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let text = orlop_disk::read_kernel_text(format!("/proc/{pid}/cgroup")).ok()?;
     let path = path_in(&text, hierarchies.is_v2())?;
     let path = CgroupPath::parse(up_to(path, id)).ok()?;
     // A cgroup namespace of our own would show paths from outside of it.
@@ -189,7 +189,7 @@ fn up_to<'a>(path: &'a str, id: &str) -> &'a str {
 /// asks for less would not start.
 pub(crate) fn oom_floor() -> Option<i64> {
     const CAP_SYS_RESOURCE: u32 = 24;
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = orlop_disk::read_kernel_text("/proc/self/status").ok()?;
     let bounds = status
         .lines()
         .find_map(|line| line.strip_prefix("CapBnd:"))?;
@@ -197,7 +197,7 @@ pub(crate) fn oom_floor() -> Option<i64> {
     if bounds & 1 << CAP_SYS_RESOURCE != 0 {
         return None;
     }
-    let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok()?;
+    let own = orlop_disk::read_kernel_text("/proc/self/oom_score_adj").ok()?;
     own.trim().parse().ok()
 }
 

@@ -162,8 +162,9 @@ fn of_engine(found: &Container) -> Vec<IpAddr> {
 
 /// The addresses in a process's network namespace, without entering it. Blocks.
 fn of_namespace(pid: i32) -> Vec<IpAddr> {
-    let read =
-        |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+    let read = |name: &str| {
+        orlop_disk::read_kernel_text(format!("/proc/{pid}/net/{name}")).unwrap_or_default()
+    };
     let mut addresses = local_v4(&read("fib_trie"));
     addresses.extend(global_v6(&read("if_inet6")));
     addresses

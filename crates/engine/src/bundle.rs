@@ -15,6 +15,7 @@ use orlop_image::{Digest, Image};
 use orlop_launch::{Keeper, oci};
 use orlop_nri::Event;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::blocking;
 use crate::checkpoint::go_on;
@@ -30,6 +31,9 @@ use crate::{images, labels, nri, spec};
 
 /// A client whose time was over asks again within this time if it still wants the container.
 const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
+
+/// More than a specification becomes, of which requests and plugins say how long it is.
+const SPEC_MOST: u64 = 256 << 20;
 
 /// A mount that is not yet anywhere, and where the pod's keeper is to put it.
 #[derive(Debug)]
@@ -274,8 +278,14 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 
 /// Reads the specification back from the bundle.
 pub fn read_spec(bundle: &Path) -> Result<oci::Spec> {
+    read_spec_as(bundle)
+}
+
+/// The same as something else, such as what is shown to people.
+pub fn read_spec_as<S: DeserializeOwned>(bundle: &Path) -> Result<S> {
     let path = bundle.join("config.json");
-    let text = std::fs::read(&path).map_err(Error::io(format!("reading {}", path.display())))?;
+    let text = orlop_disk::read_file(&path, SPEC_MOST)
+        .map_err(Error::io(format!("reading {}", path.display())))?;
     serde_json::from_slice(&text)
         .map_err(|error| Error::Internal(format!("reading {}: {error}", path.display())).into())
 }

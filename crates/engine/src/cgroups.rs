@@ -269,7 +269,7 @@ fn default_keepers(driver: Driver) -> Result<String> {
     if driver == Driver::Cgroupfs {
         return Ok("/orlop/keepers".into());
     }
-    let text = std::fs::read_to_string("/proc/self/cgroup")
+    let text = orlop_disk::read_kernel_text("/proc/self/cgroup")
         .map_err(Error::io("reading the daemon's own cgroup"))?;
     let own = text
         .lines()

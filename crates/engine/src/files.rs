@@ -118,7 +118,7 @@ fn resolv_conf(dns: &DnsConfig) -> Result<String> {
 }
 
 fn copy_or_empty(from: &Path, to: &Path) -> Result<()> {
-    let content = match std::fs::read(from) {
+    let content = match orlop_disk::read_file(from, orlop_disk::SMALL_FILE) {
         Ok(content) => content,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(Error::io(format!("reading {}", from.display()))(error).into()),

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, de::DeserializeOwned};
 
+/// More than a pod does in its life.
+const LARGEST: u64 = 1 << 30;
+
 /// An append-only file of events of type `E`.
 #[derive(Debug)]
 pub struct Journal<E> {
@@ -44,7 +47,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
     /// Opens a journal and reads what it says. A torn tail is cut off, so that the next
     /// event starts on a line of its own. The list is empty if nothing could be read.
     pub fn open(path: &Path) -> io::Result<(Self, Vec<E>)> {
-        let content = std::fs::read(path)?;
+        let content = orlop_disk::read_file(path, LARGEST)?;
         let (events, good) = parse(&content);
         if is_foreign(&content[good..]) {
             let problem = "it has an entry that this version does not know; a newer one wrote it";

@@ -12,6 +12,13 @@
 //! * `limits`: changing what a container may use; `nri`: what plugins see and change
 //! * `exits`, `execs`: what happens by itself; `doctor`: what is wrong with a node
 //! * `teardown`, `restore`, `tidy`: undoing, and taking up what an earlier run left
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 mod bundle;
 mod cgroups;

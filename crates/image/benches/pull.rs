@@ -4,6 +4,10 @@
 //!
 //! `cargo bench -p orlop-image [-- ROUNDS | short]`
 #![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a benchmark reports by panicking"

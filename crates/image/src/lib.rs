@@ -2,6 +2,13 @@
 //!
 //! [`Images`] is the store: it pulls, lists and removes images, keeps them over power loss,
 //! and hands out their layers, which [`rootfs`] mounts.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 mod archive;
 mod blocking;

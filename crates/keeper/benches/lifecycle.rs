@@ -1,6 +1,10 @@
 //! What a keeper costs: time to be ready, time of a container's life through it against the bare
 //! runtime, memory. `ORLOP_KEEPER` names another program than the one just built, such as the
 //! static one; `ROUNDS` how often everything is done.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 #[path = "../tests/support/mod.rs"]

@@ -314,6 +314,7 @@ fn kill(pid: i32) {
 /// All children, known or not.
 fn children() -> Vec<i32> {
     let own = getpid().as_raw_pid();
+    #[expect(clippy::disallowed_methods, reason = "the kernel's, one line")]
     let text = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
     let text = text.unwrap_or_default();
     text.split_ascii_whitespace()

@@ -7,6 +7,13 @@
 //!
 //! One thread waits on everything with epoll ([`reactor`]); a second one exists only while logs
 //! are kept, so that a slow disk holds up neither exits nor requests ([`log`]).
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 mod attach;
 mod call;

@@ -208,6 +208,7 @@ fn processes() -> BTreeMap<i32, Process> {
 }
 
 fn stat(pid: i32) -> Option<Process> {
+    #[expect(clippy::disallowed_methods, reason = "the kernel's, one line")]
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may contain anything.
     let end = text.iter().rposition(|&byte| byte == b')')?;

@@ -1,4 +1,8 @@
 //! The end of a keeper, and of the directory that it lives in.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

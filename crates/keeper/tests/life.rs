@@ -1,4 +1,8 @@
 //! A container's life: how it begins and how it ends.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

@@ -24,6 +24,13 @@
 //! | `userns` | which ids a pod with users of its own has |
 //! | [`manager`] | nothing: it carries the decisions out |
 //! | [`agent`] | which pods there are: manifests, admission, eviction; and the kubelet's HTTP API |
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 pub mod actions;
 pub mod agent;

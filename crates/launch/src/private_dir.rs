@@ -29,7 +29,7 @@ pub fn make_private_dir(path: &Path) -> Result<()> {
         .create(path)
         .map_err(failure("creating directory"))?;
     let path = fs::canonicalize(path).map_err(failure("resolving directory"))?;
-    let table = fs::read_to_string("/proc/self/mountinfo")
+    let table = orlop_disk::read_kernel_text("/proc/self/mountinfo")
         .map_err(failure("reading the mount table to look for"))?;
     if !is_mount_point(&table, &path) {
         mount_bind(&path, &path).map_err(|errno| failure("mounting on itself")(errno.into()))?;

@@ -1,4 +1,8 @@
 //! Runtimes called without a keeper.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;

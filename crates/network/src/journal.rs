@@ -164,7 +164,7 @@ fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&orlop_disk::read_file(path, orlop_disk::SMALL_FILE).ok()?).ok()
 }
 
 fn identity(netns: &Path) -> Option<(u64, u64)> {

@@ -24,6 +24,13 @@
 //! it is done, and its result before it is reported. After a crash
 //! [`Networks::attach`] of the same pod, [`Networks::detach`] or
 //! [`Networks::gc`] goes on from there.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 pub mod cni;
 pub mod netns;

@@ -84,10 +84,11 @@ pub(crate) fn write(template: &Path, conf_dir: &Path, cidrs: &[Cidr]) -> Result<
             source,
         }
     };
-    let text = std::fs::read_to_string(template).map_err(failed("read", template))?;
+    let text = orlop_disk::read_text(template, orlop_disk::SMALL_FILE)
+        .map_err(failed("read", template))?;
     let rendered = render(&text, cidrs)?;
     let target = conf_dir.join(RENDERED);
-    if std::fs::read_to_string(&target).is_ok_and(|now| now == rendered) {
+    if orlop_disk::read_text(&target, orlop_disk::SMALL_FILE).is_ok_and(|now| now == rendered) {
         return Ok(());
     }
     std::fs::create_dir_all(conf_dir).map_err(failed("create", conf_dir))?;

@@ -1,6 +1,9 @@
 //! The daemon killed at every step of attaching and of detaching: what the
 //! next one finds, it cleans up.
-
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

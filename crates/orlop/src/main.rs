@@ -1,4 +1,11 @@
 //! orlop: a Kubernetes node's container runtime, the daemon and its clients.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 #[macro_use]
 mod say;

@@ -1,7 +1,6 @@
 //! Keeps the daemon's memory small.
 #![allow(unsafe_code)]
 
-use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,9 @@ pub(crate) fn tune_allocator() {
 /// which the kernel maps sixteen at a time around each one that is touched. Those that
 /// are needed again come from the page cache.
 pub(crate) fn forget_the_start() {
-    for (start, length) in untouchable(&fs::read_to_string("/proc/self/maps").unwrap_or_default()) {
+    for (start, length) in
+        untouchable(&orlop_disk::read_kernel_text("/proc/self/maps").unwrap_or_default())
+    {
         // SAFETY: the range is a mapping of a file that nobody in this process can have
         // written to, so what is dropped here is read again as it was.
         unsafe {
@@ -172,12 +173,12 @@ mod tests {
     #[test]
     fn the_program_goes_on() {
         forget_the_start();
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         assert!(untouchable(&maps).count() >= 2);
     }
     /// Memory that is no file's, in kB.
     fn anonymous() -> u64 {
-        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find(|line| line.starts_with("RssAnon:"));
         let mut words = line.unwrap().split_ascii_whitespace();
         words.nth(1).unwrap().parse().unwrap()

@@ -1,4 +1,8 @@
 //! What people who debug a node asked for, on our own endpoint and on a peer's.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;

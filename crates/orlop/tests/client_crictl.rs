@@ -3,6 +3,10 @@
 //! times and the like are masked.
 //!
 //! `ORLOP_BLESS=1 ORLOP_CRICTL=/path/to/crictl` records the answers of a crictl anew.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;

@@ -1,4 +1,8 @@
 //! The daemon's log as its readers get it.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::{self, File};

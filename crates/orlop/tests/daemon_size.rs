@@ -1,4 +1,8 @@
 //! What a daemon costs a node that does nothing.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;

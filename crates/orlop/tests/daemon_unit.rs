@@ -1,5 +1,9 @@
 //! The unit that `make install` installs, under a real systemd: skipped where another system is
 //! the init, or where orlop is installed already.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;

@@ -1,4 +1,8 @@
 //! `docs/security.md` says what strangers can make the node spend: its keys and tests exist.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;

@@ -91,7 +91,8 @@ impl PodHome {
 
     pub(crate) fn endpoint(&self) -> Result<Endpoint> {
         let path = self.endpoint_file();
-        let text = fs::read(&path).map_err(Error::file("reading", &path))?;
+        let text = orlop_disk::read_file(&path, orlop_disk::SMALL_FILE)
+            .map_err(Error::file("reading", &path))?;
         serde_json::from_slice(&text).map_err(|_| Error::Garbled(path.display().to_string()))
     }
 
@@ -142,7 +143,7 @@ impl TaskHome {
 
     /// The process of the shim that has made it, which may be dead and have a successor.
     pub(crate) fn shim(&self) -> Option<u32> {
-        let text = fs::read_to_string(self.dir.join("shim")).ok()?;
+        let text = orlop_disk::read_text(self.dir.join("shim"), orlop_disk::SMALL_FILE).ok()?;
         text.parse().ok()
     }
 
@@ -151,7 +152,7 @@ impl TaskHome {
     }
 
     pub(crate) fn pod(&self, home: &Home) -> Result<PodHome> {
-        let pod = fs::read_to_string(self.dir.join("pod"))
+        let pod = orlop_disk::read_text(self.dir.join("pod"), orlop_disk::SMALL_FILE)
             .map_err(|_| Error::NoContainer(self.id.clone()))?;
         home.pod(&pod)
     }
@@ -162,7 +163,8 @@ impl TaskHome {
 
     /// Mounts that were given to the shim for this container.
     pub(crate) fn mounts(&self) -> Vec<PathBuf> {
-        let text = fs::read_to_string(self.dir.join("mounts")).unwrap_or_default();
+        let text = orlop_disk::read_text(self.dir.join("mounts"), orlop_disk::SMALL_FILE)
+            .unwrap_or_default();
         text.lines().map(PathBuf::from).collect()
     }
 

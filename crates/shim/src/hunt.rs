@@ -61,7 +61,7 @@ struct Process {
 
 impl Process {
     fn of(pid: u32) -> Option<Self> {
-        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let text = orlop_disk::read_kernel_file(format!("/proc/{pid}/stat")).ok()?;
         // The name, in parentheses, may contain anything.
         let end = text.iter().rposition(|&byte| byte == b')')?;
         let rest = std::str::from_utf8(&text[end + 1..]).ok()?;

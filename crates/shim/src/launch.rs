@@ -200,9 +200,8 @@ fn finish(mut child: Child, settings: &Settings, pod: &PodHome) -> Result<Vec<u8
 
 /// What the shim wrote into its log at last.
 pub(crate) fn last_words(pod: &PodHome) -> String {
-    let log = std::fs::read(pod.log()).unwrap_or_default();
-    let text = String::from_utf8_lossy(&log[log.len().saturating_sub(2000)..]);
-    text.trim().to_owned()
+    let log = orlop_disk::read_tail(pod.log(), 2000).unwrap_or_default();
+    String::from_utf8_lossy(&log).trim().to_owned()
 }
 
 /// Where a shim says that it is reached.

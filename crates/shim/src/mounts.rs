@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// The mounts of ours in a directory; those below others go with them.
 pub(crate) fn within(dir: &Path) -> Result<Vec<PathBuf>> {
     let table = Path::new("/proc/self/mountinfo");
-    let text = fs::read_to_string(table).map_err(Error::file("reading", table))?;
+    let text = orlop_disk::read_kernel_text(table).map_err(Error::file("reading", table))?;
     let mut found: Vec<PathBuf> = text
         .lines()
         .filter_map(|line| line.split(' ').nth(4))

@@ -6,6 +6,10 @@
 //! the memory of this process (server and client together) grew meanwhile. With `sha256`, both
 //! ends hash what they send or get and the digests are compared.
 #![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
+#![allow(
     clippy::expect_used,
     reason = "a measurement that can't be taken has failed"
 )]

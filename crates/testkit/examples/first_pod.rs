@@ -3,6 +3,10 @@
 //!
 //! No network is needed: the image is made of this machine's busybox and comes from a
 //! registry on the loopback interface.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::SocketAddr;

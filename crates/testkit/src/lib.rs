@@ -18,6 +18,10 @@
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
 //! | [`terminal`] | a program on a terminal that the test plays |
 #![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test kit reports by panicking: the test that used it fails with the message"

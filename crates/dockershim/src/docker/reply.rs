@@ -115,3 +115,40 @@ impl Reply {
         Ok(all.freeze())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use crate::docker::Docker;
+
+    /// An engine that answers one request, and never stops. Blanks are no end of JSON.
+    fn babbling(socket: &Path, status: &'static str) -> std::thread::JoinHandle<()> {
+        let listener = UnixListener::bind(socket).unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            write!(stream, "HTTP/1.1 {status}\r\n\r\n").unwrap();
+            let blanks = vec![b' '; 64 << 10];
+            while stream.write_all(&blanks).is_ok() {}
+        })
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_answers_without_end_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        for (status, told) in [("200 OK", "268435456 bytes"), ("409 Conflict", "409")] {
+            let socket = dir.path().join(told);
+            let engine = babbling(&socket, status);
+            let limit = Duration::from_mins(2);
+            let error = Docker::new(socket, limit).version_info(limit).await;
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+            let ended = tokio::task::spawn_blocking(|| engine.join());
+            ended.await.unwrap().unwrap();
+        }
+    }
+}

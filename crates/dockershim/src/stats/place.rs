@@ -55,7 +55,7 @@ impl Stats {
 /// The directory of what a container has written, where the engine's images are containerd's and
 /// it does not say: its root file system's upper layer, as its first process has it mounted.
 fn upper_of(pid: i32) -> Option<PathBuf> {
-    let table = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).ok()?;
+    let table = orlop_disk::read_kernel_text(format!("/proc/{pid}/mountinfo")).ok()?;
     upper_in(&table)
 }
 

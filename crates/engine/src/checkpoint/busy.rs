@@ -64,12 +64,12 @@ fn freezes(process: &Path, container: &str) -> bool {
 }
 
 fn was_told(process: &Path, word: &[u8]) -> bool {
-    let command = std::fs::read(process.join("cmdline")).unwrap_or_default();
+    let command = orlop_disk::read_kernel_file(process.join("cmdline")).unwrap_or_default();
     command.split(|byte| *byte == 0).any(|one| one == word)
 }
 
 fn is_criu(process: &Path) -> bool {
-    std::fs::read(process.join("comm")).is_ok_and(|name| name.starts_with(b"criu"))
+    orlop_disk::read_kernel_file(process.join("comm")).is_ok_and(|name| name.starts_with(b"criu"))
 }
 
 fn has_open(process: &Path, dir: &Path) -> bool {

@@ -44,7 +44,7 @@ const USUAL_CRIU_CONFIG: &str = "/etc/criu/runc.conf";
 /// of the container that was written out (runc 1.1 has no option for that). Blocks.
 pub fn keep_cgroup(container: &Container, spec: &mut oci::Spec) -> Result<()> {
     let path = container.bundle.join("criu.conf");
-    let mut settings = match std::fs::read_to_string(USUAL_CRIU_CONFIG) {
+    let mut settings = match orlop_disk::read_text(USUAL_CRIU_CONFIG, orlop_disk::SMALL_FILE) {
         Ok(settings) => settings,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Error::io(format!("reading {USUAL_CRIU_CONFIG}"))(error).into()),

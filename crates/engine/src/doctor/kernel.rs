@@ -1,6 +1,5 @@
 //! What the kernel must be able to do.
 
-use std::fs;
 use std::os::fd::OwnedFd;
 
 use rustix::mount::{FsOpenFlags, fsopen};
@@ -79,7 +78,7 @@ fn overlay() -> Finding {
 
 fn seccomp() -> Finding {
     let actions = "/proc/sys/kernel/seccomp/actions_avail";
-    match fs::read_to_string(actions) {
+    match orlop_disk::read_kernel_text(actions) {
         Ok(text) if text.contains("errno") => {
             Finding::ok(AREA, "system calls can be filtered (seccomp)")
         }
@@ -93,7 +92,7 @@ fn seccomp() -> Finding {
 
 fn users() -> Option<Finding> {
     let path = "/proc/sys/user/max_user_namespaces";
-    let text = fs::read_to_string(path).ok()?;
+    let text = orlop_disk::read_kernel_text(path).ok()?;
     (text.trim() == "0").then(|| {
         Finding::warning(
             AREA,

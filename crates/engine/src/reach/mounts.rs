@@ -66,7 +66,7 @@ impl MountTable {
     /// Reads it. The file systems of the root and of `own` are the node's own: where those do not
     /// answer, nothing can go on.
     pub(super) fn read(own: &[PathBuf]) -> io::Result<Self> {
-        let text = std::fs::read("/proc/self/mountinfo")?;
+        let text = orlop_disk::read_kernel_file("/proc/self/mountinfo")?;
         Ok(Self::parse(&text, own))
     }
 

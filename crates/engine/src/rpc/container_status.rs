@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use orlop_cri::v1::{ContainerStatusRequest, ContainerStatusResponse};
 use serde_json::{Value, json};
 
+use crate::blocking;
+use crate::bundle::read_spec_as;
 use crate::container::Container;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -28,11 +30,9 @@ pub async fn call(
 }
 
 async fn info(container: &Container) -> HashMap<String, String> {
-    let spec = tokio::fs::read(container.bundle.join("config.json"))
+    let bundle = container.bundle.clone();
+    let spec: Value = blocking(move || read_spec_as(&bundle))
         .await
-        .ok();
-    let spec: Value = spec
-        .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
     let info = json!({
         "sandboxID": container.pod.id.as_str(),

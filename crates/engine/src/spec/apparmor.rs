@@ -1,6 +1,5 @@
 //! The AppArmor profile of a container.
 
-use std::fs;
 use std::path::PathBuf;
 
 use orlop_cri::v1;
@@ -60,7 +59,7 @@ pub(super) fn profile(
 }
 
 fn loaded(name: String, apparmor: &AppArmor) -> Result<String, Error> {
-    let list = fs::read_to_string(&apparmor.profiles).map_err(|error| {
+    let list = orlop_disk::read_kernel_text(&apparmor.profiles).map_err(|error| {
         Error::io(
             FIELD,
             format!("reading {}", apparmor.profiles.display()),
@@ -83,6 +82,8 @@ fn loaded(name: String, apparmor: &AppArmor) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use orlop_cri::v1::security_profile::ProfileType;
 
     use super::*;

@@ -1,6 +1,5 @@
 //! Loading the default AppArmor profile (`apparmor_default.txt`) into the kernel.
 
-use std::fs;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
@@ -12,7 +11,7 @@ const NAME: &str = "orlop-default";
 impl AppArmor {
     /// Whether this node's kernel has AppArmor in force.
     pub fn is_enabled() -> bool {
-        fs::read_to_string("/sys/module/apparmor/parameters/enabled")
+        orlop_disk::read_kernel_text("/sys/module/apparmor/parameters/enabled")
             .is_ok_and(|enabled| enabled.starts_with('Y'))
     }
 

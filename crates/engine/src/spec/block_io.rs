@@ -63,7 +63,7 @@ struct Part {
 impl BlockIoClasses {
     /// Reads a file of classes.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path)
+        let text = orlop_disk::read_text(path, orlop_disk::SMALL_FILE)
             .map_err(|error| format!("reading {}: {error}", path.display()))?;
         Self::parse(&text).map_err(|problem| format!("{}: {problem}", path.display()))
     }

@@ -144,7 +144,7 @@ fn read(path: &Path) -> Result<Definition, String> {
     if size > MAX_SIZE {
         return Err(format!("it has {size} bytes; {MAX_SIZE} are the most"));
     }
-    let text = fs::read(path).map_err(|error| error.to_string())?;
+    let text = orlop_disk::read_file(path, MAX_SIZE).map_err(|error| error.to_string())?;
     let version: Version = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     if version.version != "1.0.0" {
         let version = version.version;

@@ -1,7 +1,6 @@
 //! The facts about this node, looked up once at the daemon's start.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
@@ -22,7 +21,7 @@ impl HostFacts {
         cgroup_driver: Driver,
         apparmor_default: Option<String>,
     ) -> io::Result<Self> {
-        let status = fs::read_to_string("/proc/self/status")?;
+        let status = orlop_disk::read_kernel_text("/proc/self/status")?;
         let capabilities = own_capabilities(&status);
         let may_raise = capabilities.iter().any(|own| own == "CAP_SYS_RESOURCE");
         Ok(Self {
@@ -80,7 +79,7 @@ fn own_capabilities(status: &str) -> Vec<String> {
 }
 
 fn own_oom_score() -> io::Result<i32> {
-    let text = fs::read_to_string("/proc/self/oom_score_adj")?;
+    let text = orlop_disk::read_kernel_text("/proc/self/oom_score_adj")?;
     text.trim()
         .parse()
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -123,7 +122,7 @@ fn selinux() -> Option<SelinuxDefaults> {
     if !PathBuf::from("/sys/fs/selinux/enforce").exists() {
         return None;
     }
-    let kind = fs::read_to_string("/etc/selinux/config")
+    let kind = orlop_disk::read_text("/etc/selinux/config", orlop_disk::SMALL_FILE)
         .ok()
         .and_then(|config| {
             let line = config
@@ -132,7 +131,11 @@ fn selinux() -> Option<SelinuxDefaults> {
             Some(line.trim().to_owned())
         });
     let contexts = kind.and_then(|kind| {
-        fs::read_to_string(format!("/etc/selinux/{kind}/contexts/lxc_contexts")).ok()
+        orlop_disk::read_text(
+            format!("/etc/selinux/{kind}/contexts/lxc_contexts"),
+            orlop_disk::SMALL_FILE,
+        )
+        .ok()
     });
     let contexts = contexts.unwrap_or_default();
     let entry = |name: &str, default: &str| {

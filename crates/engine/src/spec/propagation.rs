@@ -1,6 +1,5 @@
 //! Whether mounts can propagate between a volume and the node.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1::MountPropagation;
@@ -43,7 +42,7 @@ impl HostMounts {
             Some(entries) => entries,
             none => {
                 const FILE: &str = "/proc/self/mountinfo";
-                let text = fs::read_to_string(FILE)
+                let text = orlop_disk::read_kernel_text(FILE)
                     .map_err(|error| Error::io(field, format!("reading {FILE}"), error))?;
                 none.insert(parse(&text))
             }

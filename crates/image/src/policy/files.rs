@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::document::Policy;
-use super::key::read_bounded;
 use crate::{Error, Result};
 
 /// No policy is longer.
@@ -107,7 +106,7 @@ fn check(file: &Path) -> Result<()> {
 }
 
 fn read(file: &Path) -> Result<Option<Policy>> {
-    let text = match read_bounded(file, MAX_FILE) {
+    let text = match orlop_disk::read_file(file, MAX_FILE) {
         Ok(text) => text,
         // A link that leads nowhere is not the same as no file.
         Err(error)

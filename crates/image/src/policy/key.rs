@@ -1,12 +1,8 @@
 //! Public keys: read from PEM, asked whether they have signed something.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
 use webpki::{RawPublicKeyEntity, ring};
@@ -105,26 +101,6 @@ impl PublicKey {
     }
 }
 
-/// Reads a small regular file. Blocks, but not on a pipe in its place.
-pub(super) fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, std::io::Error> {
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let file = File::options()
-        .read(true)
-        .custom_flags(nonblocking)
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(std::io::Error::other(format!(
-            "it is longer than {most} bytes"
-        )));
-    }
-    Ok(bytes)
-}
-
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    read_bounded(path, MAX_FILE).map_err(|error| error.to_string())
+    orlop_disk::read_file(path, MAX_FILE).map_err(|error| error.to_string())
 }

@@ -19,6 +19,9 @@ const SMALLEST_PIECE: u64 = 4 << 20;
 /// Pieces grow with the blob, so that their number stays small.
 const MOST_PIECES: u64 = 256;
 
+/// More than is noted of that many pieces.
+const MOST_NOTED: u64 = 64 << 10;
+
 /// A blob being downloaded.
 pub(crate) struct Ingest {
     data_path: PathBuf,
@@ -65,7 +68,7 @@ impl Ingest {
             .div_ceil(MOST_PIECES)
             .next_multiple_of(1 << 20)
             .max(SMALLEST_PIECE);
-        let known = std::fs::read_to_string(&map_path).unwrap_or_default();
+        let known = orlop_disk::read_text(&map_path, MOST_NOTED).unwrap_or_default();
         let mut lines = known.lines();
         let heading = format!("{size} {wanted}");
         let resumable = lines.next() == Some(heading.as_str());

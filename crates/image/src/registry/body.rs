@@ -67,8 +67,8 @@ impl Body {
 /// Why a small body couldn't be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    #[error("the answer is too long")]
-    TooLong,
+    #[error("the answer is longer than the {0} bytes that are read of it")]
+    TooLong(u64),
     #[error(transparent)]
     Http(#[from] reqwest::Error),
 }
@@ -78,7 +78,7 @@ pub(super) async fn read_bounded(mut response: Response, limit: u64) -> Result<V
     let mut bytes = Vec::new();
     while let Some(piece) = response.chunk().await? {
         if (bytes.len() + piece.len()) as u64 > limit {
-            return Err(ReadError::TooLong);
+            return Err(ReadError::TooLong(limit));
         }
         bytes.extend_from_slice(&piece);
     }

@@ -18,6 +18,9 @@ use crate::{DEFAULT_DOMAIN, Error, Result};
 /// Docker Hub's registry isn't where its name says.
 const DOCKER_HUB: &str = "registry-1.docker.io";
 
+/// The longest `hosts.toml`.
+const LARGEST: u64 = 1 << 20;
+
 /// A host to ask for images, with all that its connection needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
@@ -82,7 +85,7 @@ pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
         for name in directory_names(domain) {
             let dir = dir.join(name);
             let file = dir.join("hosts.toml");
-            match std::fs::read_to_string(&file) {
+            match orlop_disk::read_text(&file, LARGEST) {
                 Ok(text) => {
                     return parse(&text, &dir, domain).map_err(|reason| Error::Configuration {
                         path: file.display().to_string(),
@@ -90,7 +93,7 @@ pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
                     });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::at("reading", &file, error)),
+                Err(error) => return Err(unreadable(&file, &error)),
             }
             if dir.is_dir() {
                 let mut host = own_host(domain).map_err(|reason| Error::Configuration {
@@ -107,6 +110,13 @@ pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
         reason,
     })?;
     Ok(vec![host])
+}
+
+fn unreadable(file: &Path, error: &std::io::Error) -> Error {
+    Error::Configuration {
+        path: file.display().to_string(),
+        reason: error.to_string(),
+    }
 }
 
 /// A colon can't be part of a name everywhere, so `host_5000_` is good too.
@@ -173,7 +183,7 @@ pub fn check_registry_hosts(dirs: &[PathBuf]) -> Vec<(String, Option<Error>)> {
     for entry in entries.flatten().flatten() {
         let file = entry.path().join("hosts.toml");
         let domain = entry.file_name().to_string_lossy().into_owned();
-        let problem = match std::fs::read_to_string(&file) {
+        let problem = match orlop_disk::read_text(&file, LARGEST) {
             Ok(text) => {
                 parse(&text, &entry.path(), &domain)
                     .err()
@@ -183,7 +193,7 @@ pub fn check_registry_hosts(dirs: &[PathBuf]) -> Vec<(String, Option<Error>)> {
                     })
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => Some(Error::at("reading", &file, error)),
+            Err(error) => Some(unreadable(&file, &error)),
         };
         checked.push((domain, problem));
     }
@@ -386,6 +396,28 @@ mod tests {
         ] {
             assert_eq!(bases(&hosts_for(&[], domain).unwrap()), [base], "{domain}");
         }
+    }
+
+    #[test]
+    fn a_hosts_file_without_end_is_refused_by_its_name() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dirs = [scratch.path().to_owned()];
+        let dir = dirs[0].join("a.example");
+        let file = dir.join("hosts.toml");
+        std::fs::create_dir(&dir).unwrap();
+        let refusal = || {
+            let pulled = hosts_for(&dirs, "a.example").unwrap_err().to_string();
+            let checked = check_registry_hosts(&dirs).remove(0).1.unwrap();
+            assert_eq!(pulled, checked.to_string());
+            assert!(pulled.contains("a.example/hosts.toml"), "{pulled}");
+            pulled
+        };
+        let endless = std::fs::File::create(&file).unwrap();
+        endless.set_len(LARGEST + 1).unwrap();
+        assert!(refusal().contains("1048576 bytes"), "{}", refusal());
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+        assert!(refusal().contains("not a regular file"), "{}", refusal());
     }
 
     #[test]

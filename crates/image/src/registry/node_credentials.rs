@@ -2,19 +2,24 @@
 //! programs they name.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use super::credentials::{Credentials, host_of, same_registry};
+use crate::blocking::blocking;
 use crate::{Error, Result};
 
 /// A helper that takes longer than this hangs.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Neither a file of credentials nor what a helper answers is longer.
+const LARGEST: u64 = 1 << 20;
 
 /// The first credentials in `files` for images at `host` and `path`. A file that is missing
 /// has none; a file that is broken is an error.
@@ -24,10 +29,8 @@ pub(super) async fn lookup(
     path: &str,
 ) -> Result<Option<Credentials>> {
     for file in files {
-        let text = match tokio::fs::read(file).await {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(Error::at("reading", file, error)),
+        let Some(text) = read(file.clone()).await? else {
+            continue;
         };
         let config = parse(&text).map_err(|error| Error::Configuration {
             path: file.display().to_string(),
@@ -38,6 +41,15 @@ pub(super) async fn lookup(
         }
     }
     Ok(None)
+}
+
+async fn read(file: PathBuf) -> Result<Option<Vec<u8>>> {
+    blocking(move || match orlop_disk::read_file(&file, LARGEST) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(&file, error.to_string())),
+    })
+    .await
 }
 
 #[derive(Deserialize, Default)]
@@ -163,18 +175,18 @@ struct HelperAnswer {
 
 /// Runs `docker-credential-HELPER get`. No credentials is no error.
 async fn ask(helper: &str, server: &str, file: &Path) -> Result<Option<Credentials>> {
-    let failed = |reason: String| Error::Configuration {
-        path: file.display().to_string(),
-        reason,
-    };
     if helper.is_empty() || helper.contains('/') {
-        return Err(failed(format!(
-            "{helper:?} is not the name of a credential helper"
-        )));
+        let reason = format!("{helper:?} is not the name of a credential helper");
+        return Err(wrong(file, reason));
     }
-    let program = format!("docker-credential-{helper}");
+    ask_program(format!("docker-credential-{helper}").as_ref(), server, file).await
+}
+
+async fn ask_program(program: &Path, server: &str, file: &Path) -> Result<Option<Credentials>> {
+    let failed = |reason: String| wrong(file, reason);
+    let shown = program.display();
     let run = async {
-        let mut child = Command::new(&program)
+        let mut child = Command::new(program)
             .arg("get")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -182,26 +194,48 @@ async fn ask(helper: &str, server: &str, file: &Path) -> Result<Option<Credentia
             .kill_on_drop(true)
             .spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(server.as_bytes()).await?;
+            // One that does not care to read is fine.
+            let _ = stdin.write_all(server.as_bytes()).await;
         }
-        child.wait_with_output().await
+        let mut said = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            stdout.take(LARGEST + 1).read_to_end(&mut said).await?;
+        }
+        // One that goes on talking is killed rather than waited for.
+        if said.len() as u64 > LARGEST {
+            let _ = child.kill().await;
+            let problem = format!("it said more than {LARGEST} bytes");
+            return Err(std::io::Error::new(ErrorKind::FileTooLarge, problem));
+        }
+        Ok((child.wait().await?.success(), said))
     };
-    let output = tokio::time::timeout(HELPER_TIMEOUT, run)
+    let (succeeded, said) = tokio::time::timeout(HELPER_TIMEOUT, run)
         .await
-        .map_err(|_| failed(format!("{program} did not answer in time")))?
-        .map_err(|error| failed(format!("running {program}: {error}")))?;
-    if !output.status.success() {
-        tracing::debug!(program, server, "the credential helper has nothing");
+        .map_err(|_| failed(format!("{shown} did not answer in time")))?
+        .map_err(|error| failed(format!("running {shown}: {error}")))?;
+    if !succeeded {
+        tracing::debug!(program = %shown, server, "the credential helper has nothing");
         return Ok(None);
     }
-    let answer: HelperAnswer = serde_json::from_slice(&output.stdout)
-        .map_err(|_| failed(format!("{program} gave an answer that can't be read")))?;
-    Ok(Some(Credentials {
-        username: answer.username,
-        password: answer.secret,
+    let answer: HelperAnswer = serde_json::from_slice(&said)
+        .map_err(|_| failed(format!("{shown} gave an answer that can't be read")))?;
+    let mut found = Credentials {
         server_address: server.to_owned(),
         ..Credentials::default()
-    }))
+    };
+    if answer.username == "<token>" {
+        found.identity_token = answer.secret;
+    } else {
+        (found.username, found.password) = (answer.username, answer.secret);
+    }
+    Ok(Some(found))
+}
+
+fn wrong(file: &Path, reason: String) -> Error {
+    Error::Configuration {
+        path: file.display().to_string(),
+        reason,
+    }
 }
 
 #[cfg(test)]
@@ -227,6 +261,47 @@ mod tests {
         ] {
             assert_eq!(key_matches(key, host, path), matches, "{key} {host} {path}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_credentials_file_without_end_is_refused_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        let endless = std::fs::File::create(&file).unwrap();
+        endless.set_len(LARGEST + 1).unwrap();
+        let looked = lookup(&[file], "a.example", "x").await;
+        let error = looked.unwrap_err().to_string();
+        assert!(
+            error.contains("config.json") && error.contains("1048576 bytes"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_helper_that_never_stops_talking_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |helper: &str, script: &str| {
+            use std::os::unix::fs::PermissionsExt as _;
+            let path = dir.path().join(format!("docker-credential-{helper}"));
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        write("babbles", "exec cat /dev/zero");
+        write(
+            "tells",
+            r#"echo "{\"Username\":\"<token>\",\"Secret\":\"of-$(cat)\"}""#,
+        );
+        let ask = async |helper| {
+            let program = dir.path().join(format!("docker-credential-{helper}"));
+            ask_program(&program, "a.example", &dir.path().join("config.json")).await
+        };
+        let babbled = ask("babbles").await.unwrap_err().to_string();
+        assert!(
+            babbled.contains("docker-credential-babbles") && babbled.contains("1048576 bytes"),
+            "{babbled}"
+        );
+        let told = ask("tells").await.unwrap().unwrap();
+        assert_eq!(told.identity_token, "of-a.example");
     }
 
     #[tokio::test]

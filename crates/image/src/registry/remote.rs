@@ -424,7 +424,7 @@ impl Remote {
         .await
         {
             Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(ReadError::TooLong)) => Err(Attempt::Abort(Error::too_large(
+            Ok(Err(ReadError::TooLong(_))) => Err(Attempt::Abort(Error::too_large(
                 format!("the manifest or configuration of {what}"),
                 format!("{limit} bytes"),
             ))),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use reqwest::{Certificate, Client, Identity, Url};
 use super::connections::Connections;
 use super::pace::Pace;
 use super::reach::Reach;
+use crate::blocking::blocking;
 use crate::error::chain;
 use crate::{Config, Error, Result};
 
@@ -52,6 +53,8 @@ struct Key {
 
 /// More different settings than this at a time are no node's.
 const MAX_CLIENTS: usize = 32;
+/// No bundle of authorities is longer.
+const MAX_CERTIFICATES: u64 = 4 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes and keeps HTTP clients, and bounds how many requests are in flight.
@@ -196,19 +199,21 @@ fn build(key: &Key) -> reqwest::Result<Client> {
 }
 
 async fn read_all(paths: Vec<PathBuf>) -> Result<Vec<Vec<u8>>> {
-    let mut contents = Vec::new();
-    for path in paths {
-        let mut content = tokio::fs::read(&path)
-            .await
-            .map_err(|error| Error::Configuration {
-                path: path.display().to_string(),
-                reason: error.to_string(),
-            })?;
-        // A certificate and a key may be put one behind the other.
-        content.push(b'\n');
-        contents.push(content);
+    if paths.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(contents)
+    blocking(move || paths.iter().map(|path| read(path)).collect()).await
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut content =
+        orlop_disk::read_file(path, MAX_CERTIFICATES).map_err(|error| Error::Configuration {
+            path: path.display().to_string(),
+            reason: error.to_string(),
+        })?;
+    // A certificate and a key may be put one behind the other.
+    content.push(b'\n');
+    Ok(content)
 }
 
 pub(super) fn is_loopback(url: &Url) -> bool {

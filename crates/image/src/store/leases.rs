@@ -36,7 +36,7 @@ impl Leases {
         for entry in fs::read_dir(&self.0)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let record = fs::read(&path)
+            let record = orlop_disk::read_file(&path, orlop_disk::SMALL_FILE)
                 .ok()
                 .and_then(|text| serde_json::from_slice(&text).ok());
             match (owner_of(&name), record) {

@@ -108,7 +108,7 @@ fn layer_dirs(layout: &Layout, index: &Index) -> Result<Vec<(Digest, LayerRecord
         if key.is_some_and(|key| index.state().layers.contains_key(&key)) {
             continue;
         }
-        let record = fs::read(path.join(RECORD))
+        let record = orlop_disk::read_file(path.join(RECORD), orlop_disk::SMALL_FILE)
             .ok()
             .and_then(|text| serde_json::from_slice::<LayerRecord>(&text).ok())
             .filter(|record| Some(record.key) == key && path.join(FS).is_dir());

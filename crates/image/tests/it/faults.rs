@@ -555,3 +555,40 @@ async fn a_registry_that_points_into_the_node_is_refused_by_name() {
     }
     scene.assert_whole(&scene.pull().await.unwrap()).await;
 }
+
+#[tokio::test]
+async fn a_registry_whose_answers_never_end_fails_its_pull_and_takes_no_memory() {
+    // Longer than the test waits: it must be the length that ends it.
+    let scene = Scene::with(|config| {
+        config.retries = 0;
+        config.progress_timeout = Duration::from_mins(5);
+    })
+    .await;
+    let configuration = format!("blobs/{}", scene.built.config.digest);
+    let limit = "4194304 bytes";
+    for (path, status, told) in [
+        ("manifests/", 200, limit),
+        ("manifests/", 404, "404"),
+        (&*configuration, 200, limit),
+        (&*configuration, 500, "500"),
+    ] {
+        scene.proxy.rule(Rule::on(path, Fault::Endless { status }));
+        let error = failure(&scene).await;
+        assert!(error.contains(told), "{path} {status}: {error}");
+        scene.proxy.heal();
+    }
+    scene.proxy.guard(Door::Bearer(TokenRules::default()));
+    scene
+        .proxy
+        .rule(Rule::on("/token", Fault::Endless { status: 200 }));
+    let error = failure(&scene).await;
+    assert!(error.contains("1048576 bytes"), "{error}");
+    scene.assert_nothing_left();
+}
+
+/// What the pull says when it fails, which it must do soon.
+async fn failure(scene: &Scene) -> String {
+    let pull = tokio::time::timeout(Duration::from_secs(20), scene.pull());
+    let ended = pull.await.expect("it ends");
+    ended.expect_err("it fails").to_string()
+}

@@ -1,5 +1,8 @@
 //! The image library as its users meet it: real registries, real file systems, bad days.
-
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -11,6 +11,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 pub(super) fn hide_behind(name: &str) -> io::Result<()> {
     // After a change of user its files below /proc are root's, unless it may be dumped.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    #[expect(clippy::disallowed_methods, reason = "the kernel's, one line")]
     let stat = fs::read_to_string("/proc/self/stat")?;
     let [args, args_end, env, env_end] = places(&stat).ok_or(io::ErrorKind::InvalidData)?;
     let memory = File::options().write(true).open("/proc/self/mem")?;

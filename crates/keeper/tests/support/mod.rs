@@ -1,4 +1,8 @@
 //! A pod with a real keeper and a real runtime, and what it leaves behind removed.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(
     clippy::unwrap_used,

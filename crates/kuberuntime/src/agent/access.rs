@@ -1,7 +1,6 @@
 //! Who may talk to the agent.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -117,10 +116,11 @@ impl Access {
 
 /// Reads `token,user,uid,"groups"` lines, as an API server's `--token-auth-file`.
 fn tokens(path: &Path) -> Result<BTreeMap<[u8; 32], String>, AgentError> {
-    let text = fs::read_to_string(path).map_err(|source| AgentError::File {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text =
+        orlop_disk::read_text(path, orlop_disk::SMALL_FILE).map_err(|source| AgentError::File {
+            path: path.to_owned(),
+            source,
+        })?;
     let mut tokens = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -146,6 +146,8 @@ fn tokens(path: &Path) -> Result<BTreeMap<[u8; 32], String>, AgentError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -96,7 +96,7 @@ fn reserve(field: &str, reserved: &BTreeMap<String, String>) -> Result<ResourceL
 
 /// The fields of proc_meminfo(5), in bytes.
 pub(crate) fn meminfo() -> BTreeMap<String, u64> {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = orlop_disk::read_kernel_text("/proc/meminfo").unwrap_or_default();
     let fields = text.lines().filter_map(|line| {
         let (name, rest) = line.split_once(':')?;
         let number: u64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
@@ -119,7 +119,7 @@ fn hugepages() -> Vec<(u64, u64)> {
                 .to_str()?
                 .strip_prefix("hugepages-")?
                 .strip_suffix("kB")?;
-            let pages = fs::read_to_string(entry.path().join("nr_hugepages")).ok()?;
+            let pages = orlop_disk::read_kernel_text(entry.path().join("nr_hugepages")).ok()?;
             Some((kib.parse::<u64>().ok()? << 10, pages.trim().parse().ok()?))
         })
         .collect();

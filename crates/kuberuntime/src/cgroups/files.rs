@@ -30,7 +30,7 @@ impl Layout {
         if top.f_type as u64 == UNIFIED {
             return Ok(Self::Unified(TOP.into()));
         }
-        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let table = orlop_disk::read_kernel_text("/proc/self/mountinfo").unwrap_or_default();
         let mut hierarchies: Vec<(Vec<String>, PathBuf)> = Vec::new();
         for line in table.lines() {
             let Some((before, after)) = line.split_once(" - ") else {
@@ -202,8 +202,9 @@ fn make(dir: &Path) -> Result<(), CgroupError> {
 fn make_unified(top: &Path, path: &str) -> Result<(), CgroupError> {
     let mut at = top.to_owned();
     for part in path.split('/').filter(|part| !part.is_empty()) {
-        let there = fs::read_to_string(at.join("cgroup.controllers")).unwrap_or_default();
-        let on = fs::read_to_string(at.join("cgroup.subtree_control")).unwrap_or_default();
+        let there = orlop_disk::read_kernel_text(at.join("cgroup.controllers")).unwrap_or_default();
+        let on =
+            orlop_disk::read_kernel_text(at.join("cgroup.subtree_control")).unwrap_or_default();
         for controller in CONTROLLERS {
             let has = |list: &str| list.split_whitespace().any(|word| word == controller);
             if has(&there) && !has(&on) {

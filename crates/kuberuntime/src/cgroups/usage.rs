@@ -1,4 +1,3 @@
-use std::fs;
 use std::path::Path;
 
 /// What is used in a cgroup.
@@ -50,7 +49,7 @@ fn less(usage: Option<u64>, idle: Option<u64>) -> Option<u64> {
 }
 
 fn read(dir: &Path, file: &str) -> String {
-    fs::read_to_string(dir.join(file)).unwrap_or_default()
+    orlop_disk::read_kernel_text(dir.join(file)).unwrap_or_default()
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -66,6 +65,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

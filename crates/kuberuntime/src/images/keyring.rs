@@ -60,7 +60,9 @@ impl Keyring {
         let mut keyring = Self::default();
         let read = |path: &PathBuf| {
             let small = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() <= MAX_FILE);
-            small.then(|| std::fs::read(path).ok()).flatten()
+            small
+                .then(|| orlop_disk::read_file(path, MAX_FILE).ok())
+                .flatten()
         };
         let from_json = json.iter().filter_map(read).find_map(|text| {
             let mut found = Self::default();

@@ -93,7 +93,8 @@ impl Providers {
         let bin_dir = bin_dir.ok_or_else(|| {
             format!("{shown} names credential providers; say where their programs are (--image-credential-provider-bin-dir)")
         })?;
-        let text = std::fs::read_to_string(path).map_err(|e| format!("reading {shown}: {e}"))?;
+        let text = orlop_disk::read_text(path, orlop_disk::SMALL_FILE)
+            .map_err(|e| format!("reading {shown}: {e}"))?;
         let config: Config = orlop_yaml::from_str(&text)
             .map_err(|e| format!("reading the credential providers in {shown}: {e}"))?;
         if config.kind != "CredentialProviderConfig" {

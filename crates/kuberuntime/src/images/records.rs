@@ -208,7 +208,7 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
         let why = format!("{} has {size} bytes, which is no record", path.display());
         return Err(io::Error::other(why));
     }
-    let bytes = fs::read(path)?;
+    let bytes = orlop_disk::read_file(path, orlop_disk::SMALL_FILE)?;
     let parsed = serde_json::from_slice(&bytes);
     parsed
         .map(Some)

@@ -49,7 +49,7 @@ impl Machine {
 
 /// A size that the kernel tells, in bytes.
 fn of_kernel(name: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = orlop_disk::read_kernel_text("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024

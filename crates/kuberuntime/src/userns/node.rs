@@ -1,4 +1,3 @@
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -47,7 +46,7 @@ fn all(per_pod: u32) -> IdRange {
 }
 
 fn has_user(passwd: &Path) -> bool {
-    let text = fs::read_to_string(passwd).unwrap_or_default();
+    let text = orlop_disk::read_text(passwd, orlop_disk::SMALL_FILE).unwrap_or_default();
     text.lines()
         .any(|line| line.split(':').next() == Some(USER))
 }
@@ -82,7 +81,7 @@ fn spoken(text: &str) -> Result<IdRange, String> {
 
 /// What `/etc/subuid` and its like say: `kubelet:65536:7208960`; nothing if the user is not in it.
 fn written(path: &Path) -> Result<Option<IdRange>, String> {
-    let text = match fs::read_to_string(path) {
+    let text = match orlop_disk::read_text(path, orlop_disk::SMALL_FILE) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(format!("{}: {error}", path.display()));
         }
@@ -126,6 +125,8 @@ fn range(first: &str, length: &str) -> Result<IdRange, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

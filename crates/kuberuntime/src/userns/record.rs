@@ -47,7 +47,7 @@ pub(super) fn read(root: &Path, uid: &str) -> Result<Option<IdRange>, UserNamesp
         }
         Err(error) => return Err(fail(error)),
     }
-    let text = fs::read(&path).map_err(fail)?;
+    let text = orlop_disk::read_file(&path, orlop_disk::SMALL_FILE).map_err(fail)?;
     let record: Record = serde_json::from_slice(&text)
         .map_err(|error| wrong(root, uid, format!("is no JSON of mappings: {error}")))?;
     let ([own], gids) = (&record.uid_mappings[..], &record.gid_mappings[..]) else {

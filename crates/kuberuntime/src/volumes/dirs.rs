@@ -1,4 +1,4 @@
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +84,7 @@ pub(super) fn make_dir(path: &Path, mode: u32) -> Result<(), VolumeError> {
 
 /// The mount points beneath a directory, the last made first.
 pub(super) fn mounts_beneath(dir: &Path) -> Vec<PathBuf> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = orlop_disk::read_kernel_text("/proc/self/mountinfo").unwrap_or_default();
     let mut points: Vec<PathBuf> = table
         .lines()
         .filter_map(|line| line.split(' ').nth(4))

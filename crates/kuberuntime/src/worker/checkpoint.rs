@@ -114,7 +114,9 @@ pub(crate) fn load_all(root: &Path) -> Vec<PodInput> {
 
 fn read(path: &Path) -> Option<Checkpoint> {
     let small = fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_SIZE);
-    let text = small.then(|| fs::read(path).ok()).flatten()?;
+    let text = small
+        .then(|| orlop_disk::read_file(path, MAX_SIZE).ok())
+        .flatten()?;
     let checkpoint: Checkpoint = serde_json::from_slice(&text).ok()?;
     (checkpoint.version == VERSION).then_some(checkpoint)
 }

@@ -72,7 +72,8 @@ impl Life {
             HostResolver::default()
         } else {
             // A small file of the node's; read anew, as it changes when networks do.
-            let text = std::fs::read_to_string(&dns.resolv_conf).unwrap_or_default();
+            let text =
+                orlop_disk::read_text(&dns.resolv_conf, orlop_disk::SMALL_FILE).unwrap_or_default();
             HostResolver::parse(&text)
         };
         let resolver = pod_dns(&self.pod, &dns.servers, &dns.domain, &host);
@@ -200,12 +201,13 @@ impl Life {
         let domain = self.ctx.options.dns.domain.clone();
         let work = move || {
             let text = if pod.spec.host_network {
-                let of_node = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+                let of_node =
+                    orlop_disk::read_text("/etc/hosts", orlop_disk::SMALL_FILE).unwrap_or_default();
                 node_hosts_file(&pod, &of_node)
             } else {
                 hosts_file(&pod, &ips, &domain)
             };
-            if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            if orlop_disk::read_kernel_text(&path).is_ok_and(|there| there == text) {
                 return Ok(());
             }
             // Written in place: containers have the file mounted, not its name.

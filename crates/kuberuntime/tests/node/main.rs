@@ -1,6 +1,10 @@
 //! Pods from manifests, on a runtime: ours, or with `ORLOP_TEST_PEER=containerd` Debian's
 //! containerd, of which the same is expected.
 #![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::large_futures,

@@ -19,6 +19,8 @@ use crate::oci::Features;
 
 /// The most output that is read of a runtime.
 const OUTPUT_MAX: u64 = 4 << 20;
+/// The most that is read of its log, from the end.
+const LOG_MAX: u64 = 64 << 10;
 
 /// The program that writes processes out and restores them, where runtimes look for it.
 pub fn criu() -> Option<PathBuf> {
@@ -196,7 +198,7 @@ impl OciRuntime {
         match timeout(limit, child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(status) => {
-                let log = tokio::fs::read(log).await.unwrap_or_default();
+                let log = tail_of(log).await;
                 Err(self.failed(command, status, &log, b""))
             }
             Err(_) => Err(self.late(command, limit)),
@@ -271,6 +273,14 @@ impl OciRuntime {
             detail: format!("it printed what is not understood ({why}): {start:?}"),
         })
     }
+}
+
+/// The end of a runtime's log, where it says why it failed.
+async fn tail_of(log: &Path) -> Vec<u8> {
+    let log = log.to_owned();
+    let read = tokio::task::spawn_blocking(move || orlop_disk::read_tail(log, LOG_MAX));
+    // What it ended with is told without it, too.
+    read.await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// All of a stream up to the limit; the rest is read and dropped, so that the writer ends.

@@ -133,7 +133,9 @@ impl Store {
 
     /// The address given last from a range set.
     pub(super) fn last_reserved(&self, range_set: usize) -> Option<IpAddr> {
-        let text = std::fs::read_to_string(self.last_reserved_file(range_set)).ok()?;
+        let text =
+            orlop_disk::read_text(self.last_reserved_file(range_set), orlop_disk::SMALL_FILE)
+                .ok()?;
         text.trim().parse().ok()
     }
 
@@ -161,7 +163,7 @@ fn read_all(dir: &Path) -> io::Result<Owners> {
     Ok(entries
         .filter_map(|entry| {
             let address = entry.file_name().to_str()?.parse().ok()?;
-            let text = std::fs::read_to_string(entry.path()).ok()?;
+            let text = orlop_disk::read_text(entry.path(), orlop_disk::SMALL_FILE).ok()?;
             // An identity, and an interface on a second line.
             let mut lines = text.trim().lines().map(|line| line.trim().to_owned());
             let id = lines.next().unwrap_or_default();

@@ -1,6 +1,9 @@
 //! A node of its own for every test: a network namespace, directories, and
 //! pods, which all go when the test ends, however it ends.
-
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(dead_code, reason = "not every test file uses all of it")]
 #![allow(clippy::unused_self, reason = "what is done on a node reads as such")]
 

@@ -5,6 +5,10 @@
 //! for the engine takes part where `ORLOP_TEST_CRI_DOCKERD` names its program, which is started with
 //! cri-dockerd's flags. `ORLOP_TEST_DOCKERD` names another engine than the one on the path.
 #![allow(
+    clippy::disallowed_methods,
+    reason = "benchmarks read what they wrote themselves, and the kernel's"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::large_futures,

@@ -4,6 +4,10 @@
 //! SPECIFICATION.md is broken; with `-- short` it measures less and holds it to a looser limit,
 //! with `-- statistics` it measures nothing but statistics and metrics, of orlop alone.
 #![allow(
+    clippy::disallowed_methods,
+    reason = "benchmarks read what they wrote themselves, and the kernel's"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::large_futures,

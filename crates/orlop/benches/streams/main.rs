@@ -5,6 +5,10 @@
 //! is broken; with `-- short` it measures less and holds it to a looser limit, with `-- ports` it
 //! measures nothing but forwarded ports.
 #![allow(
+    clippy::disallowed_methods,
+    reason = "benchmarks read what they wrote themselves, and the kernel's"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::large_futures,

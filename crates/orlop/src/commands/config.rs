@@ -35,7 +35,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, path: Option<&Path>) -> anyhow::Result<()> {
     let path = path.unwrap_or_else(|| Path::new(DEFAULT));
-    let text = match fs::read_to_string(path) {
+    let text = match orlop_disk::read_text(path, orlop_disk::SMALL_FILE) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),

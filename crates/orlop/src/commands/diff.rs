@@ -1,6 +1,5 @@
 //! `diff`: what a container has changed in its root file system.
 
-use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -81,7 +80,7 @@ async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> any
     let Some(pid) = select::pid(client, id).await? else {
         bail!("{why}; nor does it name the container's process");
     };
-    let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).with_context(|| {
+    let mounts = orlop_disk::read_kernel_text(format!("/proc/{pid}/mountinfo")).with_context(|| {
         format!("{why}; and its process {pid} can't be looked at from here (run this on its machine, as root)")
     })?;
     let overlay = Overlay::of_root(&mounts).with_context(|| why.to_owned())?;

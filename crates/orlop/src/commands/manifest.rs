@@ -24,7 +24,7 @@ pub(super) fn pod(path: &Path) -> anyhow::Result<PodSandboxConfig> {
         bail!("the metadata in {} lacks name or namespace", path.display());
     }
     if metadata.uid.is_empty() {
-        let uid = fs::read_to_string("/proc/sys/kernel/random/uuid");
+        let uid = orlop_disk::read_kernel_text("/proc/sys/kernel/random/uuid");
         uid.context("cannot make up a uid for the pod")?
             .trim()
             .clone_into(&mut metadata.uid);

@@ -1,7 +1,7 @@
 //! crictl's configuration file.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,12 +22,21 @@ pub(super) struct Settings {
     pub(super) max_retries: Option<i32>,
 }
 
+/// All of it, be it a pipe of the user's shell.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    file.take(orlop_disk::SMALL_FILE)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
 impl Settings {
     /// Reads the file; without a path the default one, which need not be there.
     pub(super) fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let given = path.is_some();
         let path = path.map_or_else(|| PathBuf::from(DEFAULT), Path::to_owned);
-        match fs::read_to_string(&path) {
+        match read(&path) {
             Ok(text) => {
                 Self::parse(&text).with_context(|| format!("cannot use {}", path.display()))
             }

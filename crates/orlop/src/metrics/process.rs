@@ -65,7 +65,7 @@ struct Usage {
 
 impl Usage {
     fn read() -> Option<Self> {
-        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let status = orlop_disk::read_kernel_text("/proc/self/status").ok()?;
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         Some(Self {
             resident: field(&status, "VmRSS:")? << 10,

@@ -16,7 +16,7 @@ const FILE: &str = "format";
 pub(super) fn check(root: &Path) -> anyhow::Result<()> {
     let path = root.join(FILE);
     let shown = root.display();
-    let text = match fs::read_to_string(&path) {
+    let text = match orlop_disk::read_text(&path, orlop_disk::SMALL_FILE) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return mark(root)

@@ -49,7 +49,8 @@ impl Lock {
         match wait_for(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let holder = fs::read_to_string(&path).unwrap_or_default();
+                let holder =
+                    orlop_disk::read_text(&path, orlop_disk::SMALL_FILE).unwrap_or_default();
                 bail!(
                     "another daemon (pid {}) uses the {what} directory {shown}: stop it or choose \
                      another directory",

@@ -3,6 +3,10 @@
 //! The same tests run on Debian's containerd (`make test-peer`); where the reference does
 //! otherwise, the test says how and is skipped there.
 #![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::assigning_clones,

@@ -1,4 +1,8 @@
 //! The docker backend on a real Docker Engine.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod calls;

@@ -10,7 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("disk", &[]),
     ("pool", &[]),
     ("image", &["disk", "pool"]),
-    ("network", &["pool"]),
+    ("network", &["disk", "pool"]),
     ("cgroup", &["disk"]),
     ("stream", &[]),
     ("yaml", &[]),
@@ -69,7 +69,6 @@ const TESTS_ALSO_USE: &[(&str, &str)] = &[
     ("keeper", "launch"),
     // What their tests made.
     ("keeper", "disk"),
-    ("network", "disk"),
 ];
 
 /// What the keeper must not drag in: a hundred of them run on a node.

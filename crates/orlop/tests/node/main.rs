@@ -2,6 +2,10 @@
 //!
 //! The same tests run on Debian's containerd with `ORLOP_TEST_PEER=containerd`.
 #![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::large_futures,

@@ -184,7 +184,7 @@ fn state(path: &str) -> Option<(u8, u64)> {
 
 /// The soft limit of open files of a process.
 fn max_open_files(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let text = orlop_disk::read_kernel_text(format!("/proc/{pid}/limits")).ok()?;
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("Max open files"))?;

@@ -58,6 +58,12 @@ impl<T: Unpin> hyper::body::Body for Kept<T> {
     }
 }
 
+/// Blanks, which no reader of JSON takes for an end.
+pub(super) fn endless() -> Body {
+    let blanks = Bytes::from(vec![b' '; CHUNK]);
+    StreamBody::new(stream::repeat_with(move || Ok(Frame::data(blanks.clone())))).boxed_unsync()
+}
+
 pub(super) fn truncated(bytes: Bytes, after: usize) -> Body {
     let head = bytes.slice(..after.min(bytes.len()));
     // The pause lets the bytes leave before the connection is torn down.

@@ -16,6 +16,11 @@ pub enum Fault {
         /// The body.
         body: Vec<u8>,
     },
+    /// An answer of ours whose body never ends.
+    Endless {
+        /// The status.
+        status: u16,
+    },
     /// The connection ends before any answer.
     Disconnect,
     /// The right length is announced, the connection ends after so many bytes.

@@ -245,6 +245,11 @@ impl Shared {
             }) => {
                 return Ok(reply(*status, headers, bytes.clone()));
             }
+            Some(Fault::Endless { status }) => {
+                let mut response = reply(*status, &[], Vec::new());
+                *response.body_mut() = body::endless();
+                return Ok(response);
+            }
             _ => {}
         }
         let (parts, incoming) = request.into_parts();

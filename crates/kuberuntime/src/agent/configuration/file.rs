@@ -73,7 +73,7 @@ pub fn read_configuration(
         let why = format!("{size} bytes are too many for a configuration");
         return Err(unreadable(std::io::Error::other(why)));
     }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = orlop_disk::read_text(path, orlop_disk::SMALL_FILE).map_err(unreadable)?;
     parse(path, &text)
 }
 

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
 use super::thresholds::{Observation, Signal};
@@ -55,10 +54,16 @@ pub(crate) fn observe(places: &Places) -> BTreeMap<Signal, Observation> {
 
 /// Processes and threads that there may still be.
 fn pids() -> Option<Observation> {
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let number = |path: &str| {
+        orlop_disk::read_kernel_text(path)
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
     let most = number("/proc/sys/kernel/pid_max")?
         .min(number("/proc/sys/kernel/threads-max").unwrap_or(u64::MAX));
-    let load = fs::read_to_string("/proc/loadavg").ok()?;
+    let load = orlop_disk::read_kernel_text("/proc/loadavg").ok()?;
     let tasks = load.split_ascii_whitespace().nth(3)?.split_once('/')?.1;
     let tasks: u64 = tasks.parse().ok()?;
     Some(Observation {

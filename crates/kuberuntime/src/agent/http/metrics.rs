@@ -37,7 +37,7 @@ pub(super) fn own(shared: &Shared) -> String {
         (remarks.len() - errors) as f64,
     );
     kubelet(&mut text, shared);
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = orlop_disk::read_kernel_text("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_ascii_whitespace().next()?.parse::<u64>().ok()

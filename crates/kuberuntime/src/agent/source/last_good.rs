@@ -33,7 +33,7 @@ impl LastGood {
 
     /// The last good text of an origin.
     pub(super) fn get(&self, origin: &str) -> Option<String> {
-        let bytes = fs::read(self.path(origin)).ok()?;
+        let bytes = orlop_disk::read_file(self.path(origin), orlop_disk::SMALL_FILE).ok()?;
         let record: Record = serde_json::from_slice(&bytes).ok()?;
         (record.origin == origin).then_some(record.text)
     }
@@ -61,7 +61,9 @@ impl LastGood {
     pub(super) fn origins(&self, prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten();
         entries
-            .filter_map(|entry| fs::read(entry.ok()?.path()).ok())
+            .filter_map(|entry| {
+                orlop_disk::read_file(entry.ok()?.path(), orlop_disk::SMALL_FILE).ok()
+            })
             .filter_map(|bytes| serde_json::from_slice::<Record>(&bytes).ok())
             .map(|record| record.origin)
             .filter(|origin| origin.starts_with(prefix))

@@ -88,7 +88,7 @@ impl Store {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let read = fs::read(&path);
+            let read = orlop_disk::read_file(&path, orlop_disk::SMALL_FILE);
             match read.and_then(|bytes| Ok(serde_json::from_slice::<Value>(&bytes)?)) {
                 Ok(object) => drop(objects.insert(key(&object), object)),
                 Err(error) => {

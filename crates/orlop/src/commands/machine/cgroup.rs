@@ -24,7 +24,7 @@ pub(in crate::commands) struct Cgroup {
 
 /// The hierarchies mounted on this machine.
 pub(in crate::commands) fn hierarchies() -> Vec<Hierarchy> {
-    let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let text = orlop_disk::read_kernel_text("/proc/self/mountinfo").unwrap_or_default();
     text.lines().filter_map(hierarchy).collect()
 }
 
@@ -49,7 +49,7 @@ fn hierarchy(line: &str) -> Option<Hierarchy> {
 impl Cgroup {
     /// The cgroup of a process. Of version 1 the memory controller's: runtimes always set one.
     pub(in crate::commands) fn of(pid: u32, mounted: &[Hierarchy]) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let text = orlop_disk::read_kernel_text(format!("/proc/{pid}/cgroup")).ok()?;
         Self::parse(&text, mounted)
     }
 
@@ -92,7 +92,7 @@ impl Cgroup {
 }
 
 fn collect(directory: &Path, depth: usize, pids: &mut Vec<u32>) {
-    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let text = orlop_disk::read_kernel_text(directory.join("cgroup.procs")).unwrap_or_default();
     pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
     let Ok(entries) = fs::read_dir(directory) else {
         return;

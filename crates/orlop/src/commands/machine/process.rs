@@ -1,7 +1,6 @@
 //! Processes as a tree.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 /// A process with those that it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +48,7 @@ fn tree(pid: u32, parents: &BTreeMap<u32, u32>, known: &BTreeMap<u32, (u32, Stri
 }
 
 fn parent(pid: u32) -> Option<u32> {
-    parent_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parent_in(&orlop_disk::read_kernel_text(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The fourth field of proc(5)'s stat. The second, the name, may hold anything.
@@ -60,7 +59,7 @@ fn parent_in(stat: &str) -> Option<u32> {
 
 /// A process chooses its own command line: what would steer a terminal is left out.
 fn command(pid: u32) -> String {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = orlop_disk::read_kernel_file(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = line.strip_suffix(&[0]).unwrap_or(&line);
     let text: String = String::from_utf8_lossy(line)
         .chars()
@@ -69,7 +68,7 @@ fn command(pid: u32) -> String {
     if !text.trim().is_empty() {
         return text;
     }
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = orlop_disk::read_kernel_text(format!("/proc/{pid}/comm")).unwrap_or_default();
     let name: String = name.chars().filter(|c| !c.is_control()).collect();
     format!("[{name}]")
 }

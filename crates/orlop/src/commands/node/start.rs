@@ -94,7 +94,7 @@ async fn live(options: AgentOptions, notifier: Notifier) -> anyhow::Result<()> {
 fn fits(options: &AgentOptions) -> anyhow::Result<()> {
     let written = &options.configuration;
     if written.fail_swap_on {
-        let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+        let swaps = orlop_disk::read_kernel_text("/proc/swaps").unwrap_or_default();
         if swaps.lines().count() > 1 {
             bail!(
                 "the node swaps, and failSwapOn is true: turn swap off (swapoff -a), or set \

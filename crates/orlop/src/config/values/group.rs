@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::fs;
 use std::str::FromStr;
 
 use super::Value;
@@ -25,7 +24,7 @@ impl Group {
             Self::Id(id) => return Ok(*id),
             Self::Name(name) => name,
         };
-        let groups = fs::read_to_string("/etc/group")
+        let groups = orlop_disk::read_text("/etc/group", orlop_disk::SMALL_FILE)
             .map_err(|error| format!("cannot read /etc/group: {error}"))?;
         find(&groups, name).ok_or_else(|| format!("there is no group {name:?} in /etc/group"))
     }

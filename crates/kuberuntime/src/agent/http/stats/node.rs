@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use crate::agent::shared::{now, time};
 
 /// The processors' time that was not spent idle, of all together.
 pub(super) fn node_cpu_nanos() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let text = orlop_disk::read_kernel_text("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line
         .split_ascii_whitespace()
@@ -24,7 +23,7 @@ pub(super) fn node_cpu_nanos() -> Option<u64> {
 
 /// When the kernel was started.
 pub(super) fn boot_time() -> Option<i64> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
+    let text = orlop_disk::read_kernel_text("/proc/stat").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
     Some(
         line.trim()
@@ -53,11 +52,17 @@ pub(super) fn filesystem(path: &Path) -> Value {
 
 /// Processes and threads.
 pub(super) fn rlimit() -> Value {
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let number = |path: &str| {
+        orlop_disk::read_kernel_text(path)
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
     let most = number("/proc/sys/kernel/pid_max");
     let most =
         most.map(|most| number("/proc/sys/kernel/threads-max").map_or(most, |it| it.min(most)));
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = orlop_disk::read_kernel_text("/proc/loadavg").unwrap_or_default();
     let tasks = load
         .split_ascii_whitespace()
         .nth(3)
@@ -67,7 +72,7 @@ pub(super) fn rlimit() -> Value {
 
 /// Pages that the kernel had to find, and to read.
 pub(super) fn page_faults() -> (Option<u64>, Option<u64>) {
-    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let text = orlop_disk::read_kernel_text("/proc/vmstat").unwrap_or_default();
     let field = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
@@ -77,7 +82,7 @@ pub(super) fn page_faults() -> (Option<u64>, Option<u64>) {
 
 /// What waited for a resource, where the kernel keeps count.
 pub(super) fn pressure(what: &str) -> Option<Value> {
-    parse_pressure(&fs::read_to_string(format!("/proc/pressure/{what}")).ok()?)
+    parse_pressure(&orlop_disk::read_kernel_text(format!("/proc/pressure/{what}")).ok()?)
 }
 
 fn parse_pressure(text: &str) -> Option<Value> {
@@ -101,9 +106,9 @@ fn parse_pressure(text: &str) -> Option<Value> {
 
 /// The node's network interfaces; the one with the default route stands for the node.
 pub(super) fn network() -> Option<Value> {
-    let text = fs::read_to_string("/proc/net/dev").ok()?;
+    let text = orlop_disk::read_kernel_text("/proc/net/dev").ok()?;
     let interfaces = parse_interfaces(&text);
-    let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let routes = orlop_disk::read_kernel_text("/proc/net/route").unwrap_or_default();
     let default = routes.lines().find_map(|line| {
         let mut fields = line.split_ascii_whitespace();
         let name = fields.next()?;

@@ -1,6 +1,5 @@
 //! What the node's own parts use: this agent, the runtime, and the pods all together.
 
-use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -36,8 +35,8 @@ pub(super) fn runtime(endpoint: &Endpoint, boot: Option<i64>) -> Option<Part> {
 }
 
 fn process(dir: &Path, boot: Option<i64>) -> Option<Part> {
-    let stat = fs::read_to_string(dir.join("stat")).ok()?;
-    let status = fs::read_to_string(dir.join("status")).ok()?;
+    let stat = orlop_disk::read_kernel_text(dir.join("stat")).ok()?;
+    let status = orlop_disk::read_kernel_text(dir.join("status")).ok()?;
     parse(
         &stat,
         &status,
