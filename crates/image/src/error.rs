@@ -147,6 +147,9 @@ pub enum Error {
     /// Another process holds the image root.
     #[error("image root {0} is in use by another process")]
     Busy(String),
+    /// As many do the same already as may.
+    #[error("{0}")]
+    Crowded(String),
     /// The local store failed.
     #[error("{doing}")]
     Store {

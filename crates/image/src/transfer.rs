@@ -5,12 +5,17 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
+use orlop_pool::{Place, Refused};
+
 use crate::archive::{self, ExportFormat, ExportImage};
 use crate::blocking::blocking;
 use crate::find::find;
 use crate::store::Hold;
 use crate::unpack::{Layer, unpack};
 use crate::{Error, Image, Images, Reference, Result};
+
+/// Where archives are read and written: at the pace of the clients that send and take them.
+static ARCHIVES: Place = Place::new("importing and exporting archives", 16, 16, 64);
 
 /// Where images are imported from.
 pub enum ImportSource {
@@ -32,7 +37,7 @@ impl Images {
             ImportSource::Directory(dir) => dir,
             ImportSource::Stream(stream) => {
                 let (store, limits) = (Arc::clone(self.store()), context.config.limits.clone());
-                scratch = blocking(move || {
+                scratch = at_a_client_s_pace(move || {
                     let scratch = store.layout().scratch("import")?;
                     let root = scratch.path().join("files");
                     std::fs::DirBuilder::new()
@@ -74,7 +79,7 @@ impl Images {
     ) -> Result<()> {
         let (images, holds) = self.to_export(names).await?;
         let store = Arc::clone(self.store());
-        blocking(move || {
+        at_a_client_s_pace(move || {
             let _holds = holds;
             archive::export(&store, &images, format, out)
         })
@@ -129,4 +134,14 @@ impl Images {
         })
         .await
     }
+}
+
+/// Runs disk work that waits for a client, which may never go on.
+async fn at_a_client_s_pace<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    ARCHIVES.run(work).await.map_err(|refused| match refused {
+        Refused::Full { .. } => Error::Crowded(refused.to_string()),
+        refused => Error::store("importing or exporting an archive", refused),
+    })?
 }

@@ -3,6 +3,7 @@
 //! What kind of archive it is, is found out while reading, whatever the client says.
 
 use std::io::{self, Read};
+use std::pin::pin;
 
 use orlop_cri::images::import_images_request::Part;
 use orlop_cri::images::{ImportImagesRequest, ImportImagesResponse, ImportStart, ImportedImage};
@@ -33,9 +34,19 @@ pub async fn call(
         over: false,
     }));
     let name = Some(start.name.as_str()).filter(|name| !name.is_empty());
-    let (fed, imported) = tokio::join!(feed(parts, queue), engine.images.import(source, name));
-    // What is wrong with the stream explains what is wrong with the archive.
-    fed?;
+    let mut feeding = pin!(feed(parts, queue));
+    let mut importing = pin!(engine.images.import(source, name));
+    let imported = tokio::select! {
+        biased;
+        fed = &mut feeding => {
+            let imported = importing.await;
+            // What is wrong with the stream explains what is wrong with the archive.
+            fed?;
+            imported
+        }
+        // Who goes on sending, or sends no more, is told all the same.
+        imported = &mut importing => imported,
+    };
     let imported = imported.map_err(|source| Error::Image {
         doing: "importing an archive".into(),
         source,

@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt as _, stream};
+use orlop_cri::images::images_client::ImagesClient;
+use orlop_cri::images::import_images_request::Part;
+use orlop_cri::images::{ImportImagesRequest, ImportStart};
 use orlop_cri::v1::{ListImagesRequest, StatusRequest};
+use orlop_testkit::cri::Cri;
 use orlop_testkit::{HangingNetwork, Node, SilentMount, skip};
 use tokio::time::timeout;
 use tonic::Code;
@@ -114,5 +119,62 @@ async fn a_volume_whose_server_is_gone_fails_its_containers_and_nobody_else_s() 
         .await;
     assert!(point.join("data").is_dir());
     world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_hang_while_they_import_keep_nobody_else_waiting() {
+    /// More than work and wait at a time.
+    const IMPORTS: usize = 100;
+    let world = world!(Node::orlop());
+    let healthy = world.run_script("healthy", "sleep 1000").await;
+    let begun = || {
+        let scratch = std::fs::read_dir(world.node.root().join("images/tmp"));
+        let names = scratch.into_iter().flatten().flatten();
+        let of_imports =
+            names.filter(|it| it.file_name().as_encoded_bytes().starts_with(b"import-"));
+        of_imports.count()
+    };
+    let own = Cri::connect(&world.node.socket()).await.expect("connect");
+    let mut importing = Vec::new();
+    for _ in 0..IMPORTS {
+        let mut client = ImagesClient::new(own.channel());
+        let start = Part::Start(ImportStart::default());
+        let start = ImportImagesRequest { part: Some(start) };
+        // The archive never comes.
+        let parts = stream::iter([start]).chain(stream::pending());
+        importing.push(tokio::spawn(async move {
+            client.import_images(parts).await.map(drop)
+        }));
+    }
+    let all_begun = async {
+        while begun() < 16 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, all_begun).await.expect("they begin");
+    for round in 0..3 {
+        all_is_well(&world, &healthy, round).await;
+    }
+    assert_eq!(begun(), 16);
+    // Those for whom there was no room are told so.
+    let mut refused = 0;
+    for one in importing.iter_mut().filter(|one| one.is_finished()) {
+        let answer = one.await.expect("no panic");
+        let error = answer.expect_err("there is no archive");
+        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+        assert!(error.message().contains("importing"), "{error}");
+        refused += 1;
+    }
+    assert_eq!(refused, IMPORTS - 16 - 64);
+    // Who leaves makes room.
+    importing.iter().for_each(tokio::task::JoinHandle::abort);
+    let all_gone = async {
+        while begun() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, all_gone).await.expect("they end");
+    world.cri.remove_pod(&healthy.pod_id).await.expect("remove");
     world.finish().await;
 }
