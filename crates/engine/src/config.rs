@@ -109,6 +109,8 @@ pub struct Containers {
     pub log_policy: LogPolicy,
     /// Bytes of log that a container may write in a second.
     pub log_rate: Option<u32>,
+    /// Bytes of log that a container may write before its file is rotated.
+    pub log_size: Option<u64>,
     /// Bytes of output that ExecSync returns of each stream.
     pub exec_output_limit: usize,
     /// Bytes that the outputs of all commands may take together.
@@ -127,6 +129,7 @@ impl Default for Containers {
             max_log_line: 16 * 1024,
             log_policy: LogPolicy::Block,
             log_rate: None,
+            log_size: None,
             exec_output_limit: 16 * 1024 * 1024,
             exec_output_memory: 64 * 1024 * 1024,
             message_limit: 16 * 1024 * 1024,

@@ -114,6 +114,7 @@ async fn launch(
         log_policy: engine.config.containers.log_policy,
         log_line_max: u32::try_from(engine.config.containers.max_log_line).ok(),
         log_rate: engine.config.containers.log_rate,
+        log_size: engine.config.containers.log_size,
         tty: container.config.tty,
         stdin: container.config.stdin,
         stdin_once: container.config.stdin_once,

@@ -65,6 +65,9 @@ messages! {
         /// How many bytes of log are written in a second, what exceeds them being dropped; 0 for
         /// any number.
         15 log_rate: u32,
+        /// How many bytes the log's file has before it is opened anew, what exceeds them being
+        /// dropped; 0 for any number.
+        16 log_size: u64,
     }
 
     /// Starts a created container by calling its runtime's `start`.

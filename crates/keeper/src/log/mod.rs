@@ -9,6 +9,7 @@
 
 mod file;
 mod lines;
+mod quota;
 mod sink;
 mod writer;
 

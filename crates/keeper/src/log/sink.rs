@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io;
 use std::io::Write as _;
 
-use memchr::{memchr_iter, memrchr};
+use memchr::memchr_iter;
 use orlop_wire::LogPolicy;
 
 use super::file::Place;
 use super::lines::Lines;
+use super::quota::{Rate, Size};
 use super::writer::{Job, Report, Writer};
 use crate::clock::{Stamp, now_ns};
 use crate::connection::ReplyTo;
@@ -27,6 +28,7 @@ pub(crate) struct Log {
     place: Place,
     policy: LogPolicy,
     rate: Rate,
+    size: Size,
     out: Lines,
     err: Lines,
     stamp: Stamp,
@@ -45,6 +47,8 @@ pub(crate) struct Log {
     torn: bool,
     /// How long the note on losses is at the head of the job under way.
     note: usize,
+    /// The bytes and the lines that it speaks of.
+    noted: (u64, u64),
     dropped: u64,
 }
 
@@ -55,6 +59,8 @@ struct Loss {
     lines: u64,
     reason: String,
     told: bool,
+    /// It goes on until there is another file: it is noted when that comes, or no more output.
+    lasting: bool,
 }
 
 /// What a finished job means to others.
@@ -74,6 +80,7 @@ impl Log {
             place,
             policy,
             rate: Rate::default(),
+            size: Size::default(),
             out: Lines::new(Stream::Out, line_max),
             err: Lines::new(Stream::Err, line_max),
             stamp: Stamp::default(),
@@ -86,6 +93,7 @@ impl Log {
             last_note: false,
             torn: false,
             note: 0,
+            noted: (0, 0),
             dropped: 0,
         })
     }
@@ -93,6 +101,16 @@ impl Log {
     /// Drops from now on what exceeds so many bytes of log in a second; zero for no limit.
     pub(crate) fn limit_rate(&mut self, bytes: u32) {
         self.rate.limit = bytes as usize;
+    }
+
+    /// Drops from now on what exceeds so many bytes in one file, until it is opened anew; zero for no
+    /// limit.
+    pub(crate) fn limit_size(&mut self, bytes: u64) {
+        self.size.limit = bytes;
+        let metadata = self.file.as_ref().map(File::metadata);
+        if let Some(Ok(metadata)) = metadata {
+            self.size.found(metadata.len());
+        }
     }
 
     /// Whether more output may be read.
@@ -148,10 +166,10 @@ impl Log {
         let Some(file) = self.file.take() else {
             return;
         };
-        self.last_note = false;
+        let noting = std::mem::take(&mut self.last_note) || !self.reopen.is_empty();
         let mut data = std::mem::replace(&mut self.waiting, std::mem::take(&mut self.spare));
         self.note = 0;
-        if let Some(loss) = &self.loss {
+        if let Some(loss) = self.loss.as_ref().filter(|loss| noting || !loss.lasting) {
             let mut note = Vec::new();
             if self.torn {
                 note.push(b'\n');
@@ -163,9 +181,13 @@ impl Log {
                 loss.bytes, loss.lines, loss.reason
             );
             self.note = note.len();
+            self.noted = (loss.bytes, loss.lines);
             data.splice(0..0, note);
         }
         self.reopening = std::mem::take(&mut self.reopen);
+        if !self.reopening.is_empty() {
+            self.size.turn_over();
+        }
         let job = Job {
             key,
             file,
@@ -196,14 +218,27 @@ impl Log {
         }
         let large = data.capacity() > LARGE;
         if self.note > 0 && written >= self.note {
-            // The note is in the file: the spell is over, unless it goes on below.
-            if let Some(loss) = self.loss.take() {
-                self.dropped += loss.bytes;
+            // The note is in the file: the spell is over, unless more was lost meanwhile.
+            if let Some(mut loss) = self.loss.take() {
+                let (bytes, lines) = self.noted;
+                self.dropped += bytes;
                 settled.dropped = Some((self.dropped, "the log is written again".into()));
+                (loss.bytes, loss.lines) = (loss.bytes - bytes, loss.lines - lines);
+                loss.told = false;
+                self.loss = Some(loss).filter(|loss| loss.bytes > 0);
             }
         }
+        match &reopened {
+            None => {}
+            Some(Ok(length)) => self.size.found(*length),
+            Some(Err(_)) => self.size.turn_back(),
+        }
         if let Some(error) = error {
-            self.lose(&data[written.max(self.note)..], &error.to_string());
+            let lost = &data[written.max(self.note)..];
+            if !matches!(reopened, Some(Ok(_))) {
+                self.size.give_back(lost.len());
+            }
+            self.lose(lost, &error.to_string());
         }
         let total = self.dropped();
         if let Some(loss) = self.loss.as_mut().filter(|loss| !loss.told) {
@@ -220,6 +255,7 @@ impl Log {
         }
         if let Some(result) = reopened {
             let result = result
+                .map(drop)
                 .map_err(|error| format!("reopening log {}: {error}", self.place.path().display()));
             if result.is_ok() {
                 self.torn = false;
@@ -240,8 +276,23 @@ impl Log {
             let reason = format!("more than {limit} bytes in a second (containers.log_rate)");
             self.lose(&surplus, &reason);
         }
+        let new = &self.waiting[before..];
+        let kept = self.size.admit(new);
+        if kept < new.len() {
+            let surplus = self.waiting.split_off(before + kept);
+            let limit = self.size.limit;
+            let reason =
+                format!("more than {limit} bytes in a file not rotated (containers.log_size)");
+            // The first line that is lost says why the log ends.
+            self.last_note |= !self.size.noted();
+            self.lose(&surplus, &reason);
+            if let Some(loss) = &mut self.loss {
+                loss.lasting = true;
+            }
+        }
         if self.policy == LogPolicy::Drop && self.waiting.len() > BUFFER_MAX {
             let surplus = self.waiting.split_off(before);
+            self.size.give_back(surplus.len());
             self.lose(&surplus, "the disk is too slow");
         }
     }
@@ -252,41 +303,11 @@ impl Log {
             lines: 0,
             reason: String::new(),
             told: false,
+            lasting: false,
         });
         loss.bytes += lines.len() as u64;
         loss.lines += memchr_iter(b'\n', lines).count() as u64;
         reason.clone_into(&mut loss.reason);
-    }
-}
-
-/// How much of a log comes in a second.
-#[derive(Debug, Default)]
-struct Rate {
-    /// Zero for any amount.
-    limit: usize,
-    /// When the second began, in nanoseconds.
-    begun: u64,
-    used: usize,
-}
-
-impl Rate {
-    /// How many bytes of these whole lines there is room for. After the first that has none, all
-    /// are dropped until the second is over: there is one gap in it.
-    fn admit(&mut self, lines: &[u8], now: u64) -> usize {
-        const SECOND: u64 = 1_000_000_000;
-        if self.limit == 0 {
-            return lines.len();
-        }
-        if now.saturating_sub(self.begun) >= SECOND || now < self.begun {
-            (self.begun, self.used) = (now, 0);
-        }
-        let room = self.limit - self.used;
-        if lines.len() <= room {
-            self.used += lines.len();
-            return lines.len();
-        }
-        self.used = self.limit;
-        memrchr(b'\n', &lines[..room]).map_or(0, |end| end + 1)
     }
 }
 
@@ -296,7 +317,7 @@ mod tests {
 
     use orlop_wire::LogPolicy;
 
-    use super::{Log, Place, Rate, Settled, Writer};
+    use super::{Log, Place, Settled, Writer};
     use crate::reactor::Stream;
 
     fn write(log: &mut Log, writer: &Writer, text: &str) -> Settled {
@@ -450,20 +471,6 @@ mod tests {
 
     fn place(path: &std::path::Path) -> Place {
         Place::new(path, std::path::Path::new("")).unwrap()
-    }
-
-    #[test]
-    fn lines_beyond_the_rate_are_dropped_until_the_second_is_over() {
-        let mut rate = Rate {
-            limit: 10,
-            ..Rate::default()
-        };
-        let begun = 5_000_000_000;
-        assert_eq!(rate.admit(b"1234\n", begun), 5);
-        assert_eq!(rate.admit(b"12\n12345\n", begun + 1), 3);
-        assert_eq!(rate.admit(b"\n", begun + 2), 0, "it would hide the gap");
-        assert_eq!(rate.admit(b"123456789\n", begun + 1_000_000_000), 10);
-        assert_eq!(Rate::default().admit(b"any\n", 0), 4);
     }
 
     #[test]

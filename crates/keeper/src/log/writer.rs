@@ -35,7 +35,8 @@ pub(crate) struct Report {
     pub(super) data: Vec<u8>,
     pub(super) written: usize,
     pub(super) error: Option<io::Error>,
-    pub(super) reopened: Option<io::Result<()>>,
+    /// How long the new file is already.
+    pub(super) reopened: Option<io::Result<u64>>,
 }
 
 /// The thread's other end.
@@ -102,7 +103,10 @@ fn carry_out(job: Job) -> Report {
             }
         }
     }
-    let reopened = reopen.map(|place| place.open().map(|new| file = new));
+    let reopened = reopen.map(|place| {
+        file = place.open()?;
+        Ok(file.metadata()?.len())
+    });
     Report {
         key,
         file,

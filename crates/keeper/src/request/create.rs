@@ -58,6 +58,7 @@ impl Keeper {
                 failure(FailureKind::Failed, message)
             })?;
             log.limit_rate(request.log_rate);
+            log.limit_size(request.log_size);
             Some(log)
         };
         self.remove_record(&id);

@@ -49,6 +49,9 @@ pub struct CreateContainer {
     pub log_line_max: Option<u32>,
     /// The most bytes of log in a second, beyond which output is dropped; any number if not set.
     pub log_rate: Option<u32>,
+    /// The most bytes of one file of the log, beyond which output is dropped until it is opened anew;
+    /// any number if not set.
+    pub log_size: Option<u64>,
     /// Whether `config.json` says `terminal`.
     pub tty: bool,
     /// The terminal's size at first.
@@ -128,6 +131,7 @@ impl Keeper {
             log_line_max: container.log_line_max.unwrap_or_default(),
             running: container.restore.is_some(),
             log_rate: container.log_rate.unwrap_or_default(),
+            log_size: container.log_size.unwrap_or_default(),
         };
         let action = container.action();
         self.call_runtime(runtime, action, &container.id, &request, limit)

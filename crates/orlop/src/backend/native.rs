@@ -185,6 +185,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             0 => None,
             bytes => Some(u32::try_from(bytes).unwrap_or(u32::MAX)),
         },
+        log_size: Some(section.log_size.get()).filter(|bytes| *bytes > 0),
         exec_output_limit: section.exec_output_limit.get() as usize,
         exec_output_memory: section.exec_output_memory.get() as usize,
         message_limit: config.grpc.max_message_size.get() as usize,

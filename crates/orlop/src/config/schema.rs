@@ -265,6 +265,10 @@ section! {
         /// dropped, and a line of the log tells how much it was; not with the docker backend.
         /// 0: any number.
         log_rate: ByteSize = ByteSize::kib(0) => restart,
+        /// The most bytes that a container's log file has until it is rotated, as a kubelet does
+        /// at its `containerLogMaxSize`. What exceeds them is dropped, and a line of the log tells
+        /// how much it was; not with the docker backend. 0: any number.
+        log_size: ByteSize = ByteSize::kib(0) => restart,
         /// What happens to output while the disk of the log is too slow for it: containers
         /// `wait`, or go on and their output is dropped (`drop`).
         log_full: LogFull = LogFull::Wait => restart,

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use orlop_cri::v1::ReopenContainerLogRequest;
+use orlop_testkit::cri::read_log;
 use orlop_testkit::{Node, skip};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
@@ -185,4 +187,64 @@ async fn a_log_beyond_its_rate_loses_lines_and_says_how_many() {
     );
     assert!(notes.contains("containers.log_rate"), "{notes}");
     world.finish().await;
+}
+
+#[tokio::test]
+async fn a_log_beyond_its_size_loses_lines_until_it_is_rotated() {
+    const LINES: usize = 3000;
+    const SIZE: u64 = 64 << 10;
+    let world = world!(Node::orlop().drop_in("[containers]\nlog_size = \"64KiB\"\n"));
+    let line = "x".repeat(100);
+    let chatter = format!(
+        "i=0; while [ $i -lt {LINES} ]; do echo {line}; i=$((i+1)); done; touch /tmp/said
+         while [ ! -e /tmp/go-on ]; do sleep 0.05; done; echo after"
+    );
+    let running = world.run_script("chatter", &chatter).await;
+    let wait = "while [ ! -e /tmp/said ]; do sleep 0.05; done";
+    let waited = world.cri.exec(&running.id, &["sh", "-c", wait]).await;
+    waited.expect("it is not held up");
+    let log = running.pod.logs().join("main.log");
+    let old = running.pod.logs().join("main.log.1");
+    fs::rename(&log, &old).expect("rotate");
+    let request = ReopenContainerLogRequest {
+        container_id: running.id.clone(),
+    };
+    let mut runtime = world.cri.runtime.clone();
+    let reopened = runtime.reopen_container_log(request).await;
+    reopened.expect("reopen");
+    let go_on = ["touch", "/tmp/go-on"];
+    world.cri.exec(&running.id, &go_on).await.expect("touch");
+    world.cri.wait_exited(&running.id).await;
+
+    let length = fs::metadata(&old).expect("the old log").len();
+    // Beside what it may have there are two notes.
+    assert!(length > SIZE / 2 && length < SIZE + 1024, "{length} bytes");
+    let (mut kept, mut lost, mut after) = (0, 0, 0);
+    for entry in [read_log(&old), read_log(&log)].concat() {
+        let text = String::from_utf8_lossy(&entry.content).into_owned();
+        match text.strip_prefix("[orlop: ") {
+            Some(note) => {
+                assert!(note.contains("containers.log_size"), "{note}");
+                lost += lines_lost(note);
+            }
+            None if text == line => kept += 1,
+            None => {
+                assert_eq!(text, "after");
+                after += 1;
+            }
+        }
+    }
+    assert!(kept < LINES, "{kept} lines");
+    assert_eq!(kept + lost, LINES, "each line is there or counted");
+    assert_eq!(after, 1, "the new file has room");
+    world.finish().await;
+}
+
+/// How many lines a note says to be lost: `N bytes of output (M lines) were lost: …`.
+fn lines_lost(note: &str) -> usize {
+    let count = note
+        .split_once('(')
+        .and_then(|(_, rest)| rest.split_once(' '));
+    let (count, _) = count.expect("a number of lines");
+    count.parse().expect("a number")
 }
