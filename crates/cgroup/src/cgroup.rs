@@ -234,7 +234,6 @@ pub(crate) fn enter(walk: &mut Walk, entry: &Entry) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
     #[test]
     fn cgroups_nested_beyond_any_path_are_listed_and_removed() {
@@ -242,12 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().join("pod");
         fs::create_dir(&top).unwrap();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut here = openat(rustix::fs::CWD, &top, flags, Mode::empty()).unwrap();
-        for _ in 0..2100 {
-            mkdirat(&here, "n", Mode::RWXU).unwrap();
-            here = openat(&here, "n", flags, Mode::empty()).unwrap();
-        }
+        orlop_testkit::nest(&top, 2100);
         let removed = thread::Builder::new().stack_size(128 << 10).spawn(move || {
             let mut found = std::collections::BTreeSet::new();
             crate::processes::collect(&top, &mut found).unwrap();

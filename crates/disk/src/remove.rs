@@ -142,30 +142,15 @@ fn empty_but_directories(dir: &OwnedFd) -> Result<(Vec<CString>, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::mkdirat;
-
-    /// Makes `depth` directories within each other, and a file in the innermost.
-    fn nest(top: &Path, depth: usize) {
-        let mut here = open(top, DIRECTORY, Mode::empty()).unwrap();
-        for _ in 0..depth {
-            mkdirat(&here, "d", Mode::RWXU).unwrap();
-            here = openat(&here, "d", DIRECTORY, Mode::empty()).unwrap();
-        }
-        openat(
-            &here,
-            "file",
-            OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC,
-            Mode::RUSR,
-        )
-        .unwrap();
-    }
 
     #[test]
     fn a_tree_nested_beyond_any_stack_is_removed_on_a_small_one() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().join("top");
         std::fs::create_dir(&top).unwrap();
-        nest(&top, 6_000);
+        let innermost = orlop_testkit::nest(&top, 6_000);
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+        openat(innermost, "file", flags, Mode::RUSR).unwrap();
         let removing = top.clone();
         // A recursion of six thousand calls would not fit.
         std::thread::Builder::new()

@@ -168,8 +168,6 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
 
-    use rustix::fs::{Mode, OFlags, mkdirat, openat};
-
     use super::*;
 
     /// The names that a walk tells, going into every directory.
@@ -192,12 +190,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().join("top");
         std::fs::create_dir(&top).unwrap();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut here = openat(rustix::fs::CWD, &top, flags, Mode::empty()).unwrap();
-        for _ in 0..2100 {
-            mkdirat(&here, "d", Mode::RWXU).unwrap();
-            here = openat(&here, "d", flags, Mode::empty()).unwrap();
-        }
+        orlop_testkit::nest(&top, 2100);
         let walked = top.clone();
         let walk = std::thread::Builder::new()
             .stack_size(128 << 10)

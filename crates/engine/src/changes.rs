@@ -488,12 +488,7 @@ mod tests {
     #[test]
     fn directories_beyond_any_path_take_neither_stack_nor_descriptors() {
         let layers = Layers::new();
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let mut here = open(layers.path("upper"), flags, Mode::empty()).unwrap();
-        for _ in 0..2100 {
-            rustix::fs::mkdirat(&here, "d", Mode::RWXU).unwrap();
-            here = openat(&here, "d", flags, Mode::empty()).unwrap();
-        }
+        orlop_testkit::nest(&layers.path("upper"), 2100);
         layers.file("upper/z");
         let upper = layers.path("upper");
         let walked = std::thread::Builder::new()

@@ -15,6 +15,7 @@
 //! | [`hanging_network`], [`silent_mount`] | a network and a file system that never answer |
 //! | [`leaks`] | what on this machine still carries a test's name |
 //! | [`machine`] | what this machine can do, and the skip that says why |
+//! | [`nest`](nest()) | directories within each other beyond any stack and any path |
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
 //! | [`terminal`] | a program on a terminal that the test plays |
 #![allow(
@@ -35,6 +36,7 @@ pub mod image;
 pub mod leaks;
 pub mod machine;
 pub mod mutation;
+mod nest;
 pub mod node;
 pub mod plugin;
 pub mod process;
@@ -53,6 +55,7 @@ pub use docker::DockerEngine;
 pub use hanging_network::HangingNetwork;
 pub use image::{BuiltImage, Compression, Format, Hash, ImageBuilder, Layer};
 pub use mutation::{Chance, Fuzz};
+pub use nest::nest;
 pub use orlop_nri as nri;
 
 pub use node::{Node, NodeBuilder};

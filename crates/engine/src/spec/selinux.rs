@@ -302,14 +302,9 @@ mod tests {
     #[test]
     fn files_get_their_label_however_deep_they_are() {
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let mut here = open(dir.path(), flags, Mode::empty()).unwrap();
-        for _ in 0..2100 {
-            rustix::fs::mkdirat(&here, "d", Mode::RWXU).unwrap();
-            here = openat(&here, "d", flags, Mode::empty()).unwrap();
-        }
+        let innermost = orlop_testkit::nest(dir.path(), 2100);
         relabel_with(dir.path(), "config.mounts[0]", &mut mark).unwrap();
-        rustix::fs::fgetxattr(&here, "user.label", &mut [0; 8]).unwrap();
+        rustix::fs::fgetxattr(&innermost, "user.label", &mut [0; 8]).unwrap();
         orlop_disk::remove_tree(&dir.keep()).unwrap();
     }
 }

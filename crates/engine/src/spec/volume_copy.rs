@@ -242,19 +242,15 @@ mod tests {
     #[test]
     fn a_tree_nested_beyond_any_stack_is_copied() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut here = OwnedFd::from(File::open(from.path()).unwrap());
-        for _ in 0..1200 {
-            mkdirat(&here, "d", Mode::RWXU).unwrap();
-            here = openat(&here, "d", flags, Mode::empty()).unwrap();
-        }
-        fchown(&here, Some(Uid::from_raw(7)), None).unwrap();
+        let innermost = orlop_testkit::nest(from.path(), 1200);
+        fchown(&innermost, Some(Uid::from_raw(7)), None).unwrap();
         let (source, target) = (from.keep(), to.keep());
         let paths = (source.clone(), target.clone());
         let copied = std::thread::Builder::new()
             .stack_size(256 << 10)
             .spawn(move || copy(&paths.0, &paths.1, &mut Copy::new(&|| false)));
         copied.unwrap().join().unwrap().unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut here = OwnedFd::from(File::open(&target).unwrap());
         for _ in 0..1200 {
             here = openat(&here, "d", flags, Mode::empty()).unwrap();

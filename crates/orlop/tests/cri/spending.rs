@@ -1,15 +1,13 @@
 //! What strangers can make the node spend, and where it ends. `docs/security.md` has the table.
 
-use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use orlop_cri::v1::ReopenContainerLogRequest;
 use orlop_testkit::cri::read_log;
-use orlop_testkit::{Node, skip};
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use orlop_testkit::{Node, nest, skip};
 
 use crate::world::{World, world};
 
@@ -37,16 +35,6 @@ fn sleeps(process: &Path, argument: &str) -> bool {
     let line = fs::read(process.join("cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0);
     words.next() == Some(b"sleep") && words.next() == Some(argument.as_bytes())
-}
-
-/// Makes directories within each other, as a program in a container can.
-fn nest(top: &Path, depth: usize) {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut here = OwnedFd::from(File::open(top).expect("open"));
-    for _ in 0..depth {
-        mkdirat(&here, "d", Mode::RWXU).expect("mkdir");
-        here = openat(&here, "d", flags, Mode::empty()).expect("enter");
-    }
 }
 
 #[tokio::test]

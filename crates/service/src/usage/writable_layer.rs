@@ -76,7 +76,7 @@ fn count(upper: &Path) -> Count {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{mkdirat, openat};
+    use rustix::fs::openat;
 
     use super::*;
 
@@ -95,14 +95,9 @@ mod tests {
     #[test]
     fn files_count_however_deep_a_container_hides_them() {
         let dir = tempfile::tempdir().unwrap();
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let mut here = open(dir.path(), flags, Mode::empty()).unwrap();
-        for _ in 0..1000 {
-            mkdirat(&here, "d", Mode::RWXU).unwrap();
-            here = openat(&here, "d", flags, Mode::empty()).unwrap();
-        }
+        let innermost = orlop_testkit::nest(dir.path(), 1000);
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = openat(&here, "file", flags, Mode::RUSR).unwrap();
+        let file = openat(innermost, "file", flags, Mode::RUSR).unwrap();
         std::io::Write::write_all(&mut std::fs::File::from(file), &vec![1; 1 << 20]).unwrap();
         let upper = dir.path().to_owned();
         let counted = std::thread::Builder::new()
