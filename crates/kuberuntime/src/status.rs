@@ -48,6 +48,12 @@ impl PodStatus {
         self.containers.iter().find(|c| c.name == name)
     }
 
+    /// Leaves out what was made and never started.
+    pub(crate) fn forget_unstarted(&mut self) {
+        let started = |c: &ContainerStatus| c.state != ContainerState::Created;
+        self.containers.retain(started);
+    }
+
     /// The newest instance of a container that has ended.
     pub fn newest_exited(&self, name: &str) -> Option<&ContainerStatus> {
         self.containers

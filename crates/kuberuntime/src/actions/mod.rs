@@ -1,6 +1,7 @@
 //! What to start, kill, resize and reset in a pod, and in which order.
 
 mod compute;
+mod hold;
 mod init;
 mod reset;
 mod resize;
@@ -9,6 +10,7 @@ mod tests;
 mod types;
 
 pub use compute::compute_pod_actions;
+pub(crate) use hold::hold_back;
 pub use types::{
     ActuatedResources, Kill, KillReason, Observed, PodActions, ProbeResult, ProbeResults, Reset,
     Resize,

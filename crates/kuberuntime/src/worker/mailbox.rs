@@ -138,6 +138,11 @@ impl Mailbox {
         self.bell.notify_one();
     }
 
+    /// Something of the pod may have changed by the time that the worker wakes by itself.
+    pub(super) fn doubt(&self) {
+        self.state().dirty = true;
+    }
+
     /// The runtime tells of a container. What the worker has seen by itself wakes nobody.
     pub(crate) fn event(&self, id: &str, kind: ContainerEventType) {
         let known = {

@@ -7,7 +7,9 @@ use super::report::Waiting;
 use super::start::{Kind, StartFailure};
 use super::{kill_all, stop_sandboxes};
 use crate::Timestamp;
-use crate::actions::{Kill, KillReason, Observed, PodActions, Reset, compute_pod_actions};
+use crate::actions::{
+    Kill, KillReason, Observed, PodActions, Reset, compute_pod_actions, hold_back,
+};
 use crate::manager::Severity;
 use crate::pod::Container;
 use crate::status::ContainerState;
@@ -100,7 +102,7 @@ impl Life {
         if volumes_changed {
             self.prepare_volumes().await?;
         }
-        let actions = compute_pod_actions(
+        let mut actions = compute_pod_actions(
             &self.pod,
             &Observed {
                 status: self.seen.status.clone(),
@@ -108,10 +110,15 @@ impl Life {
                 actuated: self.actuated.clone(),
             },
         );
-        self.act(actions).await
+        let held = hold_back(&self.pod, &self.seen.status, &mut actions, now());
+        if held.is_some() {
+            self.mailbox.doubt();
+        }
+        self.act(actions, held).await
     }
 
-    async fn act(&mut self, actions: PodActions) -> Result<Next, Problem> {
+    /// Does what is to be done; `held` tells when there will be more.
+    async fn act(&mut self, actions: PodActions, held: Option<Timestamp>) -> Result<Next, Problem> {
         let mut acted = false;
         if actions.kill_pod {
             if actions.create_sandbox && actions.sandbox_id.is_some() {
@@ -121,6 +128,7 @@ impl Life {
             acted |= self.kill_pod().await?;
             if actions.create_sandbox {
                 self.remove_init_containers(|_| true).await?;
+                self.remove_unstarted_of_all().await;
             }
         } else {
             for kill in &actions.containers_to_kill {
@@ -140,7 +148,7 @@ impl Life {
             || !actions.containers_to_start.is_empty()
             || !actions.ephemeral_containers_to_start.is_empty();
         if !starts && actions.containers_to_resize.is_empty() {
-            return Ok(if acted { self.again() } else { Next::Idle });
+            return Ok(self.next(acted, held));
         }
         if starts {
             if let Some(why) = self.ctx.network_error()
@@ -170,7 +178,7 @@ impl Life {
         let config = self.sandbox_config(actions.attempt).await?;
         self.write_hosts().await?;
 
-        let mut retry: Option<Timestamp> = None;
+        let mut retry = held;
         let mut failed = |at: Option<Timestamp>| {
             let at = at.unwrap_or_else(|| now().after(Duration::from_secs(10)));
             retry = Some(retry.map_or(at, |r| r.min(at)));

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1;
@@ -16,7 +17,7 @@ use crate::images::{ImageRef, Wanted};
 use crate::log_path::{container_log, next_restart_count};
 use crate::manager::Severity;
 use crate::pod::Container;
-use crate::status::ContainerState;
+use crate::status::{ContainerState, ContainerStatus};
 use crate::time::now;
 use crate::volumes::{MountInput, Place, container_mounts, read_env_files, termination_log};
 
@@ -157,15 +158,21 @@ impl Life {
     }
 
     /// Removes instances that were made and never started: the next takes their place.
-    async fn remove_unstarted(&self, container: &Container) {
+    async fn remove_unstarted(&self, which: impl Fn(&ContainerStatus) -> bool) {
         let instances = self.seen.status.containers().iter();
-        let unstarted =
-            instances.filter(|c| c.name == container.name && c.state == ContainerState::Created);
+        let unstarted = instances.filter(|c| which(c) && c.state == ContainerState::Created);
         for instance in unstarted {
             if let Err(error) = self.ctx.runtime.remove_container(&instance.id).await {
                 tracing::debug!(id = instance.id, %error, "a container that never started stays");
             }
         }
+    }
+
+    /// The same for all containers of a sandbox that is lost: they count as no restarts.
+    pub(super) async fn remove_unstarted_of_all(&mut self) {
+        self.remove_unstarted(|_| true).await;
+        let seen = Arc::make_mut(&mut self.seen);
+        seen.status.forget_unstarted();
     }
 
     async fn start_now(
@@ -186,7 +193,7 @@ impl Life {
             self.say(Some(name), Severity::Warning, "Failed", message);
             failure
         })?;
-        self.remove_unstarted(container).await;
+        self.remove_unstarted(|c| c.name == container.name).await;
         let runtime = self.ctx.runtime.clone();
         let volumes = config.mounts.iter().filter(|it| it.image.is_some()).count();
         let made = runtime

@@ -16,6 +16,7 @@ mod files;
 mod images;
 mod lifecycle;
 mod logs;
+mod lost;
 mod many;
 mod probes;
 mod reboot;
