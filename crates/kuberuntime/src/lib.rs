@@ -48,6 +48,7 @@ pub mod labels;
 pub mod log_path;
 mod logs;
 pub mod manager;
+mod measure;
 mod metrics;
 pub mod phase;
 mod pleg;

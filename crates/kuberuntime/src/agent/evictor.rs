@@ -11,6 +11,7 @@ use super::eviction::{Candidate, Places, Pressure, Signal, Verdict, observe, ran
 use super::roster::Roster;
 use super::shared::{Shared, now};
 use crate::manager::Stage;
+use crate::measure::{IN_A_HURRY, measure};
 
 /// How often the node is looked at, and how soon again after a pod was ended.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -168,9 +169,15 @@ async fn usage(shared: &Shared, signal: Signal) -> (BTreeMap<String, u64>, &'sta
             for pod in pods {
                 let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
                 let volumes = root.join("pods").join(&pod.uid);
-                let size = super::disk::usage(&logs.join(name), inodes)
-                    + super::disk::usage(&volumes, inodes);
-                found.push((pod.uid.clone(), size));
+                let sizes = [logs.join(name), volumes].map(|directory| {
+                    let measured = measure(&directory, IN_A_HURRY);
+                    if inodes {
+                        measured.inodes
+                    } else {
+                        measured.bytes
+                    }
+                });
+                found.push((pod.uid.clone(), sizes[0] + sizes[1]));
             }
             found
         });

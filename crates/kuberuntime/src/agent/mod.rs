@@ -21,7 +21,6 @@ mod agent;
 mod capacity;
 mod configuration;
 mod demand;
-mod disk;
 mod document;
 
 mod eviction;

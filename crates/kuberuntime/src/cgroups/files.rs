@@ -1,8 +1,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use orlop_disk::{Step, Walk};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, open, unlinkat};
+use rustix::io::Errno;
 
 use super::CgroupError;
 use super::limits::{Limits, PERIOD};
@@ -231,19 +236,34 @@ fn write(dir: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
     }
 }
 
+/// Removes a cgroup and those within it, the deepest first. A container that was given its cgroup
+/// nests others deeper than any path.
 fn remove_tree(dir: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut walk = match open(dir, flags, Mode::empty()).and_then(Walk::new) {
+        Err(Errno::NOENT) => return Ok(()),
+        walk => walk?,
     };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_tree(&entry.path())?;
+    while let Some(step) = walk.next()? {
+        match step {
+            Step::Entry(entry) if entry.kind == FileType::Directory => {
+                match walk.enter(&entry.name) {
+                    Err(Errno::NOENT | Errno::NODEV) => {}
+                    entered => entered?,
+                }
+            }
+            Step::Entry(_) => {}
+            Step::Left(name) => remove_one(walk.here(), &name)?,
         }
     }
-    match fs::remove_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
+    drop(walk);
+    Ok(remove_one(CWD, dir)?)
+}
+
+fn remove_one(at: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<(), Errno> {
+    match unlinkat(at, name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOENT) => Ok(()),
+        removed => removed,
     }
 }
 
@@ -277,5 +297,20 @@ mod tests {
         );
         assert!(!top("freezer").exists());
         assert_eq!(limits.weight(), 59);
+    }
+
+    #[test]
+    fn cgroups_that_a_container_nested_without_end_are_removed() {
+        // Plain directories: what matters is how deep they are.
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let layout = Layout::Unified(dir.path().to_owned());
+        let pod = dir.path().join("kubepods/pod1");
+        fs::create_dir_all(&pod).unwrap();
+        orlop_testkit::nest(&pod, 60_000);
+        let removed = std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || layout.remove("/kubepods/pod1"));
+        removed.unwrap().join().unwrap().unwrap();
+        assert!(!pod.exists());
     }
 }

@@ -11,9 +11,9 @@ use super::system::{self, Part};
 use super::usage::{Usage, container_start, usage, value};
 use crate::Timestamp;
 use crate::agent::capacity::meminfo;
-use crate::agent::disk;
 use crate::agent::shared::{Shared, now, time};
 use crate::manager::{Manager, PodView};
+use crate::measure::{IN_A_HURRY, measure};
 
 /// What directories hold: bytes and files.
 type Size = (u64, u64);
@@ -83,7 +83,10 @@ async fn disks(shared: &Shared, usage: &Usage) -> Disks {
     let pods = usage.pods.clone();
     let work = move || {
         let (root, logs) = (&options.root_dir, &options.pod_logs_dir);
-        let size = |path: &Path| (disk::usage(path, false), disk::usage(path, true));
+        let size = |path: &Path| {
+            let measured = measure(path, IN_A_HURRY);
+            (measured.bytes, measured.inodes)
+        };
         let mut found = Disks {
             node: filesystem(root),
             log: filesystem(logs),
