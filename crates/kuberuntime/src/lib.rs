@@ -41,6 +41,8 @@ pub mod config;
 pub mod gc;
 pub mod hash;
 mod hooks;
+#[cfg(test)]
+mod hostile;
 mod housekeeping;
 pub mod image;
 mod images;
@@ -61,6 +63,7 @@ pub mod status;
 #[cfg(test)]
 mod table;
 pub mod termination;
+mod text_file;
 mod time;
 mod userns;
 mod volumes;

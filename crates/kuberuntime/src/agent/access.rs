@@ -6,6 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{AgentError, AgentOptions};
+use crate::text_file::read_text;
 
 /// Refuses what cannot be had without an API server, before anything starts.
 pub(super) fn check(options: &AgentOptions) -> Result<(), AgentError> {
@@ -114,13 +115,15 @@ impl Access {
     }
 }
 
+/// A file of tokens that is larger is something else.
+const LARGEST: u64 = 10 << 20;
+
 /// Reads `token,user,uid,"groups"` lines, as an API server's `--token-auth-file`.
 fn tokens(path: &Path) -> Result<BTreeMap<[u8; 32], String>, AgentError> {
-    let text =
-        orlop_disk::read_text(path, orlop_disk::SMALL_FILE).map_err(|source| AgentError::File {
-            path: path.to_owned(),
-            source,
-        })?;
+    let text = read_text(path, LARGEST).map_err(|source| AgentError::File {
+        path: path.to_owned(),
+        source,
+    })?;
     let mut tokens = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -146,9 +149,8 @@ fn tokens(path: &Path) -> Result<BTreeMap<[u8; 32], String>, AgentError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use crate::hostile::said_of_hostile_files;
 
     #[test]
     fn who_may_run_commands_everywhere_is_said_at_the_start() {
@@ -172,7 +174,7 @@ mod tests {
     fn callers_are_who_they_show_to_be() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tokens.csv");
-        fs::write(&path, "# people\ns3cret,ann,1,\"a,b\"\n\n").unwrap();
+        std::fs::write(&path, "# people\ns3cret,ann,1,\"a,b\"\n\n").unwrap();
         let mut options = AgentOptions::new("n", "/nowhere");
         options.token_file = Some(path.clone());
         let strict = Access::new(&options).unwrap();
@@ -191,7 +193,7 @@ mod tests {
             assert_eq!(strict.caller(certificate, header), by_strict, "{header:?}");
             assert_eq!(open.caller(certificate, header), by_open, "{header:?}");
         }
-        fs::write(&path, "only-a-token\n").unwrap();
+        std::fs::write(&path, "only-a-token\n").unwrap();
         assert!(Access::new(&options).is_err());
     }
 
@@ -209,5 +211,17 @@ mod tests {
                 .to_string()
                 .contains("token-auth-file")
         );
+    }
+
+    #[test]
+    fn a_file_of_tokens_without_end_is_told_by_its_name_and_limit() {
+        let [large, pipe] = said_of_hostile_files("tokens", |path| {
+            tokens(path).expect_err("an error").to_string()
+        });
+        assert!(
+            large.contains("DIR/tokens") && large.contains("10485760"),
+            "{large}"
+        );
+        assert!(pipe.contains("DIR/tokens"), "{pipe}");
     }
 }

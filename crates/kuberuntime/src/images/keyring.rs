@@ -1,5 +1,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -58,11 +59,14 @@ impl Keyring {
             .chain([PathBuf::from("/")])
             .map(|dir| dir.join(".dockercfg"));
         let mut keyring = Self::default();
-        let read = |path: &PathBuf| {
-            let small = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() <= MAX_FILE);
-            small
-                .then(|| orlop_disk::read_file(path, MAX_FILE).ok())
-                .flatten()
+        let read = |path: &PathBuf| match orlop_disk::read_file(path, MAX_FILE) {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+                    tracing::warn!(path = %path.display(), %error, "no credentials are read from it");
+                }
+                None
+            }
         };
         let from_json = json.iter().filter_map(read).find_map(|text| {
             let mut found = Self::default();

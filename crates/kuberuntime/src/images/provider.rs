@@ -14,7 +14,10 @@ use tokio::time::Instant;
 use super::credential::Credential;
 use super::duration;
 use super::keyring::{Keyring, matches};
+use crate::text_file::read_text;
 
+/// A configuration that is larger is something else.
+const LARGEST: u64 = 1 << 20;
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_mins(1);
 /// How much it may say.
@@ -93,8 +96,7 @@ impl Providers {
         let bin_dir = bin_dir.ok_or_else(|| {
             format!("{shown} names credential providers; say where their programs are (--image-credential-provider-bin-dir)")
         })?;
-        let text = orlop_disk::read_text(path, orlop_disk::SMALL_FILE)
-            .map_err(|e| format!("reading {shown}: {e}"))?;
+        let text = read_text(path, LARGEST).map_err(|e| format!("reading {shown}: {e}"))?;
         let config: Config = orlop_yaml::from_str(&text)
             .map_err(|e| format!("reading the credential providers in {shown}: {e}"))?;
         if config.kind != "CredentialProviderConfig" {
@@ -226,7 +228,7 @@ impl Providers {
         let stderr = child.stderr.take();
         let read_out = async {
             if let Some(from) = stdout {
-                let _ = from.take(MAX_ANSWER).read_to_end(&mut out).await;
+                let _ = from.take(MAX_ANSWER + 1).read_to_end(&mut out).await;
             }
         };
         let read_err = async {
@@ -235,6 +237,12 @@ impl Providers {
             }
         };
         tokio::join!(read_out, read_err);
+        if out.len() as u64 > MAX_ANSWER {
+            let program = program.display();
+            return Err(format!(
+                "{program} answered more than the {MAX_ANSWER} bytes that are read"
+            ));
+        }
         let status = child.wait().await.map_err(|e| e.to_string())?;
         if !status.success() {
             let said = String::from_utf8_lossy(&err);
@@ -249,6 +257,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::hostile::said_of_hostile_files;
 
     #[tokio::test]
     async fn a_program_is_asked_once_for_a_registry() {
@@ -282,5 +291,20 @@ mod tests {
         assert_eq!(asked.lines().count(), 1, "{asked}");
         assert!(asked.contains("\"image\":\"r.example/a:1\""), "{asked}");
         assert!(Providers::read(Some(&config), None).is_err());
+    }
+
+    #[test]
+    fn a_configuration_without_end_is_told_by_its_name_and_limit() {
+        let [large, pipe] = said_of_hostile_files("providers.yaml", |path| {
+            Providers::read(Some(path), path.parent()).expect_err("an error")
+        });
+        assert!(
+            large.contains("DIR/providers.yaml: larger than the 1048576"),
+            "{large}"
+        );
+        assert!(
+            pipe.contains("DIR/providers.yaml: not a regular file"),
+            "{pipe}"
+        );
     }
 }

@@ -200,19 +200,13 @@ fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
-    let size = match fs::metadata(path) {
+    let wrong = |why: String| io::Error::other(format!("{}: {why}", path.display()));
+    let bytes = match orlop_disk::read_file(path, LARGEST) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        meta => meta?.len(),
+        read => read.map_err(|error| wrong(error.to_string()))?,
     };
-    if size > LARGEST {
-        let why = format!("{} has {size} bytes, which is no record", path.display());
-        return Err(io::Error::other(why));
-    }
-    let bytes = orlop_disk::read_file(path, orlop_disk::SMALL_FILE)?;
     let parsed = serde_json::from_slice(&bytes);
-    parsed
-        .map(Some)
-        .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
+    parsed.map(Some).map_err(|error| wrong(error.to_string()))
 }
 
 /// A crash leaves the former file or the new one.
@@ -233,6 +227,7 @@ fn remove(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hostile::said_of_hostile_files;
 
     fn secret(hash: &str) -> SecretRecord {
         SecretRecord {
@@ -322,5 +317,18 @@ mod tests {
             records.may_use("a", "id", Vec::new),
             (true, "credentialRecordFound")
         );
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_and_not_waited_for() {
+        let [large, pipe] = said_of_hostile_files("record", |path| {
+            let parsed = parse::<serde_json::Value>(path);
+            parsed.expect_err("an error").to_string()
+        });
+        assert!(
+            large.contains("DIR/record: larger than the 1048576"),
+            "{large}"
+        );
+        assert!(pipe.contains("DIR/record: not a regular file"), "{pipe}");
     }
 }

@@ -3,9 +3,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{IdRange, UserNamespaceError};
+use crate::text_file::read_text;
 
 /// The user whose subordinate ids are the pods'.
 const USER: &str = "kubelet";
+
+/// A list of users that is larger is something else.
+const LARGEST: u64 = 16 << 20;
 
 /// The ids that pods may have: those of the user `kubelet`, where the node has one with ids of its
 /// own, and else all from the second range on. Blocks.
@@ -46,7 +50,7 @@ fn all(per_pod: u32) -> IdRange {
 }
 
 fn has_user(passwd: &Path) -> bool {
-    let text = orlop_disk::read_text(passwd, orlop_disk::SMALL_FILE).unwrap_or_default();
+    let text = read_text(passwd, LARGEST).unwrap_or_default();
     text.lines()
         .any(|line| line.split(':').next() == Some(USER))
 }
@@ -81,7 +85,7 @@ fn spoken(text: &str) -> Result<IdRange, String> {
 
 /// What `/etc/subuid` and its like say: `kubelet:65536:7208960`; nothing if the user is not in it.
 fn written(path: &Path) -> Result<Option<IdRange>, String> {
-    let text = match orlop_disk::read_text(path, orlop_disk::SMALL_FILE) {
+    let text = match read_text(path, LARGEST) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(format!("{}: {error}", path.display()));
         }
@@ -125,9 +129,8 @@ fn range(first: &str, length: &str) -> Result<IdRange, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use crate::hostile::said_of_hostile_files;
 
     #[test]
     fn without_a_user_all_ids_but_the_nodes_own_are_the_pods() {
@@ -176,8 +179,19 @@ mod tests {
             ("kubelet:1:2\nkubelet:3:4\n", Err(())),
             ("kubelet:1\n", Err(())),
         ] {
-            fs::write(&file, text).unwrap();
+            std::fs::write(&file, text).unwrap();
             assert_eq!(written(&file).map_err(|_| ()), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_list_of_ids_without_end_is_told_by_its_name_and_limit() {
+        let [large, pipe] =
+            said_of_hostile_files("subuid", |path| written(path).expect_err("an error"));
+        assert!(
+            large.contains("DIR/subuid: larger than the 16777216"),
+            "{large}"
+        );
+        assert!(pipe.contains("DIR/subuid: not a regular file"), "{pipe}");
     }
 }

@@ -1,4 +1,3 @@
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,11 +31,7 @@ pub(super) fn read(root: &Path, uid: &str) -> Result<Option<IdRange>, UserNamesp
         path: path.clone(),
         source,
     };
-    match fs::metadata(&path) {
-        Ok(meta) if meta.len() > MAX_SIZE => {
-            return Err(wrong(root, uid, format!("has {} bytes", meta.len())));
-        }
-        Ok(_) => {}
+    let text = match orlop_disk::read_file(&path, MAX_SIZE) {
         Err(error)
             if matches!(
                 error.kind(),
@@ -45,9 +40,11 @@ pub(super) fn read(root: &Path, uid: &str) -> Result<Option<IdRange>, UserNamesp
         {
             return Ok(None);
         }
-        Err(error) => return Err(fail(error)),
-    }
-    let text = orlop_disk::read_file(&path, orlop_disk::SMALL_FILE).map_err(fail)?;
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            return Err(wrong(root, uid, format!("is {error}")));
+        }
+        read => read.map_err(fail)?,
+    };
     let record: Record = serde_json::from_slice(&text)
         .map_err(|error| wrong(root, uid, format!("is no JSON of mappings: {error}")))?;
     let ([own], gids) = (&record.uid_mappings[..], &record.gid_mappings[..]) else {
@@ -96,4 +93,23 @@ pub(super) fn wrong(root: &Path, uid: &str, why: String) -> UserNamespaceError {
 
 fn path(root: &Path, uid: &str) -> PathBuf {
     root.join("pods").join(uid).join("userns")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostile::said_of_hostile_files;
+
+    #[test]
+    fn what_is_no_record_is_told_and_not_waited_for() {
+        let [large, pipe] = said_of_hostile_files("pods/u/userns", |path| {
+            let root = path.ancestors().nth(3).unwrap();
+            read(root, "u").expect_err("an error").to_string()
+        });
+        assert!(
+            large.contains("DIR/pods/u/userns") && large.contains("65536"),
+            "{large}"
+        );
+        assert!(pipe.contains("DIR/pods/u/userns"), "{pipe}");
+    }
 }

@@ -113,9 +113,8 @@ fn is_same(dir: &Path, payload: &Payload) -> bool {
             let name = path.strip_prefix(dir).ok().and_then(Path::to_str);
             let wanted = name.and_then(|name| payload.get(name));
             let same = wanted.is_some_and(|file| {
-                fs::metadata(&path).is_ok_and(|meta| meta.len() == file.content.len() as u64)
-                    && orlop_disk::read_file(&path, file.content.len() as u64)
-                        .is_ok_and(|content| content == file.content)
+                orlop_disk::read_file(&path, file.content.len() as u64)
+                    .is_ok_and(|content| content == file.content)
             });
             if !same {
                 return false;

@@ -38,8 +38,8 @@ pub(crate) struct Ended {
 }
 
 const VERSION: u32 = 1;
-/// A checkpoint that is larger is none.
-const MAX_SIZE: u64 = 4 << 20;
+/// A checkpoint that is larger is none: a manifest may have 10 MiB, and has more as JSON.
+const MAX_SIZE: u64 = 64 << 20;
 
 impl Checkpoint {
     pub(crate) fn new(input: &PodInput, start_time: Timestamp) -> Self {
@@ -113,14 +113,34 @@ pub(crate) fn load_all(root: &Path) -> Vec<PodInput> {
 }
 
 fn read(path: &Path) -> Option<Checkpoint> {
-    let small = fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_SIZE);
-    let text = small
-        .then(|| orlop_disk::read_file(path, MAX_SIZE).ok())
-        .flatten()?;
+    let text = match orlop_disk::read_file(path, MAX_SIZE) {
+        Ok(text) => text,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "a pod's checkpoint cannot be read");
+            }
+            return None;
+        }
+    };
     let checkpoint: Checkpoint = serde_json::from_slice(&text).ok()?;
     (checkpoint.version == VERSION).then_some(checkpoint)
 }
 
 fn path(root: &Path, uid: &str) -> PathBuf {
     root.join("checkpoints").join(format!("{uid}.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostile::said_of_hostile_files;
+
+    #[test]
+    fn what_is_no_checkpoint_is_passed_over() {
+        let said = said_of_hostile_files("checkpoints/u.json", |path| {
+            let root = path.parent().and_then(Path::parent).unwrap();
+            Checkpoint::read(root, "u").is_none().to_string()
+        });
+        assert_eq!(said, ["true", "true"]);
+    }
 }

@@ -1,4 +1,6 @@
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,6 +14,7 @@ use crate::config::{
 };
 use crate::manager::{Objects, Severity};
 use crate::status::SandboxStatus;
+use crate::text_file::read_text;
 use crate::userns;
 
 /// The objects of a pod's namespace.
@@ -28,6 +31,18 @@ impl Values for OfNamespace {
     fn secret(&self, name: &str) -> Option<&BTreeMap<String, Vec<u8>>> {
         self.objects.secret(&self.namespace, name).map(|s| &s.data)
     }
+}
+
+/// A resolver's or hosts file of the node that is larger is something else.
+const OF_NODE: u64 = 1 << 20;
+
+/// Gives a file its text if it has another. Containers have it mounted, may write to it without end,
+/// and see the file, not its name: it is written in place.
+fn rewrite(path: &Path, text: &str) -> io::Result<()> {
+    if orlop_disk::read_file(path, text.len() as u64).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(());
+    }
+    std::fs::write(path, text)
 }
 
 /// The kubelet's words, and the way out.
@@ -72,8 +87,9 @@ impl Life {
             HostResolver::default()
         } else {
             // A small file of the node's; read anew, as it changes when networks do.
-            let text =
-                orlop_disk::read_text(&dns.resolv_conf, orlop_disk::SMALL_FILE).unwrap_or_default();
+            let path = dns.resolv_conf.clone();
+            let read = tokio::task::spawn_blocking(move || read_text(&path, OF_NODE));
+            let text = read.await.ok().and_then(Result::ok).unwrap_or_default();
             HostResolver::parse(&text)
         };
         let resolver = pod_dns(&self.pod, &dns.servers, &dns.domain, &host);
@@ -201,20 +217,35 @@ impl Life {
         let domain = self.ctx.options.dns.domain.clone();
         let work = move || {
             let text = if pod.spec.host_network {
-                let of_node =
-                    orlop_disk::read_text("/etc/hosts", orlop_disk::SMALL_FILE).unwrap_or_default();
+                let of_node = read_text(Path::new("/etc/hosts"), OF_NODE).unwrap_or_default();
                 node_hosts_file(&pod, &of_node)
             } else {
                 hosts_file(&pod, &ips, &domain)
             };
-            if orlop_disk::read_kernel_text(&path).is_ok_and(|there| there == text) {
-                return Ok(());
-            }
-            // Written in place: containers have the file mounted, not its name.
-            std::fs::write(&path, text).map_err(|e| format!("writing {}: {e}", path.display()))
+            rewrite(&path, &text).map_err(|e| format!("writing {}: {e}", path.display()))
         };
         let written = tokio::task::spawn_blocking(work).await;
         let fail = |why: String| Problem::new("FailedMount", why);
         written.map_err(|e| fail(e.to_string()))?.map_err(fail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostile::most_memory;
+
+    #[test]
+    fn hosts_that_a_container_wrote_without_end_are_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("etc-hosts");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(768 << 20).unwrap();
+        let before = most_memory();
+        rewrite(&path, "127.0.0.1 localhost\n").unwrap();
+        let took = most_memory() - before;
+        assert!(took < 64 << 20, "{took} bytes");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "127.0.0.1 localhost\n");
     }
 }

@@ -8,6 +8,7 @@ use super::gates::has_effect;
 use super::kubelet::KubeletConfiguration;
 use super::table::{CONFIGURATION, WITH_EFFECT};
 use crate::agent::document::check;
+use crate::text_file::read_text;
 
 /// A configuration is small; whatever is larger is something else.
 const LARGEST: u64 = 1 << 20;
@@ -68,12 +69,7 @@ pub fn read_configuration(
         path: path.to_owned(),
         source,
     };
-    let size = std::fs::metadata(path).map_err(unreadable)?.len();
-    if size > LARGEST {
-        let why = format!("{size} bytes are too many for a configuration");
-        return Err(unreadable(std::io::Error::other(why)));
-    }
-    let text = orlop_disk::read_text(path, orlop_disk::SMALL_FILE).map_err(unreadable)?;
+    let text = read_text(path, LARGEST).map_err(unreadable)?;
     parse(path, &text)
 }
 
@@ -150,6 +146,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::hostile::said_of_hostile_files;
 
     const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
@@ -222,5 +219,20 @@ mod tests {
         }
         assert!(parse(Path::new("k"), "kind: Pod\n").is_err());
         assert!(parse(Path::new("k"), "").is_err());
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_told_and_not_waited_for() {
+        let [large, pipe] = said_of_hostile_files("kubelet.yaml", |path| {
+            read_configuration(path).expect_err("an error").to_string()
+        });
+        assert!(
+            large.contains("DIR/kubelet.yaml: larger than the 1048576"),
+            "{large}"
+        );
+        assert!(
+            pipe.contains("DIR/kubelet.yaml: not a regular file"),
+            "{pipe}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Manifests in a directory, or in one file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::watch::Watch;
 use super::{Outlet, Texts};
+use crate::text_file::read_text;
 
 /// A manifest is small; whatever is larger is something else.
 const LARGEST: u64 = 10 << 20;
@@ -169,18 +170,12 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
-    let length = file
-        .take(LARGEST + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    if length as u64 > LARGEST {
-        return Err(format!(
-            "is larger than {LARGEST} bytes, which no manifest is"
-        ));
-    }
-    Ok(text)
+    read_text(path, LARGEST).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => format!(
+            "is larger than {LARGEST} bytes, which no manifest is: divide it, or move it away"
+        ),
+        _ => format!("cannot be read: {error}"),
+    })
 }
 
 #[cfg(test)]
@@ -191,6 +186,7 @@ mod tests {
     use super::super::{LastGood, UPDATES, Update};
     use super::*;
     use crate::agent::manifest::SourceKind;
+    use crate::hostile::said_of_hostile_files;
 
     const SOON: Duration = Duration::from_secs(5);
 
@@ -248,5 +244,13 @@ mod tests {
         fs::remove_file(path.join("a.json")).unwrap();
         names(&mut receiver, &[]).await;
         task.abort();
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_told_and_not_waited_for() {
+        let [large, pipe] =
+            said_of_hostile_files("a.yaml", |path| read(path).expect_err("an error"));
+        assert!(large.contains("divide it"), "{large}");
+        assert!(pipe.contains("not a regular file"), "{pipe}");
     }
 }

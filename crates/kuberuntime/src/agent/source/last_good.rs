@@ -3,11 +3,12 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::LARGEST_KEPT;
 use crate::agent::text::hex;
 
 /// A directory with one file for each text. Manifests may hold secrets: nobody else may read it.
@@ -22,6 +23,18 @@ struct Record {
     text: String,
 }
 
+fn read(path: &Path) -> Option<Record> {
+    let bytes = match orlop_disk::read_file(path, LARGEST_KEPT) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "passing over a copy of a manifest: remove it");
+            return None;
+        }
+        Ok(bytes) => bytes,
+    };
+    serde_json::from_slice(&bytes).ok()
+}
+
 impl LastGood {
     pub(crate) fn open(directory: PathBuf) -> io::Result<Self> {
         fs::DirBuilder::new()
@@ -33,8 +46,7 @@ impl LastGood {
 
     /// The last good text of an origin.
     pub(super) fn get(&self, origin: &str) -> Option<String> {
-        let bytes = orlop_disk::read_file(self.path(origin), orlop_disk::SMALL_FILE).ok()?;
-        let record: Record = serde_json::from_slice(&bytes).ok()?;
+        let record = read(&self.path(origin))?;
         (record.origin == origin).then_some(record.text)
     }
 
@@ -61,10 +73,7 @@ impl LastGood {
     pub(super) fn origins(&self, prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten();
         entries
-            .filter_map(|entry| {
-                orlop_disk::read_file(entry.ok()?.path(), orlop_disk::SMALL_FILE).ok()
-            })
-            .filter_map(|bytes| serde_json::from_slice::<Record>(&bytes).ok())
+            .filter_map(|entry| read(&entry.ok()?.path()))
             .map(|record| record.origin)
             .filter(|origin| origin.starts_with(prefix))
             .collect()
@@ -79,5 +88,17 @@ impl LastGood {
         let sum = Sha256::digest(origin);
         let name = hex(&sum[..16]);
         self.directory.join(name + ".json")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostile::said_of_hostile_files;
+
+    #[test]
+    fn a_copy_that_is_none_is_passed_over() {
+        let said = said_of_hostile_files("kept.json", |path| read(path).is_none().to_string());
+        assert_eq!(said, ["true", "true"]);
     }
 }

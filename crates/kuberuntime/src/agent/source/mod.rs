@@ -51,6 +51,9 @@ pub(crate) struct SourcePod {
 /// What a source says, with its place among the sources.
 pub(crate) type Update = (usize, Snapshot);
 
+/// What a text of the largest size may come to when it is kept as JSON: each of its bytes may take six.
+const LARGEST_KEPT: u64 = 64 << 20;
+
 /// Sources wait here for the agent; there are only ever a few.
 pub(crate) const UPDATES: usize = 8;
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::texts::now;
-use super::{Snapshot, SourcePod};
+use super::{LARGEST_KEPT, Snapshot, SourcePod};
 use crate::agent::manifest::{
     Identity, LoadedPod, MADE_FROM, Maker, Remark, SourceKind, identify, load,
 };
@@ -88,7 +88,7 @@ impl Store {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let read = orlop_disk::read_file(&path, orlop_disk::SMALL_FILE);
+            let read = orlop_disk::read_file(&path, LARGEST_KEPT);
             match read.and_then(|bytes| Ok(serde_json::from_slice::<Value>(&bytes)?)) {
                 Ok(object) => drop(objects.insert(key(&object), object)),
                 Err(error) => {
@@ -373,6 +373,7 @@ fn random_uid() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hostile::said_of_hostile_files;
 
     fn pod(name: &str, rest: &str) -> String {
         format!(
@@ -450,5 +451,14 @@ mod tests {
         let outcome = store.apply("f.yaml", &text).unwrap();
         assert_eq!(verbs(&outcome), [("pod/a", Verb::Created)]);
         assert_eq!(outcome.remarks.len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_have_been_applied_is_passed_over() {
+        let said = said_of_hostile_files("pod.json", |path| {
+            let store = Store::open(path.parent().unwrap(), "n").unwrap();
+            store.objects.len().to_string()
+        });
+        assert_eq!(said, ["0", "0"]);
     }
 }
