@@ -12,6 +12,7 @@
 
 mod descent;
 mod log;
+mod mounts;
 mod read;
 mod remove;
 mod room;
@@ -21,6 +22,7 @@ mod write;
 
 pub use descent::Descent;
 pub use log::LogPlace;
+pub use mounts::{MountTable, Stranger};
 pub use read::{
     SMALL_FILE, open_file, read_file, read_kernel_file, read_kernel_text, read_tail, read_text,
 };

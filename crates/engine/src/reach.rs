@@ -6,17 +6,15 @@
 //! as they go. What lies on another file system is touched on a thread of that file system's, and
 //! worked with once it has answered.
 
-mod mounts;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, try_join_all};
+use orlop_disk::{MountTable, Stranger};
 use orlop_pool::Place;
 use tokio::time::timeout;
 
-use self::mounts::{MountTable, Stranger};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::off_reactor::{blocking, waiting};

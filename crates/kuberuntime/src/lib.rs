@@ -57,6 +57,7 @@ mod pleg;
 pub mod pod;
 pub mod probe;
 mod prober;
+mod reach;
 pub mod restart;
 pub mod sandbox_changed;
 pub mod status;

@@ -9,8 +9,8 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
+use super::lookup::connect;
 use super::tls;
 
 /// How much of an answer is read before the connection is closed.
@@ -81,7 +81,7 @@ async fn once(target: &HttpTarget) -> Result<(HttpAnswer, Option<String>), HttpE
         url: url(target),
         why,
     };
-    let tcp = TcpStream::connect((bare(&target.host), target.port))
+    let tcp = connect(bare(&target.host), target.port)
         .await
         .map_err(|e| fail(format!("dial tcp {}:{}: {e}", target.host, target.port)))?;
     if !target.secure {

@@ -3,6 +3,7 @@
 
 mod grpc;
 mod http;
+mod lookup;
 mod tls;
 
 pub(crate) use grpc::grpc_health;
@@ -68,7 +69,7 @@ pub(crate) fn http_target(
 
 /// Opens a connection and closes it again.
 pub(crate) async fn tcp_connect(host: &str, port: u16, limit: Duration) -> Result<(), String> {
-    let connect = tokio::net::TcpStream::connect((host, port));
+    let connect = lookup::connect(host, port);
     match tokio::time::timeout(limit, connect).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(format!("dial tcp {host}:{port}: {error}")),

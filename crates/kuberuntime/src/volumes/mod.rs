@@ -17,5 +17,5 @@ pub(crate) use dirs::PodDirs;
 pub(crate) use env_file::read_env_files;
 pub(crate) use error::VolumeError;
 pub(crate) use mounts::{MountInput, container_mounts, termination_log};
-pub(crate) use prepare::{Place, Places, prepare};
+pub(crate) use prepare::{Place, Places, checked_paths, parts_of_node, paths_of_node, prepare};
 pub(crate) use usage::{has_limits, over_limit};

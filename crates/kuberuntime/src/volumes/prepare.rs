@@ -6,7 +6,7 @@ use super::owner::Ownership;
 use super::payload::{Given, Payload};
 use super::{PodDirs, VolumeError, atomic, empty_dir, host_path};
 use crate::config::{NodeFacts, Values};
-use crate::pod::{Pod, PullPolicy, Volume};
+use crate::pod::{Container, Pod, PullPolicy, Volume};
 
 /// Where a volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,42 @@ pub(crate) enum Place {
 
 /// The places of a pod's volumes by name.
 pub(crate) type Places = BTreeMap<String, Place>;
+
+/// The paths of the node that are looked at before a pod may have them.
+pub(crate) fn checked_paths(pod: &Pod) -> Vec<PathBuf> {
+    let named = pod
+        .spec
+        .volumes
+        .iter()
+        .filter_map(|it| it.host_path.as_ref());
+    named
+        .filter(|wanted| !wanted.kind.is_empty())
+        .map(|wanted| PathBuf::from(&wanted.path))
+        .collect()
+}
+
+/// Where those of some volumes are that are the node's own.
+pub(crate) fn paths_of_node<'a>(
+    volumes: impl Iterator<Item = &'a str>,
+    places: &Places,
+) -> Vec<PathBuf> {
+    let of_node = volumes.filter_map(|volume| match places.get(volume)? {
+        Place::Path {
+            path,
+            of_node: true,
+            ..
+        } => Some(path.clone()),
+        _ => None,
+    });
+    of_node.collect()
+}
+
+/// The paths of the node of which a container mounts a part, which has to be found there.
+pub(crate) fn parts_of_node(container: &Container, places: &Places) -> Vec<PathBuf> {
+    let mounts = container.volume_mounts.iter();
+    let parts = mounts.filter(|it| !it.sub_path.is_empty() || !it.sub_path_expr.is_empty());
+    paths_of_node(parts.map(|it| it.name.as_str()), places)
+}
 
 /// Makes a pod's volumes, or brings them up to date. Blocks.
 pub(crate) fn prepare(

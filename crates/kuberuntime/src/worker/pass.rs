@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use orlop_cri::client::ClientError;
@@ -12,9 +13,10 @@ use crate::actions::{
 };
 use crate::manager::Severity;
 use crate::pod::Container;
+use crate::reach::touching;
 use crate::status::ContainerState;
 use crate::time::now;
-use crate::volumes::{has_limits, over_limit, prepare};
+use crate::volumes::{checked_paths, has_limits, over_limit, prepare};
 
 /// Between two looks at how much the pod's directories hold.
 pub(super) const MEASURE: Duration = Duration::from_secs(10);
@@ -286,17 +288,22 @@ impl Life {
         let (dirs, pod) = (self.dirs.clone(), self.pod.clone());
         let facts = self.facts();
         let values = self.values();
+        let touched = checked_paths(&pod);
         let work = move || prepare(&dirs, &pod, &facts, &values);
-        let places = match tokio::task::spawn_blocking(work).await {
-            Ok(Ok(places)) => places,
-            Ok(Err(error)) => {
-                let message = format!("MountVolume.SetUp failed: {error}");
-                return Err(Problem::new("FailedMount", message));
-            }
-            Err(error) => return Err(Problem::new("FailedMount", error.to_string())),
-        };
+        let prepared = touching(&self.own_places(), touched, work).await;
+        let prepared = prepared.and_then(|made| made.map_err(|error| error.to_string()));
+        let places = prepared.map_err(|why| {
+            let message = format!("MountVolume.SetUp failed: {why}");
+            Problem::new("FailedMount", message)
+        })?;
         self.places = Some((self.generation, places.into()));
         Ok(())
+    }
+
+    /// Directories on the node's own file systems.
+    pub(super) fn own_places(&self) -> [PathBuf; 2] {
+        let options = &self.ctx.options;
+        [options.root_dir.clone(), options.pod_logs_dir.clone()]
     }
 
     /// Stops all containers and sandboxes; says whether there was anything to stop.

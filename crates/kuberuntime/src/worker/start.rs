@@ -17,9 +17,13 @@ use crate::images::{ImageRef, Wanted};
 use crate::log_path::{container_log, next_restart_count};
 use crate::manager::Severity;
 use crate::pod::Container;
+use crate::reach::touching;
 use crate::status::{ContainerState, ContainerStatus};
 use crate::time::now;
-use crate::volumes::{MountInput, Place, container_mounts, read_env_files, termination_log};
+use crate::volumes::{
+    MountInput, Place, container_mounts, parts_of_node, paths_of_node, read_env_files,
+    termination_log,
+};
 
 /// A container's users are its sandbox's.
 fn user_namespace(sandbox: &v1::PodSandboxConfig) -> Option<v1::UserNamespace> {
@@ -345,6 +349,7 @@ impl Life {
             let handler = self.runtime_handler().unwrap_or_default();
             let handler = self.ctx.handler(&handler);
             let recursive_read_only = handler.is_some_and(|it| it.recursive_read_only);
+            let touched = parts_of_node(&container, &places);
             let work = move || {
                 let log = if container.termination_message_path.is_empty() {
                     None
@@ -362,9 +367,8 @@ impl Life {
                 };
                 container_mounts(&container, &input)
             };
-            let done = tokio::task::spawn_blocking(work).await;
-            done.map_err(|e| e.to_string())?
-                .map_err(|e| e.to_string())?
+            let done = touching(&self.own_places(), touched, work).await;
+            done?.map_err(|e| e.to_string())?
         };
         let target_id = match kind {
             Kind::Ephemeral { target } => target.clone(),
@@ -397,10 +401,10 @@ impl Life {
             return Ok(EnvFiles::new());
         }
         let places = self.places.clone().map(|(_, it)| it).unwrap_or_default();
+        let volumes = wanted.iter().map(|(volume, _)| volume.as_str());
+        let touched = paths_of_node(volumes, &places);
         let read = move || read_env_files(&places, wanted);
-        tokio::task::spawn_blocking(read)
-            .await
-            .map_err(|e| e.to_string())
+        touching(&self.own_places(), touched, read).await
     }
 
     /// Which instance this is: one more than the last that is known, or that has left a log.

@@ -21,5 +21,6 @@ mod many;
 mod probes;
 mod reboot;
 mod restarts;
+mod strangers;
 mod users;
 mod world;

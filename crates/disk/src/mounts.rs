@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::io::Errno;
+
 /// File systems that are the kernel's own memory: they wait for nobody.
 const IN_MEMORY: [&str; 18] = [
     "binfmt_misc",
@@ -33,24 +35,24 @@ const MAX_LINKS: usize = 40;
 
 /// A file system that is not the node's own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Stranger {
+pub struct Stranger {
     device: String,
     /// What it is: `nfs4`, `fuse.sshfs` …
-    pub(super) kind: String,
+    pub kind: String,
     /// Where a path has met it first.
-    pub(super) point: PathBuf,
+    pub point: PathBuf,
 }
 
 impl Stranger {
     /// The same for all mounts of one file system.
-    pub(super) fn id(&self) -> String {
+    pub fn id(&self) -> String {
         self.device.clone()
     }
 }
 
 /// What is mounted where.
 #[derive(Debug, Default)]
-pub(super) struct MountTable {
+pub struct MountTable {
     points: HashMap<PathBuf, Mounted>,
     /// The devices of the node's own file systems.
     own: BTreeSet<String>,
@@ -65,8 +67,8 @@ struct Mounted {
 impl MountTable {
     /// Reads it. The file systems of the root and of `own` are the node's own: where those do not
     /// answer, nothing can go on.
-    pub(super) fn read(own: &[PathBuf]) -> io::Result<Self> {
-        let text = orlop_disk::read_kernel_file("/proc/self/mountinfo")?;
+    pub fn read(own: &[PathBuf]) -> io::Result<Self> {
+        let text = crate::read_kernel_file("/proc/self/mountinfo")?;
         Ok(Self::parse(&text, own))
     }
 
@@ -98,7 +100,7 @@ impl MountTable {
 
     /// The first file system that is not the node's own which whoever follows the path meets.
     /// Touches none that is not.
-    pub(super) fn stranger_on_the_way_to(&self, path: &Path) -> Option<Stranger> {
+    pub fn stranger_on_the_way_to(&self, path: &Path) -> Option<Stranger> {
         let mut ahead = Vec::new();
         push(&mut ahead, path);
         let mut at = PathBuf::from("/");
@@ -139,7 +141,7 @@ impl MountTable {
                     push(&mut ahead, &target);
                 }
                 // No link.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
                 // Nothing is there, or no way leads on.
                 Err(_) => return None,
             }
