@@ -58,23 +58,17 @@ impl Change {
 }
 
 pub(super) struct Index {
-    /// Held while a change is decided and written: changes come one after the other.
-    database: Mutex<Database>,
+    path: PathBuf,
+    /// Held while a change is decided and written: changes come one after the other. None after
+    /// an error of the disk, since a database takes nothing more then until it is opened again.
+    database: Mutex<Option<Database>>,
     leases: Leases,
     state: RwLock<State>,
 }
 
 impl Index {
     pub(super) fn open(path: &Path, leases: PathBuf) -> Result<Self> {
-        let database = Database::builder()
-            .set_cache_size(CACHE_BYTES)
-            .create(path)
-            .map_err(|error| match error {
-                DatabaseError::DatabaseAlreadyOpen => {
-                    Error::Busy(path.parent().unwrap_or(path).display().to_string())
-                }
-                error => Error::store(format!("opening {}", unreadable(path)), error),
-            })?;
+        let database = open_database(path)?;
         let failed = |error| Error::store(format!("reading {}", unreadable(path)), error);
         let mut state = load(&database).map_err(failed)?;
         let (leases, found) = Leases::open(leases)?;
@@ -89,7 +83,8 @@ impl Index {
         }
         state.leases.extend(found);
         Ok(Self {
-            database: Mutex::new(database),
+            path: path.to_owned(),
+            database: Mutex::new(Some(database)),
             leases,
             state: RwLock::new(state),
         })
@@ -105,7 +100,8 @@ impl Index {
         &self,
         decide: impl FnOnce(&State, &mut Change) -> Result<T>,
     ) -> Result<T> {
-        let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        self.opened(&mut slot)?;
         let mut change = Change::default();
         let result = decide(&self.state(), &mut change)?;
         if change.is_empty() {
@@ -117,7 +113,8 @@ impl Index {
                 .map_err(|error| Error::io(format!("writing the lease of {owner}"), error))?;
         }
         if change.is_for_the_database() {
-            write(&database, &change).map_err(|error| match error {
+            let written = self.using(&mut slot, |database| write(database, &change))?;
+            written.map_err(|error| match error {
                 redb::Error::Io(error) => Error::io("writing the image index", error),
                 error => Error::store("writing the image index", error),
             })?;
@@ -137,8 +134,7 @@ impl Index {
 
     /// A manifest, index or configuration.
     pub(super) fn document(&self, digest: &Digest) -> Result<Option<Document>> {
-        let read = || -> Result<Option<Document>, redb::Error> {
-            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |database: &Database| -> Result<Option<Document>, redb::Error> {
             let transaction = database.begin_read()?;
             let table = transaction.open_table(DOCUMENTS)?;
             let found = table.get(digest.to_string().as_str())?;
@@ -147,22 +143,74 @@ impl Index {
                 bytes: bytes.value().into(),
             }))
         };
-        read().map_err(|error| Error::store(format!("reading document {digest}"), error))
+        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.using(&mut slot, read)?;
+        found.map_err(|error| Error::store(format!("reading document {digest}"), error))
     }
 
     /// What is known of an image's signatures.
     pub(super) fn evidence(&self, image: &Digest) -> Result<Evidence> {
-        let read = || -> Result<Option<Evidence>, redb::Error> {
-            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |database: &Database| -> Result<Option<Evidence>, redb::Error> {
             let transaction = database.begin_read()?;
             let table = transaction.open_table(EVIDENCE)?;
             let found = table.get(image.to_string().as_str())?;
             Ok(found.and_then(|text| parse_evidence(text.value())))
         };
-        let found =
-            read().map_err(|error| Error::store(format!("reading signatures of {image}"), error));
+        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self
+            .using(&mut slot, read)?
+            .map_err(|error| Error::store(format!("reading signatures of {image}"), error));
         Ok(found?.unwrap_or_default())
     }
+
+    /// Whether a layer is in the index, by what is on disk where that was in doubt.
+    pub(super) fn knows(&self, layer: &Digest) -> Result<bool> {
+        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        self.opened(&mut slot)?;
+        Ok(self.state().layers.contains_key(layer))
+    }
+
+    /// Uses the database; closes it where the disk fails it.
+    fn using<T>(
+        &self,
+        slot: &mut Option<Database>,
+        work: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<Result<T, redb::Error>> {
+        let done = work(self.opened(slot)?);
+        if let Err(error @ (redb::Error::Io(_) | redb::Error::PreviousIo)) = &done {
+            tracing::warn!(%error, "using the image index; the next use opens it again");
+            *slot = None;
+        }
+        Ok(done)
+    }
+
+    /// Opens the database again where it was closed, and takes what is in it for the truth.
+    fn opened<'a>(&self, slot: &'a mut Option<Database>) -> Result<&'a Database> {
+        let database = match slot.take() {
+            Some(database) => database,
+            None => {
+                let database = open_database(&self.path)?;
+                let found = load(&database).map_err(|error| {
+                    Error::store(format!("reading {}", unreadable(&self.path)), error)
+                })?;
+                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+                state.images = found.images;
+                state.layers = found.layers;
+                database
+            }
+        };
+        Ok(slot.insert(database))
+    }
+}
+
+fn open_database(path: &Path) -> Result<Database> {
+    let opened = Database::builder().set_cache_size(CACHE_BYTES).create(path);
+    opened.map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => {
+            Error::Busy(path.parent().unwrap_or(path).display().to_string())
+        }
+        error => Error::store(format!("opening {}", unreadable(path)), error),
+    })
 }
 
 /// Layers without the index that knows them may be in use by containers, so that only somebody
@@ -298,4 +346,65 @@ fn write_rows<K: ToString, V: Serialize>(
 /// Plain structs with string keys always have a JSON form.
 fn encoded(value: &impl Serialize) -> Result<Vec<u8>, redb::Error> {
     serde_json::to_vec(value).map_err(|error| redb::Error::Io(std::io::Error::other(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::Write as _;
+    use std::process::Command;
+
+    use orlop_testkit::{Scratch, machine, skip_unless};
+
+    use super::*;
+
+    fn document(byte: u8) -> Document {
+        let bytes = vec![byte; 1 << 20];
+        Document {
+            digest: Digest::of(&bytes),
+            bytes: bytes.into(),
+        }
+    }
+
+    fn put(index: &Index, document: &Document) -> Result<()> {
+        index.update(|_, change| {
+            change
+                .documents
+                .push((document.digest, Some(document.clone())));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_disk_that_was_full_is_written_to_again() {
+        skip_unless!(machine::is_root());
+        let scratch = Scratch::new();
+        let disk = scratch.subdir("small");
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=32m", "small"])
+            .arg(&disk)
+            .status();
+        assert!(mount.unwrap().success());
+        let index = Index::open(&disk.join("index.redb"), disk.join("leases")).unwrap();
+        let kept = document(1);
+        put(&index, &kept).unwrap();
+        let mut filler = File::create(disk.join("filler")).unwrap();
+        while filler.write_all(&[1; 4096]).is_ok() {}
+        // What the database has room for in its file goes in.
+        let refused = (2..20).find_map(|byte| put(&index, &document(byte)).err());
+        let refused = refused.expect("a full disk takes no documents").to_string();
+        assert!(refused.contains("writing the image index"), "{refused}");
+        assert!(
+            put(&index, &document(20)).is_err(),
+            "there is no more room than before"
+        );
+        drop(filler);
+        fs::remove_file(disk.join("filler")).unwrap();
+        let late = document(21);
+        put(&index, &late).unwrap();
+        for wanted in [kept, late] {
+            let found = index.document(&wanted.digest).unwrap();
+            assert_eq!(found.map(|found| found.bytes), Some(wanted.bytes));
+        }
+    }
 }

@@ -124,6 +124,9 @@ fn publish(layout: &Layout, dir: &OwnedFd, index: &Index, moves: &Mutex<()>, bat
                 Ok(())
             })
         });
+    if recorded.is_err() {
+        take_back(layout, index, &moved);
+    }
     for (_, _, reply) in moved {
         drop(reply.send(recorded.clone()));
     }
@@ -152,6 +155,22 @@ fn move_in(layout: &Layout, dir: &OwnedFd, scratch: &Scratch, record: &LayerReco
             &layout.layer(&record.key),
             error,
         )),
+    }
+}
+
+/// Layers that did not get into the index are work in progress again, which is removed.
+fn take_back(layout: &Layout, index: &Index, moved: &[Job]) {
+    for (scratch, record, _) in moved {
+        let layer = layout.layer(&record.key);
+        let taken = index.knows(&record.key).and_then(|known| {
+            let is_there = !known && layer.exists();
+            let back = is_there.then(|| std::fs::rename(&layer, scratch.path()));
+            back.unwrap_or(Ok(()))
+                .map_err(|error| Error::at("taking back", &layer, error))
+        });
+        if let Err(error) = taken {
+            tracing::warn!(%error, "a layer stays that no image uses");
+        }
     }
 }
 
