@@ -160,7 +160,11 @@ fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
         std::fs::write(&temporary, &bytes)?;
         std::fs::rename(&temporary, path)
     };
-    write().map_err(|source| failed("write", path, source))
+    write().map_err(|source| {
+        // Nobody would look for it: the next attempt is another pod's.
+        let _ = std::fs::remove_file(&temporary);
+        failed("write", path, source)
+    })
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
@@ -204,5 +208,18 @@ mod tests {
         journal.forget(&pod.id, 1).unwrap();
         journal.forget(&pod.id, 1).unwrap();
         assert_eq!((journal.ids(), journal.get(&pod.id)), (Vec::new(), None));
+    }
+
+    #[test]
+    fn what_could_not_be_put_in_place_leaves_no_draft() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path()).unwrap();
+        let pod = Attachment::new("pod1".parse().unwrap(), "/proc/self/ns/net");
+        std::fs::create_dir(journal.done(&pod.id)).unwrap();
+        let result = PodNetwork::gather(Vec::new(), &[], crate::IpPreference::Cni);
+        journal.finish(&pod.id, &result).unwrap_err();
+        let drafts = std::fs::read_dir(&journal.dir).unwrap().flatten();
+        let mut names = drafts.map(|entry| entry.file_name().into_string().unwrap());
+        assert!(!names.any(|name| name.ends_with(".new")));
     }
 }

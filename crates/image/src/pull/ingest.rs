@@ -220,11 +220,15 @@ impl Ingest {
 
     /// Removes the files. Blocks.
     pub(crate) fn discard(&self) {
+        let remove = |path: &PathBuf| match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
         for path in [&self.map_path, &self.data_path] {
-            if let Err(error) = std::fs::remove_file(path)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::warn!(path = %path.display(), %error, "could not remove a download");
+            if let Err(error) = remove(path).or_else(|_| remove(path)) {
+                tracing::warn!(path = %path.display(), %error, "could not remove a download; a later sweep does");
+                // A map without its data would have the next pull of this believe in it.
+                return;
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, open};
 
@@ -26,7 +27,11 @@ use orlop_disk::remove_tree_at;
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     root: PathBuf,
+    left: Left,
 }
+
+/// Scratch directories that could not be removed when their time had come.
+type Left = Arc<Mutex<Vec<PathBuf>>>;
 
 impl Layout {
     /// Makes the directories that are missing. Only root may look inside: layers hold setuid
@@ -34,6 +39,7 @@ impl Layout {
     pub(crate) fn create(root: &Path) -> Result<Self> {
         let layout = Self {
             root: root.to_owned(),
+            left: Left::default(),
         };
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
@@ -116,6 +122,7 @@ impl Layout {
 
     /// Makes a directory for work in progress.
     pub(crate) fn scratch(&self, name: &str) -> Result<Scratch> {
+        self.remove_left();
         let path = self
             .tmp()
             .join(format!("{name}-{:016x}", rand::random::<u64>()));
@@ -124,7 +131,22 @@ impl Layout {
             .mode(0o700)
             .create(&path)
             .map_err(|error| Error::at("creating", &path, error))?;
-        Ok(Scratch { path })
+        Ok(Scratch {
+            path,
+            left: Arc::clone(&self.left),
+        })
+    }
+
+    /// Tries again what could not be removed.
+    pub(crate) fn remove_left(&self) {
+        let left = || self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let paths = std::mem::take(&mut *left());
+        for path in paths {
+            if let Err(error) = remove_path(&path) {
+                tracing::warn!(path = %path.display(), %error, "could not remove a scratch directory again");
+                left().push(path);
+            }
+        }
     }
 }
 
@@ -140,6 +162,7 @@ pub(crate) const TAPE: &str = "tape.zst";
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
+    left: Left,
 }
 
 impl Scratch {
@@ -151,7 +174,9 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = remove_path(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "could not remove a scratch directory");
+            tracing::warn!(path = %self.path.display(), %error, "could not remove a scratch directory; the next work tries again");
+            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.push(std::mem::take(&mut self.path));
         }
     }
 }
@@ -163,4 +188,37 @@ pub(crate) fn remove_path(path: &Path) -> rustix::io::Result<()> {
     };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     remove_tree_at(open(parent, flags, Mode::empty())?, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use orlop_testkit::{Scratch as Ground, machine, skip_unless};
+
+    use super::*;
+
+    fn run(program: &str, words: &[&str], path: &Path) {
+        let status = Command::new(program).args(words).arg(path).status();
+        assert!(status.unwrap().success(), "{program} {words:?}");
+    }
+
+    #[test]
+    fn what_could_not_be_removed_is_removed_by_the_next_work() {
+        skip_unless!(machine::is_root());
+        let ground = Ground::new();
+        let layout = Layout::create(ground.dir()).unwrap();
+        let scratch = layout.scratch("trash").unwrap();
+        let path = scratch.path().to_owned();
+        let busy = path.join("busy");
+        std::fs::create_dir(&busy).unwrap();
+        run("mount", &["-t", "tmpfs", "busy"], &busy);
+        drop(scratch);
+        assert!(path.exists(), "a mount can't be removed");
+        drop(layout.scratch("next").unwrap());
+        assert!(path.exists());
+        run("umount", &[], &busy);
+        drop(layout.scratch("next").unwrap());
+        assert!(!path.exists());
+    }
 }

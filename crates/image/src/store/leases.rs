@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::LeaseRecord;
 use crate::{Error, Result};
@@ -36,9 +36,11 @@ impl Leases {
         for entry in fs::read_dir(&self.0)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let record = orlop_disk::read_file(&path, orlop_disk::SMALL_FILE)
-                .ok()
-                .and_then(|text| serde_json::from_slice(&text).ok());
+            // One that can't be read now may be somebody's all the same.
+            let text = orlop_disk::read_file(&path, orlop_disk::SMALL_FILE).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?;
+            let record = serde_json::from_slice(&text).ok();
             match (owner_of(&name), record) {
                 (Some(owner), Some(record)) => drop(found.insert(owner, record)),
                 // Never granted, or torn by a power cut.
@@ -60,15 +62,12 @@ impl Leases {
         };
         let text = serde_json::to_vec(record).map_err(io::Error::other)?;
         let unfinished = self.0.join(format!("{UNFINISHED}{name}"));
-        write(&unfinished, &text).and_then(|()| fs::rename(&unfinished, path))
+        let written = fs::write(&unfinished, &text).and_then(|()| fs::rename(&unfinished, path));
+        written.inspect_err(|_| {
+            // A full disk must not be filled any further.
+            let _ = fs::remove_file(&unfinished);
+        })
     }
-}
-
-fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    fs::write(path, text).inspect_err(|_| {
-        // A full disk must not be filled any further.
-        let _ = fs::remove_file(path);
-    })
 }
 
 /// Owners may have slashes, and files must not; `%` begins what stands for something else.
@@ -123,5 +122,28 @@ mod tests {
             .collect();
         assert_eq!(found, expected);
         assert_eq!(fs::read_dir(dir).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_lease_that_cannot_be_read_now_is_not_taken_for_torn() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("leases");
+        let (leases, _) = Leases::open(dir.clone()).unwrap();
+        leases.put("a", Some(&record(1))).unwrap();
+        // Reading a link in a circle fails as reading from a bad disk does.
+        std::os::unix::fs::symlink("circle", dir.join("circle")).unwrap();
+        let refused = format!("{:?}", Leases::open(dir.clone()).unwrap_err());
+        assert!(refused.contains("circle"), "{refused}");
+        assert!(dir.join("circle").is_symlink());
+    }
+
+    #[test]
+    fn a_lease_that_could_not_be_put_in_place_leaves_no_draft() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("leases");
+        let (leases, _) = Leases::open(dir.clone()).unwrap();
+        fs::create_dir(dir.join("a")).unwrap();
+        leases.put("a", Some(&record(1))).unwrap_err();
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1);
     }
 }

@@ -76,32 +76,55 @@ impl Store {
         drop(holds);
         let mut freed = Freed::default();
         let mut trash = Vec::new();
+        let mut stayed = Vec::new();
+        let mut failed = None;
         for record in swept {
-            let path = self.layout.layer(&record.key);
-            let out = self.layout.scratch("trash")?;
-            match fs::rename(&path, out.path().join(FS)) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::at("removing", &path, error)),
-            }
-            if let Some(blob) = record.blob {
-                let shared = self
-                    .state()
-                    .layers
-                    .values()
-                    .any(|other| other.blob == record.blob);
-                if !shared {
-                    let path = self.layout.blob(&blob);
-                    remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
+            match self.throw_away(&record) {
+                Ok(out) => {
+                    freed.add(&record);
+                    trash.push(out);
+                }
+                Err(error) => {
+                    failed.get_or_insert(error);
+                    stayed.push(record);
                 }
             }
-            freed.add(&record);
-            trash.push(out);
+        }
+        if !stayed.is_empty() {
+            // What is there is known, or no later sweep would find it.
+            self.index.update(|_, change| {
+                let records = stayed.into_iter().map(|record| (record.key, Some(record)));
+                change.layers.extend(records);
+                Ok(())
+            })?;
         }
         drop(moves);
         // The long part, with nothing locked.
         drop(trash);
-        Ok((result, freed))
+        failed.map_or(Ok((result, freed)), Err)
+    }
+
+    /// Takes a layer that the index has forgotten out of the store, to be removed at leisure.
+    fn throw_away(&self, record: &LayerRecord) -> Result<Scratch> {
+        if let Some(blob) = record.blob {
+            let shared = self
+                .state()
+                .layers
+                .values()
+                .any(|other| other.blob == record.blob);
+            if !shared {
+                let path = self.layout.blob(&blob);
+                remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
+            }
+        }
+        let path = self.layout.layer(&record.key);
+        let out = self.layout.scratch("trash")?;
+        match fs::rename(&path, out.path().join(FS)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::at("removing", &path, error))
+            }
+            _ => Ok(out),
+        }
     }
 
     /// Takes a broken layer out of the store, although images may refer to it. Blocks.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -39,12 +40,12 @@ pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<(
                 change.layers.push((*key, Some(record.clone())));
             }
         }
-        let lost: Vec<Digest> = state
-            .layers
-            .keys()
-            .filter(|key| !layout.layer_fs(key).is_dir())
-            .copied()
-            .collect();
+        let mut lost: Vec<Digest> = Vec::new();
+        for key in state.layers.keys() {
+            if !is_dir(&layout.layer_fs(key))? {
+                lost.push(*key);
+            }
+        }
         for key in &lost {
             tracing::warn!(layer = %key, "a layer is gone from disk");
             change.layers.push((*key, None));
@@ -108,10 +109,15 @@ fn layer_dirs(layout: &Layout, index: &Index) -> Result<Vec<(Digest, LayerRecord
         if key.is_some_and(|key| index.state().layers.contains_key(&key)) {
             continue;
         }
-        let record = orlop_disk::read_file(path.join(RECORD), orlop_disk::SMALL_FILE)
-            .ok()
+        let text = match orlop_disk::read_file(path.join(RECORD), orlop_disk::SMALL_FILE) {
+            Ok(text) => Some(text),
+            Err(error) if is_absence(&error) => None,
+            Err(error) => return Err(Error::at("reading", &path.join(RECORD), error)),
+        };
+        let has_files = is_dir(&path.join(FS))?;
+        let record = text
             .and_then(|text| serde_json::from_slice::<LayerRecord>(&text).ok())
-            .filter(|record| Some(record.key) == key && path.join(FS).is_dir());
+            .filter(|record| Some(record.key) == key && has_files);
         if let Some(record) = record {
             unknown.push((record.key, record));
         } else {
@@ -142,6 +148,20 @@ fn remove_unknown_blobs(
         remove_path(path).map_err(|error| Error::at("removing", path, error))?;
     }
     Ok(())
+}
+
+/// Whether there is a directory; a disk that does not say so now may have one.
+fn is_dir(path: &Path) -> Result<bool> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if is_absence(&error) => Ok(false),
+        Err(error) => Err(Error::at("looking at", path, error)),
+    }
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory)
 }
 
 fn entries(dir: &Path) -> Result<Vec<std::path::PathBuf>> {
