@@ -181,9 +181,10 @@ impl Cgroups {
     }
 
     /// Removes what is left of a container's cgroup, once its processes are gone.
-    pub async fn remove(&self, container: &Container) {
-        if let Some(cgroup) = self.of_container(container) {
-            remove(cgroup).await;
+    pub async fn remove(&self, container: &Container) -> Result<()> {
+        match self.of_container(container) {
+            Some(cgroup) => self.remove_empty(cgroup).await,
+            None => Ok(()),
         }
     }
 
@@ -206,11 +207,10 @@ impl Cgroups {
     }
 
     /// Removes a pod's cgroup if it is one of ours rather than the client's.
-    pub async fn remove_pod(&self, pod: &Pod) {
-        if pod.linux().cgroup_parent.is_empty()
-            && let Some(cgroup) = self.of_pod(pod)
-        {
-            remove(cgroup).await;
+    pub async fn remove_pod(&self, pod: &Pod) -> Result<()> {
+        match self.of_pod(pod) {
+            Some(cgroup) if pod.linux().cgroup_parent.is_empty() => self.remove_empty(cgroup).await,
+            _ => Ok(()),
         }
     }
 
@@ -251,17 +251,6 @@ impl Cgroups {
     fn at(&self, path: CgroupPath) -> Cgroup {
         Cgroup::new(Arc::clone(&self.hierarchies), path)
     }
-}
-
-async fn remove(cgroup: Cgroup) {
-    let owner = cgroup.path().to_string();
-    let removed = waiting(&ENDING, &owner, move || Ok(cgroup.remove(PATIENCE))).await;
-    let problem = match removed {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
-    };
-    tracing::warn!(cgroup = owner, problem, "removing a cgroup");
 }
 
 /// systemd must have delegated the cgroup that others may make cgroups in: its unit's own.

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::ids::ContainerId;
 use crate::names::ContainerName;
 use crate::nri::Told;
-use crate::pod::{Pod, make_private_dir};
+use crate::pod::{Pod, recorded_in};
 use crate::recorded::{Recorded, State};
 use crate::store::Item;
 use orlop_service::usage::Meter;
@@ -216,9 +216,6 @@ impl Container {
     ) -> Result<Self> {
         let dir = pod.containers_dir().join(id.as_str());
         let bundle = pod.run.join(id.as_str());
-        for path in [&dir, &bundle] {
-            make_private_dir(path)?;
-        }
         let at = crate::clock::now();
         let created = Event::Created {
             config: Box::new(config.clone()),
@@ -226,7 +223,9 @@ impl Container {
             goes_on,
             at,
         };
-        let state = Recorded::create(format!("container {id}"), &dir.join("journal"), &created)?;
+        let state = recorded_in(&[&dir, &bundle], || {
+            Recorded::create(format!("container {id}"), &dir.join("journal"), &created)
+        })?;
         let what = What {
             config,
             image,

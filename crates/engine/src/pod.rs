@@ -161,9 +161,6 @@ impl Pod {
     ) -> Result<Self> {
         let id = PodId::random();
         let (dir, run) = (pods.join(id.as_str()), runs.join(id.as_str()));
-        for path in [&dir, &run] {
-            make_private_dir(path)?;
-        }
         let at = crate::clock::now();
         let created = Event::Created {
             config: Box::new(config.clone()),
@@ -171,7 +168,9 @@ impl Pod {
             runtime: runtime.clone(),
             at,
         };
-        let state = Recorded::create(format!("pod {id}"), &dir.join("journal"), &created)?;
+        let state = recorded_in(&[&dir, &run], || {
+            Recorded::create(format!("pod {id}"), &dir.join("journal"), &created)
+        })?;
         Ok(Self::new(
             id,
             config,
@@ -396,6 +395,23 @@ impl State for Now {
             Event::Removing => self.phase = Phase::Removing,
         }
     }
+}
+
+/// Makes the directories of something and then its record. Where one can't be made none stays:
+/// nobody knows of them yet.
+pub fn recorded_in<T>(directories: &[&Path], record: impl FnOnce() -> Result<T>) -> Result<T> {
+    let made = directories
+        .iter()
+        .try_for_each(|directory| make_private_dir(directory))
+        .and_then(|()| record());
+    if made.is_err() {
+        for directory in directories {
+            if let Err(error) = crate::teardown::remove_tree(directory) {
+                tracing::warn!(%error, "undoing what could not be recorded; the next start does");
+            }
+        }
+    }
+    made
 }
 
 /// Makes a directory that only the daemon may list and change. Who knows a name below it may go

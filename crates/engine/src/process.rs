@@ -259,7 +259,7 @@ pub async fn clean_up(engine: &Engine, container: &Arc<Container>) -> Result<()>
         doing: format!("cleaning up after container {id}"),
         source,
     })?;
-    engine.cgroups.remove(container).await;
+    engine.cgroups.remove(container).await?;
     container.set_clean();
     Ok(())
 }
@@ -306,7 +306,7 @@ async fn directly(
         doing: format!("forgetting container {id}"),
         source,
     })?;
-    engine.cgroups.remove(container).await;
+    engine.cgroups.remove(container).await?;
     blocking(move || remove_tree(&state)).await?;
     container.set_clean();
     Ok(())
@@ -326,7 +326,7 @@ async fn without_runtime(engine: &Engine, container: &Container) -> Result<()> {
             source,
         })?;
     }
-    engine.cgroups.remove(container).await;
+    engine.cgroups.remove(container).await?;
     container.set_clean();
     Ok(())
 }

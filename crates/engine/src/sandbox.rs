@@ -83,7 +83,7 @@ pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .close();
-    engine.cgroups.remove_pod(pod).await;
+    engine.cgroups.remove_pod(pod).await?;
     let (pin, shm) = (engine.net_pin(pod), engine.shm_dir(pod));
     blocking(move || {
         remove_pin(&pin).map_err(|source| Error::Launch {

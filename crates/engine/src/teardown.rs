@@ -22,12 +22,15 @@ pub async fn stop_visible(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     if pod.phase() == pod::Phase::Creating {
         return Ok(());
     }
-    stop(engine, pod).await?;
-    if pod.phase() == pod::Phase::Ready {
+    let stopped = stop(engine, pod).await;
+    // Without a keeper no container starts in it, whatever else is still to be undone: a client
+    // that took it for ready would try for ever.
+    let is_down = stopped.is_ok() || pod.now().keeper.is_none();
+    if is_down && pod.phase() == pod::Phase::Ready {
         pod.record_if_possible(pod::Event::NotReady).await;
         engine.tell_pod(pod, ContainerEventType::ContainerStoppedEvent);
     }
-    Ok(())
+    stopped
 }
 
 /// Ends the pod's containers, detaches its network, and ends its keeper.
