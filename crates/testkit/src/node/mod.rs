@@ -14,4 +14,4 @@ mod v1_only;
 pub use builder::{NodeBuilder, Which};
 pub use ground::Ground;
 pub use orlop::{binary, is_release, keeper_binary};
-pub use running::Node;
+pub use running::{Node, Start};

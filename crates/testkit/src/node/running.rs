@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -28,6 +28,15 @@ pub struct Node {
     process: Option<Process>,
     v1_only: Option<V1Only>,
     scratch: Scratch,
+}
+
+/// How a start went that something was done to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The daemon answers.
+    Answers,
+    /// It has ended before it did.
+    Ended(ExitStatus),
 }
 
 impl Node {
@@ -113,6 +122,11 @@ impl Node {
         self.process.as_ref().expect("the daemon runs").pid()
     }
 
+    /// The same unless the daemon has ended.
+    pub fn pid_if_any(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
     /// What the daemon has written.
     pub fn log(&self) -> String {
         std::fs::read_to_string(log_file(&self.scratch)).unwrap_or_default()
@@ -170,6 +184,27 @@ impl Node {
         assert!(self.process.is_none(), "the daemon still runs");
         self.spawn();
         self.ready().await;
+    }
+
+    /// Starts the daemon again beneath a tracer that becomes it (`strace -D …`), and waits until it
+    /// answers or has ended. `None` is for one that does neither.
+    pub async fn start_again_beneath(&mut self, tracer: &Command) -> Option<Start> {
+        assert!(self.process.is_none(), "the daemon still runs");
+        self.spawn_beneath(Some(tracer));
+        let deadline = Instant::now() + START_LIMIT;
+        while Instant::now() < deadline {
+            if let Ok(cri) = Cri::connect(&self.socket()).await
+                && cri.version().await.is_ok()
+            {
+                return Some(Start::Answers);
+            }
+            if let Some(status) = self.process.as_mut().and_then(Process::ended) {
+                self.process = None;
+                return Some(Start::Ended(status));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        None
     }
 
     /// Starts the daemon again with the programs of another version, or with the usual ones.
@@ -251,11 +286,22 @@ impl Node {
     }
 
     fn spawn(&mut self) {
+        self.spawn_beneath(None);
+    }
+
+    fn spawn_beneath(&mut self, tracer: Option<&Command>) {
         let mut command = match self.builder.which {
             Which::Orlop => orlop::command(&self.builder, &self.scratch),
             Which::Containerd => containerd::command(&self.scratch),
         };
         command.envs(self.builder.env.iter().map(|(key, value)| (key, value)));
+        if let Some(tracer) = tracer {
+            let mut traced = Command::new(tracer.get_program());
+            traced.args(tracer.get_args());
+            traced.arg(command.get_program()).args(command.get_args());
+            traced.envs(self.builder.env.iter().map(|(key, value)| (key, value)));
+            command = traced;
+        }
         if let Some(namespace) = &self.v1_only {
             command = namespace.enter(&command);
         }

@@ -93,28 +93,31 @@ impl Lane {
         }
     }
 
+    /// An attempt at the pod of this name.
+    pub(crate) fn attempt(&self, name: &str, attempt: u32) -> PodSpec {
+        let pod = self.pod.clone().label(NAME, name).attempt(attempt);
+        pod.with(|config| {
+            let metadata = config.metadata.get_or_insert_default();
+            name.clone_into(&mut metadata.name);
+            metadata.uid = format!("{}-{name}", metadata.namespace);
+        })
+    }
+
     /// One pass of a kubelet over a pod that is to run: what is there and ready is kept, what is
     /// not is ended, and the next attempt begins.
-    async fn bring_up(&self, name: &str) -> Result<(), Status> {
+    pub(crate) async fn bring_up(&self, name: &str) -> Result<(), Status> {
         let sandboxes = self.sandboxes(name).await?;
         let newest = sandboxes.iter().max_by_key(|sandbox| attempt_of(sandbox));
-        let pod = |attempt| {
-            let pod = self.pod.clone().label(NAME, name).attempt(attempt);
-            pod.with(|config| {
-                let metadata = config.metadata.get_or_insert_default();
-                name.clone_into(&mut metadata.name);
-                metadata.uid = format!("{}-{name}", metadata.namespace);
-            })
-        };
         let (pod_id, pod) = match newest {
             Some(ready) if ready.state() == PodSandboxState::SandboxReady => {
-                (ready.id.clone(), pod(attempt_of(ready)))
+                (ready.id.clone(), self.attempt(name, attempt_of(ready)))
             }
             _ => {
                 for sandbox in &sandboxes {
                     self.cri.stop_pod(&sandbox.id).await?;
                 }
-                let pod = pod(newest.map_or(0, |sandbox| attempt_of(sandbox) + 1));
+                let next = newest.map_or(0, |sandbox| attempt_of(sandbox) + 1);
+                let pod = self.attempt(name, next);
                 (self.cri.run_pod(&pod).await?, pod)
             }
         };
@@ -140,7 +143,7 @@ impl Lane {
     }
 
     /// The end of a pod that is to go: containers, sandboxes, and what is known of either.
-    async fn take_down(&self, name: &str) -> Result<(), Status> {
+    pub(crate) async fn take_down(&self, name: &str) -> Result<(), Status> {
         for sandbox in self.sandboxes(name).await? {
             for container in self.containers(&sandbox.id).await? {
                 self.cri.stop(&container.id, 0).await?;

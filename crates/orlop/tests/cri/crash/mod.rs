@@ -2,11 +2,15 @@
 //! as kubelets do.
 //!
 //! `make chaos` is the long form: `ORLOP_CHAOS_KILLS` says how often something dies,
-//! `ORLOP_CHAOS_SEED` at which moments.
+//! `ORLOP_CHAOS_FAULTS` how many system calls fail, `ORLOP_CHAOS_SEED` at which moments and which.
 
+mod disks;
+mod faults;
 mod kills;
 mod kubelet;
+mod life;
 mod remains;
+mod undone;
 mod victim;
 
 pub(crate) use kubelet::{Lane, Progress};

@@ -45,23 +45,30 @@ impl Remains {
 
     /// Waits until nothing is there that was not there before.
     pub(crate) async fn settle(node: &Node, before: &Self) {
+        if let Err(left) = Self::settled(node, before).await {
+            panic!("{left}");
+        }
+    }
+
+    /// Waits until nothing is there that was not there before, or says what is.
+    pub(crate) async fn settled(node: &Node, before: &Self) -> Result<(), String> {
         let deadline = Instant::now() + LIMIT;
         loop {
             let now = Self::of(node);
             let more: Vec<_> = now.things.difference(&before.things).collect();
             if more.is_empty() && now.descriptors <= before.descriptors {
-                return;
+                return Ok(());
             }
             if Instant::now() > deadline {
                 let daemon = Path::new("/proc").join(node.pid().to_string());
                 let open = entries(&daemon.join("fd"));
                 let open = open.iter().filter_map(|fd| fs::read_link(fd).ok());
-                panic!(
+                return Err(format!(
                     "left over: {more:#?}\ndescriptors of the daemon: {} were {}: {:#?}",
                     now.descriptors,
                     before.descriptors,
                     open.collect::<Vec<_>>()
-                );
+                ));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

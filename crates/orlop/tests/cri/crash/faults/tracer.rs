@@ -1,0 +1,208 @@
+//! strace on the daemon: what it calls, and which of it fails.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use orlop_testkit::process::Process;
+use orlop_testkit::{Node, machine};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::call;
+
+/// How long strace may take to attach.
+const ATTACH_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long strace may take to let go by itself. It never does while a parent waits for the child
+/// that borrows its memory; the kernel lets go of both when strace is killed.
+const DETACH_LIMIT: Duration = Duration::from_millis(300);
+
+/// All threads of the daemon are followed, and its children until they become other programs.
+const FOLLOWING: [&str; 6] = ["-f", "-b", "execve", "-y", "-s", "200"];
+
+/// How often each call was made by the thread that made it most, which is how strace counts.
+pub(super) type Counts = BTreeMap<String, u32>;
+
+/// A strace of the daemon.
+#[derive(Debug)]
+pub(super) struct Tracer {
+    who: Who,
+    output: PathBuf,
+}
+
+#[derive(Debug)]
+enum Who {
+    Attached(Process),
+    /// It became a grandchild of the daemon's, so that nobody sees a parent between.
+    Beneath {
+        daemon: Option<u32>,
+    },
+}
+
+impl Tracer {
+    /// Whether one can be had here.
+    pub(super) fn can_trace() -> Result<(), String> {
+        machine::has_program("strace")?;
+        let mut command = Command::new("strace");
+        match command.args(["-o", "/dev/null", "true"]).output() {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                Err(format!("strace may not trace here: {}", said.trim()))
+            }
+            Err(error) => Err(format!("strace: {error}")),
+        }
+    }
+
+    /// Attaches to the daemon, or to a keeper.
+    pub(super) fn attach(node: &Node, pid: u32, what: &What<'_>) -> Self {
+        let (output, log) = (output(node), node.scratch().path("strace.log"));
+        for file in [&output, &log] {
+            let _ = fs::remove_file(file);
+        }
+        let pid = pid.to_string();
+        let mut command = Command::new("strace");
+        command.args(FOLLOWING).args(what.arguments());
+        command.arg("-o").arg(&output).args(["-p", &pid]);
+        let mut process = Process::spawn("strace", &mut command, &log);
+        let attached = format!("Process {pid} attached");
+        process.wait_until(ATTACH_LIMIT, "attach", || {
+            fs::read_to_string(&log).is_ok_and(|said| said.contains(&attached))
+        });
+        Self {
+            who: Who::Attached(process),
+            output,
+        }
+    }
+
+    /// What a daemon is to be started beneath.
+    pub(super) fn beneath(node: &Node, what: &What<'_>) -> Command {
+        let output = output(node);
+        let _ = fs::remove_file(&output);
+        let mut command = Command::new("strace");
+        // Signals are to reach it also while it waits.
+        command.args(["-D", "-I", "2"]).args(FOLLOWING);
+        command.args(what.arguments()).arg("-o").arg(output);
+        command
+    }
+
+    /// The one that a daemon was started beneath.
+    pub(super) fn of_start(node: &Node) -> Self {
+        Self {
+            who: Who::Beneath {
+                daemon: node.pid_if_any(),
+            },
+            output: output(node),
+        }
+    }
+
+    /// The calls that were made to fail so far.
+    pub(super) fn injected(&self) -> Vec<String> {
+        injected(&self.output)
+    }
+
+    /// Lets go of the daemon; which calls were made to fail.
+    pub(super) fn end(mut self) -> Vec<String> {
+        self.let_go();
+        injected(&self.output)
+    }
+
+    /// Lets go of the daemon; which calls it made.
+    pub(super) fn counts(mut self) -> Counts {
+        self.let_go();
+        count(&read(&self.output))
+    }
+
+    fn let_go(&mut self) {
+        let daemon = match &mut self.who {
+            Who::Attached(process) => {
+                process.stop(DETACH_LIMIT);
+                return;
+            }
+            Who::Beneath { daemon } => *daemon,
+        };
+        let Some(daemon) = daemon else { return };
+        let deadline = Instant::now() + DETACH_LIMIT;
+        while let Some(tracer) = tracer_of(daemon) {
+            let late = Instant::now() > deadline;
+            let signal = if late { Signal::KILL } else { Signal::TERM };
+            let _ = kill_process(tracer, signal);
+            sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// What is to be watched.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum What<'a> {
+    /// All calls.
+    All,
+    /// Each thread's `nth` call is to fail, counted from now.
+    Fails {
+        call: &'a str,
+        error: &'a str,
+        nth: u32,
+    },
+}
+
+impl What<'_> {
+    fn arguments(&self) -> Vec<String> {
+        match self {
+            Self::All => vec!["-e".to_owned(), "trace=all".to_owned()],
+            Self::Fails { call, error, nth } => vec![
+                "-e".to_owned(),
+                // Else it would not let go of a child there.
+                format!("trace={call},execve"),
+                "-e".to_owned(),
+                format!("inject={call}:error={error}:when={nth}"),
+            ],
+        }
+    }
+}
+
+fn output(node: &Node) -> PathBuf {
+    node.scratch().path("strace.out")
+}
+
+fn read(output: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(output).unwrap_or_default()).into_owned()
+}
+
+fn injected(output: &Path) -> Vec<String> {
+    let output = read(output);
+    let injected = output.lines().filter(|line| line.ends_with("(INJECTED)"));
+    injected.map(str::to_owned).collect()
+}
+
+fn tracer_of(process: u32) -> Option<Pid> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"))?;
+    Pid::from_raw(line.trim().parse().ok()?)
+}
+
+fn count(output: &str) -> Counts {
+    let mut by_thread: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    for line in output.lines() {
+        // `1234  openat(…`; what goes on after another thread's line begins with `<...`.
+        if let Some((thread, rest)) = line.split_once(' ')
+            && let Some((name, _)) = rest.trim_start().split_once('(')
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !call::is_spared(name)
+        {
+            *by_thread.entry((thread, name)).or_default() += 1;
+        }
+    }
+    let mut counts = Counts::new();
+    for ((_, name), count) in by_thread {
+        let most = counts.entry(name.to_owned()).or_default();
+        *most = count.max(*most);
+    }
+    counts
+}
