@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{BoxFuture, try_join_all};
 use orlop_disk::{MountTable, Stranger};
 use orlop_pool::Place;
 use tokio::task::spawn_blocking;
@@ -33,31 +33,33 @@ enum Looked<T, F> {
 
 /// Does blocking work that touches `paths`; `own` are directories on the node's own file systems.
 /// One that does not answer is told of, by the path that leads to it.
-pub(crate) async fn touching<T, F>(
+pub(crate) fn touching<T, F>(
     own: &[PathBuf],
     paths: Vec<PathBuf>,
     work: F,
-) -> Result<T, String>
+) -> BoxFuture<'static, Result<T, String>>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
     if paths.is_empty() {
-        return spawn_blocking(work).await.map_err(|e| e.to_string());
+        return Box::pin(async { spawn_blocking(work).await.map_err(|e| e.to_string()) });
     }
     let own = own.to_vec();
     // Nearly all lie on the node's own file systems: then this is all.
-    let looked = spawn_blocking(move || {
+    let look = move || {
         let strangers = strangers(&own, paths)?;
         if strangers.is_empty() {
             return Ok(Looked::Done(work()));
         }
         Ok::<_, String>(Looked::Strangers(work, strangers))
-    });
-    match looked.await.map_err(|e| e.to_string())?? {
-        Looked::Done(done) => Ok(done),
-        Looked::Strangers(work, strangers) => with_strangers(strangers, work).await,
-    }
+    };
+    Box::pin(async {
+        match spawn_blocking(look).await.map_err(|e| e.to_string())?? {
+            Looked::Done(done) => Ok(done),
+            Looked::Strangers(work, strangers) => with_strangers(strangers, work).await,
+        }
+    })
 }
 
 fn strangers(own: &[PathBuf], paths: Vec<PathBuf>) -> Result<ByStranger, String> {
