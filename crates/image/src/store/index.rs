@@ -186,18 +186,17 @@ impl Index {
 
     /// Opens the database again where it was closed, and takes what is in it for the truth.
     fn opened<'a>(&self, slot: &'a mut Option<Database>) -> Result<&'a Database> {
-        let database = match slot.take() {
-            Some(database) => database,
-            None => {
-                let database = open_database(&self.path)?;
-                let found = load(&database).map_err(|error| {
-                    Error::store(format!("reading {}", unreadable(&self.path)), error)
-                })?;
-                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-                state.images = found.images;
-                state.layers = found.layers;
-                database
-            }
+        let database = if let Some(database) = slot.take() {
+            database
+        } else {
+            let database = open_database(&self.path)?;
+            let found = load(&database).map_err(|error| {
+                Error::store(format!("reading {}", unreadable(&self.path)), error)
+            })?;
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            state.images = found.images;
+            state.layers = found.layers;
+            database
         };
         Ok(slot.insert(database))
     }

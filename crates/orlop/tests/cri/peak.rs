@@ -18,7 +18,7 @@ const KEPT_OF_MANY: u64 = 10 << 10;
 const LANES: usize = 8;
 
 /// How long it may take to give memory back.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn memory_is_given_back_when_many_pods_have_come_and_gone() {
