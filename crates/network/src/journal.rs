@@ -220,6 +220,6 @@ mod tests {
         journal.finish(&pod.id, &result).unwrap_err();
         let drafts = std::fs::read_dir(&journal.dir).unwrap().flatten();
         let mut names = drafts.map(|entry| entry.file_name().into_string().unwrap());
-        assert!(!names.any(|name| name.ends_with(".new")));
+        assert!(!names.any(|name| name.rsplit_once('.').is_some_and(|(_, end)| end == "new")));
     }
 }
