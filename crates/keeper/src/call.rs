@@ -16,6 +16,7 @@ use crate::connection::ReplyTo;
 use crate::console::Console;
 use crate::exit::Process;
 use crate::keeper::{Keeper, from_now};
+use crate::null::not_the_nodes;
 use crate::pod::View;
 use crate::reactor::{Interest, Source, Watch};
 use crate::request::{Purpose, failure};
@@ -122,7 +123,13 @@ impl Keeper {
                 let watch = Watch::new(&self.reactor, ours, source, Interest::Read);
                 Some(watch.map_err(|error| io_failure(error.into()))?)
             }
-            Streams::Passed([stdin, stdout, stderr]) => {
+            Streams::Passed(streams) => {
+                let [stdin, stdout, stderr] = streams.map(not_the_nodes);
+                let (stdin, stdout, stderr) = (
+                    stdin.map_err(io_failure)?,
+                    stdout.map_err(io_failure)?,
+                    stderr.map_err(io_failure)?,
+                );
                 command.stdin(stdin).stdout(stdout).stderr(stderr);
                 None
             }

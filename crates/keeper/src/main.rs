@@ -25,6 +25,7 @@ mod entry;
 mod exit;
 mod keeper;
 mod log;
+mod null;
 mod oom;
 mod output;
 mod pod;

@@ -25,6 +25,19 @@ async fn printed(world: &World, id: &str, words: &[&str]) -> String {
 }
 
 #[tokio::test]
+async fn the_nodes_null_device_stays_the_nodes() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let world = crun_world!();
+    let spec = world.container("main").uid(54_321).shell("cat; sleep 600");
+    let running = world.run_container("null", &spec).await;
+    printed(&world, &running.id, &["id"]).await;
+    let null = std::fs::metadata("/dev/null").expect("the node's null device");
+    assert_eq!((null.uid(), null.gid()), (0, 0));
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_pod_lives_on_crun() {
     let world = crun_world!();
     let pod = world.node.pod("life").own_network().shared_pid();

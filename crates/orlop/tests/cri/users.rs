@@ -118,6 +118,14 @@ async fn the_root_of_a_pod_with_users_of_its_own_is_nobody_on_the_node() {
         .uid();
     assert_eq!(made, 0, "a mapped mount gives files to the ids of the node");
 
+    let null = fs::metadata("/dev/null")
+        .expect("the node's null device")
+        .uid();
+    assert_eq!(
+        null, 0,
+        "crun gives standard streams to the container's user"
+    );
+
     // Commands of later join the same namespace, also of a daemon that was started again.
     let mut world = world;
     world.node.restart().await;
