@@ -6,8 +6,11 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, makedev, mknodat, openat};
+use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, makedev, mkdirat, mknodat, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+/// Where programs know it to be.
+const NULL: &str = "dev/null";
 
 /// The same stream, or one of its own where it is the null device.
 pub(crate) fn not_the_nodes(stream: OwnedFd) -> io::Result<OwnedFd> {
@@ -25,18 +28,9 @@ fn own(access: OFlags) -> io::Result<OwnedFd> {
     fsconfig_create(context.as_fd())?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-    let mode = Mode::from_raw_mode(0o666);
-    mknodat(
-        &mount,
-        "null",
-        FileType::CharacterDevice,
-        mode,
-        makedev(1, 3),
-    )?;
-    Ok(openat(
-        &mount,
-        "null",
-        access | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?)
+    mkdirat(&mount, "dev", Mode::from_raw_mode(0o755))?;
+    let device = (FileType::CharacterDevice, makedev(1, 3));
+    mknodat(&mount, NULL, device.0, Mode::from_raw_mode(0o666), device.1)?;
+    let flags = access | OFlags::CLOEXEC;
+    Ok(openat(&mount, NULL, flags, Mode::empty())?)
 }
