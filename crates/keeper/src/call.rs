@@ -123,14 +123,10 @@ impl Keeper {
                 let watch = Watch::new(&self.reactor, ours, source, Interest::Read);
                 Some(watch.map_err(|error| io_failure(error.into()))?)
             }
-            Streams::Passed(streams) => {
-                let [stdin, stdout, stderr] = streams.map(not_the_nodes);
-                let (stdin, stdout, stderr) = (
-                    stdin.map_err(io_failure)?,
-                    stdout.map_err(io_failure)?,
-                    stderr.map_err(io_failure)?,
-                );
-                command.stdin(stdin).stdout(stdout).stderr(stderr);
+            Streams::Passed([stdin, stdout, stderr]) => {
+                let own = |stream| not_the_nodes(stream).map_err(io_failure);
+                command.stdin(own(stdin)?);
+                command.stdout(own(stdout)?).stderr(own(stderr)?);
                 None
             }
         };

@@ -335,13 +335,7 @@ async fn an_oom_kill_is_known_without_one_of_the_node_s_few_inotify_instances() 
     );
 
     fs::write(cgroup.join("memory.events"), "oom 1\noom_kill 1\n").unwrap();
-    let (theirs, ours) = std::io::pipe().unwrap();
-    let streams = orlop_launch::AttachStreams {
-        stdin: Some(theirs.into()),
-        ..Default::default()
-    };
-    pod.keeper.attach("c1", streams).await.unwrap();
-    drop(ours);
+    drop(pod.input("c1").await);
     let status = pod.exit_of("c1").await;
     assert!(status.oom, "{status:?}");
 }

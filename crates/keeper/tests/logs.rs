@@ -148,13 +148,8 @@ async fn a_full_log_disk_stops_nobody_and_leaves_a_note() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     fs::remove_file(seen.join("filler")).unwrap();
-    let (theirs, ours) = std::io::pipe().unwrap();
-    let streams = orlop_launch::AttachStreams {
-        stdin: Some(theirs.into()),
-        ..Default::default()
-    };
-    pod.keeper.attach("c1", streams).await.unwrap();
-    std::io::Write::write_all(&mut &ours, b"go\n").unwrap();
+    let input = pod.input("c1").await;
+    std::io::Write::write_all(&mut &input, b"go\n").unwrap();
     assert_eq!(pod.exit_of("c1").await.code, 3);
 
     let log = fs::read_to_string(seen.join("0.log")).unwrap();
@@ -229,13 +224,7 @@ async fn a_link_between_the_logs_directory_and_a_log_is_not_followed() {
     fs::rename(logs.join("aside"), logs.join("c1")).unwrap();
     fs::rename(logs.join("c1/0.log"), logs.join("c1/0.log.1")).unwrap();
     pod.keeper.reopen_log("c1").await.unwrap();
-    let (theirs, ours) = std::io::pipe().unwrap();
-    let streams = orlop_launch::AttachStreams {
-        stdin: Some(theirs.into()),
-        ..Default::default()
-    };
-    pod.keeper.attach("c1", streams).await.unwrap();
-    drop(ours);
+    drop(pod.input("c1").await);
     pod.exit_of("c1").await;
     let contents = |name: &str| parse_log(&fs::read(logs.join("c1").join(name)).unwrap());
     assert_eq!(contents("0.log.1")[0].2, b"one");

@@ -60,6 +60,17 @@ impl Pod {
         Self::with(|_, _| {}).await
     }
 
+    /// Writes to a container's standard input, which ends when it is dropped.
+    pub(crate) async fn input(&self, id: &str) -> std::io::PipeWriter {
+        let (theirs, ours) = std::io::pipe().unwrap();
+        let streams = orlop_launch::AttachStreams {
+            stdin: Some(theirs.into()),
+            ..Default::default()
+        };
+        self.keeper.attach(id, streams).await.unwrap();
+        ours
+    }
+
     /// A pod whose keeper's specification, made in the given directory, is changed first.
     pub(crate) async fn with(change: impl FnOnce(&Path, &mut KeeperSpec)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);

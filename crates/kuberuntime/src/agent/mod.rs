@@ -32,6 +32,7 @@ mod roster;
 mod shared;
 mod shutdown;
 mod source;
+mod tasks;
 mod text;
 
 pub use agent::{Agent, AgentHandle};

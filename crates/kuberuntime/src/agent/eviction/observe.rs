@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use super::thresholds::{Observation, Signal};
 use crate::agent::capacity::meminfo;
+use crate::agent::tasks;
 
 /// What is looked at.
 #[derive(Debug, Clone)]
@@ -54,18 +55,7 @@ pub(crate) fn observe(places: &Places) -> BTreeMap<Signal, Observation> {
 
 /// Processes and threads that there may still be.
 fn pids() -> Option<Observation> {
-    let number = |path: &str| {
-        orlop_disk::read_kernel_text(path)
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
-    let most = number("/proc/sys/kernel/pid_max")?
-        .min(number("/proc/sys/kernel/threads-max").unwrap_or(u64::MAX));
-    let load = orlop_disk::read_kernel_text("/proc/loadavg").ok()?;
-    let tasks = load.split_ascii_whitespace().nth(3)?.split_once('/')?.1;
-    let tasks: u64 = tasks.parse().ok()?;
+    let (most, tasks) = (tasks::most()?, tasks::count()?);
     Some(Observation {
         available: most.saturating_sub(tasks),
         capacity: most,

@@ -67,6 +67,12 @@ async fn a_system_call_that_fails_once_costs_a_call_and_leaves_nothing() {
     let mut campaign = Campaign::begin(world).await;
     let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
     let faults = campaign.faults(&mut chance).await;
+    try_some(faults, async |fault| campaign.try_out(fault).await).await;
+    campaign.end().await;
+}
+
+/// Tries faults out until as many as wanted have happened: some had no call to fail any more.
+async fn try_some<F>(faults: Vec<F>, mut try_out: impl AsyncFnMut(&F) -> bool) {
     let possible = faults.len();
     let wanted = number("ORLOP_CHAOS_FAULTS", 25);
     let mut injected = 0;
@@ -74,10 +80,25 @@ async fn a_system_call_that_fails_once_costs_a_call_and_leaves_nothing() {
         if injected == wanted {
             break;
         }
-        injected += u64::from(campaign.try_out(&fault).await);
+        injected += u64::from(try_out(&fault).await);
     }
     println!("{injected} faults of {possible} that were possible");
-    campaign.end().await;
+}
+
+/// Faults of several calls in an order of chance that begins with one of each call.
+fn in_rounds<F>(of_calls: Vec<Vec<F>>, chance: &mut Chance) -> Vec<F> {
+    let mut faults = Vec::new();
+    for of_call in of_calls {
+        let drawn = of_call
+            .into_iter()
+            .map(|fault| (chance.below(usize::MAX), fault));
+        let mut drawn: Vec<_> = drawn.collect();
+        drawn.sort_by_key(|(order, _)| *order);
+        let numbered = drawn.into_iter().enumerate();
+        faults.extend(numbered.map(|(round, (order, fault))| (round, order, fault)));
+    }
+    faults.sort_by_key(|(round, order, _)| (*round, *order));
+    faults.into_iter().map(|(_, _, fault)| fault).collect()
 }
 
 struct Campaign {
@@ -139,25 +160,21 @@ impl Campaign {
                     let mut of_call = Vec::new();
                     for nth in 1..=most {
                         for error in call::errors_of(&call) {
-                            let fault = Fault {
+                            of_call.push(Fault {
                                 victim,
                                 network,
                                 step,
                                 call: call.clone(),
                                 error,
                                 nth,
-                            };
-                            of_call.push((chance.below(usize::MAX), fault));
+                            });
                         }
                     }
-                    of_call.sort_by_key(|(order, _)| *order);
-                    let numbered = of_call.into_iter().enumerate();
-                    faults.extend(numbered.map(|(round, (order, fault))| (round, order, fault)));
+                    faults.push(of_call);
                 }
             }
         }
-        faults.sort_by_key(|(round, order, _)| (*round, *order));
-        faults.into_iter().map(|(_, _, fault)| fault).collect()
+        in_rounds(faults, chance)
     }
 
     /// The process of a victim, if there is one in this step.

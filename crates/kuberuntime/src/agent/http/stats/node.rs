@@ -4,6 +4,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::agent::shared::{now, time};
+use crate::agent::tasks;
 
 /// The processors' time that was not spent idle, of all together.
 pub(super) fn node_cpu_nanos() -> Option<u64> {
@@ -52,22 +53,7 @@ pub(super) fn filesystem(path: &Path) -> Value {
 
 /// Processes and threads.
 pub(super) fn rlimit() -> Value {
-    let number = |path: &str| {
-        orlop_disk::read_kernel_text(path)
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
-    let most = number("/proc/sys/kernel/pid_max");
-    let most =
-        most.map(|most| number("/proc/sys/kernel/threads-max").map_or(most, |it| it.min(most)));
-    let load = orlop_disk::read_kernel_text("/proc/loadavg").unwrap_or_default();
-    let tasks = load
-        .split_ascii_whitespace()
-        .nth(3)
-        .and_then(|it| it.split_once('/')?.1.parse::<u64>().ok());
-    json!({"time": time(now()), "maxpid": most, "curproc": tasks})
+    json!({"time": time(now()), "maxpid": tasks::most(), "curproc": tasks::count()})
 }
 
 /// Pages that the kernel had to find, and to read.

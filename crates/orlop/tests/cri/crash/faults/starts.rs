@@ -7,8 +7,8 @@ use orlop_testkit::{Chance, skip, skip_unless};
 
 use super::super::life::{Life, Network};
 use super::super::{Remains, number};
-use super::call;
 use super::tracer::{Tracer, What};
+use super::{call, in_rounds, try_some};
 use crate::world::{Running, World, world};
 
 /// How long it may take until a keeper is reached again.
@@ -41,16 +41,7 @@ async fn a_system_call_that_fails_while_the_daemon_starts_is_named_or_made_good(
     let mut starts = Starts::begin(world).await;
     let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
     let faults = starts.faults(&mut chance).await;
-    let possible = faults.len();
-    let wanted = number("ORLOP_CHAOS_FAULTS", 25);
-    let mut injected = 0;
-    for fault in faults {
-        if injected == wanted {
-            break;
-        }
-        injected += u64::from(starts.try_out(&fault).await);
-    }
-    println!("{injected} faults of {possible} that were possible");
+    try_some(faults, async |fault| starts.try_out(fault).await).await;
     starts.end().await;
 }
 
@@ -96,15 +87,12 @@ impl Starts {
             for nth in 1..=most {
                 for error in call::errors_of(&call) {
                     let call = call.clone();
-                    of_call.push((chance.below(usize::MAX), Fault { call, error, nth }));
+                    of_call.push(Fault { call, error, nth });
                 }
             }
-            of_call.sort_by_key(|(order, _)| *order);
-            let numbered = of_call.into_iter().enumerate();
-            faults.extend(numbered.map(|(round, (order, fault))| (round, order, fault)));
+            faults.push(of_call);
         }
-        faults.sort_by_key(|(round, order, _)| (*round, *order));
-        faults.into_iter().map(|(_, _, fault)| fault).collect()
+        in_rounds(faults, chance)
     }
 
     /// Whether there was such a call to fail.
