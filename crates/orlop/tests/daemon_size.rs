@@ -5,9 +5,8 @@
 )]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::fs;
-
 use orlop_cri::v1::{ListContainersRequest, StatusRequest};
+use orlop_testkit::process::memory;
 use orlop_testkit::{Node, node};
 
 /// All memory, in kB, before anyone has asked for anything, and after a kubelet has. Only a
@@ -21,7 +20,7 @@ const ANONYMOUS: u64 = 6 << 10;
 #[tokio::test]
 async fn an_idle_daemon_is_small() {
     let node = Node::orlop().start().await;
-    let unasked = size(&node, "VmRSS:");
+    let unasked = memory(node.pid(), "VmRSS:");
     let cri = node.cri().await;
     // What a kubelet has asked a hundred times by the time the node is idle.
     for _ in 0..100 {
@@ -36,25 +35,11 @@ async fn an_idle_daemon_is_small() {
             .list_containers(ListContainersRequest::default())
             .await;
     }
-    let (resident, anonymous) = (size(&node, "VmRSS:"), size(&node, "RssAnon:"));
+    let (resident, anonymous) = (memory(node.pid(), "VmRSS:"), memory(node.pid(), "RssAnon:"));
     println!("resident {unasked} kB, then {resident} kB, of which anonymous {anonymous} kB");
     assert!(anonymous < ANONYMOUS, "{anonymous} kB anonymous");
     if node::is_release() {
         assert!(unasked < UNASKED, "{unasked} kB resident before any call");
         assert!(resident < RESIDENT, "{resident} kB resident");
     }
-}
-
-/// One of the sizes that the kernel tells of the daemon, in kB.
-fn size(node: &Node, name: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .unwrap();
-    line.split_ascii_whitespace()
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap()
 }

@@ -125,6 +125,18 @@ pub fn patience() -> u32 {
     said.and_then(|factor| factor.parse().ok()).unwrap_or(1)
 }
 
+/// Whether nobody minds what tests do to the whole machine, to its clock say: a VM of theirs.
+pub fn is_for_the_tests_alone() -> Result<(), String> {
+    if std::env::var_os("ORLOP_TEST_OWN_MACHINE").is_some() {
+        Ok(())
+    } else {
+        Err(
+            "this machine is not the tests' own (ORLOP_TEST_OWN_MACHINE says that it is)"
+                .to_owned(),
+        )
+    }
+}
+
 /// Whether systemd is the init of this machine.
 pub fn is_systemd() -> bool {
     std::path::Path::new("/run/systemd/system").is_dir()

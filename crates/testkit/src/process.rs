@@ -9,6 +9,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const POLL: Duration = Duration::from_millis(2);
 
+/// What the kernel says of a process under this name in its status (`RssAnon:`), in kB.
+pub fn memory(pid: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+    let status = status.unwrap_or_else(|e| panic!("the process {pid}: {e}"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_ascii_whitespace().next());
+    number
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no {name} in kB of the process {pid}:\n{status}"))
+}
+
 /// A running program; dropping it ends it.
 #[derive(Debug)]
 pub struct Process {

@@ -78,10 +78,5 @@ fn cpu_time() -> Duration {
 }
 
 fn memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
+    orlop_testkit::process::memory(std::process::id(), "VmRSS:")
 }

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use orlop_stream::client::{ClientStreams, Protocol, exec};
+use orlop_testkit::process::memory;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::process::Command;
 
@@ -183,12 +184,6 @@ pub(crate) fn rate(
 ) {
     let speed = bytes as f64 / 1e6 / start.elapsed().as_secs_f64();
     report.number(row, "MB/s", subject.name, speed);
-}
-
-fn memory(pid: u32, field: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// A block over and over.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
 use orlop_testkit::Node;
+use orlop_testkit::process::memory;
 
 use crate::world::{World, world};
 
@@ -64,7 +65,7 @@ async fn come_and_go(world: &World, pods: usize) -> u64 {
 }
 
 /// The daemon's memory once it no longer changes: it is given back some seconds after a burst.
-async fn resting(world: &World) -> u64 {
+pub(crate) async fn resting(world: &World) -> u64 {
     let mut last = (resident(world), Instant::now());
     while last.1.elapsed() < Duration::from_secs(7) {
         tokio::time::sleep(Duration::from_millis(250)).await;
@@ -86,14 +87,6 @@ async fn at_most(world: &World, wanted: u64) -> u64 {
 }
 
 /// The memory of the daemon that is not its program's file, in kB.
-fn resident(world: &World) -> u64 {
-    let path = format!("/proc/{}/status", world.node.pid());
-    let status = std::fs::read_to_string(path).expect("the daemon lives");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"));
-    let number = line.and_then(|line| line.split_ascii_whitespace().next());
-    number
-        .and_then(|number| number.parse().ok())
-        .expect("RssAnon in kB")
+pub(crate) fn resident(world: &World) -> u64 {
+    memory(world.node.pid(), "RssAnon:")
 }

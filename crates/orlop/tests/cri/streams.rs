@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use orlop_cri::v1::ExecRequest;
 use orlop_stream::client::{ClientError, ClientOptions, ClientStreams, Protocol, exec};
 use orlop_testkit::Cri;
+use orlop_testkit::process::memory;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
@@ -378,12 +379,6 @@ impl Drop for RandomFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
-}
-
-fn memory(pid: u32, field: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 fn descriptors(pid: u32) -> usize {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use orlop_cri::v1::ListContainersRequest;
 use orlop_testkit::docker::EngineTap;
+use orlop_testkit::process::memory;
 use orlop_testkit::{ContainerSpec, DockerEngine};
 
 use crate::world::{BUSYBOX, World};
@@ -13,14 +14,6 @@ async fn tapped() -> (World, EngineTap) {
     let tap = EngineTap::on(&engine.socket());
     let world = World::with(engine, tap.socket(), "").await;
     (world, tap)
-}
-
-/// A number of a process's status, in KiB.
-fn memory(pid: u32, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with(name));
-    let number = line.unwrap().split_whitespace().nth(1).unwrap();
-    number.parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

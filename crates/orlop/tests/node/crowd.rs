@@ -4,6 +4,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use orlop_testkit::process::memory;
+
 use crate::world::{is_ready, world};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +45,7 @@ async fn many_pods_are_ready_soon_and_then_cost_next_to_nothing() {
     let ticks = cpu_ticks(pid) - before;
     // A tick is a hundredth of a second.
     let share = ticks as f64 / 100.0 / span.as_secs_f64() * 100.0;
-    let memory = resident_kib(pid) as f64 / 1024.0;
+    let memory = memory(pid, "VmRSS:") as f64 / 1024.0;
     println!("{count} pods ready after {took:.1?}; idle: {share:.1} % of a core, {memory:.1} MiB");
     let (most, largest) = if orlop_testkit::node::is_release() {
         (1.0, 40.0)
@@ -70,13 +72,4 @@ fn cpu_ticks(pid: u32) -> u64 {
         .collect();
     // utime and stime of proc_pid_stat(5), counted from the state.
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-}
-
-fn resident_kib(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
 }

@@ -3,11 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_testkit::{Chance, skip};
+use orlop_testkit::machine::has_program;
+use orlop_testkit::{Chance, Node, skip, skip_unless};
 
 use super::victim::Victim;
 use super::{Lane, Progress, Remains, number};
 use crate::world::{World, world};
+
+/// A shim that Debian's containerd brings along.
+const SHIM: &str = "containerd-shim-runc-v2";
+
+/// As much of a program's name as the kernel keeps.
+const COMM: usize = 15;
 
 /// How long it may take until the next pod has come and gone.
 const PROGRESS_LIMIT: Duration = Duration::from_mins(1);
@@ -18,6 +25,7 @@ enum Who {
     Daemon,
     Keeper,
     Runtime,
+    Shim,
 }
 
 #[tokio::test]
@@ -47,6 +55,13 @@ async fn runtimes_killed_at_random_moments_leave_nothing_and_disturb_no_other_po
     kill_again_and_again(world, Who::Runtime).await;
 }
 
+#[tokio::test]
+async fn shims_killed_at_random_moments_leave_nothing_and_disturb_no_other_pod() {
+    skip_unless!(has_program(SHIM));
+    let world = world!(Node::orlop().runtime(SHIM));
+    kill_again_and_again(world, Who::Shim).await;
+}
+
 async fn kill_again_and_again(mut world: World, who: Who) {
     let kills = number("ORLOP_CHAOS_KILLS", 5);
     let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
@@ -57,7 +72,7 @@ async fn kill_again_and_again(mut world: World, who: Who) {
 
     let progress = Arc::new(Progress::default());
     let lanes: Vec<_> = (0..3)
-        .map(|n| tokio::spawn(lane(&world, format!("lane{n}"), &progress).run()))
+        .map(|n| tokio::spawn(Lane::of(&world, format!("lane{n}"), &progress).run()))
         .collect();
     let mut killed = 0;
     while killed < kills {
@@ -74,6 +89,12 @@ async fn kill_again_and_again(mut world: World, who: Who) {
                 tokio::time::sleep(moment).await;
                 let keeper = &["orlop-keeper"];
                 let victim = Victim::find(keeper, world.node.id(), &bystander.pod_id).await;
+                killed += u64::from(victim.kill());
+            }
+            Who::Shim => {
+                tokio::time::sleep(moment).await;
+                let shims = &[&SHIM[..COMM]];
+                let victim = Victim::find(shims, world.node.id(), &bystander.pod_id).await;
                 killed += u64::from(victim.kill());
             }
             Who::Runtime => {
@@ -113,16 +134,6 @@ async fn kill_again_and_again(mut world: World, who: Who) {
 async fn quiet(world: &World) -> Remains {
     let progress = Arc::new(Progress::default());
     progress.end();
-    lane(world, "first".to_owned(), &progress).run().await;
+    Lane::of(world, "first".to_owned(), &progress).run().await;
     Remains::of(&world.node)
-}
-
-fn lane(world: &World, name: String, progress: &Arc<Progress>) -> Lane {
-    Lane {
-        pod: world.node.pod(&name).own_network(),
-        name,
-        cri: world.cri.clone(),
-        container: world.container("main").shell("sleep 600"),
-        progress: Arc::clone(progress),
-    }
 }

@@ -1,7 +1,7 @@
 //! A client that brings pods up and takes them down again, and tries again as a kubelet does.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{
@@ -10,6 +10,8 @@ use orlop_cri::v1::{
 };
 use orlop_testkit::{ContainerSpec, Cri, PodSpec};
 use tonic::Status;
+
+use crate::world::World;
 
 /// By which a kubelet finds the sandboxes of a pod.
 const NAME: &str = "io.kubernetes.pod.name";
@@ -24,6 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     finished: AtomicU32,
+    troubles: Mutex<Vec<String>>,
     over: AtomicBool,
 }
 
@@ -31,6 +34,11 @@ impl Progress {
     /// How many pods have come and gone.
     pub(crate) fn finished(&self) -> u32 {
         self.finished.load(Ordering::SeqCst)
+    }
+
+    /// What did not work at once.
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        self.troubles.lock().expect("no lane panicked").clone()
     }
 
     /// No lane begins with another pod.
@@ -51,11 +59,25 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
+    /// Pods of this name with a network and one container.
+    pub(crate) fn of(world: &World, name: String, progress: &Arc<Progress>) -> Self {
+        Self {
+            pod: world.node.pod(&name).own_network(),
+            name,
+            cri: world.cri.clone(),
+            container: world.container("main").shell("sleep 600"),
+            progress: Arc::clone(progress),
+        }
+    }
+
     /// Goes on until the end, and then once more, when nothing may fail any longer.
     pub(crate) async fn run(self) {
         let mut cycle = 0;
         while !self.progress.over.load(Ordering::SeqCst) {
-            self.cycle(&format!("{}-{cycle}", self.name)).await;
+            let troubles = self.cycle(&format!("{}-{cycle}", self.name)).await;
+            let mut all = self.progress.troubles.lock().expect("no lane panicked");
+            all.extend(troubles);
+            drop(all);
             self.progress.finished.fetch_add(1, Ordering::SeqCst);
             cycle += 1;
         }
@@ -64,8 +86,8 @@ impl Lane {
         self.take_down(&name).await.expect("nothing dies any more");
     }
 
-    /// A pod's life, however often it takes a step again.
-    pub(crate) async fn cycle(&self, name: &str) {
+    /// A pod's life, however often it takes a step again; what did not work at once.
+    pub(crate) async fn cycle(&self, name: &str) -> Vec<String> {
         let begun = Instant::now();
         let mut troubles: Vec<String> = Vec::new();
         let mut is_up = false;
@@ -76,10 +98,10 @@ impl Lane {
                 self.bring_up(name).await
             };
             match done {
-                Ok(()) if is_up => return,
+                Ok(()) if is_up => return troubles,
                 Ok(()) => is_up = true,
                 Err(status) => {
-                    let trouble = format!("{:.1?}: {status}", begun.elapsed());
+                    let trouble = format!("{name}, {:.1?}: {status}", begun.elapsed());
                     troubles.push(trouble);
                     assert!(
                         begun.elapsed() < CYCLE_LIMIT,

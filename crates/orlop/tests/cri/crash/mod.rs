@@ -4,6 +4,8 @@
 //! `make chaos` is the long form: `ORLOP_CHAOS_KILLS` says how often something dies,
 //! `ORLOP_CHAOS_FAULTS` how many system calls fail, `ORLOP_CHAOS_SEED` at which moments and which.
 
+mod clocks;
+mod cycles;
 mod disks;
 mod faults;
 mod kills;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use orlop_cri::v1::{Capability, LinuxPodSandboxConfig};
 use orlop_testkit::Node;
+use orlop_testkit::process::memory;
 use tonic::Code;
 
 use crate::world::world;
@@ -101,15 +102,7 @@ async fn a_setting_of_a_pod_sets_nothing_of_the_node() {
 async fn a_command_that_prints_without_end_takes_no_memory() {
     let world = world!(Node::orlop().drop_in("[containers]\nexec_output_limit = \"64KiB\"\n"));
     let running = world.run_script("endless", "sleep 600").await;
-    let anonymous = |world: &crate::world::World| {
-        let status = fs::read_to_string(format!("/proc/{}/status", world.node.pid()));
-        let status = status.expect("read");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.expect("a size")
-    };
+    let anonymous = |world: &crate::world::World| memory(world.node.pid(), "RssAnon:");
     let before = anonymous(&world);
     let much = "head -c 64000000 /dev/zero; head -c 64000000 /dev/zero >&2";
     let whole = world
