@@ -8,11 +8,14 @@
 mod support;
 
 use std::fs;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orlop_launch::{Keeper, KeeperSpec, end_keeper, remove_pod_dir};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Pod, is_alive};
 
@@ -111,4 +114,35 @@ async fn a_keeper_that_hangs_is_found_and_answers_when_it_goes_on() {
     let (keeper, _events) = found.greet(support::LIMIT).await.unwrap();
     assert_eq!(keeper.pid(), pod.keeper_pid);
     assert!(!keeper.has_ended());
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_when_its_keeper_is_told_to_end_costs_no_time() {
+    let pod = Pod::new().await;
+    let (keeper, _events) = Keeper::connect(&pod.pod_dir()).await.unwrap();
+    break_connection(pod.keeper_pid);
+    assert!(keeper.is_connected(), "nobody has noticed yet");
+    let begun = Instant::now();
+    keeper.end().await.unwrap();
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(pod.keeper.has_ended());
+}
+
+/// Lets nothing more be sent to who listens with this number.
+#[allow(unsafe_code, reason = "a connection is found among all that is open")]
+fn break_connection(listener: u32) {
+    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let numbers = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut broken = 0;
+    for number in numbers.collect::<Vec<_>>() {
+        // SAFETY: one that is closed meanwhile, as that of the directory is, is no socket.
+        let open = unsafe { BorrowedFd::borrow_raw(number) };
+        if socket_peercred(open).is_ok_and(|peer| peer.pid.as_raw_pid().unsigned_abs() == listener)
+        {
+            shutdown(open, Shutdown::Write).unwrap();
+            broken += 1;
+        }
+    }
+    assert_eq!(broken, 1);
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use orlop_wire::{Failure, FailureKind, Started};
-use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{FileType, Mode, OFlags, lstat, open};
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::dispatch::failure;
 use crate::connection::ReplyTo;
@@ -41,22 +42,25 @@ enum Word {
 }
 
 impl Keeper {
-    /// Opens the fifo, which lets the container's process go on. False if there is none, and the
-    /// runtime is to be called.
+    /// Opens the fifo, which lets the container's process go on. False if that has not happened,
+    /// and the runtime is to be called; once it has, the runtime would wait in vain.
     pub(super) fn let_go(
         &mut self,
         container: u64,
         path: &Path,
         limit_ms: u32,
         to: ReplyTo,
-    ) -> bool {
+    ) -> Result<bool, Failure> {
         let Some(fifo) = open_fifo(path) else {
-            return false;
+            return Ok(false);
         };
         let source = Source::StartFifo(container);
-        let Ok(fifo) = Watch::new(&self.reactor, fifo, source, Interest::Read) else {
-            return false;
-        };
+        let fifo = Watch::new(&self.reactor, fifo, source, Interest::Read);
+        // Without a reader the process cannot write, and ends.
+        let fifo = fifo.map_err(|error| {
+            let message = format!("waiting for {}: {error}", path.display());
+            failure(FailureKind::Failed, message)
+        })?;
         let letting_go = LettingGo {
             fifo,
             path: path.to_owned(),
@@ -66,7 +70,7 @@ impl Keeper {
         self.letting_go.insert(container, letting_go);
         // It mostly waits already, and writes as soon as it is woken.
         self.fifo_ready(container, false);
-        true
+        Ok(true)
     }
 
     /// A container's process has opened its fifo, or written to it, or, if `closed`, is through
@@ -82,6 +86,7 @@ impl Keeper {
             Word::Never(error) => {
                 let message = format!("reading {}: {error}", waiting.path.display());
                 self.went(container, Err(failure(FailureKind::Failed, message)));
+                self.end_what_may_run(container);
             }
         }
     }
@@ -109,6 +114,16 @@ impl Keeper {
         for container in late {
             let message = "the container's process does not take note of its start";
             self.went(container, Err(failure(FailureKind::TimedOut, message)));
+        }
+    }
+
+    /// Nobody knows whether it goes on, so that it must not: its start has failed.
+    fn end_what_may_run(&self, container: u64) {
+        if let Some(container) = self.containers.get(&container)
+            && container.is_alive()
+            && let Some(pid) = Pid::from_raw(container.pid)
+        {
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 
@@ -143,8 +158,11 @@ fn ended() -> Failure {
 }
 
 fn open_fifo(path: &Path) -> Option<OwnedFd> {
+    // First, for once it is open the process is gone from it.
+    let look = lstat(path).ok()?;
+    if FileType::from_raw_mode(look.st_mode) != FileType::Fifo {
+        return None;
+    }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let fifo = open(path, flags, Mode::empty()).ok()?;
-    let look = fstat(&fifo).ok()?;
-    (FileType::from_raw_mode(look.st_mode) == FileType::Fifo).then_some(fifo)
+    open(path, flags, Mode::empty()).ok()
 }

@@ -28,15 +28,21 @@ impl Keeper {
         container.starting = true;
         // Before it runs, lest it end before it began.
         container.started_ns = now_ns();
-        if !request.fifo.as_os_str().is_empty()
-            && self.let_go(key, &request.fifo, request.call.timeout_ms, to)
-        {
+        let begun = self.begin_start(key, request, to);
+        if begun.is_err() {
+            let _ = self.started(key, Err(Failure::default()));
+            self.report_if_settled(key);
+        }
+        begun
+    }
+
+    fn begin_start(&mut self, key: u64, request: Start, to: ReplyTo) -> Result<(), Failure> {
+        let Start { fifo, call, .. } = request;
+        let has_fifo = !fifo.as_os_str().is_empty();
+        if has_fifo && self.let_go(key, &fifo, call.timeout_ms, to)? {
             return Ok(());
         }
-        let called = self.start_call(request.call, Streams::Own, false, Purpose::Start(key), to);
-        if called.is_err() {
-            let _ = self.started(key, Err(Failure::default()));
-        }
+        let called = self.start_call(call, Streams::Own, false, Purpose::Start(key), to);
         called.map(drop)
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_wire::{Attach, Detach, Dial, List, Listing, Request, Shutdown, Welcome};
+use orlop_wire::{Attach, Detach, Dial, FailureKind, List, Listing, Request, Shutdown, Welcome};
 
 use super::connection::Connection;
 use super::held::Held;
@@ -204,17 +204,23 @@ impl Keeper {
     /// Kills what is left of the pod, undoes its mounts, ends the keeper and with it the pod's
     /// namespaces. A keeper that is gone already is no error.
     pub async fn shutdown(&self) -> Result<()> {
-        let request = Shutdown {};
-        match self
-            .call(
-                "shutting down a keeper",
-                &request,
-                Vec::new(),
-                REQUEST_LIMIT,
-            )
-            .await
-        {
-            Ok(_) | Err(Error::Gone { .. }) => Ok(()),
+        match self.tell_to_end().await {
+            Err(Error::Gone { .. }) => Ok(()),
+            told => told,
+        }
+    }
+
+    /// Like [`Keeper::shutdown`], but says so where it is not known whether the keeper was told.
+    pub(super) async fn tell_to_end(&self) -> Result<()> {
+        let doing = "shutting down a keeper";
+        let told = self.call(doing, &Shutdown {}, Vec::new(), REQUEST_LIMIT);
+        match told.await {
+            Ok(_) => Ok(()),
+            // It was told before, by who has not heard of it.
+            Err(Error::Keeper {
+                kind: FailureKind::WrongState,
+                ..
+            }) => Ok(()),
             Err(error) => Err(error),
         }
     }

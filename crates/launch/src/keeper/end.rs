@@ -23,6 +23,9 @@ const KILL_LIMIT: Duration = Duration::from_secs(10);
 /// A keeper that sets itself up holds its directory's lock, and no longer than this.
 const LOCK_LIMIT: Duration = SPAWN_LIMIT.saturating_add(Duration::from_secs(5));
 
+/// A keeper whose connection is gone has ended, or ends within this time, or hangs.
+const LAST_STEPS: Duration = Duration::from_secs(1);
+
 /// The pause between two tries to get at a keeper or its directory.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -53,15 +56,21 @@ impl Keeper {
     }
 
     async fn ask_to_end(&self) -> Result<()> {
-        if self.is_connected() {
-            return self.shutdown().await;
+        match self.tell_to_end().await {
+            // Only the connection is gone, perhaps.
+            Err(Error::Gone { .. }) => {}
+            told => return told,
         }
-        // Only the connection is gone, perhaps.
-        match Keeper::connect(self.dir()).await {
-            Ok((keeper, _)) => keeper.shutdown().await,
+        let told = match Keeper::connect(self.dir()).await {
+            Ok((keeper, _)) => keeper.tell_to_end().await,
             Err(error) if error.is_nobody() => Ok(()),
             Err(error) => Err(error),
+        };
+        if told.as_ref().is_err_and(Error::is_gone) {
+            // Its connections go a moment before it does.
+            let _ = timeout(LAST_STEPS, self.ended()).await;
         }
+        told
     }
 }
 
