@@ -18,6 +18,7 @@ use std::thread::available_parallelism;
 use orlop_pool::Place;
 use rustix::fs::OFlags;
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
 use super::download::download;
 use super::ingest::{Ingest, IngestReader};
@@ -103,6 +104,8 @@ pub(super) struct LayerJob<'a> {
     /// Keeps both names that the layer may get from being swept.
     pub(super) _holds: [Hold; 2],
     pub(super) tracker: Arc<LayerTracker>,
+    /// What it takes of the disk before it is published, also when nobody waits for it any more.
+    pub(super) at_work: TaskTracker,
 }
 
 enum Look {
@@ -331,8 +334,9 @@ impl LayerJob<'_> {
     ) -> Result<Fetched> {
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
         let (what, diff_id) = (self.what.clone(), self.diff_id);
+        let at_work = self.at_work.token();
         let unpack = move || -> Result<Fetched> {
-            let scratch = store.layout().scratch("layer")?;
+            let scratch = store.layout().scratch("layer")?.counted(at_work);
             let root = scratch.path().join(FS);
             std::fs::DirBuilder::new()
                 .mode(0o755)

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, try_join_all};
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use super::admission;
 use super::layer::{BlobLocks, LayerJob, Origin};
@@ -21,6 +23,9 @@ use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Ver
 
 /// Indexes of indexes are allowed, but not without end.
 const MAX_INDEX_DEPTH: usize = 4;
+
+/// How long what a failed pull has begun may take to come to its end and let go of the disk.
+const LAST_WORK: Duration = Duration::from_secs(10);
 
 /// What every pull shares.
 pub(crate) struct Context {
@@ -66,13 +71,7 @@ pub(crate) async fn pull(
     let config = ImageConfig::parse(&what, &config_document.bytes)?;
     check(context, &what, &manifest, &config)?;
     let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
-    let fetched = fetch_layers(context, &what, &manifest, &config, sources, tracker).await;
-    if let Err(Error::DiskFull { .. }) = fetched {
-        // What this and other pulls have left for a next try is in the way now.
-        let store = Arc::clone(&context.store);
-        blocking(move || store.update_and_sweep(Duration::ZERO, |_, _| Ok(()))).await?;
-    }
-    let layers = fetched?;
+    let layers = fetch_layers(context, &what, &manifest, &config, sources, tracker).await?;
     let id = config_document.digest;
     let repository = reference.repository().clone();
     let by_digest = Reference::new(repository, Selector::Digest(top));
@@ -280,6 +279,41 @@ pub(crate) async fn fetch_layers(
     origins: Vec<Origin<'_>>,
     tracker: &Tracker,
 ) -> Result<Vec<Digest>> {
+    let at_work = TaskTracker::new();
+    let fetched = fetch_all(context, what, manifest, config, origins, tracker, &at_work);
+    let fetched = fetched.await;
+    if let Err(Error::DiskFull { .. }) = fetched {
+        make_room(context, what, &at_work).await;
+    }
+    fetched
+}
+
+/// Removes what this and other pulls have left for a next try: it is in the way now.
+async fn make_room(context: &Context, what: &str, at_work: &TaskTracker) {
+    at_work.close();
+    // What is still being unpacked fills the disk, so that the index itself could not be written.
+    if timeout(LAST_WORK, at_work.wait()).await.is_err() {
+        tracing::warn!(what, "layers are still being unpacked on a full disk");
+    }
+    let (store, in_use) = (Arc::clone(&context.store), context.blob_locks.in_use());
+    let swept = blocking(move || {
+        store.sweep_ingest(Duration::ZERO, &in_use)?;
+        store.update_and_sweep(Duration::ZERO, |_, _| Ok(()))
+    });
+    if let Err(error) = swept.await {
+        tracing::warn!(what, %error, "removing unused layers from a full disk; the next garbage collection tries again");
+    }
+}
+
+async fn fetch_all(
+    context: &Context,
+    what: &str,
+    manifest: &Manifest,
+    config: &ImageConfig,
+    origins: Vec<Origin<'_>>,
+    tracker: &Tracker,
+    at_work: &TaskTracker,
+) -> Result<Vec<Digest>> {
     let mut below = Vec::new();
     let mut chain = None;
     let mut work = Vec::new();
@@ -298,6 +332,7 @@ pub(crate) async fn fetch_layers(
             below: below.clone(),
             _holds: [context.store.hold(*diff_id), context.store.hold(chain_id)],
             tracker: tracker.add(blob.digest, blob.size),
+            at_work: at_work.clone(),
         };
         below.push(key);
         work.push((job, done));

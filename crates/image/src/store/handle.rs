@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard};
 
 use super::index::{Change, Index, State};
@@ -17,6 +18,8 @@ pub(crate) struct Store {
     pub(super) holds: Arc<Holds>,
     /// Taken while layer directories are moved in or out together with their records.
     pub(super) moves: Arc<Mutex<()>>,
+    /// Whether there may be layers that could not be recorded.
+    pub(super) has_strays: Arc<AtomicBool>,
     publisher: Publisher,
 }
 
@@ -59,12 +62,19 @@ impl Store {
         let index = Arc::new(Index::open(&layout.index(), layout.leases())?);
         startup::mend(&layout, &index, used)?;
         let moves = Arc::new(Mutex::new(()));
-        let publisher = Publisher::start(layout.clone(), Arc::clone(&index), Arc::clone(&moves))?;
+        let has_strays = Arc::default();
+        let publisher = Publisher::start(
+            layout.clone(),
+            Arc::clone(&index),
+            Arc::clone(&moves),
+            Arc::clone(&has_strays),
+        )?;
         Ok(Self {
             layout,
             index,
             holds: Arc::default(),
             moves,
+            has_strays,
             publisher,
         })
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, open};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::{Digest, Error, Result};
 use orlop_disk::remove_tree_at;
@@ -134,6 +135,7 @@ impl Layout {
         Ok(Scratch {
             path,
             left: Arc::clone(&self.left),
+            counted: None,
         })
     }
 
@@ -163,11 +165,19 @@ pub(crate) const TAPE: &str = "tape.zst";
 pub(crate) struct Scratch {
     path: PathBuf,
     left: Left,
+    /// Given back once it is removed.
+    counted: Option<TaskTrackerToken>,
 }
 
 impl Scratch {
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Has somebody know until when it takes room.
+    pub(crate) fn counted(mut self, token: TaskTrackerToken) -> Self {
+        self.counted = Some(token);
+        self
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -28,7 +29,13 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn start(layout: Layout, index: Arc<Index>, moves: Arc<Mutex<()>>) -> Result<Self> {
+    /// Notes in `strays` when a layer may be there that is not recorded.
+    pub(super) fn start(
+        layout: Layout,
+        index: Arc<Index>,
+        moves: Arc<Mutex<()>>,
+        strays: Arc<AtomicBool>,
+    ) -> Result<Self> {
         let (sender, receiver) = mpsc::sync_channel::<Job>(QUEUE);
         let dir = open_dir(&layout.layers())?;
         let thread = std::thread::Builder::new()
@@ -37,7 +44,7 @@ impl Publisher {
                 while let Ok(first) = receiver.recv() {
                     let mut batch = vec![first];
                     batch.extend(receiver.try_iter());
-                    publish(&layout, &dir, &index, &moves, batch);
+                    publish(&layout, &dir, &index, &moves, &strays, batch);
                 }
             })
             .map_err(|error| Error::io("starting the publishing thread", error))?;
@@ -88,7 +95,14 @@ impl Publisher {
     }
 }
 
-fn publish(layout: &Layout, dir: &OwnedFd, index: &Index, moves: &Mutex<()>, batch: Vec<Job>) {
+fn publish(
+    layout: &Layout,
+    dir: &OwnedFd,
+    index: &Index,
+    moves: &Mutex<()>,
+    strays: &AtomicBool,
+    batch: Vec<Job>,
+) {
     let written: Vec<(Job, Result<()>)> = batch
         .into_iter()
         .map(|job| {
@@ -124,8 +138,8 @@ fn publish(layout: &Layout, dir: &OwnedFd, index: &Index, moves: &Mutex<()>, bat
                 Ok(())
             })
         });
-    if recorded.is_err() {
-        take_back(layout, index, &moved);
+    if recorded.is_err() && !take_back(layout, index, &moved) {
+        strays.store(true, Ordering::Release);
     }
     for (_, _, reply) in moved {
         drop(reply.send(recorded.clone()));
@@ -158,8 +172,10 @@ fn move_in(layout: &Layout, dir: &OwnedFd, scratch: &Scratch, record: &LayerReco
     }
 }
 
-/// Layers that did not get into the index are work in progress again, which is removed.
-fn take_back(layout: &Layout, index: &Index, moved: &[Job]) {
+/// Layers that did not get into the index are work in progress again, which is removed. Whether
+/// that is so of all of them.
+fn take_back(layout: &Layout, index: &Index, moved: &[Job]) -> bool {
+    let mut all = true;
     for (scratch, record, _) in moved {
         let layer = layout.layer(&record.key);
         let taken = index.knows(&record.key).and_then(|known| {
@@ -169,9 +185,11 @@ fn take_back(layout: &Layout, index: &Index, moved: &[Job]) {
                 .map_err(|error| Error::at("taking back", &layer, error))
         });
         if let Err(error) = taken {
-            tracing::warn!(%error, "a layer stays that no image uses");
+            tracing::warn!(%error, "a layer stays that no image uses, until the next garbage collection");
+            all = false;
         }
     }
+    all
 }
 
 fn open_dir(path: &Path) -> Result<OwnedFd> {

@@ -1,10 +1,11 @@
 //! Removing what nobody needs any more.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::handle::now;
@@ -73,11 +74,24 @@ impl Store {
             }
             Ok(result)
         })?;
+        let mut failed = None;
+        let strays = self.strays(&holds, &swept).unwrap_or_else(|error| {
+            failed = Some(error);
+            Vec::new()
+        });
         drop(holds);
         let mut freed = Freed::default();
         let mut trash = Vec::new();
         let mut stayed = Vec::new();
-        let mut failed = None;
+        for path in strays {
+            match self.move_out(&path) {
+                Ok(out) => trash.push(out),
+                Err(error) => {
+                    self.has_strays.store(true, Ordering::Release);
+                    failed.get_or_insert(error);
+                }
+            }
+        }
         for record in swept {
             match self.throw_away(&record) {
                 Ok(out) => {
@@ -117,14 +131,53 @@ impl Store {
                 remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
             }
         }
-        let path = self.layout.layer(&record.key);
+        self.move_out(&self.layout.layer(&record.key))
+    }
+
+    fn move_out(&self, layer: &Path) -> Result<Scratch> {
         let out = self.layout.scratch("trash")?;
-        match fs::rename(&path, out.path().join(FS)) {
+        match fs::rename(layer, out.path().join(FS)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::at("removing", &path, error))
+                Err(Error::at("removing", layer, error))
             }
             _ => Ok(out),
         }
+    }
+
+    /// Layers that are there but could not be recorded, nor taken back: the disk was full. Those
+    /// that are swept now are not among them.
+    fn strays(
+        &self,
+        holds: &HashMap<Digest, usize>,
+        swept: &[LayerRecord],
+    ) -> Result<Vec<PathBuf>> {
+        if !self.has_strays.load(Ordering::Acquire) {
+            return Ok(Vec::new());
+        }
+        let dir = self.layout.layers();
+        let failed = |error| Error::at("listing", &dir, error);
+        let state = self.state();
+        let needed = referenced(&state);
+        let mut found = Vec::new();
+        let mut awaited = false;
+        for entry in fs::read_dir(&dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Ok(key) = Digest::from_hex(&entry.file_name().to_string_lossy()) else {
+                continue;
+            };
+            let is_known = state.layers.contains_key(&key) || swept.iter().any(|it| it.key == key);
+            if is_known || needed.contains(&key) {
+                continue;
+            }
+            if holds.contains_key(&key) {
+                // Somebody makes it anew, and records it.
+                awaited = true;
+            } else {
+                found.push(entry.path());
+            }
+        }
+        self.has_strays.store(awaited, Ordering::Release);
+        Ok(found)
     }
 
     /// Takes a broken layer out of the store, although images may refer to it. Blocks.
@@ -278,4 +331,37 @@ fn unneeded_documents(before: &State, after: &State) -> Vec<Digest> {
         .difference(&documents(after))
         .copied()
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_testkit::Scratch as Ground;
+
+    use super::*;
+
+    #[test]
+    fn a_layer_that_could_not_be_recorded_goes_with_the_next_sweep() {
+        let ground = Ground::new();
+        let store = Store::open(&ground.path("images")).unwrap();
+        let [stray, held] = [b"stray", b"held!"].map(|name| Digest::of(name));
+        let dirs = [stray, held].map(|key| store.layout.layer(&key));
+        for dir in &dirs {
+            fs::create_dir_all(dir.join(FS)).unwrap();
+        }
+        let hold = store.hold(held);
+        let sweep = || {
+            store
+                .update_and_sweep(Duration::ZERO, |_, _| Ok(()))
+                .unwrap()
+        };
+        sweep();
+        assert!(dirs[0].exists(), "nobody has told of it");
+        store.has_strays.store(true, Ordering::Release);
+        sweep();
+        assert_eq!([dirs[0].exists(), dirs[1].exists()], [false, true]);
+        drop(hold);
+        sweep();
+        assert!(!dirs[1].exists(), "nobody waits for it any more");
+        assert_eq!(fs::read_dir(store.layout.tmp()).unwrap().count(), 0);
+    }
 }
