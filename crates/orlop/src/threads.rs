@@ -1,9 +1,13 @@
 //! The threads of the daemon.
 
-use std::thread::available_parallelism;
+use std::any::Any;
+use std::io;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use tokio::runtime::{Builder, Runtime};
 
 /// Threads for the node's own blocking work, besides those that serve requests. More would only
@@ -13,6 +17,10 @@ const BLOCKING_THREADS: usize = 64;
 /// A thread without work gives its stack back after so long.
 const IDLE: Duration = Duration::from_secs(2);
 
+/// Says where the limits are that may be too low.
+const WITHOUT_THREADS: &str = "cannot start the threads that serve requests; the limits of threads \
+    (TasksMax, pids.max, ulimit -u) and of open files (LimitNOFILE, ulimit -n) say how many there may be";
+
 /// The runtime of the daemon. `workers` of zero means as many as suit the
 /// machine: a CRI daemon waits far more than it computes.
 pub(crate) fn serving(workers: u16) -> anyhow::Result<Runtime> {
@@ -20,20 +28,49 @@ pub(crate) fn serving(workers: u16) -> anyhow::Result<Runtime> {
         0 => available_parallelism().map_or(2, usize::from).clamp(2, 4),
         chosen => chosen.into(),
     };
-    Builder::new_multi_thread()
+    // Those and one for what blocks, or nothing would ever be done.
+    try_threads(workers + 1).context(WITHOUT_THREADS)?;
+    let mut builder = Builder::new_multi_thread();
+    builder
         .worker_threads(workers)
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_keep_alive(IDLE)
-        .thread_name("orlop")
-        .enable_all()
-        .build()
-        .context("cannot start the threads that serve requests")
+        .thread_name("orlop");
+    built(&mut builder).context(WITHOUT_THREADS)
 }
 
 /// The runtime of a client command, which does one thing at a time.
 pub(crate) fn client() -> anyhow::Result<Runtime> {
-    Builder::new_current_thread()
-        .enable_all()
-        .build()
+    built(&mut Builder::new_current_thread())
         .context("cannot start the input/output of the command")
+}
+
+/// Whether there may be so many threads more.
+fn try_threads(count: usize) -> io::Result<()> {
+    let gate = Mutex::new(());
+    let closed = gate.lock();
+    thread::scope(|scope| {
+        let start = |_| thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()));
+        let started = (0..count).map(start).collect::<io::Result<Vec<_>>>();
+        drop(closed);
+        started.map(drop)
+    })
+}
+
+/// The reactor has no other way to say what it lacks than a panic, where it is not alone to say it.
+fn built(builder: &mut Builder) -> anyhow::Result<Runtime> {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let built = catch_unwind(AssertUnwindSafe(|| builder.enable_all().build()));
+    panic::set_hook(usual);
+    match built {
+        Ok(built) => Ok(built?),
+        Err(panic) => Err(anyhow!("{}", words(&*panic))),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no reason given")
 }

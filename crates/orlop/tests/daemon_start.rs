@@ -3,12 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::chown;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use orlop_testkit::leaks;
+use orlop_testkit::{leaks, machine, skip_unless};
 use tempfile::TempDir;
+
+/// A user without processes.
+const NOBODY: u32 = 54_321;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -45,6 +52,22 @@ impl Place {
         ] {
             command.arg(flag).arg(self.path(name));
         }
+        command
+    }
+
+    /// Like [`Place::serve`], by a command that becomes another; of the program's copy, if there
+    /// is one.
+    fn serve_beneath(&self, mut command: Command) -> Command {
+        let serve = self.serve();
+        let copy = self.path("orlop");
+        let program = if copy.exists() {
+            copy.as_os_str()
+        } else {
+            serve.get_program()
+        };
+        command.arg(program).args(serve.get_args());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(Stdio::piped());
         command
     }
 
@@ -96,6 +119,31 @@ fn failure(command: &mut Command) -> (Option<i32>, String) {
     let mut said = String::new();
     std::io::Read::read_to_string(child.0.stderr.as_mut().unwrap(), &mut said).unwrap();
     (child.0.wait().unwrap().code(), said)
+}
+
+/// How it ends and what it says; none if it answers clients instead.
+fn ended(command: &mut Command) -> Option<(Option<i32>, String)> {
+    let socket = PathBuf::from(command.get_args().last().unwrap());
+    let mut child = Running(command.spawn().unwrap());
+    let mut stderr = child.0.stderr.take().unwrap();
+    let reading = thread::spawn(move || {
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).map(|_| said)
+    });
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(status) = child.0.try_wait().unwrap() {
+            return Some((status.code(), reading.join().unwrap().unwrap()));
+        }
+        if UnixStream::connect(&socket).is_ok() {
+            return None;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{command:?} neither answers nor ends"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[track_caller]
@@ -276,4 +324,58 @@ fn show_says_where_a_value_comes_from() {
         Path::new(&config).display()
     )));
     assert!(text.contains("state = \"/run/orlop\"\n"), "{text}");
+}
+
+#[test]
+fn a_daemon_that_may_open_too_few_files_says_so() {
+    let place = Place::new();
+    let mut said = Vec::new();
+    for limit in (4..200).step_by(3) {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={limit}"));
+        match ended(&mut place.serve_beneath(command)) {
+            Some(end) => said.push((limit, end)),
+            // More does not hurt it.
+            None => break,
+        }
+    }
+    assert_each_is_told(&said, "Too many open files");
+}
+
+#[test]
+fn a_daemon_that_may_start_too_few_threads_says_so() {
+    skip_unless!(machine::is_root());
+    let place = Place::new();
+    // The limit does not hold for root, and the program may be where nobody else gets at it.
+    fs::copy(env!("CARGO_BIN_EXE_orlop"), place.path("orlop")).unwrap();
+    chown(place.0.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut said = Vec::new();
+    for limit in 1..6 {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={NOBODY}"));
+        command.args(["--clear-groups", "prlimit"]);
+        command.arg(format!("--nproc={limit}"));
+        let end = ended(&mut place.serve_beneath(command));
+        said.push((limit, end.expect("a user cannot serve")));
+    }
+    assert_each_is_told(&said, "Resource temporarily unavailable");
+}
+
+/// Each says in one line what it lacks, and one of them this.
+fn assert_each_is_told(said: &[(u32, (Option<i32>, String))], lack: &str) {
+    let mut is_told = false;
+    for (limit, (code, said)) in said {
+        println!("{limit}: {code:?}: {said}");
+        // The loader's own, before the program begins.
+        if said.contains("error while loading shared libraries") {
+            continue;
+        }
+        assert_eq!(*code, Some(1), "{limit}: {said}");
+        let lines = said.lines().filter(|line| !line.starts_with('{'));
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines.len(), 1, "{limit}: {said}");
+        assert!(lines[0].starts_with("orlop: "), "{limit}: {said}");
+        is_told |= lines[0].contains(lack);
+    }
+    assert!(is_told, "none says {lack:?}: {said:?}");
 }
