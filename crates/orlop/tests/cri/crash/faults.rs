@@ -1,16 +1,17 @@
 //! System calls of the daemon fail, one at a time, in each step of a pod's life.
 
 mod call;
+mod fault;
 mod starts;
 mod tracer;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
 use orlop_testkit::{Chance, Node, skip, skip_unless};
 
+use self::fault::{Failing, Fault, Victim};
 use self::tracer::{Tracer, What};
 use super::life::{Life, Network, Step};
 use super::{Remains, number};
@@ -19,43 +20,6 @@ use crate::world::{Running, World, world};
 /// How long a call may take that something failed in: a keeper that could not be told to end is
 /// given fifteen seconds to do so.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-
-/// Whose system call fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Victim {
-    Daemon,
-    /// That of the pod.
-    Keeper,
-}
-
-/// What fails, and when.
-#[derive(Debug, Clone)]
-struct Fault {
-    victim: Victim,
-    network: Network,
-    step: Step,
-    call: String,
-    error: &'static str,
-    /// Which of the calls that a thread makes in this step.
-    nth: u32,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            victim,
-            network,
-            step,
-            call,
-            error,
-            nth,
-        } = self;
-        write!(
-            f,
-            "{step:?} ({network:?} network), {victim:?}: {call} {nth}: {error}"
-        )
-    }
-}
 
 #[tokio::test]
 async fn a_system_call_that_fails_once_costs_a_call_and_leaves_nothing() {
@@ -143,10 +107,6 @@ impl Campaign {
             (Victim::Daemon, Network::Host),
             (Victim::Keeper, Network::Own),
         ] {
-            // Not by default: an `fstat` that fails once a fifo is open holds a start up.
-            if victim == Victim::Keeper && number("ORLOP_CHAOS_KEEPERS", 0) == 0 {
-                continue;
-            }
             let others = keepers(&self.world.node);
             let mut life = self.life(network).await;
             for step in Step::ALL {
@@ -156,21 +116,28 @@ impl Campaign {
                 };
                 let tracer = Tracer::attach(&self.world.node, pid, &What::All);
                 life.step(step).await.expect("nothing fails yet");
-                for (call, most) in tracer.counts() {
-                    let mut of_call = Vec::new();
-                    for nth in 1..=most {
-                        for error in call::errors_of(&call) {
-                            of_call.push(Fault {
-                                victim,
-                                network,
-                                step,
-                                call: call.clone(),
-                                error,
-                                nth,
-                            });
-                        }
-                    }
-                    faults.push(of_call);
+                for (name, most) in tracer.counts() {
+                    let calls = (1..=most).map(|nth| Failing::Call {
+                        name: name.clone(),
+                        nth,
+                    });
+                    let of_call = calls.flat_map(|failing| {
+                        Fault::each(victim, network, step, &failing).collect::<Vec<_>>()
+                    });
+                    faults.push(of_call.collect());
+                }
+            }
+            let mut life = self.life(network).await;
+            for step in Step::ALL {
+                let Some(pid) = self.pid_of(victim, &others) else {
+                    life.step(step).await.expect("nothing fails yet");
+                    continue;
+                };
+                let tracer = Tracer::attach(&self.world.node, pid, &What::Executions);
+                life.step(step).await.expect("nothing fails yet");
+                for program in tracer.executed() {
+                    let failing = Failing::Execution(program);
+                    faults.push(Fault::each(victim, network, step, &failing).collect());
                 }
             }
         }
@@ -197,14 +164,7 @@ impl Campaign {
                 break;
             }
         }
-        let Fault {
-            call, error, nth, ..
-        } = fault;
-        let what = What::Fails {
-            call,
-            error,
-            nth: *nth,
-        };
+        let what = fault.what();
         let victim = self.pid_of(fault.victim, &others);
         let mut tracer = victim.map(|pid| Tracer::attach(&self.world.node, pid, &what));
         let mut injected = Vec::new();
@@ -240,9 +200,8 @@ impl Campaign {
             self.note(fault, &format!("answered after {took:.1?}"), &injected);
         }
         if let Err(status) = &answer {
-            // The error of the system call alone would tell nobody where to look.
             let (said, code) = (status.message(), status.code());
-            if !said.contains(": ") && said != "transport error" {
+            if !fault.is_told_by(said) {
                 let problem = format!("the message names nothing: {code:?}: {said}");
                 self.note(fault, &problem, &injected);
             }

@@ -15,11 +15,9 @@ use crate::world::{Running, World, world};
 const REACH_LIMIT: Duration = Duration::from_secs(10);
 
 /// Ends that others make before we have a say, each with a message that names what it lacked: the
-/// loader's and tokio's, which has neither threads nor a pipe for signals then, or cannot wake up.
-const OF_OTHERS: [&str; 4] = [
+/// loader's, and that of the reactor, which cannot wake up.
+const OF_OTHERS: [&str; 2] = [
     "error while loading shared libraries",
-    "OS can't spawn worker thread",
-    "failed to create UnixStream",
     "failed to wake I/O driver",
 ];
 

@@ -1,7 +1,8 @@
 //! strace on the daemon: what it calls, and which of it fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -20,8 +21,14 @@ const ATTACH_LIMIT: Duration = Duration::from_secs(20);
 /// that borrows its memory; the kernel lets go of both when strace is killed.
 const DETACH_LIMIT: Duration = Duration::from_millis(300);
 
-/// All threads of the daemon are followed, and its children until they become other programs.
-const FOLLOWING: [&str; 6] = ["-f", "-b", "execve", "-y", "-s", "200"];
+/// All threads are followed, and all children.
+const FOLLOWING: [&str; 4] = ["-f", "-y", "-s", "200"];
+
+/// The children only until they become other programs.
+const NO_PROGRAMS: [&str; 2] = ["-b", "execve"];
+
+/// What makes a process out of another.
+const FORKS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
 
 /// How often each call was made by the thread that made it most, which is how strace counts.
 pub(super) type Counts = BTreeMap<String, u32>;
@@ -116,6 +123,12 @@ impl Tracer {
         count(&read(&self.output))
     }
 
+    /// Lets go of the daemon; which programs its children became.
+    pub(super) fn executed(mut self) -> BTreeSet<String> {
+        self.let_go();
+        executed(&read(&self.output))
+    }
+
     fn let_go(&mut self) {
         let daemon = match &mut self.who {
             Who::Attached(process) => {
@@ -146,20 +159,42 @@ pub(super) enum What<'a> {
         error: &'a str,
         nth: u32,
     },
+    /// Which programs are executed.
+    Executions,
+    /// Each child that would become this program is to fail to.
+    ExecutionFails { program: &'a str, error: &'a str },
 }
 
 impl What<'_> {
     fn arguments(&self) -> Vec<String> {
-        match self {
-            Self::All => vec!["-e".to_owned(), "trace=all".to_owned()],
-            Self::Fails { call, error, nth } => vec![
-                "-e".to_owned(),
+        let (programs, rest) = match self {
+            Self::All => (
+                &NO_PROGRAMS[..],
+                vec!["-e".to_owned(), "trace=all".to_owned()],
+            ),
+            Self::Fails { call, error, nth } => {
                 // Else it would not let go of a child there.
-                format!("trace={call},execve"),
-                "-e".to_owned(),
-                format!("inject={call}:error={error}:when={nth}"),
-            ],
-        }
+                let trace = format!("trace={call},execve");
+                let inject = format!("inject={call}:error={error}:when={nth}");
+                (
+                    &NO_PROGRAMS[..],
+                    vec!["-e".to_owned(), trace, "-e".to_owned(), inject],
+                )
+            }
+            Self::Executions => {
+                let trace = format!("trace=execve,{}", FORKS.join(","));
+                (&[][..], vec!["-e".to_owned(), trace])
+            }
+            Self::ExecutionFails { program, error } => {
+                let inject = format!("inject=execve:error={error}:when=1");
+                let path = ["-P".to_owned(), (*program).to_owned()];
+                let trace = ["-e".to_owned(), "trace=execve".to_owned()];
+                let inject = ["-e".to_owned(), inject];
+                (&[][..], [path, trace, inject].concat())
+            }
+        };
+        let programs = programs.iter().map(|&word| word.to_owned());
+        programs.chain(rest).collect()
     }
 }
 
@@ -183,6 +218,38 @@ fn tracer_of(process: u32) -> Option<Pid> {
         .lines()
         .find_map(|line| line.strip_prefix("TracerPid:"))?;
     Pid::from_raw(line.trim().parse().ok()?)
+}
+
+/// The programs of those whose parents are still what they were; what these then execute is their
+/// own affair.
+fn executed(output: &str) -> BTreeSet<String> {
+    let mut parents = BTreeMap::new();
+    let mut programs: BTreeMap<&str, &str> = BTreeMap::new();
+    for line in output.lines() {
+        let Some((process, rest)) = line.split_once(' ') else {
+            continue;
+        };
+        let rest = rest.trim_start();
+        let begun = rest.trim_start_matches("<... ");
+        if FORKS.iter().any(|fork| begun.starts_with(fork))
+            && let Some((_, child)) = rest.rsplit_once(" = ")
+        {
+            parents.insert(child, process);
+        }
+        if let Some(program) = rest.strip_prefix("execve(\"")
+            && let Some((program, _)) = program.split_once('"')
+        {
+            programs.entry(process).or_insert(program);
+        }
+    }
+    let is_of_another = |process: &str| {
+        let parent_of = |process: &&str| parents.get(process).copied();
+        iter::successors(parent_of(&process), parent_of).any(|it| programs.contains_key(it))
+    };
+    let own = programs
+        .iter()
+        .filter(|(process, _)| !is_of_another(process));
+    own.map(|(_, program)| (*program).to_owned()).collect()
 }
 
 fn count(output: &str) -> Counts {
