@@ -215,9 +215,9 @@ impl Keeper {
         let doing = "shutting down a keeper";
         let told = self.call(doing, &Shutdown {}, Vec::new(), REQUEST_LIMIT);
         match told.await {
-            Ok(_) => Ok(()),
-            // It was told before, by who has not heard of it.
-            Err(Error::Keeper {
+            // Or it was told before, by who has not heard of it.
+            Ok(_)
+            | Err(Error::Keeper {
                 kind: FailureKind::WrongState,
                 ..
             }) => Ok(()),
