@@ -158,18 +158,31 @@ impl Drop for Store {
     }
 }
 
+/// Reads all reservations and takes away those that a power cut has emptied: they name nobody who
+/// could release them, and whoever writes one holds the lock.
 fn read_all(dir: &Path) -> io::Result<Owners> {
-    let entries = std::fs::read_dir(dir)?.flatten();
-    Ok(entries
-        .filter_map(|entry| {
-            let address = entry.file_name().to_str()?.parse().ok()?;
-            let text = orlop_disk::read_text(entry.path(), orlop_disk::SMALL_FILE).ok()?;
-            // An identity, and an interface on a second line.
-            let mut lines = text.trim().lines().map(|line| line.trim().to_owned());
-            let id = lines.next().unwrap_or_default();
-            Some((address, (id, lines.next().unwrap_or_default())))
-        })
-        .collect())
+    let mut owners = Owners::new();
+    for entry in std::fs::read_dir(dir)?.flatten() {
+        let name = entry.file_name();
+        let Some(address) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let Ok(text) = orlop_disk::read_text(entry.path(), orlop_disk::SMALL_FILE) else {
+            continue;
+        };
+        // An identity, and an interface on a second line. File systems fill up with zeros what
+        // they have lost.
+        let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+        let mut lines = text.lines().map(|line| line.trim().to_owned());
+        let id = lines.next().unwrap_or_default();
+        if id.is_empty() {
+            tracing::warn!(%address, "releasing an address that was reserved for nobody");
+            std::fs::remove_file(entry.path())?;
+            continue;
+        }
+        owners.insert(address, (id, lines.next().unwrap_or_default()));
+    }
+    Ok(owners)
 }
 
 fn last_change(dir: &Path) -> io::Result<Changed> {
@@ -205,5 +218,25 @@ mod tests {
         assert!(!store.reserve("b", "eth0", address(3), 0).unwrap());
         assert!(store.reserve("b", "eth0", address(2), 0).unwrap());
         assert_eq!(store.last_reserved(0), Some(address(2)));
+    }
+
+    #[test]
+    fn an_address_whose_reservation_a_power_cut_has_emptied_is_free_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let network = dir.path().join("net");
+        std::fs::create_dir(&network).unwrap();
+        for (name, content) in [
+            ("10.0.0.2", ""),
+            ("10.0.0.3", "\0\0\0"),
+            ("10.0.0.4", "a\r\n"),
+        ] {
+            std::fs::write(network.join(name), content).unwrap();
+        }
+        let mut store = Store::open(network.clone()).unwrap();
+        let owner = (IpAddr::from([10, 0, 0, 4]), "a".to_owned(), String::new());
+        assert_eq!(store.all(), [owner]);
+        assert!(!network.join("10.0.0.3").exists());
+        let free = IpAddr::from([10, 0, 0, 2]);
+        assert!(store.reserve("b", "eth0", free, 0).unwrap());
     }
 }
