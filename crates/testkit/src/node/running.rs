@@ -220,13 +220,15 @@ impl Node {
         self.start_again().await;
     }
 
-    /// Takes away the volatile directory as a reboot does, with all that still runs.
+    /// Takes away the volatile directory as a reboot does, with all that still runs, its mounts,
+    /// control groups and links.
     pub fn reboot(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
         }
         self.v1_only = None;
         teardown::end_all(&self.scratch);
+        teardown::remove_links(&self.scratch);
         self.v1_only = V1Only::for_runtime(&self.builder.runtime, &self.scratch);
         let state = self.state();
         orlop_disk::remove_tree(&state)

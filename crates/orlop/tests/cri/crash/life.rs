@@ -12,6 +12,13 @@ use crate::world::World;
 /// How long it waits after something went wrong, twice as long after each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Of the layer of many files.
+const FILES: usize = 30;
+
+/// Says what the mark is, and how many of the many files there are, all of which are as they
+/// should be.
+const CHECK: &str = "cat /mark && cd /many && sha256sum -cs sums && ls | grep -c file";
+
 /// One call of a kubelet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
@@ -64,6 +71,7 @@ impl Life {
     pub(super) async fn new(world: &World, name: String, network: Network) -> Self {
         let image = ImageBuilder::busybox()
             .layer(Layer::new().file("mark", &name, 0o644))
+            .layer(many_files(&name))
             .build();
         let image = world.registry.push(&image, &format!("{name}:1")).await;
         let pod = world.node.pod(&name);
@@ -85,6 +93,36 @@ impl Life {
             lane,
             pod_id: String::new(),
             container_id: String::new(),
+        }
+    }
+
+    /// Goes on with another run of the daemon.
+    pub(super) fn meet(&mut self, world: &World) {
+        self.lane.cri = world.cri.clone();
+    }
+
+    /// Whether the image is there.
+    pub(super) async fn is_known(&self) -> Result<bool, Status> {
+        Ok(self.lane.cri.image(&self.image).await?.is_some())
+    }
+
+    /// Looks at all files of the image, which is not pulled.
+    pub(super) async fn is_whole(&self) -> Result<(), Status> {
+        let name = format!("{}-whole", self.name);
+        let pod = self.lane.attempt(&name, 0);
+        let cri = &self.lane.cri;
+        let pod_id = cri.run_pod(&pod).await?;
+        let id = cri.run(&pod_id, &pod, &self.lane.container).await?;
+        let answer = cri.exec(&id, &["sh", "-c", CHECK]).await?;
+        cri.stop_pod(&pod_id).await?;
+        cri.remove_pod(&pod_id).await?;
+        let said = String::from_utf8_lossy(&answer.stdout);
+        if answer.exit_code == 0 && said == format!("{}{FILES}\n", self.name) {
+            Ok(())
+        } else {
+            Err(Status::data_loss(format!(
+                "its files are damaged: {answer:?}"
+            )))
         }
     }
 
@@ -144,4 +182,18 @@ impl Life {
             .map_err(told("down"))?;
         cri.remove_image(&self.image).await.map_err(told("remove"))
     }
+}
+
+/// Files that only this image has, and a list of what is in them.
+fn many_files(name: &str) -> Layer {
+    let mut layer = Layer::new().dir("many", 0o755);
+    let mut sums = Vec::new();
+    for nth in 0..FILES {
+        let content = format!("{name} {nth}\n").repeat(nth * 40);
+        let sum = orlop_testkit::image::digest(content.as_bytes());
+        let sum = sum.trim_start_matches("sha256:");
+        sums.push(format!("{sum}  file{nth}\n"));
+        layer = layer.file(&format!("many/file{nth}"), content, 0o644);
+    }
+    layer.file("many/sums", sums.concat(), 0o644)
 }

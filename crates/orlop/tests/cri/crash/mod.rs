@@ -2,15 +2,18 @@
 //! as kubelets do.
 //!
 //! `make chaos` is the long form: `ORLOP_CHAOS_KILLS` says how often something dies,
-//! `ORLOP_CHAOS_FAULTS` how many system calls fail, `ORLOP_CHAOS_SEED` at which moments and which.
+//! `ORLOP_CHAOS_FAULTS` how many system calls fail, `ORLOP_CHAOS_REBOOTS` how often the power goes,
+//! `ORLOP_CHAOS_SEED` at which moments and which.
 
 mod clocks;
 mod cycles;
 mod disks;
+mod ext4;
 mod faults;
 mod kills;
 mod kubelet;
 mod life;
+mod reboots;
 mod remains;
 mod undone;
 mod victim;
