@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use orlop_disk::Step;
+use orlop_disk::{KERNEL_FILE, Step, read_whole_text};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -224,12 +224,11 @@ fn collect_own(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error>
 /// Adds the processes of one cgroup, which is `top` or somewhere below it.
 fn collect_at(at: BorrowedFd<'_>, top: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let mut text = String::new();
     let read = openat(at, "cgroup.procs", flags, Mode::empty())
         .map_err(io::Error::from)
-        .and_then(|file| File::from(file).read_to_string(&mut text));
+        .and_then(|file| read_whole_text(File::from(file), KERNEL_FILE));
     match read.map_err(Error::io("reading processes of", top)) {
-        Ok(_) => found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),
+        Ok(text) => found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error),
     }

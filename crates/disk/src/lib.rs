@@ -24,7 +24,8 @@ pub use descent::Descent;
 pub use log::LogPlace;
 pub use mounts::{MountTable, Stranger};
 pub use read::{
-    SMALL_FILE, open_file, read_file, read_kernel_file, read_kernel_text, read_tail, read_text,
+    KERNEL_FILE, SMALL_FILE, open_file, read_end, read_file, read_kernel_file, read_kernel_text,
+    read_start, read_tail, read_text, read_whole, read_whole_text,
 };
 pub use remove::{remove_tree, remove_tree_at};
 pub use room::Room;

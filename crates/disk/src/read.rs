@@ -31,14 +31,21 @@ pub const SMALL_FILE: u64 = 16 << 20;
 
 /// More than the kernel tells in one file. How long its tables of mounts and of processes become, is
 /// in the hands of those who mount and fork.
-const KERNEL_FILE: u64 = 64 << 20;
+pub const KERNEL_FILE: u64 = 64 << 20;
 
 /// All of a regular file, if that is no more than `limit` bytes.
 pub fn read_file(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
-    let mut read = Vec::new();
-    open_file(path.as_ref())?
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut read)?;
+    read_whole(open_file(path.as_ref())?, limit)
+}
+
+/// All of a regular file that is text, if that is no more than `limit` bytes.
+pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
+    text(read_file(path, limit)?)
+}
+
+/// All that a stream gives until it ends, if that is no more than `limit` bytes.
+pub fn read_whole(from: impl Read, limit: u64) -> Result<Vec<u8>> {
+    let read = read_start(from, limit.saturating_add(1))?;
     if read.len() as u64 > limit {
         let message = format!("larger than the {limit} bytes that are read of it");
         return Err(Error::new(ErrorKind::FileTooLarge, message));
@@ -46,20 +53,33 @@ pub fn read_file(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
     Ok(read)
 }
 
-/// All of a regular file that is text, if that is no more than `limit` bytes.
-pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
-    String::from_utf8(read_file(path, limit)?)
-        .map_err(|_| Error::new(ErrorKind::InvalidData, "not text in UTF-8"))
+/// All the text that a stream gives until it ends, if that is no more than `limit` bytes.
+pub fn read_whole_text(from: impl Read, limit: u64) -> Result<String> {
+    text(read_whole(from, limit)?)
+}
+
+/// What a stream gives first: no more than `most` bytes. What comes after them stays unread.
+#[expect(clippy::disallowed_methods, reason = "a limit is what it has here")]
+pub fn read_start(from: impl Read, most: u64) -> Result<Vec<u8>> {
+    let mut read = Vec::new();
+    from.take(most).read_to_end(&mut read)?;
+    Ok(read)
+}
+
+fn text(read: Vec<u8>) -> Result<String> {
+    String::from_utf8(read).map_err(|_| Error::new(ErrorKind::InvalidData, "not text in UTF-8"))
 }
 
 /// The end of a regular file that somebody may be writing to: no more than `most` bytes.
 pub fn read_tail(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>> {
-    let mut file = open_file(path.as_ref())?;
+    read_end(open_file(path.as_ref())?, most)
+}
+
+/// The end of a file that is open: no more than `most` bytes.
+pub fn read_end(mut file: File, most: u64) -> Result<Vec<u8>> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
-    let mut read = Vec::new();
-    file.take(most).read_to_end(&mut read)?;
-    Ok(read)
+    read_start(file, most)
 }
 
 /// A file of the kernel's own: in `/proc`, in `/sys`, of a cgroup.
@@ -86,6 +106,16 @@ mod tests {
         let error = read_file(&path, 4).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
         assert!(error.to_string().contains("4 bytes"), "{error}");
+    }
+
+    #[test]
+    fn of_a_stream_without_end_no_more_is_read_than_its_limit() {
+        let error = read_whole(std::io::repeat(b'x'), 9).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+        assert_eq!(read_whole(&b"12345"[..], 5).unwrap(), b"12345");
+        assert_eq!(read_start(std::io::repeat(b'x'), 3).unwrap(), b"xxx");
+        let error = read_whole_text(&b"\xff"[..], 5).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
     }
 
     #[test]

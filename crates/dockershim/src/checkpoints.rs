@@ -1,6 +1,6 @@
 //! The directory of sandbox checkpoints. Whoever asks waits for the disk; nobody else does.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,9 +116,8 @@ fn write(dir: &Path, id: &str, checkpoint: &Checkpoint) -> io::Result<()> {
 /// `None` if there is none; one that is damaged is an error.
 fn read(dir: &Path, id: &str) -> io::Result<Option<Checkpoint>> {
     let path = path(dir, id)?;
-    let mut text = Vec::new();
-    match std::fs::File::open(&path) {
-        Ok(file) => file.take(LARGEST).read_to_end(&mut text)?,
+    let text = match orlop_disk::read_file(&path, LARGEST) {
+        Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };

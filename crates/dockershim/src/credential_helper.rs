@@ -1,11 +1,9 @@
 //! Programs that know credentials: `docker-credential-…`, which `config.json` names.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::docker::RegistryAuth;
@@ -55,16 +53,13 @@ impl Helpers {
             None => name.into(),
         };
         let shown = program.display();
-        let asked = tokio::time::timeout(self.patience, run(&program, server));
-        let (success, said) = asked
+        let mut command = Command::new(&program);
+        command.arg("get");
+        let said = orlop_pool::ask(command, server.as_bytes(), LARGEST, self.patience)
             .await
-            .map_err(|_| format!("{shown} did not answer within {:?}", self.patience))?
             .map_err(|error| format!("running {shown}: {error}"))?;
-        if said.len() as u64 > LARGEST {
-            return Err(format!("{shown} said more than {LARGEST} bytes"));
-        }
-        if !success {
-            let has_none = String::from_utf8_lossy(&said).contains("credentials not found");
+        if !said.status.success() {
+            let has_none = String::from_utf8_lossy(&said.answer).contains("credentials not found");
             return if has_none {
                 Ok(None)
             } else {
@@ -72,7 +67,7 @@ impl Helpers {
             };
         }
         // The error could quote the answer.
-        let answer: Answer = serde_json::from_slice(&said)
+        let answer: Answer = serde_json::from_slice(&said.answer)
             .map_err(|_| format!("{shown} gave an answer that cannot be read"))?;
         let mut found = RegistryAuth {
             serveraddress: server.to_owned(),
@@ -85,27 +80,6 @@ impl Helpers {
         }
         Ok(Some(found))
     }
-}
-
-/// Whether the program succeeded, and what it said, no more than a byte too much of it. It is killed
-/// when nobody waits any more.
-async fn run(program: &std::path::Path, server: &str) -> std::io::Result<(bool, Vec<u8>)> {
-    let mut child = Command::new(program)
-        .arg("get")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // One that does not care to read is fine.
-        let _ = stdin.write_all(server.as_bytes()).await;
-    }
-    let mut said = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        stdout.take(LARGEST + 1).read_to_end(&mut said).await?;
-    }
-    Ok((child.wait().await?.success(), said))
 }
 
 #[cfg(test)]

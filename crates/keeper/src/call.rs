@@ -1,7 +1,7 @@
 //! Running a runtime's command line, without waiting for it.
 
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ use crate::keeper::{Keeper, from_now};
 use crate::null::not_the_nodes;
 use crate::pod::View;
 use crate::reactor::{Interest, Source, Watch};
+use crate::read::read_start;
 use crate::request::{Purpose, failure};
 use crate::sys::process::before_exec;
 
@@ -310,9 +311,7 @@ fn tail_of(path: &Path) -> String {
         let mut file = fs::File::open(path)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL as u64)))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL as u64).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        read_start(file, TAIL as u64)
     };
     read().map_or_else(|_| String::new(), |bytes| text(&bytes))
 }

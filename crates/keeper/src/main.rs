@@ -30,6 +30,7 @@ mod oom;
 mod output;
 mod pod;
 mod reactor;
+mod read;
 mod request;
 mod sys;
 mod tree;

@@ -1,4 +1,8 @@
 //! A keeper of today and a daemon of version 1: bytes as that daemon sent them.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

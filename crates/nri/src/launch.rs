@@ -1,7 +1,6 @@
 //! Plugins that the runtime starts itself: programs in a directory, named `NN-name`.
 
-use std::fs::OpenOptions;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -207,14 +206,7 @@ fn config_of(dir: &Path, index: &str, name: &str) -> Result<String, String> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let file = OpenOptions::new().read(true).open(path)?;
-    file.take(MAX_CONFIG + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_CONFIG {
-        let problem = format!("it is larger than {MAX_CONFIG} bytes");
-        return Err(io::Error::new(ErrorKind::InvalidData, problem));
-    }
-    Ok(text)
+    orlop_disk::read_text(path, MAX_CONFIG)
 }
 
 #[cfg(test)]

@@ -14,6 +14,13 @@
 //!
 //! What a pod or container is, and how a specification is adjusted, the engine says: this crate
 //! knows plugins and messages only.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
 mod config;
 mod connection;

@@ -1,6 +1,6 @@
 //! Starting a shim.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -162,9 +162,7 @@ fn finish(mut child: Child, settings: &Settings, pod: &PodHome) -> Result<Vec<u8
     let end = Instant::now() + LIMIT;
     let reader = child.stdout.take().map(|stdout| {
         std::thread::spawn(move || {
-            let mut answer = Vec::new();
-            let _ = stdout.take(LONGEST_ANSWER).read_to_end(&mut answer);
-            answer
+            orlop_disk::read_start(stdout, LONGEST_ANSWER).unwrap_or_default()
         })
     });
     let status = loop {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 
@@ -46,11 +46,7 @@ pub(crate) fn spawn(settings: &Settings, words: &[OsString], streams: Streams) -
     // It is not waited for: its parent will be whoever takes over our children.
     let _background = command.spawn().map_err(failed)?;
     drop(write);
-    let mut said = Vec::new();
-    let read = File::from(read)
-        .take(LONGEST_PROBLEM)
-        .read_to_end(&mut said);
-    read.map_err(failed)?;
+    let said = orlop_disk::read_start(File::from(read), LONGEST_PROBLEM).map_err(failed)?;
     match String::from_utf8_lossy(&said).trim() {
         "ok" => Ok(()),
         "" => Err(Error::Failed(

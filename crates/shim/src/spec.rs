@@ -118,16 +118,7 @@ fn beside(path: &str, pod: &str) -> String {
 
 /// Reads a file that somebody else wrote.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    use std::io::Read;
-    let failed = || Error::file("reading", path);
-    let file = File::open(path).map_err(failed())?;
-    let mut text = Vec::new();
-    let read = file.take(LARGEST + 1).read_to_end(&mut text);
-    if read.map_err(failed())? as u64 > LARGEST {
-        let problem = format!("{} has more than {LARGEST} bytes", path.display());
-        return Err(Error::Failed(problem));
-    }
-    Ok(text)
+    orlop_disk::read_file(path, LARGEST).map_err(Error::file("reading", path))
 }
 
 #[cfg(test)]

@@ -2,7 +2,15 @@
 //! container runtime hands out URLs of, and the client that follows them.
 //!
 //! The crate knows neither CRI nor containers: a [`Backend`] runs what clients ask for.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
+mod body;
 pub mod client;
 mod flow;
 #[doc(hidden)]
@@ -16,6 +24,7 @@ pub mod terminal;
 pub mod translate;
 mod ws;
 
+pub use body::read_body;
 pub use flow::{Input, Output};
 pub use server::{Config, Server, ServerError, TlsFiles, TooManyPending};
 pub use session::{

@@ -1,4 +1,8 @@
 //! The client with another server: that of containerd, built on Kubernetes' own library.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::expect_used, reason = "a test that can't be set up has failed")]
 
 mod fixture;

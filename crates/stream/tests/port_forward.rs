@@ -1,4 +1,8 @@
 //! Port-forwarding between the crate's own client and server.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::expect_used, reason = "a test that can't be set up has failed")]
 
 mod fixture;

@@ -1,6 +1,6 @@
 //! The seccomp profile of a container. The engine wants it whole, not by its path.
 
-use std::io::Read as _;
+use std::io;
 use std::path::Path;
 
 use orlop_cri::v1::LinuxContainerSecurityContext;
@@ -43,13 +43,12 @@ fn read(path: &str) -> Result<String> {
     if !Path::new(path).is_absolute() {
         return Err(Error::invalid(FIELD, format!("{path:?} is not absolute")).into());
     }
-    let mut text = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut text))
-        .map_err(Error::io(format!("reading the seccomp profile {path}")))?;
-    if text.len() as u64 > LARGEST {
-        return Err(Error::invalid(FIELD, format!("{path} is larger than 1 MiB")).into());
-    }
+    let text = match orlop_disk::read_file(path, LARGEST) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            return Err(Error::invalid(FIELD, format!("{path} is {error}")).into());
+        }
+        read => read.map_err(Error::io(format!("reading the seccomp profile {path}")))?,
+    };
     let profile: serde_json::Value = serde_json::from_slice(&text)
         .map_err(|error| Error::invalid(FIELD, format!("{path} is no profile: {error}")))?;
     Ok(profile.to_string())

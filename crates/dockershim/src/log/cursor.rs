@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io;
 use std::path::Path;
 
 use orlop_cri::log::Entry;
@@ -75,12 +75,8 @@ impl Cursor {
         }
     }
 
-    fn of_file(mut file: File) -> io::Result<Self> {
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
-        let mut tail = Vec::new();
-        file.take(TAIL).read_to_end(&mut tail)?;
-        Ok(Self::of_text(&tail))
+    fn of_file(file: File) -> io::Result<Self> {
+        Ok(Self::of_text(&orlop_disk::read_end(file, TAIL)?))
     }
 
     fn of_text(text: &[u8]) -> Self {

@@ -211,10 +211,9 @@ async fn write(
 /// An error of the runtime's, with what CRIU gave as its reasons.
 pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
     let read = move || {
-        use io::Read as _;
-        let mut text = Vec::new();
-        let file = std::fs::File::open(&log).map_err(Error::io("reading CRIU's log"))?;
-        let _ = file.take(LOG_MAX).read_to_end(&mut text);
+        let text = orlop_disk::open_file(&log)
+            .and_then(|file| orlop_disk::read_start(file, LOG_MAX))
+            .map_err(Error::io("reading CRIU's log"))?;
         Ok(reasons(&String::from_utf8_lossy(&text)))
     };
     match blocking(read).await {

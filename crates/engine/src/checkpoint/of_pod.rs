@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -170,9 +170,7 @@ pub fn read(path: &str) -> Result<Checkpoint> {
     }
     let invalid = |problem: String| Error::invalid("checkpoint_path", problem);
     let file = root.join(POD_OPTIONS);
-    let mut text = Vec::new();
-    std::fs::File::open(&file)
-        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text))
+    let text = orlop_disk::read_file(&file, MAX_BYTES)
         .map_err(|error| invalid(format!("holds no checkpoint: {}: {error}", file.display())))?;
     let said: PodOptions = serde_json::from_slice(&text)
         .map_err(|error| invalid(format!("holds no checkpoint: {}: {error}", file.display())))?;

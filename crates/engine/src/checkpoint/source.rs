@@ -172,12 +172,9 @@ impl Facts {
 }
 
 fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T> {
-    use io::Read as _;
-    let mut text = Vec::new();
-    File::open(dir.join(name))
-        .and_then(|file| file.take(MAX_JSON).read_to_end(&mut text))
+    orlop_disk::read_file(dir.join(name), MAX_JSON)
         .map_err(|error| error.to_string())
-        .and_then(|_| serde_json::from_slice(&text).map_err(|error| error.to_string()))
+        .and_then(|text| serde_json::from_slice(&text).map_err(|error| error.to_string()))
         .map_err(|error| {
             Error::Precondition(format!("the checkpoint has no usable {name}: {error}")).into()
         })

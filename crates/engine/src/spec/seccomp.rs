@@ -1,7 +1,6 @@
 //! The system call filter of a container.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use orlop_cri::v1;
@@ -56,24 +55,17 @@ fn from_file(path: &Path) -> Result<Seccomp, Error> {
         return Err(Error::invalid(FIELD, problem));
     }
     let reading = || format!("reading the profile {}", path.display());
-    let file = match File::open(path) {
+    let text = match orlop_disk::read_file(path, MAX_PROFILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let problem = format!("there is no profile {}", path.display());
             return Err(Error::not_found(FIELD, problem));
         }
-        opened => opened.map_err(|error| Error::io(FIELD, reading(), error))?,
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            let problem = format!("the profile {} is {error}", path.display());
+            return Err(Error::invalid(FIELD, problem));
+        }
+        read => read.map_err(|error| Error::io(FIELD, reading(), error))?,
     };
-    let mut text = Vec::new();
-    file.take(MAX_PROFILE + 1)
-        .read_to_end(&mut text)
-        .map_err(|error| Error::io(FIELD, reading(), error))?;
-    if text.len() as u64 > MAX_PROFILE {
-        let problem = format!(
-            "the profile {} is larger than {MAX_PROFILE} bytes",
-            path.display()
-        );
-        return Err(Error::invalid(FIELD, problem));
-    }
     serde_json::from_slice(&text).map_err(|error| {
         let problem = format!("the profile {} cannot be read: {error}", path.display());
         Error::invalid(FIELD, problem)

@@ -1,9 +1,10 @@
 //! The user and group files of an image, opened so that nothing in the image leads outside.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 
+use orlop_disk::read_whole;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 
@@ -93,16 +94,14 @@ fn read(root: BorrowedFd<'_>, name: &str, field: &str) -> Result<String, Error> 
             format!("the image's /{name} is not a file"),
         ));
     }
-    let mut bytes = Vec::new();
-    File::from(file)
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Error::io(field, action(), error))?;
-    if bytes.len() as u64 > MAX_FILE {
-        let problem = format!("the image's /{name} is larger than {MAX_FILE} bytes");
-        return Err(Error::invalid(field, problem));
+    match read_whole(File::from(file), MAX_FILE) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+            let problem = format!("the image's /{name} is larger than {MAX_FILE} bytes");
+            Err(Error::invalid(field, problem))
+        }
+        Err(error) => Err(Error::io(field, action(), error)),
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

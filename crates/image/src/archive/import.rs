@@ -2,7 +2,7 @@
 //! path is resolved beneath it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -294,17 +294,13 @@ impl Source {
         let Some(file) = self.file(path)? else {
             return Ok(None);
         };
-        let mut bytes = Vec::new();
-        file.take(self.limit + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| failed(path, error))?;
-        if bytes.len() as u64 > self.limit {
-            return Err(Error::too_large(
+        match orlop_disk::read_whole(file, self.limit) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(Error::too_large(
                 format!("{path:?}"),
                 format!("{} bytes", self.limit),
-            ));
+            )),
+            read => read.map(Some).map_err(|error| failed(path, error)),
         }
-        Ok(Some(bytes))
     }
 
     fn file(&self, path: &str) -> Result<Option<File>> {

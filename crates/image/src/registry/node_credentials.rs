@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use super::credentials::{Credentials, host_of, same_registry};
@@ -185,39 +183,16 @@ async fn ask(helper: &str, server: &str, file: &Path) -> Result<Option<Credentia
 async fn ask_program(program: &Path, server: &str, file: &Path) -> Result<Option<Credentials>> {
     let failed = |reason: String| wrong(file, reason);
     let shown = program.display();
-    let run = async {
-        let mut child = Command::new(program)
-            .arg("get")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // One that does not care to read is fine.
-            let _ = stdin.write_all(server.as_bytes()).await;
-        }
-        let mut said = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            stdout.take(LARGEST + 1).read_to_end(&mut said).await?;
-        }
-        // One that goes on talking is killed rather than waited for.
-        if said.len() as u64 > LARGEST {
-            let _ = child.kill().await;
-            let problem = format!("it said more than {LARGEST} bytes");
-            return Err(std::io::Error::new(ErrorKind::FileTooLarge, problem));
-        }
-        Ok((child.wait().await?.success(), said))
-    };
-    let (succeeded, said) = tokio::time::timeout(HELPER_TIMEOUT, run)
+    let mut command = Command::new(program);
+    command.arg("get");
+    let said = orlop_pool::ask(command, server.as_bytes(), LARGEST, HELPER_TIMEOUT)
         .await
-        .map_err(|_| failed(format!("{shown} did not answer in time")))?
         .map_err(|error| failed(format!("running {shown}: {error}")))?;
-    if !succeeded {
+    if !said.status.success() {
         tracing::debug!(program = %shown, server, "the credential helper has nothing");
         return Ok(None);
     }
-    let answer: HelperAnswer = serde_json::from_slice(&said)
+    let answer: HelperAnswer = serde_json::from_slice(&said.answer)
         .map_err(|_| failed(format!("{shown} gave an answer that can't be read")))?;
     let mut found = Credentials {
         server_address: server.to_owned(),

@@ -5,7 +5,6 @@
 //! no user of the node.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use rustix::io::{Errno, write};
@@ -23,6 +22,8 @@ use rustix::thread::{
 };
 
 use super::arguments::hide_behind;
+use crate::call::text;
+use crate::read::read_start;
 use crate::sys::namespace::{UnshareFlags, unshare};
 use crate::sys::{process, signal};
 
@@ -62,12 +63,10 @@ pub(crate) fn spawn(parent: process::Parent) -> Result<Pid, String> {
 
 /// Waits until the init is ready, or says why it can't be.
 fn complaint(from: OwnedFd) -> Option<String> {
-    let mut text = String::new();
-    let mut from = File::from(from).take(MAX_COMPLAINT);
-    match from.read_to_string(&mut text) {
-        Ok(0) => Some("it has ended".to_owned()),
-        Ok(_) if text == READY => None,
-        Ok(_) => Some(text),
+    match read_start(File::from(from), MAX_COMPLAINT) {
+        Ok(said) if said.is_empty() => Some("it has ended".to_owned()),
+        Ok(said) if said == READY.as_bytes() => None,
+        Ok(said) => Some(text(&said)),
         Err(error) => Some(error.to_string()),
     }
 }

@@ -12,6 +12,8 @@ use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::init;
+use crate::call::text;
+use crate::read::read_start;
 use crate::sys::namespace::{UnshareFlags, unshare};
 use crate::sys::process;
 
@@ -116,9 +118,8 @@ fn answer(mut from: &UnixStream) -> Result<[u8; 4], String> {
     if answer != COMPLAINT {
         return Ok(answer);
     }
-    let mut complaint = String::new();
-    let _ = from.take(MAX_COMPLAINT).read_to_string(&mut complaint);
-    Err(complaint)
+    let complaint = read_start(from, MAX_COMPLAINT).unwrap_or_default();
+    Err(text(&complaint))
 }
 
 /// The child's part: a user namespace, then, once its maps are written, those that belong to it.

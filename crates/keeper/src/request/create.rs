@@ -1,7 +1,7 @@
 //! Making a container.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,7 @@ use crate::keeper::Keeper;
 use crate::log::{Log, Place};
 use crate::oom::OomWatch;
 use crate::reactor::{Interest, Source, Stream, Watch};
+use crate::read::read_start;
 
 /// A container being made.
 #[derive(Debug)]
@@ -238,9 +239,8 @@ fn check_id(id: &str) -> Result<(), Failure> {
 
 /// The process id that a runtime wrote down.
 pub(super) fn read_pid(path: &Path) -> Result<i32, Failure> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(32).read_to_string(&mut text));
-    let pid = read.ok().and_then(|_| text.trim().parse().ok());
+    let read = File::open(path).and_then(|file| read_start(file, 32));
+    let pid = read.ok().and_then(|said| text(&said).trim().parse().ok());
     pid.filter(|&pid| pid > 1).ok_or_else(|| {
         let message = format!(
             "the runtime has written no process id to {}",

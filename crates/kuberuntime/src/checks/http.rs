@@ -3,9 +3,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use http::{Request, Uri};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use orlop_stream::read_body;
 use rustls::pki_types::ServerName;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -117,7 +118,7 @@ where
             .and_then(|value| value.to_str().ok())
             .map(str::to_owned);
         // Read, so that a server is not cut off in the middle; not kept.
-        let _ = Limited::new(answer.into_body(), MAX_BODY).collect().await;
+        let _ = read_body(answer.into_body(), MAX_BODY).await;
         Ok((HttpAnswer { status }, location))
     };
     tokio::pin!(exchange);

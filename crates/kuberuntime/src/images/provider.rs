@@ -1,13 +1,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use orlop_cri::v1::AuthConfig;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -174,9 +172,7 @@ impl Providers {
                 return Ok(answer.clone());
             }
         }
-        let answer = tokio::time::timeout(LIMIT, self.run(provider, image))
-            .await
-            .map_err(|_| format!("it did not answer within {} s", LIMIT.as_secs()))??;
+        let answer = self.run(provider, image).await?;
         let lasts = answer
             .cache_duration
             .as_deref()
@@ -210,45 +206,22 @@ impl Providers {
             "kind": "CredentialProviderRequest",
             "image": image,
         });
-        let mut child = Command::new(&program)
+        let mut command = Command::new(&program);
+        command
             .args(&provider.args)
-            .envs(provider.env.iter().map(|v| (&v.name, &v.value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
+            .envs(provider.env.iter().map(|v| (&v.name, &v.value)));
+        let said = orlop_pool::ask(command, request.to_string().as_bytes(), MAX_ANSWER, LIMIT)
+            .await
             .map_err(|e| format!("running {}: {e}", program.display()))?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // One that does not care to read is fine.
-            let _ = stdin.write_all(request.to_string().as_bytes()).await;
-        }
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let stdout = child.stdout.take();
-        let stderr = child.stderr.take();
-        let read_out = async {
-            if let Some(from) = stdout {
-                let _ = from.take(MAX_ANSWER + 1).read_to_end(&mut out).await;
-            }
-        };
-        let read_err = async {
-            if let Some(from) = stderr {
-                let _ = from.take(4096).read_to_end(&mut err).await;
-            }
-        };
-        tokio::join!(read_out, read_err);
-        if out.len() as u64 > MAX_ANSWER {
-            let program = program.display();
+        if !said.status.success() {
+            let complaint = String::from_utf8_lossy(&said.complaint);
             return Err(format!(
-                "{program} answered more than the {MAX_ANSWER} bytes that are read"
+                "it ended with {}: {}",
+                said.status,
+                complaint.trim()
             ));
         }
-        let status = child.wait().await.map_err(|e| e.to_string())?;
-        if !status.success() {
-            let said = String::from_utf8_lossy(&err);
-            return Err(format!("it ended with {status}: {}", said.trim()));
-        }
-        serde_json::from_slice(&out).map_err(|e| format!("its answer cannot be read: {e}"))
+        serde_json::from_slice(&said.answer).map_err(|e| format!("its answer cannot be read: {e}"))
     }
 }
 

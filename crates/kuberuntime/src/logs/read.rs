@@ -20,6 +20,8 @@ use crate::manager::{LogQuery, RequestError};
 const POLL: Duration = Duration::from_millis(200);
 /// How much is read at once, and how long a line may be before it is passed on in parts.
 const PART: usize = 64 * 1024;
+/// How much of one file counts where its last lines are wanted; rotation keeps it far below.
+const LONGEST_PART: u64 = 256 << 20;
 
 /// A log, and whether its container still writes to it.
 pub(crate) struct Source {
@@ -136,10 +138,7 @@ impl LogFile<'_> {
         // From the newest back, until there are enough; they are bounded in size by rotation.
         let mut kept: VecDeque<Vec<u8>> = VecDeque::new();
         while let Some(part) = parts.pop() {
-            let mut text = Vec::new();
-            open_part(place, &part)?
-                .take(256 << 20)
-                .read_to_end(&mut text)?;
+            let text = orlop_disk::read_start(open_part(place, &part)?, LONGEST_PART)?;
             for line in text.split_inclusive(|byte| *byte == b'\n').rev() {
                 kept.push_front(line.to_vec());
                 let whole = kept.iter().filter(|l| self.is_counted(l)).count() as u64;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
@@ -49,13 +48,7 @@ fn read(volume: &Path, path: &str) -> Result<Option<String>, String> {
     if !meta.is_file() {
         return Err("it is no file".to_owned());
     }
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| e.to_string())?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(format!("it has more than {LARGEST} bytes"));
-    }
+    let bytes = orlop_disk::read_whole(file, LARGEST).map_err(|e| e.to_string())?;
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 

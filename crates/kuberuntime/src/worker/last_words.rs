@@ -1,5 +1,4 @@
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -99,13 +98,9 @@ fn tail(path: &Path, length: u64) -> Option<Vec<u8>> {
     end_of(file, length)
 }
 
-fn end_of(mut file: File, length: u64) -> Option<Vec<u8>> {
-    let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let from = meta.len().saturating_sub(length);
-    file.seek(SeekFrom::Start(from)).ok()?;
-    let mut bytes = Vec::new();
-    file.take(length).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+fn end_of(file: File, length: u64) -> Option<Vec<u8>> {
+    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    orlop_disk::read_end(file, length).ok()
 }
 
 #[cfg(test)]

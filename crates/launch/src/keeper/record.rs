@@ -1,12 +1,14 @@
 //! The exit records that outlive a keeper.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use orlop_wire::{EXITS_DIR, ExitStatus};
 
 use crate::error::{Error, Result};
+
+/// Longer than any record of an exit.
+const LONGEST: u64 = 4096;
 
 /// How a container ended, as its keeper wrote it down before it reported it; for use after the
 /// keeper's death. `None` if it had not seen the container end.
@@ -19,13 +21,11 @@ pub fn recorded_exit(pod_dir: &Path, container: &str) -> Result<Option<ExitStatu
         path: path.clone(),
         source,
     };
-    let file = match File::open(&path) {
-        Ok(file) => file,
+    let text = match orlop_disk::read_text(&path, LONGEST) {
+        Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failure(error)),
     };
-    let mut text = String::new();
-    file.take(4096).read_to_string(&mut text).map_err(failure)?;
     match text.parse() {
         Ok(status) => Ok(Some(status)),
         Err(error) => Err(failure(io::Error::new(io::ErrorKind::InvalidData, error))),

@@ -1,7 +1,7 @@
 //! A directory of network configurations.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::conf::NetworkConf;
@@ -111,14 +111,7 @@ fn configuration_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a configuration file, refusing one that is too large.
 pub(crate) fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(file)?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)?;
-    if read as u64 > MAX_FILE {
-        return Err(io::Error::other(format!("larger than {MAX_FILE} bytes")));
-    }
-    Ok(bytes)
+    orlop_disk::read_file(file, MAX_FILE)
 }
 
 #[cfg(test)]

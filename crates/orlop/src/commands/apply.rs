@@ -1,7 +1,7 @@
 //! `apply`: have a running agent take manifests in, and keep them.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -70,20 +70,23 @@ pub(super) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 /// A manifest and what it is called in messages.
 pub(super) fn read(path: &Path) -> anyhow::Result<(String, String)> {
-    let mut text = String::new();
     let (name, read) = if path == Path::new("-") {
-        let read = std::io::stdin().take(LARGEST + 1).read_to_string(&mut text);
+        let read = orlop_disk::read_whole_text(std::io::stdin(), LARGEST);
         ("stdin".to_owned(), read)
     } else {
         let file = fs::File::open(path);
-        let read = file.and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+        let read = file.and_then(|file| orlop_disk::read_whole_text(file, LARGEST));
         (path.display().to_string(), read)
     };
-    let length = read.with_context(|| format!("cannot read {name}"))?;
-    if length as u64 > LARGEST {
-        bail!("{name} is too large for a manifest");
+    match read {
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+            bail!("{name} is too large for a manifest: {error}")
+        }
+        read => {
+            let text = read.with_context(|| format!("cannot read {name}"))?;
+            Ok((name, text))
+        }
     }
-    Ok((name, text))
 }
 
 /// Prints what was done; `false` if something could not be.

@@ -1,7 +1,6 @@
 //! Pod and container configurations in files, as JSON or YAML.
 
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -56,17 +55,12 @@ pub(super) fn container(path: &Path) -> anyhow::Result<ContainerConfig> {
 }
 
 fn read<M: prost::Name + Default>(path: &Path) -> anyhow::Result<M> {
-    let mut text = String::new();
-    let limit = LARGEST + 1;
     let read = if path == Path::new("-") {
-        std::io::stdin().take(limit).read_to_string(&mut text)
+        orlop_disk::read_whole_text(std::io::stdin(), LARGEST)
     } else {
-        fs::File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text))
+        fs::File::open(path).and_then(|file| orlop_disk::read_whole_text(file, LARGEST))
     };
-    let length = read.with_context(|| format!("cannot read {}", path.display()))?;
-    if length as u64 > LARGEST {
-        bail!("{} is too large for a configuration", path.display());
-    }
+    let text = read.with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text, &path.display().to_string())
 }
 

@@ -1,7 +1,7 @@
 //! crictl's configuration file.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,11 +24,7 @@ pub(super) struct Settings {
 
 /// All of it, be it a pipe of the user's shell.
 fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let file = File::open(path)?;
-    file.take(orlop_disk::SMALL_FILE)
-        .read_to_string(&mut text)?;
-    Ok(text)
+    orlop_disk::read_whole_text(File::open(path)?, orlop_disk::SMALL_FILE)
 }
 
 impl Settings {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -304,14 +304,8 @@ impl Source<'_> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?
-        .take(LARGEST_FILE + 1)
-        .read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST_FILE {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(text)
+    // It may be a pipe of the user's shell.
+    orlop_disk::read_whole_text(File::open(path)?, LARGEST_FILE)
 }
 
 fn list_drop_ins(dir: &Path) -> io::Result<Vec<PathBuf>> {

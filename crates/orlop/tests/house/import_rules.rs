@@ -14,7 +14,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cgroup", &["disk"]),
     ("stream", &[]),
     ("yaml", &[]),
-    ("nri", &["yaml", "pool"]),
+    ("nri", &["yaml", "disk", "pool"]),
     ("launch", &["wire", "cgroup", "disk"]),
     // The keeper shares nothing but the words that it exchanges with the daemon.
     ("wire", &[]),

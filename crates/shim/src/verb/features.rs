@@ -1,6 +1,6 @@
 //! `features`: what the shim says that its runtime can do, in the words of the OCI specification.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::arguments::Settings;
@@ -30,10 +30,9 @@ fn ask(settings: &Settings) -> Option<Vec<u8>> {
     if let (Some(mut stdin), Some(options)) = (child.stdin.take(), launch::options(settings)) {
         let _ = stdin.write_all(&options.encode());
     }
-    let mut answer = Vec::new();
-    let read = child.stdout.take()?.take(LONGEST).read_to_end(&mut answer);
+    let answer = orlop_disk::read_start(child.stdout.take()?, LONGEST);
     let status = child.wait().ok()?;
-    (read.is_ok() && status.success()).then_some(answer)
+    answer.ok().filter(|_| status.success())
 }
 
 /// `containerd.types.RuntimeInfo`: its fourth field is a message that holds JSON in its second.

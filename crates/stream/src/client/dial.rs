@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::uri::Scheme;
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::error::ClientError;
+use crate::body::read_body;
 use crate::flow::{Limits, Transport};
 use crate::protocol::{SPDY_UPGRADE, STREAM_PROTOCOL, WEBSOCKET_UPGRADE};
 use crate::ws::{accept_key, fresh_key};
@@ -208,11 +209,8 @@ fn request(
 
 async fn refused(response: Response<Incoming>) -> ClientError {
     let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_REFUSAL)
-        .collect()
-        .await;
-    let message = match body {
-        Ok(body) => String::from_utf8_lossy(&body.to_bytes()).trim().to_owned(),
+    let message = match read_body(response.into_body(), MAX_REFUSAL).await {
+        Ok(body) => String::from_utf8_lossy(&body).trim().to_owned(),
         Err(_) => "(no readable message)".to_owned(),
     };
     ClientError::Refused { status, message }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::dial::{ClientOptions, Dialed, LIMITS, Protocol, dial};
 use super::error::ClientError;
+use crate::body::read_start;
 use crate::flow::{Role, relay};
 use crate::protocol::{PORT, PORT_FORWARD, REQUEST_ID, STREAM_TYPE, TUNNELLED_PORT_FORWARD};
 use crate::spdy::{Connection, Headers, Opener};
@@ -125,11 +125,10 @@ async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<
         tokio::try_join!(opener.open(headers("error")), opener.open(headers("data")))
             .map_err(|error| error.to_string())?;
     error.output.close();
-    let mut message = String::new();
-    let mut complaints = error.input.take(MAX_MESSAGE);
+    let mut message = Vec::new();
     let complaint = async {
         // A connection that is lost is noticed by the one who owns it.
-        let _ = complaints.read_to_string(&mut message).await;
+        let _ = read_start(error.input, MAX_MESSAGE, &mut message).await;
         if message.is_empty() {
             std::future::pending::<()>().await;
         }
@@ -147,6 +146,6 @@ async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<
     if message.is_empty() {
         Ok(())
     } else {
-        Err(message)
+        Err(String::from_utf8_lossy(&message).into_owned())
     }
 }

@@ -2,12 +2,13 @@
 
 use std::io;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 
 use super::dial::ClientOptions;
 use super::error::ClientError;
 use super::streams::{Opened, Wanted, open};
+use crate::body::read_start;
 use crate::flow::{Input, Output};
 use crate::session::TerminalSize;
 use crate::status::Status;
@@ -150,7 +151,7 @@ async fn receive(
 
 async fn read_status(source: Input) -> Result<Status, ClientError> {
     let mut text = Vec::new();
-    let read = source.take(MAX_STATUS).read_to_end(&mut text).await;
+    let read = read_start(source, MAX_STATUS, &mut text).await;
     if text.is_empty() {
         return Err(ClientError::Lost);
     }

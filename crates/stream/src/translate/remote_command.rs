@@ -1,9 +1,8 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-
 use super::SessionStreams;
+use crate::body::read_start;
 use crate::client::{ClientError, ClientOptions, Opened, Wanted, open};
 use crate::flow::{Input, Limits, Output, Role, Transport};
 use crate::ws::{Channels, Encoding};
@@ -129,7 +128,7 @@ async fn receive(pair: Option<(Input, Output)>) -> io::Result<()> {
 
 async fn read_status(from: Input) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let read = from.take(MAX_STATUS).read_to_end(&mut text).await;
+    let read = read_start(from, MAX_STATUS, &mut text).await;
     // A whole result counts, even where the connection ended without a word after it.
     match read {
         Err(error) if serde_json::from_slice::<serde::de::IgnoredAny>(&text).is_err() => Err(error),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::FIELD;
@@ -135,14 +135,7 @@ impl Registry {
 }
 
 fn read(path: &Path) -> Result<File, String> {
-    let mut text = String::new();
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
-    file.take(MAX_FILE + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| error.to_string())?;
-    if text.len() as u64 > MAX_FILE {
-        return Err(format!("is larger than {MAX_FILE} bytes"));
-    }
+    let text = orlop_disk::read_text(path, MAX_FILE).map_err(|error| error.to_string())?;
     let file: File = if path.extension().is_some_and(|end| end == "json") {
         serde_json::from_str(&text).map_err(|error| error.to_string())?
     } else {

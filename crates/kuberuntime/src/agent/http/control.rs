@@ -1,9 +1,8 @@
 //! Orders of root: apply, delete, and how the node is.
 
-use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use orlop_stream::read_body;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -75,9 +74,8 @@ async fn work(order: impl FnOnce() -> Result<Outcome, StoreError> + Send + 'stat
 
 async fn body(request: Request<Incoming>) -> Result<String, Box<Answer>> {
     let refuse = |text: String| Box::new(answer::text(StatusCode::BAD_REQUEST, text));
-    let body = Limited::new(request.into_body(), LARGEST).collect().await;
-    let bytes: Bytes = body
-        .map_err(|error| refuse(format!("reading the manifest: {error}")))?
-        .to_bytes();
+    let bytes = read_body(request.into_body(), LARGEST)
+        .await
+        .map_err(|error| refuse(format!("reading the manifest: {error}")))?;
     String::from_utf8(bytes.into()).map_err(|_| refuse("the manifest is no UTF-8".to_owned()))
 }

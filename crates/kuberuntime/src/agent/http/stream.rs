@@ -11,11 +11,12 @@ use bytes::Bytes;
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use orlop_stream::client::{ClientError, ClientOptions};
+use orlop_stream::read_body;
 use orlop_stream::translate::{Behind, SessionStreams, Translation, is_translated};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -158,7 +159,7 @@ async fn translate(
     };
     tokio::spawn(session);
     let (parts, body) = reply.into_parts();
-    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let body = read_body(body, MAX_REFUSAL).await?;
     Ok(Response::from_parts(parts, answer::whole(body)))
 }
 
@@ -212,12 +213,8 @@ async fn join(
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_REFUSAL)
-            .collect()
-            .await;
-        let body = body
-            .map(http_body_util::Collected::to_bytes)
-            .unwrap_or_default();
+        let body = read_body(response.into_body(), MAX_REFUSAL).await;
+        let body = body.unwrap_or_default();
         let mut refusal = Response::new(answer::whole(body));
         *refusal.status_mut() = status;
         return Ok(refusal);

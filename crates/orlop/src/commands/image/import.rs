@@ -120,8 +120,7 @@ impl Write for Chunks<'_> {
 /// Sends what there is to read.
 fn feed(mut input: impl Read, queue: &mpsc::Sender<ImportImagesRequest>) -> io::Result<()> {
     loop {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        input.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)?;
+        let chunk = orlop_disk::read_start(&mut input, CHUNK as u64)?;
         // The runtime has all it wants, or refused; its answer says which.
         if chunk.is_empty() || queue.blocking_send(message(Part::Chunk(chunk))).is_err() {
             return Ok(());

@@ -8,15 +8,19 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use orlop_stream::read_body;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::threads;
+
+/// More than an agent says at once of its pods.
+const LARGEST: usize = 64 << 20;
 
 /// Where it is unless a flag says otherwise.
 pub(in crate::commands) const DEFAULT: &str = "/run/orlop/node.sock";
@@ -97,7 +101,7 @@ async fn ask(
         .body(Full::new(body))?;
     let response = sender.send_request(request).await?;
     let status = response.status();
-    let answer = response.into_body().collect().await?.to_bytes();
+    let answer = read_body(response.into_body(), LARGEST).await?;
     drop(sender);
     driving.abort();
     Ok((status, answer))
