@@ -58,6 +58,8 @@ pub struct Limits {
     pub manifest_bytes: u64,
     /// Layers of one image. Overlay mounts stop at 500.
     pub layers: usize,
+    /// Bytes of one image: its compressed layers and what they hold, together.
+    pub image_bytes: u64,
     /// Compressed bytes of one layer.
     pub blob_bytes: u64,
     /// Unpacked bytes of one layer.
@@ -105,6 +107,7 @@ impl Default for Limits {
         Self {
             manifest_bytes: 4 << 20,
             layers: 500,
+            image_bytes: 256 << 30,
             blob_bytes: 256 << 30,
             layer_bytes: 512 << 30,
             layer_entries: 8_000_000,

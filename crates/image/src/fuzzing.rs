@@ -76,6 +76,7 @@ pub fn layer(data: &[u8], dir: &Path) -> std::io::Result<()> {
         blob: None,
         diff_id: None,
         abandon: &|| {},
+        spending: &(),
     };
     let recorder = Recorder::create(&tape).map_err(std::io::Error::other)?;
     if let Ok((unpacked, recorder)) = unpack(&layer, Cursor::new(data), recorder, &root, &limits)

@@ -49,6 +49,7 @@ impl Images {
                         blob: None,
                         diff_id: None,
                         abandon: &|| {},
+                        spending: &(),
                     };
                     unpack(&archive, stream, (), &root, &limits)?;
                     Ok(scratch)

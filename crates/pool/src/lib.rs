@@ -6,6 +6,8 @@
 
 mod place;
 mod program;
+mod shares;
 
 pub use place::{Place, Refused};
 pub use program::{Said, ask};
+pub use shares::{Share, Shares, most_of};

@@ -1,18 +1,18 @@
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, oneshot};
+use crate::shares::{Share, Shares};
 
 /// Threads of one kind of stranger. One is started for each work, so an empty place costs nothing.
 #[derive(Debug)]
 pub struct Place {
     name: &'static str,
     threads: usize,
-    share: usize,
     free: Semaphore,
     /// Room for those that wait and those that work.
     room: Semaphore,
-    owners: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    owners: Shares,
+    /// What one piece of an owner's work gets of the owner's share.
+    pieces: Shares,
 }
 
 /// Why a place did not do the work.
@@ -51,10 +51,18 @@ impl Place {
         Self {
             name,
             threads,
-            share,
             free: Semaphore::const_new(threads),
             room: Semaphore::const_new(threads + waiting),
-            owners: Mutex::new(BTreeMap::new()),
+            owners: Shares::new(share),
+            pieces: Shares::new(share),
+        }
+    }
+
+    /// The same place, where one piece of an owner's work gets `most` of the owner's threads.
+    pub fn with_pieces(self, most: usize) -> Self {
+        Self {
+            pieces: Shares::new(most),
+            ..self
         }
     }
 
@@ -77,10 +85,28 @@ impl Place {
         F: FnOnce() -> T + Send + 'static,
     {
         let room = self.room()?;
-        let share = self.share_of(owner);
-        // A share is never closed.
-        let permit = share.acquire_owned().await.ok();
-        self.on_a_thread(room, permit, work).await
+        let share = self.owners.take(owner).await;
+        self.on_a_thread(room, Some((None, share)), work).await
+    }
+
+    /// Like [`Place::run_for`], on what one piece of the owner's work gets of its share: the rest is
+    /// for the owner's other work.
+    pub async fn run_for_piece<T, F>(
+        &'static self,
+        owner: &str,
+        piece: &str,
+        work: F,
+    ) -> Result<T, Refused>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let room = self.room()?;
+        // Who waits for its own must not hold what others could use.
+        let piece = self.pieces.take(&format!("{owner} {piece}")).await;
+        let share = self.owners.take(owner).await;
+        let share = Some((Some(piece), share));
+        self.on_a_thread(room, share, work).await
     }
 
     fn room(&'static self) -> Result<SemaphorePermit<'static>, Refused> {
@@ -90,20 +116,10 @@ impl Place {
         })
     }
 
-    fn share_of(&self, owner: &str) -> Arc<Semaphore> {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who holds or waits for a permit holds the share as well.
-        owners.retain(|_, share| Arc::strong_count(share) > 1);
-        let share = owners
-            .entry(owner.to_owned())
-            .or_insert_with(|| Arc::new(Semaphore::new(self.share)));
-        Arc::clone(share)
-    }
-
     async fn on_a_thread<T, F>(
         &'static self,
         room: SemaphorePermit<'static>,
-        share: Option<OwnedSemaphorePermit>,
+        share: Option<(Option<Share>, Share)>,
         work: F,
     ) -> Result<T, Refused>
     where
@@ -130,7 +146,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
+    use std::sync::{Arc, LazyLock, Mutex, mpsc};
     use std::time::Duration;
 
     #[tokio::test]
@@ -156,7 +172,35 @@ mod tests {
         assert_eq!(PLACE.free.available_permits(), 3);
         assert_eq!(PLACE.room.available_permits(), 11);
         PLACE.run_for("other", || ()).await.unwrap();
-        assert!(PLACE.owners.lock().unwrap().len() <= 1);
+        assert!(PLACE.owners.owners() <= 1);
+    }
+
+    #[tokio::test]
+    async fn one_piece_of_work_that_hangs_leaves_threads_to_the_owner_s_others() {
+        static PLACE: LazyLock<Place> =
+            LazyLock::new(|| Place::new("tests", 8, 3, 8).with_pieces(2));
+        let (release, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let mut hanging = Vec::new();
+        for _ in 0..6 {
+            let held = Arc::clone(&held);
+            hanging.push(tokio::spawn(PLACE.run_for_piece(
+                "one",
+                "large",
+                move || {
+                    let _ = held.lock().unwrap().recv();
+                },
+            )));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let small = PLACE.run_for_piece("one", "small", || 7);
+        let done = tokio::time::timeout(Duration::from_secs(5), small).await;
+        assert_eq!(done.unwrap().unwrap(), 7);
+        drop(release);
+        for each in hanging {
+            each.await.unwrap().unwrap();
+        }
+        assert_eq!(PLACE.room.available_permits(), 16);
     }
 
     #[tokio::test]

@@ -15,11 +15,12 @@ use std::pin::pin;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-use orlop_pool::Place;
+use orlop_pool::{Place, most_of};
 use rustix::fs::OFlags;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
+use super::allowance::{Allowance, Spent};
 use super::download::download;
 use super::ingest::{Ingest, IngestReader};
 use super::progress::{LayerState, LayerTracker};
@@ -29,14 +30,14 @@ use crate::manifest::Descriptor;
 use crate::registry::Remote;
 use crate::store::{FS, Hold, LayerRecord, Scratch, TAPE, inherited, now};
 use crate::tape::Recorder;
-use crate::unpack::{Layer, Unpacked, open_beneath, unpack};
+use crate::unpack::{Layer, Spending as _, Unpacked, open_beneath, unpack};
 use crate::{Digest, Error, Result};
 
 /// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
-/// share of the threads.
+/// share of the threads, of which one pull leaves some to others.
 static UNPACKING: LazyLock<Place> = LazyLock::new(|| {
     let share = available_parallelism().map_or(4, usize::from).clamp(4, 8);
-    Place::new("unpacking layers", 16 * share, share, MOST_WAITING)
+    Place::new("unpacking layers", 16 * share, share, MOST_WAITING).with_pieces(most_of(share))
 });
 /// More layers than images of many pods have together.
 const MOST_WAITING: usize = 100_000;
@@ -101,6 +102,10 @@ pub(super) struct LayerJob<'a> {
     pub(super) chain_id: Digest,
     /// The keys of the layers below, base first, when they are known.
     pub(super) below: Vec<watch::Receiver<Option<Digest>>>,
+    /// The pull that it is of, for its share of the threads.
+    pub(super) pull: u64,
+    /// What the image may bring, with all its layers.
+    pub(super) allowance: Arc<Allowance>,
     /// Keeps both names that the layer may get from being swept.
     pub(super) _holds: [Hold; 2],
     pub(super) tracker: Arc<LayerTracker>,
@@ -121,12 +126,12 @@ impl LayerJob<'_> {
         loop {
             let mut misfit = false;
             match self.look(context) {
-                Look::Found(key) => return Ok(self.present(key)),
+                Look::Found(key) => return self.present(context, key),
                 Look::Depends(implicit) => {
                     if self.inherit(context, implicit, None).await? {
                         misfit = true;
                     } else {
-                        return Ok(self.present(self.diff_id));
+                        return self.present(context, self.diff_id);
                     }
                 }
                 Look::Missing => {}
@@ -134,7 +139,7 @@ impl LayerJob<'_> {
             let source = self.origin.source();
             let lock = context.blob_locks.lock(self.blob.digest, source).await;
             match self.look(context) {
-                Look::Found(key) => return Ok(self.present(key)),
+                Look::Found(key) => return self.present(context, key),
                 // Published meanwhile. The layers below may themselves wait for this lock.
                 Look::Depends(_) if !misfit => continue,
                 _ => {}
@@ -189,9 +194,18 @@ impl LayerJob<'_> {
         }
     }
 
-    fn present(&self, key: Digest) -> Digest {
+    /// A layer that is here counts like one that comes: else an image that is refused would get in
+    /// layer by layer.
+    fn present(&self, context: &Context, key: Digest) -> Result<Digest> {
+        let bytes = {
+            let state = context.store.state();
+            state.layers.get(&key).map_or(0, |record| record.bytes)
+        };
+        let spent = self.allowance.for_layer();
+        spent.spend(bytes)?;
+        spent.keep();
         self.tracker.enter(LayerState::Present);
-        key
+        Ok(key)
     }
 
     fn look(&self, context: &Context) -> Look {
@@ -335,6 +349,7 @@ impl LayerJob<'_> {
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
         let (what, diff_id) = (self.what.clone(), self.diff_id);
         let at_work = self.at_work.token();
+        let spent = self.allowance.for_layer();
         let unpack = move || -> Result<Fetched> {
             let scratch = store.layout().scratch("layer")?.counted(at_work);
             let root = scratch.path().join(FS);
@@ -347,6 +362,7 @@ impl LayerJob<'_> {
                 blob,
                 diff_id: Some(diff_id),
                 abandon: &abandon,
+                spending: &spent,
             };
             let recorder = Recorder::create(&scratch.path().join(TAPE))?;
             let (unpacked, recorder) = unpack(&layer, open()?, recorder, &root, &limits)?;
@@ -356,11 +372,14 @@ impl LayerJob<'_> {
                 scratch,
                 unpacked,
                 replayable,
+                spent,
             })
         };
         let source = self.origin.source();
         let unpacking = async {
-            let done = UNPACKING.run_for(source, unpack).await;
+            let done = UNPACKING
+                .run_for_piece(source, &self.pull.to_string(), unpack)
+                .await;
             done.map_err(|refused| Error::store(format!("unpacking {}", self.what), refused))?
         };
         self.tracker.steps.during("unpack", unpacking).await
@@ -371,6 +390,7 @@ impl LayerJob<'_> {
             scratch,
             unpacked,
             replayable,
+            spent,
         } = fetched;
         self.tracker.enter(LayerState::Publishing);
         let kept = context.config.keep_blobs && matches!(self.origin, Origin::Registry(_));
@@ -389,6 +409,7 @@ impl LayerJob<'_> {
         };
         let publish = context.store.publish(scratch, record);
         self.tracker.steps.during("publish", publish).await?;
+        spent.keep();
         Ok(key)
     }
 }
@@ -411,6 +432,8 @@ struct Fetched {
     unpacked: Unpacked,
     /// Whether its archive can be put together again.
     replayable: bool,
+    /// What it has had of what the image may bring.
+    spent: Spent,
 }
 
 /// Ends reader and writers when the work is dropped in the middle.

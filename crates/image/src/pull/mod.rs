@@ -1,6 +1,7 @@
 //! Pulling: from a reference to layers on disk and an image in the index.
 
 mod admission;
+mod allowance;
 mod download;
 mod flights;
 mod ingest;

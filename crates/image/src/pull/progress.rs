@@ -64,9 +64,13 @@ impl LayerState {
     }
 }
 
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 /// Where a pull notes how far it is.
 pub(crate) struct Tracker {
     reference: String,
+    /// Tells this pull from all others of the daemon's life.
+    pub(crate) number: u64,
     pub(crate) steps: Arc<Steps>,
     layers: Mutex<Vec<Arc<LayerTracker>>>,
 }
@@ -86,6 +90,7 @@ impl Tracker {
     pub(crate) fn new(reference: String) -> Self {
         Self {
             reference,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             steps: Arc::default(),
             layers: Mutex::default(),
         }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::admission;
+use super::allowance::Allowance;
 use super::layer::{BlobLocks, LayerJob, Origin};
 use super::progress::Tracker;
 use super::turns::Turns;
@@ -54,7 +55,8 @@ pub(crate) async fn pull(
     let what = reference.to_string();
     let steps = &tracker.steps;
     admission::before(&request).await?;
-    let (remote, named) = steps.during("resolve", resolve(context, &request)).await?;
+    let resolving = resolve(context, &request, tracker);
+    let (remote, named) = steps.during("resolve", resolving).await?;
     let top = named.0;
     let found = find_manifest(context, &remote, &what, named);
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
@@ -94,18 +96,24 @@ pub(crate) async fn pull(
 /// What the policy would say of the image.
 pub(crate) async fn judge(context: &Context, request: Request) -> Result<Option<Verdict>> {
     let what = request.reference.to_string();
-    let (remote, named) = resolve(context, &request).await?;
+    let tracker = Tracker::new(what.clone());
+    let (remote, named) = resolve(context, &request, &tracker).await?;
     let (_, _, manifests) = find_manifest(context, &remote, &what, named).await?;
     admission::verdict(&remote, &request, manifests).await
 }
 
 /// Opens the registry and asks it what the name means.
-async fn resolve(context: &Context, request: &Request) -> Result<(Remote, FetchedManifest)> {
+async fn resolve(
+    context: &Context,
+    request: &Request,
+    tracker: &Tracker,
+) -> Result<(Remote, FetchedManifest)> {
     let remote = Remote::open(
         Arc::clone(&context.transport),
         &context.config,
         request.reference.repository().clone(),
         request.credentials.clone(),
+        tracker.number,
     )
     .await?;
     let named = fetch_named(context, &remote, &request.reference).await?;
@@ -261,6 +269,7 @@ pub(crate) fn check(
             ));
         }
     }
+    Allowance::of(what, limits, manifest)?;
     if !config.os.is_empty() && config.os != "linux" {
         return Err(Error::Unsupported(format!(
             "{what} is for {}, not for linux",
@@ -314,6 +323,7 @@ async fn fetch_all(
     tracker: &Tracker,
     at_work: &TaskTracker,
 ) -> Result<Vec<Digest>> {
+    let allowance = Allowance::of(what, &context.config.limits, manifest)?;
     let mut below = Vec::new();
     let mut chain = None;
     let mut work = Vec::new();
@@ -330,6 +340,8 @@ async fn fetch_all(
             diff_id: *diff_id,
             chain_id,
             below: below.clone(),
+            pull: tracker.number,
+            allowance: Arc::clone(&allowance),
             _holds: [context.store.hold(*diff_id), context.store.hold(chain_id)],
             tracker: tracker.add(blob.digest, blob.size),
             at_work: at_work.clone(),

@@ -1,8 +1,8 @@
-//! Connections: so many at once to one host, and a bounded number to all.
+//! Connections: so many at once to one host, most of them for one pull, and a bounded number to all.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use orlop_pool::{Share, Shares, most_of};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Error, Result};
@@ -13,51 +13,45 @@ const HOSTS: usize = 16;
 /// The connections that all pulls share.
 pub(crate) struct Connections {
     all: Arc<Semaphore>,
-    share: usize,
-    hosts: Mutex<HashMap<String, Arc<Semaphore>>>,
+    hosts: Shares,
+    /// What one pull has of one host's.
+    pulls: Shares,
 }
 
 /// The right to one connection to a host, until it is dropped.
 pub(crate) struct Connection {
-    _of_host: OwnedSemaphorePermit,
+    _of_pull: Share,
+    _of_host: Share,
     _of_all: OwnedSemaphorePermit,
 }
 
 impl Connections {
     /// So many at once to one host. Those that answer slowly, or never end an answer, leave the
-    /// others theirs.
+    /// others theirs; and a pull whose layers all come slowly leaves some to other pulls from there.
     pub(super) fn new(share: usize) -> Self {
         let share = share.max(1);
         Self {
             all: Arc::new(Semaphore::new(share * HOSTS)),
-            share,
-            hosts: Mutex::default(),
+            hosts: Shares::new(share),
+            pulls: Shares::new(most_of(share)),
         }
     }
 
-    /// Waits for a connection to `host` to be free.
-    pub(super) async fn to(&self, host: &str) -> Result<Connection> {
-        let closed = |_| Error::Cancelled("waiting for a connection".to_owned());
-        // The host's own come first: who waits for those must not hold one that others could use.
-        let of_host = self.of(host).acquire_owned().await.map_err(closed)?;
+    /// Waits for a connection to `host` to be free for the pull.
+    pub(super) async fn to(&self, host: &str, pull: u64) -> Result<Connection> {
+        // The pull's own come first, then the host's: who waits for those must not hold one that
+        // others could use.
+        let of_pull = self.pulls.take(&format!("{host} {pull}")).await;
+        let of_host = self.hosts.take(host).await;
         let of_all = Arc::clone(&self.all)
             .acquire_owned()
             .await
-            .map_err(closed)?;
+            .map_err(|_| Error::Cancelled("waiting for a connection".to_owned()))?;
         Ok(Connection {
+            _of_pull: of_pull,
             _of_host: of_host,
             _of_all: of_all,
         })
-    }
-
-    fn of(&self, host: &str) -> Arc<Semaphore> {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who holds or waits for a connection holds the host's share as well.
-        hosts.retain(|_, share| Arc::strong_count(share) > 1);
-        let share = hosts
-            .entry(host.to_owned())
-            .or_insert_with(|| Arc::new(Semaphore::new(self.share)));
-        Arc::clone(share)
     }
 }
 
@@ -77,18 +71,38 @@ mod tests {
             let connections = Connections::new(share);
             let mut held = Vec::new();
             for host in 1..HOSTS {
-                while let Some(connection) = at_once(connections.to(&format!("slow{host}"))) {
-                    held.push(connection.unwrap());
+                for pull in 0..8 {
+                    let name = format!("slow{host}");
+                    while let Some(connection) = at_once(connections.to(&name, pull)) {
+                        held.push(connection.unwrap());
+                    }
                 }
                 assert_eq!(held.len(), share * host);
             }
-            at_once(connections.to("other")).unwrap().unwrap();
-            for _ in 0..share {
-                held.push(at_once(connections.to("last")).unwrap().unwrap());
+            at_once(connections.to("other", 0)).unwrap().unwrap();
+            for pull in 0..share {
+                held.push(
+                    at_once(connections.to("last", pull as u64))
+                        .unwrap()
+                        .unwrap(),
+                );
             }
-            assert!(at_once(connections.to("other")).is_none(), "no bound");
+            assert!(at_once(connections.to("other", 0)).is_none(), "no bound");
             drop(held);
-            at_once(connections.to("slow1")).unwrap().unwrap();
+            at_once(connections.to("slow1", 0)).unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pull_leaves_connections_to_others_from_the_same_host() {
+        for (share, most) in [(2, 1), (3, 2), (6, 4)] {
+            let connections = Connections::new(share);
+            let mut held = Vec::new();
+            while let Some(connection) = at_once(connections.to("host", 1)) {
+                held.push(connection.unwrap());
+            }
+            assert_eq!(held.len(), most);
+            at_once(connections.to("host", 2)).unwrap().unwrap();
         }
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Settings {
 /// A repository and the hosts that serve it.
 pub(crate) struct Remote {
     transport: Arc<Transport>,
+    /// Whose share of the connections is used.
+    pull: u64,
     pub(super) settings: Settings,
     pub(super) repository: Repository,
     pub(super) hosts: Vec<Host>,
@@ -56,6 +58,7 @@ impl Remote {
         config: &Config,
         repository: Repository,
         credentials: Option<Credentials>,
+        pull: u64,
     ) -> Result<Self> {
         let (dirs, domain) = (config.registry_dirs.clone(), repository.domain().to_owned());
         let hosts = tokio::task::spawn_blocking(move || hosts_for(&dirs, &domain))
@@ -63,6 +66,7 @@ impl Remote {
             .map_err(|_| Error::Cancelled("reading registry settings".to_owned()))??;
         Ok(Self {
             transport,
+            pull,
             settings: Settings {
                 retries: config.retries,
                 retry_pause: config.retry_pause,
@@ -152,7 +156,11 @@ impl Remote {
         if parsed.scheme() != "https" {
             return Err(refuse("is not an https address"));
         }
-        let connection = self.transport.connections.to(&authority(&parsed)).await?;
+        let connection = self
+            .transport
+            .connections
+            .to(&authority(&parsed), self.pull)
+            .await?;
         let mut place = parsed;
         for _ in 0..MAX_REDIRECTS {
             let addresses = self.reachable(&place).await.map_err(|why| refuse(&why))?;
@@ -198,7 +206,7 @@ impl Remote {
     }
 
     pub(super) async fn connection(&self, host: &Host) -> Result<Connection> {
-        self.transport.connections.to(&host.name()).await
+        self.transport.connections.to(&host.name(), self.pull).await
     }
 
     /// The registry that the repository is named after.

@@ -44,6 +44,7 @@ mod tests {
             blob: None,
             diff_id: Some(Digest::of(archive)),
             abandon: &|| {},
+            spending: &(),
         };
         let (_, recorder) = unpack(
             &layer,

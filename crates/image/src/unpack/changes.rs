@@ -26,6 +26,7 @@ pub fn unpack_changes(
         (),
         target,
         limits,
+        &(),
     )
     .map(drop)
 }

@@ -62,6 +62,18 @@ impl RecordFiles for () {
     fn overwritten(&mut self) {}
 }
 
+/// Counts the bytes of files before they are written.
+pub(crate) trait Spending: Sync {
+    /// So many more, or why not.
+    fn spend(&self, bytes: u64) -> Result<()>;
+}
+
+impl Spending for () {
+    fn spend(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// Unpacks the archive `input` into the empty directory `target`.
 pub(super) fn extract<R: BufRead, J: RecordFiles>(
     what: &str,
@@ -69,8 +81,10 @@ pub(super) fn extract<R: BufRead, J: RecordFiles>(
     record: J,
     target: &Path,
     limits: &Limits,
+    spending: &dyn Spending,
 ) -> Result<(Unpacked, J)> {
-    extract_into(what, input, record, target, limits, Room::default())
+    let room = Room::default();
+    extract_into(what, input, record, target, limits, room, spending)
 }
 
 fn extract_into<R: BufRead, J: RecordFiles>(
@@ -80,6 +94,7 @@ fn extract_into<R: BufRead, J: RecordFiles>(
     target: &Path,
     limits: &Limits,
     room: Room,
+    spending: &dyn Spending,
 ) -> Result<(Unpacked, J)> {
     let root = LayerRoot::open(target).map_err(|error| Error::at("opening", target, error))?;
     let bounds = Bounds {
@@ -95,6 +110,7 @@ fn extract_into<R: BufRead, J: RecordFiles>(
         remembered: 0,
         times: BTreeMap::new(),
         room,
+        spending,
         done: Unpacked::default(),
     };
     // The root directory counts like any other.
@@ -128,6 +144,7 @@ struct Extractor<'a> {
     /// Directory times, set at the end.
     times: BTreeMap<Vec<u8>, Mtime>,
     room: Room,
+    spending: &'a dyn Spending,
     done: Unpacked,
 }
 
@@ -197,6 +214,7 @@ impl Extractor<'_> {
                 format!("{} bytes", self.limits.layer_bytes),
             ));
         }
+        self.spending.spend(*stored)?;
         let (dir, name) = self.place(path)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -543,7 +561,15 @@ mod tests {
 
     fn unpack(archive: &[u8], target: &Path, room: Room) -> Result<(Unpacked, ())> {
         let input = io::BufReader::with_capacity(256 << 10, archive);
-        extract_into("the layer", input, (), target, &Limits::default(), room)
+        extract_into(
+            "the layer",
+            input,
+            (),
+            target,
+            &Limits::default(),
+            room,
+            &(),
+        )
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 
 use super::decompress::decompress;
-use super::extract::{RecordFiles, Unpacked, extract};
+use super::extract::{RecordFiles, Spending, Unpacked, extract};
 use super::pipe::pipe;
 use crate::config::Limits;
 use crate::digest::Hasher;
@@ -21,6 +21,8 @@ pub(crate) struct Layer<'a> {
     pub(crate) diff_id: Option<Digest>,
     /// Called when unpacking has failed for good, so that a download in progress ends.
     pub(crate) abandon: &'a (dyn Fn() + Sync),
+    /// What its files are counted against.
+    pub(crate) spending: &'a dyn Spending,
 }
 
 /// Unpacks a compressed layer into the empty directory `target`, checking both digests.
@@ -58,7 +60,14 @@ pub(crate) fn unpack<J: RecordFiles>(
                 rest.map(|()| hashing.hasher.finish())
             })
             .map_err(|error| Error::io("starting a decompression thread", error))?;
-        let extracted = extract(layer.what, &mut drain, record, target, limits);
+        let extracted = extract(
+            layer.what,
+            &mut drain,
+            record,
+            target,
+            limits,
+            layer.spending,
+        );
         let read = match &extracted {
             Ok(_) => Some(drain.finish()),
             Err(error) => {
@@ -208,7 +217,7 @@ mod tests {
             let root = dir.path().join("fs");
             std::fs::create_dir(&root).unwrap();
             let limits = Limits { layer_bytes: 1 << 20, ..Limits::default() };
-            let layer = Layer { what: "layer", blob: None, diff_id: None, abandon: &|| {} };
+            let layer = Layer { what: "layer", blob: None, diff_id: None, abandon: &|| {}, spending: &() };
             let _ = unpack(&layer, Cursor::new(archive), (), &root, &limits);
             // Whatever it was: nothing beside the layer.
             prop_assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

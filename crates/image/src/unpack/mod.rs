@@ -9,6 +9,6 @@ mod pipe;
 mod root;
 
 pub use changes::{plain, unpack_changes};
-pub(crate) use extract::{RecordFiles, Unpacked};
+pub(crate) use extract::{RecordFiles, Spending, Unpacked};
 pub(crate) use layer::{Layer, unpack};
 pub(crate) use root::{LayerRoot, open_beneath};

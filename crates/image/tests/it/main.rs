@@ -10,6 +10,7 @@
 )]
 
 mod archives;
+mod budget;
 mod child;
 mod crash;
 mod faults;

@@ -58,6 +58,44 @@ async fn a_slow_registry_keeps_nobody_from_pulling_from_another() {
 }
 
 #[tokio::test]
+async fn a_pull_of_many_slow_layers_lets_another_from_its_registry_go_on() {
+    let registry = Registry::start();
+    let proxy = FaultProxy::before(registry.address());
+    let place = Place::open().await;
+    let mut image = ImageBuilder::new();
+    for n in 0..100 {
+        image = image.layer(Layer::new().noise(&format!("slow{n}"), 100_000));
+    }
+    let built = image.build();
+    registry.push(&built, "slow:1").await;
+    let blobs: Vec<String> = built
+        .layers
+        .iter()
+        .map(|layer| format!("blobs/{}", layer.digest))
+        .collect();
+    for blob in &blobs {
+        proxy.rule(Rule::on(blob, TRICKLE));
+    }
+    let (images, name) = (place.images.clone(), proxy.reference("slow:1"));
+    let slow = tokio::spawn(async move { pull(&images, &name).await });
+    // Where one pull may not have all, as many as it may.
+    until("the slow layers are asked for", || {
+        let asked = |blob: &String| proxy.count(http::Method::GET, blob);
+        blobs.iter().map(asked).sum::<usize>() >= 4
+    })
+    .await;
+    let small = ImageBuilder::new()
+        .layer(Layer::new().file("f", "small", 0o644))
+        .build();
+    registry.push(&small, "small:1").await;
+    let name = proxy.reference("small:1");
+    let pulled = tokio::time::timeout(Duration::from_secs(20), pull(&place.images, &name));
+    pulled.await.expect("it is pulled meanwhile").unwrap();
+    assert!(!slow.is_finished());
+    place.images.close().await;
+}
+
+#[tokio::test]
 async fn a_download_that_trickles_is_given_up_by_name() {
     let registry = Registry::start();
     let proxy = FaultProxy::before(registry.address());

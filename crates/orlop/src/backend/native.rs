@@ -96,6 +96,7 @@ fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
     };
     images.keep_blobs = section.keep_blobs;
     images.max_connections = section.max_downloads.get() as usize;
+    images.limits.image_bytes = section.max_size.get();
     images.progress_timeout = section.progress_timeout.get();
     images.min_speed = section.min_speed.get();
     images.abandon_after = section.abandon_after.get();

@@ -181,8 +181,12 @@ section! {
         signature_policy_dir: Option<AbsolutePath> = None => restart,
         /// Keeps compressed layers after unpacking them; needed to push images on.
         keep_blobs: bool = false => restart,
-        /// Downloads at once from one registry, over all pulls; 16 times as many from all.
+        /// Downloads at once from one registry, over all pulls; 16 times as many from all. One pull
+        /// has two thirds of them, so that another from the same registry goes on.
         max_downloads: NonZeroU32 = count(6) => restart,
+        /// The largest image that is pulled or imported: its compressed layers and what they hold,
+        /// together.
+        max_size: ByteSize = ByteSize::mib(256 << 10) => restart,
         /// A download that brings nothing for so long is tried anew.
         progress_timeout: Interval = Interval::from_secs(60) => restart,
         /// What each download must bring a second, on average over `progress_timeout`; a slower one

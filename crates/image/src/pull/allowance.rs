@@ -1,0 +1,91 @@
+//! What one image may bring: its layers as they are downloaded, and what they hold, together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::config::Limits;
+use crate::manifest::Manifest;
+use crate::unpack::Spending;
+use crate::{Error, Result};
+
+/// What an image may still bring. Its layers share it.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    what: String,
+    limit: u64,
+    left: AtomicU64,
+}
+
+/// What a layer has had of it; given back when it is dropped, unless the layer stays.
+#[derive(Debug)]
+pub(crate) struct Spent {
+    from: Arc<Allowance>,
+    bytes: AtomicU64,
+}
+
+impl Allowance {
+    /// What is left when the layers have the sizes that the manifest announces. An image that
+    /// announces too much is refused.
+    pub(super) fn of(what: &str, limits: &Limits, manifest: &Manifest) -> Result<Arc<Self>> {
+        let sizes = manifest.layers.iter().map(|layer| layer.size);
+        let announced = sizes.fold(0, u64::saturating_add);
+        let limit = limits.image_bytes;
+        let left = limit.checked_sub(announced).ok_or_else(|| {
+            let layers = format!("{what}, with layers of {announced} bytes to download,");
+            too_large(layers, limit)
+        })?;
+        Ok(Arc::new(Self {
+            what: what.to_owned(),
+            limit,
+            left: AtomicU64::new(left),
+        }))
+    }
+
+    /// For one layer.
+    pub(super) fn for_layer(self: &Arc<Self>) -> Spent {
+        Spent {
+            from: Arc::clone(self),
+            bytes: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Spent {
+    /// The layer stays, and with it what it holds.
+    pub(super) fn keep(mut self) {
+        *self.bytes.get_mut() = 0;
+    }
+}
+
+impl Spending for Spent {
+    fn spend(&self, bytes: u64) -> Result<()> {
+        let take = |left: u64| left.checked_sub(bytes);
+        let taken = self
+            .from
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        if taken.is_err() {
+            let what = format!(
+                "{}, with its layers to download and what they hold,",
+                self.from.what
+            );
+            return Err(too_large(what, self.from.limit));
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Spent {
+    fn drop(&mut self) {
+        let bytes = *self.bytes.get_mut();
+        self.from.left.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+fn too_large(what: String, limit: u64) -> Error {
+    Error::too_large(
+        what,
+        format!("{limit} bytes for one image (images.max_size)"),
+    )
+}

@@ -1,0 +1,64 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What each of many owners may have of one thing at the same time.
+#[derive(Debug)]
+pub struct Shares {
+    each: usize,
+    owners: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+}
+
+/// A part of an owner's share, until it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Shares {
+    /// So much for each owner.
+    pub const fn new(each: usize) -> Self {
+        Self {
+            each,
+            owners: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Waits until the owner has some of its share left. Others of the same owner wait for it, those
+    /// of other owners do not.
+    pub async fn take(&self, owner: &str) -> Share {
+        // A share is never closed.
+        Share {
+            _permit: self.of(owner).acquire_owned().await.ok(),
+        }
+    }
+
+    fn of(&self, owner: &str) -> Arc<Semaphore> {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who holds or waits for a part holds the share as well.
+        owners.retain(|_, share| Arc::strong_count(share) > 1);
+        let share = owners
+            .entry(owner.to_owned())
+            .or_insert_with(|| Arc::new(Semaphore::new(self.each)));
+        Arc::clone(share)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn owners(&self) -> usize {
+        self.owners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+    }
+}
+
+/// What one of several that divide a share may have of it: two thirds, so that the others find some
+/// left. A share of one cannot be divided.
+pub const fn most_of(share: usize) -> usize {
+    match share {
+        0 | 1 => share,
+        2 => 1,
+        share => share - share / 3,
+    }
+}
