@@ -13,9 +13,13 @@ use crate::world::{World, world};
 /// How many pods are on their way together.
 const LANES: usize = 4;
 
-/// How many come and go before the daemon's memory is looked at for the first time: until then
-/// it fills what it keeps of the last ones.
-const FIRST: u32 = 300;
+/// How many come and go at least before the daemon's memory is looked at for the first time:
+/// until then it fills what it keeps of the last ones.
+const FIRST: u32 = 60;
+
+/// And what part of all the others, if that is more: what is freed in pieces is used again only
+/// after a while.
+const PART: u32 = 10;
 
 /// By how much the memory of its own may have grown after all the others, in hundredths of all
 /// that is resident.
@@ -30,13 +34,14 @@ async fn pods_that_come_and_go_without_end_leave_nothing_and_cost_no_more_memory
     if world.node.is_peer() {
         skip!("nobody promises it of containerd");
     }
-    let cycles = number("ORLOP_CHAOS_CYCLES", 150);
+    let cycles = number("ORLOP_CHAOS_CYCLES", 100);
+    let cycles = u32::try_from(cycles).expect("fewer");
     let begun = Instant::now();
-    come_and_go(&world, "first", FIRST).await;
+    come_and_go(&world, "first", FIRST.max(cycles / PART)).await;
     let remains = Remains::of(&world.node);
     let before = resting(&world).await;
     let all = memory(world.node.pid(), "VmRSS:");
-    come_and_go(&world, "later", u32::try_from(cycles).expect("fewer")).await;
+    come_and_go(&world, "later", cycles).await;
     let after = resting(&world).await;
     println!(
         "{cycles} pods in {:.0?}: {before} kB of {all} kB, then {after} kB",
