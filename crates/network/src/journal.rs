@@ -56,6 +56,7 @@ impl Journal {
     pub(crate) fn open(state_dir: &Path) -> Result<Self, Error> {
         let dir = state_dir.join("attachments");
         std::fs::create_dir_all(&dir).map_err(|source| failed("create", &dir, source))?;
+        remove_drafts(&dir).map_err(|source| failed("remove drafts from", &dir, source))?;
         Ok(Self { dir })
     }
 
@@ -149,13 +150,31 @@ impl Journal {
     }
 }
 
+/// How a file's name ends until it is whole.
+const DRAFT: &str = ".new";
+
+/// Removes what a process that was killed has not finished: nobody else writes here.
+fn remove_drafts(dir: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry
+            .file_name()
+            .as_encoded_bytes()
+            .ends_with(DRAFT.as_bytes())
+        {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a file whole or not at all. None is written twice: a rename over an
 /// old file would make a disk file system flush.
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let bytes = serde_json::to_vec(value)
         .map_err(|error| failed("write", path, io::Error::other(error)))?;
     let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
+    temporary.push(DRAFT);
     let write = || {
         std::fs::write(&temporary, &bytes)?;
         std::fs::rename(&temporary, path)
@@ -208,6 +227,20 @@ mod tests {
         journal.forget(&pod.id, 1).unwrap();
         journal.forget(&pod.id, 1).unwrap();
         assert_eq!((journal.ids(), journal.get(&pod.id)), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_draft_of_a_killed_process_goes_with_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path()).unwrap();
+        let pod = Attachment::new("pod1".parse().unwrap(), "/proc/self/ns/net");
+        let entry = JournalEntry::new(pod.clone(), Vec::new());
+        journal.begin(&entry).unwrap();
+        std::fs::write(journal.dir.join("pod1.done.new"), "{").unwrap();
+        let journal = Journal::open(dir.path()).unwrap();
+        let left = std::fs::read_dir(&journal.dir).unwrap().flatten();
+        let names: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["pod1.intent"]);
     }
 
     #[test]
