@@ -269,7 +269,6 @@ pub(crate) fn check(
             ));
         }
     }
-    Allowance::of(what, limits, manifest)?;
     if !config.os.is_empty() && config.os != "linux" {
         return Err(Error::Unsupported(format!(
             "{what} is for {}, not for linux",
