@@ -1,6 +1,7 @@
 //! Where the time of a pod's start, or of a pull, went: steps in microseconds, kept in memory for
 //! the latest ones, counted for all.
 
+mod kept_spans;
 mod listing;
 mod metrics;
 mod origin;

@@ -3,17 +3,12 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::kept_spans::{KeptSpans, Place};
+
 use super::metrics::{Metrics, Outcome};
 use super::origin::{Origin, TraceParent};
 use super::traces::{FinishedCall, Listeners};
 use crate::clock;
-
-/// Spans of one trace; what a pod with hundreds of containers has beyond is counted only.
-const MAX_SPANS: usize = 256;
-
-/// Spans that there is room for from the beginning: a pod's start with one container. What a
-/// trace keeps is allocated at one time: hundreds of them shall not hold a page for each span.
-const USUAL_SPANS: usize = 16;
 
 /// What a trace is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +34,43 @@ pub struct TraceFacts {
     pub started_at: i64,
 }
 
+/// The same, of something that there is a trace to be made of.
+#[derive(Debug)]
+pub(super) struct NewFacts<'a> {
+    pub(super) kind: Kind,
+    pub(super) id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) handler: &'a str,
+}
+
+impl TraceFacts {
+    /// Of what begins now.
+    pub(super) fn new(facts: &NewFacts<'_>) -> Self {
+        let mut new = Self {
+            kind: facts.kind,
+            id: String::new(),
+            name: String::new(),
+            handler: String::new(),
+            started_at: 0,
+        };
+        new.take_over(facts);
+        new
+    }
+
+    fn take_over(&mut self, facts: &NewFacts<'_>) {
+        self.kind = facts.kind;
+        for (own, new) in [
+            (&mut self.id, facts.id),
+            (&mut self.name, facts.name),
+            (&mut self.handler, facts.handler),
+        ] {
+            own.clear();
+            own.push_str(new);
+        }
+        self.started_at = clock::now();
+    }
+}
+
 /// The calls and steps so far.
 #[derive(Debug)]
 pub struct Trace {
@@ -46,15 +78,9 @@ pub struct Trace {
     pub facts: TraceFacts,
     /// When its first call arrived.
     begin: OnceLock<Instant>,
-    spans: Mutex<Spans>,
+    spans: Mutex<KeptSpans>,
     metrics: Metrics,
     listeners: Arc<Listeners>,
-}
-
-#[derive(Debug)]
-struct Spans {
-    list: Vec<Span>,
-    left_out: u64,
 }
 
 /// A call, or a step of one.
@@ -81,31 +107,41 @@ impl Trace {
         Self {
             facts,
             begin: OnceLock::new(),
-            spans: Mutex::new(Spans {
-                list: Vec::with_capacity(USUAL_SPANS),
-                left_out: 0,
-            }),
+            spans: Mutex::new(KeptSpans::new()),
             metrics,
             listeners,
         }
     }
 
+    /// Makes it the trace of something else, in the memory that it has.
+    pub(super) fn begin_anew(&mut self, facts: &NewFacts<'_>) {
+        self.facts.take_over(facts);
+        self.begin = OnceLock::new();
+        let spans = self.spans.get_mut();
+        spans.unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Whether it is of the pod with this id.
+    pub(super) fn is_of_pod(&self, id: &str) -> bool {
+        self.facts.kind == Kind::Pod && self.facts.id == id
+    }
+
     /// What has been noted, in the order in which it began.
     pub fn spans(&self) -> Vec<Span> {
-        self.lock().list.clone()
+        self.lock().all()
     }
 
     /// How many spans there was no room for.
     pub fn left_out(&self) -> u64 {
-        self.lock().left_out
+        self.lock().left_out()
     }
 
     /// The time that clients waited for its calls so far.
     pub fn waited(&self) -> Duration {
         let spans = self.lock();
-        let calls = spans.list.iter().filter(|span| span.call.is_none());
+        let calls = spans.calls();
         calls
-            .map(|call| call.took.unwrap_or_else(|| self.since(call.start)))
+            .map(|(start, took)| took.unwrap_or_else(|| self.since(start)))
             .sum()
     }
 
@@ -138,21 +174,16 @@ impl Trace {
     ) -> Call {
         let arrived = origin.arrived.unwrap_or(now);
         let _ = self.begin.set(arrived);
-        let container = self.named(container);
-        let index = self.add(Span {
-            name,
-            container: Arc::clone(&container),
-            call: None,
-            start: self.offset(arrived),
-            took: None,
-            failed: false,
-            parent: origin.parent,
-        });
+        let container: Arc<str> = container.into();
+        let start = self.offset(arrived);
+        let place = self
+            .lock()
+            .begin_call(name, &container, start, origin.parent);
         let waited = now.saturating_duration_since(arrived);
         let call = Call {
             trace: Arc::clone(self),
             name,
-            index,
+            place,
             container,
             arrived,
             outcome: Outcome::Failed,
@@ -175,41 +206,11 @@ impl Trace {
         let took = start.elapsed();
         let outcome = Outcome::of(&result);
         self.metrics.step(&self.facts.handler, name, took);
-        let call = self.open_call(container);
-        self.add(Span {
-            name,
-            container: self.named(container),
-            call,
-            start: self.offset(start),
-            took: Some(took),
-            failed: outcome == Outcome::Failed,
-            parent: None,
-        });
-        result
-    }
-
-    /// A container's name, once for all spans that are for it.
-    fn named(&self, container: &str) -> Arc<str> {
-        let spans = self.lock();
-        let same = spans.list.iter().find(|span| &*span.container == container);
-        same.map_or_else(|| container.into(), |span| Arc::clone(&span.container))
-    }
-
-    fn open_call(&self, container: &str) -> Option<usize> {
-        let spans = self.lock();
-        spans.list.iter().rposition(|span| {
-            span.call.is_none() && span.took.is_none() && &*span.container == container
-        })
-    }
-
-    fn add(&self, span: Span) -> Option<usize> {
+        let start = self.offset(start);
         let mut spans = self.lock();
-        if spans.list.len() >= MAX_SPANS {
-            spans.left_out += 1;
-            return None;
-        }
-        spans.list.push(span);
-        Some(spans.list.len() - 1)
+        let call = spans.open_call(container);
+        spans.add_step(name, container, call, (start, took), outcome);
+        result
     }
 
     /// How long after the beginning.
@@ -221,7 +222,7 @@ impl Trace {
         self.offset(Instant::now()).saturating_sub(start)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Spans> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, KeptSpans> {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -273,7 +274,8 @@ impl Early {
 pub struct Call {
     trace: Arc<Trace>,
     name: &'static str,
-    index: Option<usize>,
+    /// None if there was no room for it.
+    place: Option<Place>,
     container: Arc<str>,
     arrived: Instant,
     outcome: Outcome,
@@ -294,15 +296,9 @@ impl Call {
     pub fn note(&self, name: &'static str, start: Instant, took: Duration, outcome: Outcome) {
         let trace = &self.trace;
         trace.metrics.step(&trace.facts.handler, name, took);
-        trace.add(Span {
-            name,
-            container: Arc::clone(&self.container),
-            call: self.index,
-            start: trace.offset(start),
-            took: Some(took),
-            failed: outcome == Outcome::Failed,
-            parent: None,
-        });
+        let time = (trace.offset(start), took);
+        let mut spans = trace.lock();
+        spans.add_step(name, &self.container, self.place, time, outcome);
     }
 }
 
@@ -316,20 +312,14 @@ impl Drop for Call {
                 .metrics
                 .call(&facts.handler, self.name, self.outcome);
         }
-        let Some(index) = self.index else { return };
+        let Some(place) = self.place else { return };
         let spans = {
             let mut spans = self.trace.lock();
-            let Some(span) = spans.list.get_mut(index) else {
-                return;
-            };
-            span.took = Some(took);
-            span.failed = self.outcome == Outcome::Failed;
+            spans.end_call(place, took, self.outcome);
             if !self.trace.listeners.wanted() {
                 return;
             }
-            let mine = |(at, span): &(usize, &Span)| *at == index || span.call == Some(index);
-            let list = spans.list.iter().enumerate().filter(mine);
-            list.map(|(_, span)| span.clone()).collect()
+            spans.of_call(place)
         };
         // By the wall clock, as it was when the trace began.
         let late = self.trace.offset(Instant::now());

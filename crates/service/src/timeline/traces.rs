@@ -1,15 +1,14 @@
 //! The latest traces.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 
 use super::metrics::Metrics;
-use super::trace::{Kind, Span, Trace, TraceFacts};
-use crate::clock;
+use super::trace::{Kind, NewFacts, Span, Trace, TraceFacts};
 
-/// Traces kept; some kilobytes each, and pages of their own between what comes and goes.
+/// Traces kept; some kilobytes each.
 const KEPT: usize = 256;
 
 /// Calls that a listener may lag behind.
@@ -18,16 +17,10 @@ const QUEUE: usize = 256;
 /// The latest traces, of pods that are gone too.
 #[derive(Debug)]
 pub struct Traces {
-    kept: Mutex<Kept>,
+    /// The oldest first.
+    kept: Mutex<VecDeque<Arc<Trace>>>,
     metrics: Metrics,
     listeners: Arc<Listeners>,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    order: VecDeque<Arc<Trace>>,
-    /// Pods alone: an image may be pulled many times.
-    by_pod: HashMap<String, Arc<Trace>>,
 }
 
 /// A call that has ended, with its steps; the call is the first.
@@ -54,41 +47,59 @@ impl Traces {
     /// The trace of the pod with this id, name for people and handler; one made by an earlier run
     /// of the daemon begins now.
     pub fn of_pod(&self, id: &str, name: impl FnOnce() -> String, handler: &str) -> Arc<Trace> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(trace) = kept.by_pod.get(id) {
+        let mut kept = self.lock();
+        // Hundreds at most, and most are asked for while they are new.
+        let mut latest = kept.iter().rev();
+        if let Some(trace) = latest.find(|trace| trace.is_of_pod(id)) {
             return Arc::clone(trace);
         }
-        let trace = self.begin(Kind::Pod, id.to_owned(), name(), handler.to_owned());
-        kept.add(Arc::clone(&trace));
-        kept.by_pod.insert(id.to_owned(), Arc::clone(&trace));
-        trace
+        self.add(
+            &mut kept,
+            &NewFacts {
+                kind: Kind::Pod,
+                id,
+                name: &name(),
+                handler,
+            },
+        )
     }
 
     /// A trace of a pull that begins.
     pub fn pull(&self, image: &str) -> Arc<Trace> {
-        let image = image.to_owned();
-        let trace = self.begin(Kind::Pull, image.clone(), image, String::new());
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.add(Arc::clone(&trace));
-        trace
+        self.add(
+            &mut self.lock(),
+            &NewFacts {
+                kind: Kind::Pull,
+                id: image,
+                name: image,
+                handler: "",
+            },
+        )
     }
 
-    fn begin(&self, kind: Kind, id: String, name: String, handler: String) -> Arc<Trace> {
-        let facts = TraceFacts {
-            kind,
-            id,
-            name,
-            handler,
-            started_at: clock::now(),
+    /// Adds a new one. It takes the memory of the oldest over, which is forgotten for it.
+    fn add(&self, kept: &mut VecDeque<Arc<Trace>>, facts: &NewFacts<'_>) -> Arc<Trace> {
+        let oldest = if kept.len() < KEPT {
+            None
+        } else {
+            kept.pop_front()
         };
-        let listeners = Arc::clone(&self.listeners);
-        Arc::new(Trace::new(facts, self.metrics.clone(), listeners))
+        let taken_over = oldest.and_then(|mut oldest| {
+            Arc::get_mut(&mut oldest)?.begin_anew(facts);
+            Some(oldest)
+        });
+        let trace = taken_over.unwrap_or_else(|| {
+            let listeners = Arc::clone(&self.listeners);
+            let facts = TraceFacts::new(facts);
+            Arc::new(Trace::new(facts, self.metrics.clone(), listeners))
+        });
+        kept.push_back(Arc::clone(&trace));
+        trace
     }
 
     /// All that are kept, the latest first.
     pub fn latest(&self) -> Vec<Arc<Trace>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.order.iter().rev().cloned().collect()
+        self.lock().iter().rev().cloned().collect()
     }
 
     /// Calls that end from now on. What comes faster than it is taken is dropped.
@@ -97,17 +108,9 @@ impl Traces {
         self.listeners.lock().push(tell);
         calls
     }
-}
 
-impl Kept {
-    fn add(&mut self, trace: Arc<Trace>) {
-        self.order.push_back(trace);
-        if self.order.len() > KEPT
-            && let Some(oldest) = self.order.pop_front()
-            && oldest.facts.kind == Kind::Pod
-        {
-            self.by_pod.remove(&oldest.facts.id);
-        }
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Trace>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,7 +130,7 @@ impl Listeners {
         });
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<mpsc::Sender<FinishedCall>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<mpsc::Sender<FinishedCall>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -137,7 +140,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::timeline::{Early, Origin};
+    use crate::timeline::{Early, Origin, TraceParent};
 
     #[tokio::test]
     async fn steps_belong_to_the_open_call_of_their_container() {
@@ -247,6 +250,41 @@ mod tests {
         }
         assert!(latest[0].spans().len() < 1000);
         assert_eq!(latest[0].spans().len() as u64 + latest[0].left_out(), 1000);
+    }
+
+    #[tokio::test]
+    async fn a_new_trace_takes_the_memory_of_the_oldest_over_and_nothing_else() {
+        let traces = Traces::new(Metrics::default());
+        let pod = |number: usize| traces.of_pod(&number.to_string(), || format!("ns/{number}"), "");
+        let parent = TraceParent {
+            trace: [1; 16],
+            span: [2; 8],
+        };
+        let origin = || Origin {
+            arrived: None,
+            parent: Some(parent),
+        };
+        drop(pod(0).begin("RunPodSandbox", "main", origin()));
+        assert_eq!(pod(0).spans()[0].parent, Some(parent));
+        let held = pod(1);
+        let first = Arc::as_ptr(&pod(0));
+        for number in 0..KEPT {
+            pod(number)
+                .step("keeper", "", async { Ok::<_, ()>(()) })
+                .await
+                .unwrap();
+        }
+        // Who is forgotten makes room for the next one, unless somebody still looks at it.
+        let next = pod(KEPT);
+        assert_eq!(Arc::as_ptr(&next), first);
+        assert_eq!(next.facts.name, format!("ns/{KEPT}"));
+        assert!(next.spans().is_empty() && next.left_out() == 0);
+        drop(next.begin("RunPodSandbox", "other", Origin::default()));
+        assert_eq!(&*next.spans()[0].container, "other");
+        assert_eq!(next.spans()[0].parent, None);
+        assert_ne!(Arc::as_ptr(&pod(KEPT + 1)), Arc::as_ptr(&held));
+        assert_eq!(held.spans().len(), 1);
+        assert_eq!(traces.latest().len(), KEPT);
     }
 
     #[tokio::test]
