@@ -167,9 +167,23 @@ impl Cgroups {
 
     /// Kills all that is in a container's cgroup, and below.
     pub async fn kill_processes(&self, container: &Container) {
-        let Some(cgroup) = self.of_container(container) else {
-            return;
-        };
+        if let Some(cgroup) = self.of_container(container) {
+            self.kill(cgroup, container.id.as_str()).await;
+        }
+    }
+
+    /// Kills and removes what is left of the task of its own that a pod has in a shim, whose
+    /// cgroup is beside those of its containers. A runtime that dies with the shim leaves it.
+    pub async fn remove_shim_task(&self, pod: &Pod) -> Result<()> {
+        let parent = self.parent(pod)?;
+        let cgroup = self.at(parent
+            .container_path(pod.id.as_str())
+            .map_err(Error::Spec)?);
+        self.kill(cgroup.clone(), pod.id.as_str()).await;
+        self.remove_empty(cgroup).await
+    }
+
+    async fn kill(&self, cgroup: Cgroup, of: &str) {
         let owner = cgroup.path().to_string();
         let killed = waiting(&ENDING, &owner, move || Ok(cgroup.kill(PATIENCE))).await;
         let problem = match killed {
@@ -177,7 +191,7 @@ impl Cgroups {
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        tracing::warn!(container = %container.id, problem, "killing a container's processes");
+        tracing::warn!(id = of, problem, "killing the processes of a cgroup");
     }
 
     /// Removes what is left of a container's cgroup, once its processes are gone.

@@ -259,6 +259,9 @@ pub async fn clean_up(engine: &Engine, container: &Arc<Container>) -> Result<()>
         doing: format!("cleaning up after container {id}"),
         source,
     })?;
+    // A runtime that died in the middle, or with its shim, has left what its next call knows
+    // nothing of.
+    engine.cgroups.kill_processes(container).await;
     engine.cgroups.remove(container).await?;
     container.set_clean();
     Ok(())

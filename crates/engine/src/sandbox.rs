@@ -106,8 +106,9 @@ async fn end_shim(engine: &Engine, pod: &Pod) -> Result<()> {
     let ended = handler.runtime.end_pod(pod.id.as_str(), SHIM_LIMIT).await;
     ended.map_err(|source| {
         let doing = format!("ending the shim of pod sandbox {}", pod.id);
-        Error::Launch { doing, source }.into()
-    })
+        Error::Launch { doing, source }
+    })?;
+    engine.cgroups.remove_shim_task(pod).await
 }
 
 /// Ends the pod's keeper, if it lives.

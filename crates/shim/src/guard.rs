@@ -21,6 +21,7 @@ use crate::hunt::Command;
 use crate::ready::{Ready, Streams, spawn};
 use crate::spec::Spec;
 use crate::task::{Endpoint, Fifos, Tasks};
+use crate::verb::delete;
 use crate::{launch, pause, ttrpc};
 
 /// The most that is kept of what a shim says.
@@ -31,11 +32,10 @@ const SIGKILL: u32 = 9;
 pub(crate) fn ensure(settings: &Settings, pod: &PodHome, bundle: &Path) -> Result<Endpoint> {
     pod.make()?;
     let _alone = pod.lock()?;
-    if let Ok(endpoint) = pod.endpoint() {
-        if Tasks::connect(&endpoint).is_ok() {
-            return Ok(endpoint);
-        }
-        launch::clean_up_pod(settings, pod, Some(&endpoint));
+    let before = pod.endpoint().ok();
+    match before {
+        Some(shim) if shim.has_come_up() && Tasks::connect(&shim).is_ok() => return Ok(shim),
+        before => clear_away(settings, pod, before.as_ref()),
     }
     let words = ["guard", "--bundle"].map(Into::into);
     let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
@@ -74,6 +74,8 @@ fn begin(settings: &Settings, home: &Home, pod: &PodHome, container: &Path) -> R
     serve(&pod.guard(), move |socket| watch(&home, &watched, socket))?;
     keep_log(pod)?;
     let mut endpoint = launch::start(settings, pod)?;
+    // Whoever comes after us, should we die, finds it by this.
+    pod.note_endpoint(&endpoint)?;
     let explained = |error: Error| match launch::last_words(pod) {
         words if words.is_empty() => error,
         words => Error::Failed(format!("{error}; the shim says: {words}")),
@@ -87,12 +89,22 @@ fn begin(settings: &Settings, home: &Home, pod: &PodHome, container: &Path) -> R
         .and_then(|()| tasks.shim_pid(&pod.id))
         .map(|pid| endpoint.pid = pid)
         .map_err(|error| {
-            // What is half made would be in the way of the next try.
-            tasks.shutdown(&pod.id);
+            clear_away(settings, pod, Some(&endpoint));
             explained(error)
         })?;
     pod.note_endpoint(&endpoint)?;
     Ok(endpoint)
+}
+
+/// Ends a shim that has not come up, or is dead, with what it has made by then: that would be in
+/// the way of the next try.
+fn clear_away(settings: &Settings, pod: &PodHome, shim: Option<&Endpoint>) {
+    if let Some(Ok(mut tasks)) = shim.map(Tasks::connect) {
+        // What it can't do itself its program does without it.
+        let _ = delete::end(&mut tasks, &pod.id);
+        tasks.shutdown(&pod.id);
+    }
+    launch::clean_up_pod(settings, pod, shim);
 }
 
 fn outlive(pid: u32) {

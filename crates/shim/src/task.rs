@@ -17,9 +17,15 @@ const CREATE_LIMIT: Duration = Duration::from_secs(90);
 pub(crate) struct Endpoint {
     pub(crate) socket: PathBuf,
     pub(crate) version: u32,
-    /// The shim's own process.
+    /// The shim's own process; 0 until the pod's own task runs in it.
     #[serde(default)]
     pub(crate) pid: u32,
+}
+
+impl Endpoint {
+    pub(crate) fn has_come_up(&self) -> bool {
+        self.pid != 0
+    }
 }
 
 /// The standard streams of a task, as fifos; empty ones are not there.

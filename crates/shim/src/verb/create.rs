@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use super::delete::without_shim;
 use super::end_pod;
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
 use crate::guard;
-use crate::home::{Home, TaskHome};
+use crate::home::{Home, PodHome, TaskHome};
 use crate::mounts;
 use crate::ready::{Streams, spawn};
 use crate::spec::Spec;
@@ -31,6 +32,10 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
     let shim = guard::ensure(settings, &pod, &bundle)?;
     let made = make(settings, words, &task, &pod.id, &bundle, spec, shim.pid);
     if made.is_err() {
+        if !is_alive(&pod, shim.pid) {
+            // It can't take back what the runtime has made for it by then.
+            without_shim(settings, &pod, &task);
+        }
         let _ = mounts::take_back(&task.mounts(), shim.pid);
         let _ = task.erase();
         if alone {
@@ -39,6 +44,12 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
         }
     }
     made
+}
+
+/// Whether this process is still the pod's shim, and answers.
+fn is_alive(pod: &PodHome, shim: u32) -> bool {
+    let answer = pod.tasks().and_then(|mut tasks| tasks.shim_pid(&pod.id));
+    answer.is_ok_and(|pid| pid == shim)
 }
 
 fn make(
