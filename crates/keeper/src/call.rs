@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use orlop_wire::{CONSOLE_SOCKET, ExitStatus, Failure, FailureKind, RuntimeCall};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{
+    Pid, Signal, getpid, getppid, kill_process_group, set_parent_process_death_signal,
+};
 
 use crate::connection::ReplyTo;
 use crate::console::Console;
@@ -131,12 +133,13 @@ impl Keeper {
                 None
             }
         };
+        let mut view = None;
         if let Purpose::Create(making) = &purpose {
             let mounts = self.containers.get(&making.container).into_iter();
             let mounts = mounts.flat_map(|container| &container.mounts);
-            let view = self.pod.view(mounts, &call.cwd).map_err(io_failure)?;
-            enter_before_exec(&mut command, view);
+            view = Some(self.pod.view(mounts, &call.cwd).map_err(io_failure)?);
         }
+        prepare_to_exec(&mut command, view);
         let _ = fs::remove_file(&call.log);
         let child = command.spawn().map_err(|error| {
             let message = format!("executing {}: {error}", program.display());
@@ -272,11 +275,25 @@ impl Call {
     }
 }
 
-/// Has a runtime's process enter a view first.
-#[allow(unsafe_code, reason = "a view is entered by system calls alone")]
-fn enter_before_exec(command: &mut Command, view: View) {
+/// Has a runtime's process die with its keeper, and enter a view first.
+#[allow(
+    unsafe_code,
+    reason = "what is done before is done by system calls alone"
+)]
+fn prepare_to_exec(command: &mut Command, view: Option<View>) {
+    let keeper = getpid();
+    let prepare = move || {
+        // The start of a container that has died waits for it for ever, and nobody else would end
+        // that, with the pod's namespaces that it holds.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(keeper) {
+            // It came too late for that.
+            return Err(Errno::SRCH.into());
+        }
+        view.as_ref().map_or(Ok(()), View::enter)
+    };
     // SAFETY: all that needs memory was done when the view was made.
-    unsafe { before_exec(command, move || view.enter()) };
+    unsafe { before_exec(command, prepare) };
 }
 
 /// A pipe whose read end never blocks.

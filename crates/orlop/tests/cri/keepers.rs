@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
-use orlop_testkit::{ContainerSpec, skip};
+use orlop_testkit::{ContainerSpec, Node, skip};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
 use rustix::process::{kill_process, pidfd_getfd, pidfd_open};
 
+use crate::restart::script;
 use crate::world::{World, world};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -97,6 +99,58 @@ async fn a_container_does_not_join_by_the_number_of_a_process_that_has_ended() {
     let error = world.cri.start(&late).await.expect_err("it started");
     assert_eq!(error.code(), tonic::Code::FailedPrecondition, "{error}");
     assert!(error.message().contains("is not running"), "{error}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_would_never_end_dies_with_its_keeper() {
+    let tools = tempfile::tempdir().expect("a directory");
+    let note = tools.path().join("pid");
+    let runtime = script(
+        tools.path(),
+        "hung",
+        &format!(
+            "case \" $* \" in *' create '*) echo $$ > {}; exec sleep 4712;; esac\nexec runc \"$@\"",
+            note.display()
+        ),
+    );
+    let world = world!(Node::any().runtime(&runtime));
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let pod = world.node.pod("hung");
+    let pod_id = world.run_pod(&pod).await;
+    let main = world.container("main").shell("sleep 600");
+    let main = world
+        .cri
+        .create(&pod_id, &pod, &main)
+        .await
+        .expect("create");
+    let cri = world.cri.clone();
+    let start = tokio::spawn(async move { cri.start(&main).await });
+    let deadline = Instant::now() + LIMIT;
+    let hung = loop {
+        let text = std::fs::read_to_string(&note).unwrap_or_default();
+        if let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) {
+            break pid;
+        }
+        assert!(Instant::now() < deadline, "it was not started");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let process = pidfd_open(hung, PidfdFlags::empty()).expect("it lives");
+    kill_process(keeper_of(&pod_id), Signal::KILL).expect("kill");
+    start
+        .await
+        .expect("no panic")
+        .expect_err("nobody starts it");
+    let has_ended = || {
+        let mut fds = [PollFd::new(&process, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())) == Ok(1)
+    };
+    while !has_ended() {
+        assert!(Instant::now() < deadline, "the runtime lives on");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     world.finish().await;
 }
 
