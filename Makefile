@@ -59,10 +59,10 @@ test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short fo
 	@.ci/vm/tests $(VM)
 
 chaos: NEXTEST_FLAGS = --profile chaos
-chaos: deps build ## faults by the thousand: KILLS=1000 of each kind, FAULTS=1000 of system calls, REBOOTS=200 power cuts, CYCLES=1000 pods, chosen by SEED=1
+chaos: deps build ## faults by the thousand: KILLS=1000 of each kind, FAULTS=1000 of system calls, REBOOTS=200 power cuts, DISKS=100 that become read-only, CYCLES=1000 pods, chosen by SEED=1
 	@ORLOP_CHAOS_KILLS=$(or $(KILLS),1000) ORLOP_CRASH_KILLS=$(or $(KILLS),1000) \
 		ORLOP_CHAOS_FAULTS=$(or $(FAULTS),1000) ORLOP_CHAOS_REBOOTS=$(or $(REBOOTS),200) \
-		ORLOP_CHAOS_CYCLES=$(or $(CYCLES),1000) \
+		ORLOP_CHAOS_CYCLES=$(or $(CYCLES),1000) ORLOP_CHAOS_DISKS=$(or $(DISKS),100) \
 		ORLOP_CHAOS_SEED=$(or $(SEED),1) .ci/with-skips $(RUN_TESTS) --workspace -- crash::
 
 lint: ## formatting, clippy, import rules, licences and bans

@@ -13,6 +13,7 @@
 mod descent;
 mod log;
 mod mounts;
+mod probe;
 mod read;
 mod remove;
 mod room;
@@ -23,6 +24,7 @@ mod write;
 pub use descent::Descent;
 pub use log::LogPlace;
 pub use mounts::{MountTable, Stranger};
+pub use probe::{prepare_probe, probe};
 pub use read::{
     KERNEL_FILE, SMALL_FILE, open_file, read_end, read_file, read_kernel_file, read_kernel_text,
     read_start, read_tail, read_text, read_whole, read_whole_text,

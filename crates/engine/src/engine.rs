@@ -539,6 +539,10 @@ fn prepare_directories(root: &Path, state: &Path) -> Result<()> {
     for path in [root.join("pods"), state.join("pods"), state.join("netns")] {
         crate::pod::make_private_dir(&path)?;
     }
+    for dir in [root, state] {
+        orlop_disk::prepare_probe(dir)
+            .map_err(Error::io(format!("writing to {}", dir.display())))?;
+    }
     // Writable layers hold what containers' roots left there, programs with the setuid bit too:
     // nobody else on the node may get at them.
     let pods = root.join("pods");

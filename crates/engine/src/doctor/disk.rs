@@ -17,6 +17,7 @@ const VOLATILE: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 pub(super) fn examine(root: &Path, state: &Path) -> Vec<Finding> {
     let mut findings = room(root);
+    findings.extend([root, state].into_iter().filter_map(refusal));
     match rustix::fs::statfs(nearest(state)) {
         Ok(found) if VOLATILE.contains(&found.f_type) => {
             findings.push(Finding::ok(
@@ -32,6 +33,15 @@ pub(super) fn examine(root: &Path, state: &Path) -> Vec<Finding> {
         Err(errno) => findings.push(unreadable(state, errno)),
     }
     findings
+}
+
+fn refusal(dir: &Path) -> Option<Finding> {
+    let error = orlop_disk::probe(dir).err()?;
+    Some(Finding::problem(
+        AREA,
+        format!("{} takes no writes: {error}", dir.display()),
+        "the kernel's log has the reason; mend the disk and mount it anew",
+    ))
 }
 
 fn room(root: &Path) -> Vec<Finding> {

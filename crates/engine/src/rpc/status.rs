@@ -8,15 +8,16 @@ use orlop_cri::v1::{
 };
 use serde_json::json;
 
+use crate::blocking;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result, chain};
 use crate::runtimes::Handler;
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: StatusRequest) -> Result<StatusResponse> {
     Ok(StatusResponse {
         status: Some(RuntimeStatus {
-            conditions: vec![runtime_ready(), network_ready(engine).await],
+            conditions: vec![runtime_ready(engine).await, network_ready(engine).await],
         }),
         info: if request.verbose {
             info(engine)
@@ -32,13 +33,34 @@ pub async fn call(engine: &Engine, request: StatusRequest) -> Result<StatusRespo
     })
 }
 
-/// The daemon does not start without a runtime that works.
-fn runtime_ready() -> RuntimeCondition {
+/// The daemon does not start without a runtime that works, nor without a disk that it can write to;
+/// but a disk may fail later.
+async fn runtime_ready(engine: &Engine) -> RuntimeCondition {
+    let (root, state) = (engine.config.root.clone(), engine.config.state.clone());
+    let probed = blocking(move || {
+        for (what, dir) in [("root", root), ("state", state)] {
+            let doing = format!("writing to the {what} directory {}", dir.display());
+            orlop_disk::probe(&dir).map_err(Error::io(doing))?;
+        }
+        Ok(())
+    });
+    let (status, reason, message) = match probed.await {
+        Ok(()) => (true, "", String::new()),
+        Err(error) => (false, "DiskNotWritable", told_of_disk(&chain(&*error))),
+    };
     RuntimeCondition {
         r#type: "RuntimeReady".into(),
-        status: true,
-        ..Default::default()
+        status,
+        reason: reason.into(),
+        message,
     }
+}
+
+fn told_of_disk(error: &str) -> String {
+    format!(
+        "{error}: pods that run go on, others cannot be run; the kernel's log has the reason, mend \
+         the disk and mount it anew"
+    )
 }
 
 async fn network_ready(engine: &Engine) -> RuntimeCondition {

@@ -75,9 +75,7 @@ impl Index {
         if !state.leases.is_empty() {
             // An earlier version had them in the index.
             for (owner, record) in &state.leases {
-                leases
-                    .put(owner, Some(record))
-                    .map_err(|error| Error::io(format!("writing the lease of {owner}"), error))?;
+                leases.put(owner, Some(record))?;
             }
             forget_leases(&database).map_err(failed)?;
         }
@@ -108,15 +106,16 @@ impl Index {
             return Ok(result);
         }
         for (owner, record) in &change.leases {
-            self.leases
-                .put(owner, record.as_ref())
-                .map_err(|error| Error::io(format!("writing the lease of {owner}"), error))?;
+            self.leases.put(owner, record.as_ref())?;
         }
         if change.is_for_the_database() {
             let written = self.using(&mut slot, |database| write(database, &change))?;
             written.map_err(|error| match error {
-                redb::Error::Io(error) => Error::io("writing the image index", error),
-                error => Error::store("writing the image index", error),
+                redb::Error::Io(error) => Error::at("writing the image index", &self.path, error),
+                error => {
+                    let doing = format!("writing the image index {}", self.path.display());
+                    Error::store(doing, error)
+                }
             })?;
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);

@@ -51,7 +51,13 @@ impl Leases {
     }
 
     /// Writes a lease down, or, without a record, erases it.
-    pub(super) fn put(&self, owner: &str, record: Option<&LeaseRecord>) -> io::Result<()> {
+    pub(super) fn put(&self, owner: &str, record: Option<&LeaseRecord>) -> Result<()> {
+        let doing = format!("writing the lease of {owner} below");
+        self.write(owner, record)
+            .map_err(|error| Error::at(&doing, &self.0, error))
+    }
+
+    fn write(&self, owner: &str, record: Option<&LeaseRecord>) -> io::Result<()> {
         let name = name_of(owner);
         let path = self.0.join(&name);
         let Some(record) = record else {

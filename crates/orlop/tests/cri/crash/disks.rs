@@ -1,31 +1,64 @@
-//! The disk below the daemon is full, and then it has room again.
+//! The disk below the daemon takes no writes, and then it does again.
 
 use std::ffi::CString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use orlop_testkit::skip;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 
 use super::Remains;
 use super::life::{Life, Network, Step};
+use super::read_only::runtime_ready;
 use crate::world::{World, world};
+
+/// Why it takes none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    Full,
+    /// Files that are open already are written to all the same: else the kernel would refuse.
+    ReadOnly,
+}
+
+impl Trouble {
+    /// What the kernel says.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Full => "no space left",
+            Self::ReadOnly => "read-only file system",
+        }
+    }
+}
 
 #[tokio::test]
 async fn a_full_root_directory_costs_calls_and_nothing_once_there_is_room() {
     let world = world!();
     let dir = world.node.root();
-    live_through(world, &dir).await;
+    live_through(world, &dir, Trouble::Full).await;
 }
 
 #[tokio::test]
 async fn a_full_state_directory_costs_calls_and_nothing_once_there_is_room() {
     let world = world!();
     let dir = world.node.state();
-    live_through(world, &dir).await;
+    live_through(world, &dir, Trouble::Full).await;
 }
 
-async fn live_through(mut world: World, dir: &Path) {
+#[tokio::test]
+async fn a_read_only_root_directory_costs_calls_and_nothing_once_it_can_be_written_to() {
+    let world = world!();
+    let dir = world.node.root();
+    live_through(world, &dir, Trouble::ReadOnly).await;
+}
+
+#[tokio::test]
+async fn a_read_only_state_directory_costs_calls_and_nothing_once_it_can_be_written_to() {
+    let world = world!();
+    let dir = world.node.state();
+    live_through(world, &dir, Trouble::ReadOnly).await;
+}
+
+async fn live_through(mut world: World, dir: &Path, trouble: Trouble) {
     if world.node.is_peer() {
         skip!("what containerd makes of it is its own affair");
     }
@@ -40,29 +73,32 @@ async fn live_through(mut world: World, dir: &Path) {
     first.go_on().await.expect("nothing is wrong yet");
     let before = Remains::of(&world.node);
 
-    // Full from each step on.
+    // From each step on.
     for (nth, from) in Step::ALL.into_iter().enumerate() {
         let mut life = Life::new(&world, format!("life{nth}"), Network::Own).await;
         for step in Step::ALL.into_iter().take_while(|step| *step < from) {
             life.step(step).await.expect("nothing is wrong yet");
         }
-        disk.fill();
+        disk.fall_into(trouble);
+        let ready = runtime_ready(&world).await;
+        assert_eq!(ready.status, trouble == Trouble::Full, "{ready:?}");
         for step in Step::ALL.into_iter().filter(|step| *step >= from) {
             if let Err(status) = life.step(step).await {
-                println!("full since {from:?}, {step:?}: {}", status.message());
-                // A runtime that finds no room says so in words of its own, or does not.
+                println!("{trouble:?} since {from:?}, {step:?}: {}", status.message());
+                // A runtime that can't write says so in words of its own, or does not.
                 let said = status.message().to_lowercase();
-                let is_told = said.contains("no space left") || said.contains("runtime \"test\"");
+                let is_told = said.contains(trouble.reason()) || said.contains("runtime \"test\"");
                 assert!(is_told, "{step:?}: {status}");
                 // Later steps would miss what this one was to make.
                 break;
             }
         }
-        disk.make_room();
+        disk.recover_from(trouble);
+        assert!(runtime_ready(&world).await.status, "all is well again");
         let later = life.go_on().await.expect("all is well again");
-        assert_eq!(later, Vec::<String>::new(), "full since {from:?}");
+        assert_eq!(later, Vec::<String>::new(), "{trouble:?} since {from:?}");
         if let Err(left) = Remains::settled(&world.node, &before).await {
-            panic!("full since {from:?}: {left}");
+            panic!("{trouble:?} since {from:?}: {left}");
         }
     }
     let answer = world.cri.exec(&bystander.id, &["true"]).await;
@@ -86,16 +122,30 @@ impl Disk {
         Self(at.to_owned())
     }
 
+    fn fall_into(&self, trouble: Trouble) {
+        match trouble {
+            Trouble::Full => self.fill(),
+            Trouble::ReadOnly => {
+                mount_bind(&self.0, &self.0).expect("bind");
+                let flags = MountFlags::BIND | MountFlags::RDONLY;
+                mount_remount(&self.0, flags, "").expect("make it read-only");
+            }
+        }
+    }
+
+    fn recover_from(&self, trouble: Trouble) {
+        match trouble {
+            Trouble::Full => std::fs::remove_file(self.filler()).expect("remove a file"),
+            Trouble::ReadOnly => unmount(&self.0, UnmountFlags::DETACH).expect("unmount"),
+        }
+    }
+
     fn fill(&self) {
         let mut filler = std::fs::File::create(self.filler()).expect("make a file");
         for size in [1 << 20, 4096, 1] {
             let block = vec![1; size];
             while filler.write_all(&block).is_ok() {}
         }
-    }
-
-    fn make_room(&self) {
-        std::fs::remove_file(self.filler()).expect("remove a file");
     }
 
     fn filler(&self) -> PathBuf {
@@ -105,6 +155,6 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = unmount(&self.0, UnmountFlags::DETACH);
+        while unmount(&self.0, UnmountFlags::DETACH).is_ok() {}
     }
 }

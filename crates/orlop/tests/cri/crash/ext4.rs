@@ -82,6 +82,13 @@ impl Ext4 {
         unsafe { ioctl(&disk, Setter::<SHUTDOWN, u32>::new(loss as u32)) }.expect("shut down");
     }
 
+    /// Becomes read-only as after an error of the device, and stays so until it is mounted anew.
+    pub(super) fn make_read_only(&self) {
+        let mut command = Command::new("mount");
+        command.args(["-o", "remount,abort"]).arg(&self.point);
+        run(&mut command).expect("make the disk read-only");
+    }
+
     fn attach(&self) -> Result<(), String> {
         let mut command = Command::new("mount");
         command.args(["-t", "ext4", "-o", "loop,errors=remount-ro"]);

@@ -3,7 +3,7 @@
 //!
 //! `make chaos` is the long form: `ORLOP_CHAOS_KILLS` says how often something dies,
 //! `ORLOP_CHAOS_FAULTS` how many system calls fail, `ORLOP_CHAOS_REBOOTS` how often the power goes,
-//! `ORLOP_CHAOS_SEED` at which moments and which.
+//! `ORLOP_CHAOS_DISKS` how often a disk becomes read-only, `ORLOP_CHAOS_SEED` at which moments and which.
 
 mod clocks;
 mod cycles;
@@ -13,6 +13,7 @@ mod faults;
 mod kills;
 mod kubelet;
 mod life;
+mod read_only;
 mod reboots;
 mod remains;
 mod undone;
