@@ -41,6 +41,11 @@ impl Progress {
         self.troubles.lock().expect("no lane panicked").clone()
     }
 
+    /// Whether no lane begins with another pod.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
     /// No lane begins with another pod.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
@@ -73,7 +78,7 @@ impl Lane {
     /// Goes on until the end, and then once more, when nothing may fail any longer.
     pub(crate) async fn run(self) {
         let mut cycle = 0;
-        while !self.progress.over.load(Ordering::SeqCst) {
+        while !self.progress.is_over() {
             let troubles = self.cycle(&format!("{}-{cycle}", self.name)).await;
             let mut all = self.progress.troubles.lock().expect("no lane panicked");
             all.extend(troubles);

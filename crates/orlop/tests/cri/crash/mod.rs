@@ -13,6 +13,7 @@ mod faults;
 mod kills;
 mod kubelet;
 mod life;
+mod memory;
 mod read_only;
 mod reboots;
 mod remains;
