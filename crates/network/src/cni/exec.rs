@@ -120,10 +120,14 @@ fn reported(value: &Value) -> PluginFailure {
             .unwrap_or_default()
             .to_owned()
     };
+    let (mut msg, details) = (text("msg"), text("details"));
+    if msg.is_empty() && details.is_empty() {
+        "it does not say why".clone_into(&mut msg);
+    }
     PluginFailure::Reported {
         code: value.get("code").and_then(Value::as_u64).unwrap_or(0),
-        msg: text("msg"),
-        details: text("details"),
+        msg,
+        details,
     }
 }
 
@@ -357,6 +361,10 @@ mod tests {
         assert_eq!(
             error(r#"echo '{"code":11,"msg":"busy","details":"lock held"}'; exit 1"#),
             "busy: lock held (code 11)"
+        );
+        assert_eq!(
+            error(r#"echo '{"code":0,"msg":""}'; exit 1"#),
+            "it does not say why (code 0)"
         );
         assert_eq!(error("echo oops >&2; exit 3"), "it exited with 3: oops");
         assert_eq!(

@@ -1,6 +1,7 @@
 //! System calls of the daemon fail, one at a time, in each step of a pod's life.
 
 mod call;
+mod executions;
 mod fault;
 mod starts;
 mod tracer;
@@ -20,6 +21,12 @@ use crate::world::{Running, World, world};
 /// How long a call may take that something failed in, on a machine that does other things beside.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
+/// How many faults are tried out if nobody says.
+const USUAL: u64 = 25;
+
+/// How long after an answer a runtime may still be called, to clean up after a container.
+const LATE: Duration = Duration::from_millis(300);
+
 #[tokio::test]
 async fn a_system_call_that_fails_once_costs_a_call_and_leaves_nothing() {
     skip_unless!(Tracer::can_trace());
@@ -30,14 +37,14 @@ async fn a_system_call_that_fails_once_costs_a_call_and_leaves_nothing() {
     let mut campaign = Campaign::begin(world).await;
     let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
     let faults = campaign.faults(&mut chance).await;
-    try_some(faults, async |fault| campaign.try_out(fault).await).await;
+    try_some(faults, USUAL, async |fault| campaign.try_out(fault).await).await;
     campaign.end().await;
 }
 
 /// Tries faults out until as many as wanted have happened: some had no call to fail any more.
-async fn try_some<F>(faults: Vec<F>, mut try_out: impl AsyncFnMut(&F) -> bool) {
+async fn try_some<F>(faults: Vec<F>, usual: u64, mut try_out: impl AsyncFnMut(&F) -> bool) {
     let possible = faults.len();
-    let wanted = number("ORLOP_CHAOS_FAULTS", 25);
+    let wanted = number("ORLOP_CHAOS_FAULTS", usual);
     let mut injected = 0;
     for fault in faults {
         if injected == wanted {
@@ -143,6 +150,37 @@ impl Campaign {
         in_rounds(faults, chance)
     }
 
+    /// All faults of the executions of these programs in a pod's life, whoever executes them, in
+    /// an order that begins with one of each in each step; and which of them are executed.
+    async fn executions(
+        &mut self,
+        programs: &[String],
+        chance: &mut Chance,
+    ) -> (Vec<Fault>, Vec<String>) {
+        let (mut faults, mut all) = (Vec::new(), BTreeSet::new());
+        let network = Network::Own;
+        for victim in [Victim::Daemon, Victim::Keeper] {
+            let others = keepers(&self.world.node);
+            let mut life = self.life(network).await;
+            for step in Step::ALL {
+                let tracer = self
+                    .pid_of(victim, &others)
+                    .map(|pid| Tracer::attach(&self.world.node, pid, &What::Executions));
+                life.step(step).await.expect("nothing fails yet");
+                if victim == Victim::Keeper && step >= Step::StartContainer {
+                    tokio::time::sleep(LATE).await;
+                }
+                let executed = tracer.map(Tracer::executed_by_all).unwrap_or_default();
+                for program in programs.iter().filter(|one| executed.contains(*one)) {
+                    all.insert(program.clone());
+                    let failing = Failing::Execution(program.clone());
+                    faults.push(Fault::each(victim, network, step, &failing).collect());
+                }
+            }
+        }
+        (in_rounds(faults, chance), all.into_iter().collect())
+    }
+
     /// The process of a victim, if there is one in this step.
     fn pid_of(&self, victim: Victim, others: &BTreeSet<u32>) -> Option<u32> {
         let node = &self.world.node;
@@ -184,6 +222,14 @@ impl Campaign {
             }
         };
         if let Some(tracer) = tracer {
+            if matches!(fault.failing, Failing::Execution(_)) {
+                let _ = tokio::time::timeout(LATE, async {
+                    while tracer.injected().is_empty() {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                })
+                .await;
+            }
             injected = tracer.end();
         }
         let took = begun.elapsed();

@@ -75,7 +75,12 @@ impl Fault {
             Failing::Call { .. } => message.contains(": ") || message == "transport error",
             Failing::Execution(program) => {
                 let name = program.rsplit('/').next().unwrap_or_default();
-                message.contains(name)
+                // Who calls another tells of it in words of its own.
+                let caller = match name {
+                    "host-local" => "plugin bridge",
+                    _ => name,
+                };
+                message.contains(name) || message.contains(caller)
             }
         }
     }

@@ -8,7 +8,7 @@ use orlop_testkit::{Chance, skip, skip_unless};
 use super::super::life::{Life, Network};
 use super::super::{Remains, number};
 use super::tracer::{Tracer, What};
-use super::{call, in_rounds, try_some};
+use super::{USUAL, call, in_rounds, try_some};
 use crate::world::{Running, World, world};
 
 /// How long it may take until a keeper is reached again.
@@ -39,7 +39,7 @@ async fn a_system_call_that_fails_while_the_daemon_starts_is_named_or_made_good(
     let mut starts = Starts::begin(world).await;
     let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
     let faults = starts.faults(&mut chance).await;
-    try_some(faults, async |fault| starts.try_out(fault).await).await;
+    try_some(faults, USUAL, async |fault| starts.try_out(fault).await).await;
     starts.end().await;
 }
 

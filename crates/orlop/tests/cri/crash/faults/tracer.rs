@@ -129,6 +129,17 @@ impl Tracer {
         executed(&read(&self.output))
     }
 
+    /// Lets go of the daemon; which programs its children became, and theirs.
+    pub(super) fn executed_by_all(mut self) -> BTreeSet<String> {
+        self.let_go();
+        let output = read(&self.output);
+        output
+            .lines()
+            .filter_map(executes)
+            .map(str::to_owned)
+            .collect()
+    }
+
     fn let_go(&mut self) {
         let daemon = match &mut self.who {
             Who::Attached(process) => {
@@ -236,9 +247,7 @@ fn executed(output: &str) -> BTreeSet<String> {
         {
             parents.insert(child, process);
         }
-        if let Some(program) = rest.strip_prefix("execve(\"")
-            && let Some((program, _)) = program.split_once('"')
-        {
+        if let Some(program) = executes(line) {
             programs.entry(process).or_insert(program);
         }
     }
@@ -250,6 +259,13 @@ fn executed(output: &str) -> BTreeSet<String> {
         .iter()
         .filter(|(process, _)| !is_of_another(process));
     own.map(|(_, program)| (*program).to_owned()).collect()
+}
+
+/// The program that somebody becomes by the call of this line.
+fn executes(line: &str) -> Option<&str> {
+    let (_, call) = line.split_once(' ')?;
+    let program = call.trim_start().strip_prefix("execve(\"")?;
+    program.split_once('"').map(|(program, _)| program)
 }
 
 fn count(output: &str) -> Counts {
