@@ -19,7 +19,7 @@ pub fn start(engine: &Engine, every: Duration) {
             ticks.tick().await;
             match collect(&engine_too).await {
                 Ok(report) => tell(&report),
-                // Pods were being attached all the while; there will be quieter times.
+                // Somebody else collects.
                 Err(error) => {
                     tracing::debug!(error = chain(&*error), "collecting network garbage");
                 }
@@ -48,6 +48,10 @@ fn tell(report: &GcReport) {
     if !report.released.is_empty() {
         let pods = report.released.len();
         tracing::info!(pods, "released network attachments of pods that are gone");
+    }
+    for network in &report.put_off {
+        // There will be quieter times.
+        tracing::debug!(network, "pods come and go: its plugins collect later");
     }
     for (id, problem) in &report.failed {
         tracing::warn!(

@@ -74,9 +74,9 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// Pods are being attached or detached all the time.
-    #[error("pods are being attached or detached: garbage is collected later")]
-    Busy,
+    /// Somebody else collects garbage all the time.
+    #[error("garbage is being collected already: try again when that is done")]
+    Collecting,
     /// More operations wait for plugins than may.
     #[error(transparent)]
     Refused(#[from] orlop_pool::Refused),
@@ -114,7 +114,9 @@ impl Error {
             Self::Plugin(plugin) => plugin.kind(),
             Self::Invalid(_) | Self::Name(_) | Self::PodCidr { .. } => ErrorKind::Invalid,
             Self::HostPortInUse { .. } | Self::Mismatch { .. } => ErrorKind::Conflict,
-            Self::Busy | Self::Refused(orlop_pool::Refused::Full { .. }) => ErrorKind::TryAgain,
+            Self::Collecting | Self::Refused(orlop_pool::Refused::Full { .. }) => {
+                ErrorKind::TryAgain
+            }
             Self::Refused(_) | Self::Netns { .. } | Self::Io { .. } | Self::Interrupted => {
                 ErrorKind::Internal
             }

@@ -4,16 +4,17 @@ mod attach;
 mod collect;
 mod describe;
 mod detach;
+mod gates;
 mod host_ports;
 mod places;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock};
+use tokio::sync::Mutex as AsyncMutex;
 
+use self::gates::Gates;
 use self::host_ports::HostPorts;
 use self::places::Work;
 use crate::cni::{Cache, Chain, NetworkConf};
@@ -48,10 +49,7 @@ struct Inner {
     /// Held by the one that asks plugins how they are.
     asking: Arc<AsyncMutex<()>>,
     recent: Mutex<RecentFailure>,
-    gates: Mutex<HashMap<ContainerId, Weak<AsyncMutex<()>>>>,
-    /// Held shared by ADD and DEL, alone by GC, which must not run beside an
-    /// ADD it does not know of.
-    gc_gate: Arc<RwLock<()>>,
+    gates: Gates,
     _watch: Option<Watch>,
 }
 
@@ -84,8 +82,7 @@ impl Networks {
                 status: Mutex::default(),
                 asking: Arc::default(),
                 recent: Mutex::default(),
-                gates: Mutex::default(),
-                gc_gate: Arc::default(),
+                gates: Gates::default(),
                 _watch: watch,
             }),
         })
@@ -98,11 +95,10 @@ impl Networks {
     /// stays behind; where undoing fails too, [`Self::gc`] or
     /// [`Self::detach`] goes on with it.
     pub async fn attach(&self, pod: Attachment) -> Result<PodNetwork, Error> {
-        let gate = self.gate(&pod.id).await;
-        let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
+        let gate = self.inner.gates.pod(&pod.id).await;
         let dir = self.inner.conf_dir(&pod).clone();
         self.with_plugins(Work::Attach, &dir, move |inner| {
-            let _held = (gate, shared);
+            let _held = gate;
             inner.attach(pod)
         })
         .await
@@ -111,13 +107,12 @@ impl Networks {
     /// Detaches a pod; `record` is what [`Self::attach`] gave, if the caller
     /// has it. Can be repeated, and works when the namespace is gone.
     pub async fn detach(&self, pod: &Attachment, record: Option<&PodNetwork>) -> Result<(), Error> {
-        let gate = self.gate(&pod.id).await;
-        let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
+        let gate = self.inner.gates.pod(&pod.id).await;
         let dir = self.inner.conf_dir(pod).clone();
         let pod = pod.clone();
         let record = record.cloned();
         self.with_plugins(Work::Detach, &dir, move |inner| {
-            let _held = (gate, shared);
+            let _held = gate;
             inner.detach(&pod, record.as_ref())
         })
         .await
@@ -126,12 +121,11 @@ impl Networks {
     /// Detaches a pod as far as it is noted that it was attached, wholly or in part: one whose
     /// attachment was undone, or never begun, costs no plugin a call that may fail.
     pub async fn detach_noted(&self, pod: &Attachment) -> Result<(), Error> {
-        let gate = self.gate(&pod.id).await;
-        let shared = Arc::clone(&self.inner.gc_gate).read_owned().await;
+        let gate = self.inner.gates.pod(&pod.id).await;
         let dir = self.inner.conf_dir(pod).clone();
         let pod = pod.clone();
         self.with_plugins(Work::Detach, &dir, move |inner| {
-            let _held = (gate, shared);
+            let _held = gate;
             inner.detach_noted(&pod)
         })
         .await
@@ -139,7 +133,7 @@ impl Networks {
 
     /// Verifies with the plugins that a pod's network is as it was made.
     pub async fn check(&self, pod: &Attachment, record: &PodNetwork) -> Result<(), Error> {
-        let gate = self.gate(&pod.id).await;
+        let gate = self.inner.gates.pod(&pod.id).await;
         let dir = self.inner.conf_dir(pod).clone();
         let pod = pod.clone();
         let record = record.clone();
@@ -154,24 +148,16 @@ impl Networks {
     /// plugins do the same (the GC verb, where a network's version has it).
     ///
     /// `is_valid` is asked at the last moment: a pod whose record is written
-    /// before it is attached is never taken for garbage.
+    /// before it is attached is never taken for garbage. Other pods do not wait
+    /// for a release, and those of one network no longer for its plugins' GC
+    /// than each of them may take.
     pub async fn gc(
         &self,
         is_valid: impl Fn(&ContainerId) -> bool + Send + 'static,
     ) -> Result<GcReport, Error> {
-        // Not by queueing for the lock: that would hold up every new pod until
-        // the slowest plugin under way is done.
-        let mut attempts = 0;
-        let alone = loop {
-            match Arc::clone(&self.inner.gc_gate).try_write_owned() {
-                Ok(alone) => break alone,
-                Err(_) if attempts < 100 => attempts += 1,
-                Err(_) => return Err(Error::Busy),
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        };
+        let turn = self.inner.gates.turn_to_collect().await?;
         self.collecting(move |inner| {
-            let _held = alone;
+            let _held = turn;
             inner.gc(&is_valid)
         })
         .await
@@ -245,25 +231,6 @@ impl Networks {
             Ok(())
         })
         .await
-    }
-
-    async fn gate(&self, id: &ContainerId) -> OwnedMutexGuard<()> {
-        let gate = {
-            let mut gates = self
-                .inner
-                .gates
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            gates.retain(|_, gate| gate.strong_count() > 0);
-            if let Some(gate) = gates.get(id).and_then(Weak::upgrade) {
-                gate
-            } else {
-                let gate = Arc::new(AsyncMutex::new(()));
-                gates.insert(id.clone(), Arc::downgrade(&gate));
-                gate
-            }
-        };
-        gate.lock_owned().await
     }
 
     /// The node's own files are worked with on threads that may block.

@@ -38,7 +38,11 @@ pub async fn call(
         };
         found.cloned().unwrap_or_else(unknown)
     };
-    let failed = report.failed.into_iter();
+    let put_off = report.put_off.into_iter().map(|network| {
+        let problem = "pods are being attached to it or detached all the time: try again later";
+        (network, problem.to_owned())
+    });
+    let failed = report.failed.into_iter().chain(put_off);
     Ok(CollectNetworkGarbageResponse {
         released: report
             .released

@@ -182,23 +182,30 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Tells the plugins which attachments there are: what belongs to no other
-    /// is theirs to release.
-    pub(crate) fn gc(&self, valid: &[(String, String)]) -> Result<(), Box<PluginError>> {
+    /// The plugins that are to be told which attachments there are, where the
+    /// network's version knows how.
+    pub(crate) fn collectors(&self) -> &'a [PluginConf] {
         if self.network.cni_version < SpecVersion::V1_1_0 || self.network.disable_gc {
-            return Ok(());
+            return &[];
         }
+        &self.network.plugins
+    }
+
+    /// Tells a plugin which attachments there are: what belongs to no other is
+    /// its to release.
+    pub(crate) fn gc(
+        &self,
+        plugin: &PluginConf,
+        valid: &[(String, String)],
+    ) -> Result<(), Box<PluginError>> {
         let valid: Vec<_> = valid
             .iter()
             .map(|(id, name)| json!({ "containerID": id, "ifname": name }))
             .collect();
-        for plugin in &self.network.plugins {
-            match self.run(plugin, Verb::Gc, None, None, Some(&json!(valid))) {
-                Err(error) if lacks_the_verb(&error) => {}
-                done => drop(done?),
-            }
+        match self.run(plugin, Verb::Gc, None, None, Some(&json!(valid))) {
+            Err(error) if lacks_the_verb(&error) => Ok(()),
+            done => done.map(drop),
         }
-        Ok(())
     }
 
     fn run(

@@ -118,10 +118,14 @@ impl Inner {
                 netns: Some(&pod.netns),
                 args: &attached.args,
             };
-            let raw = chain.add(target, |progress| match progress {
+            let note = |progress: Progress<'_>| match progress {
                 Progress::First(result) => self.journal.note_partial(&pod.id, index, result),
                 Progress::Ran(count) => self.journal.note_ran(&pod.id, index, count),
-            })?;
+            };
+            // The intent is in the journal: a GC that comes later knows of it.
+            let raw = self
+                .gates
+                .beside_others(&network.name, || chain.add(target, note))?;
             let unusable = |failure| PluginError {
                 network: network.name.clone(),
                 plugin: network

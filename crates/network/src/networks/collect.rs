@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::Inner;
-use crate::ContainerId;
-use crate::cni::{CachedAttachment, Chain, Target};
+use crate::cni::{CachedAttachment, Chain, NetworkConf, Target};
 use crate::error::with_causes;
 use crate::journal::JournalEntry;
+use crate::{ContainerId, PluginError};
 
 /// What a garbage collection did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub struct GcReport {
     pub released: Vec<String>,
     /// Pods (or networks) for which that failed, and why; the next run retries.
     pub failed: Vec<(String, String)>,
+    /// Networks whose plugins were not asked to collect, pods being attached
+    /// and detached all the time; the next run asks them.
+    pub put_off: Vec<String>,
 }
 
 /// What a garbage collection would release.
@@ -63,15 +66,9 @@ impl Inner {
         orphans
     }
 
-    /// Attachments in the cache whose namespace is gone (a reboot) are garbage
-    /// whoever made them: other runtimes use the same directory, so all
-    /// others are left alone.
     fn forsaken(&self, is_valid: &dyn Fn(&ContainerId) -> bool) -> Vec<CachedAttachment> {
         let mut cached = self.cache.list();
-        cached.retain(|cached| {
-            let known = cached.container_id.parse().is_ok_and(|id| is_valid(&id));
-            !known && !cached.netns.is_empty() && !Path::new(&cached.netns).exists()
-        });
+        cached.retain(|cached| is_forsaken(cached, is_valid));
         cached
     }
 
@@ -86,6 +83,11 @@ impl Inner {
     fn release_journalled(&self, is_valid: &dyn Fn(&ContainerId) -> bool, report: &mut GcReport) {
         for id in self.journal.ids() {
             if is_valid(&id) {
+                continue;
+            }
+            let _alone = self.gates.pod_blocking(&id);
+            // Somebody else may have been at work on it until now.
+            if is_valid(&id) || !self.journal.has(&id) {
                 continue;
             }
             let done = match self.journal.get(&id) {
@@ -105,17 +107,26 @@ impl Inner {
     fn release_cached(&self, is_valid: &dyn Fn(&ContainerId) -> bool, report: &mut GcReport) {
         for cached in self.forsaken(is_valid) {
             let id = cached.container_id.as_str();
+            let pod = id.parse().ok();
+            let _alone = pod.map(|id: ContainerId| self.gates.pod_blocking(&id));
+            let network = &cached.network.name;
+            let now = self.cache.get(network, id, &cached.if_name);
+            if !now.is_some_and(|now| is_forsaken(&now, is_valid)) {
+                continue;
+            }
             let target = Target {
                 container_id: id,
                 if_name: &cached.if_name,
                 netns: None,
                 args: &cached.args,
             };
-            let done = Chain::new(&cached.network, &self.config)
-                .and_then(|chain| chain.del(target, Some(&cached.result)));
+            let done = Chain::new(&cached.network, &self.config).and_then(|chain| {
+                let del = || chain.del(target, Some(&cached.result));
+                self.gates.beside_others(network, del)
+            });
             match done {
                 Ok(()) => {
-                    let _ = self.cache.remove(&cached.network.name, id, &cached.if_name);
+                    let _ = self.cache.remove(network, id, &cached.if_name);
                     report.released.push(id.to_owned());
                 }
                 Err(error) => report.failed.push((id.to_owned(), with_causes(&*error))),
@@ -123,44 +134,83 @@ impl Inner {
         }
     }
 
+    /// All plugins are told even if one fails; the first failure of a network is reported.
     fn tell_plugins(&self, report: &mut GcReport) {
         let Ok(networks) = self.networks_of(&self.config.conf_dir) else {
             return;
         };
         for network in &networks {
-            let mut valid: Vec<(String, String)> = self
-                .journal
-                .ids()
-                .iter()
-                .filter_map(|id| self.journal.get(id))
-                .flat_map(|entry| {
-                    let id = entry.attachment.id.to_string();
-                    entry
-                        .networks
-                        .into_iter()
-                        .map(move |n| (id.clone(), n.name, n.if_name))
-                })
-                .filter(|(_, name, _)| *name == network.name)
-                .map(|(id, _, if_name)| (id, if_name))
-                .collect();
-            // What another runtime attached to the same network is valid too.
-            valid.extend(
-                self.cache
-                    .list()
-                    .into_iter()
-                    .filter(|cached| cached.network.name == network.name)
-                    .map(|cached| (cached.container_id, cached.if_name)),
-            );
-            valid.sort();
-            valid.dedup();
-            let done = Chain::new(network, &self.config).and_then(|chain| chain.gc(&valid));
-            if let Err(error) = done {
-                report
-                    .failed
-                    .push((network.name.clone(), with_causes(&*error)));
+            match self.tell_plugins_of(network) {
+                Ok(Told::All) => {}
+                Ok(Told::PutOff) => report.put_off.push(network.name.clone()),
+                Err(error) => {
+                    let problem = with_causes(&*error);
+                    report.failed.push((network.name.clone(), problem));
+                }
             }
         }
     }
+
+    fn tell_plugins_of(&self, network: &NetworkConf) -> Result<Told, Box<PluginError>> {
+        let chain = Chain::new(network, &self.config)?;
+        let mut first = Ok(Told::All);
+        for plugin in chain.collectors() {
+            // For each anew: who waits lets one plugin pass, not all of them.
+            let Some(_alone) = self.gates.alone(&network.name) else {
+                return first.and(Ok(Told::PutOff));
+            };
+            // What is not in the journal yet waits until this plugin is done.
+            let done = chain.gc(plugin, &self.attached_to(&network.name));
+            if let (Err(error), true) = (done, first.is_ok()) {
+                first = Err(error);
+            }
+        }
+        first
+    }
+
+    /// What is attached to a network, or about to be: pods and interfaces.
+    fn attached_to(&self, network: &str) -> Vec<(String, String)> {
+        let mut attached: Vec<(String, String)> = self
+            .journal
+            .ids()
+            .iter()
+            .filter_map(|id| self.journal.get(id))
+            .flat_map(|entry| {
+                let id = entry.attachment.id.to_string();
+                entry
+                    .networks
+                    .into_iter()
+                    .map(move |n| (id.clone(), n.name, n.if_name))
+            })
+            .filter(|(_, name, _)| name == network)
+            .map(|(id, _, if_name)| (id, if_name))
+            .collect();
+        // What another runtime attached to the same network is valid too.
+        attached.extend(
+            self.cache
+                .list()
+                .into_iter()
+                .filter(|cached| cached.network.name == network)
+                .map(|cached| (cached.container_id, cached.if_name)),
+        );
+        attached.sort();
+        attached.dedup();
+        attached
+    }
+}
+
+/// Whether the plugins of a network were asked to collect.
+enum Told {
+    All,
+    PutOff,
+}
+
+/// Attachments in the cache whose namespace is gone (a reboot) are garbage
+/// whoever made them: other runtimes use the same directory, so all
+/// others are left alone.
+fn is_forsaken(cached: &CachedAttachment, is_valid: &dyn Fn(&ContainerId) -> bool) -> bool {
+    let known = cached.container_id.parse().is_ok_and(|id| is_valid(&id));
+    !known && !cached.netns.is_empty() && !Path::new(&cached.netns).exists()
 }
 
 fn names(entry: &JournalEntry) -> Vec<String> {

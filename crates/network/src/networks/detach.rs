@@ -63,7 +63,9 @@ impl Inner {
                     netns,
                     args: &attached.args,
                 };
-                chain.del(target, attached.result.as_ref())?;
+                self.gates.beside_others(&network.name, || {
+                    chain.del(target, attached.result.as_ref())
+                })?;
                 self.cache
                     .remove(&network.name, pod.id.as_str(), &attached.if_name)
                     .map_err(|source| Error::Io {
