@@ -30,9 +30,11 @@ pub struct Config {
     /// Layers that are unpacked at the same time, over all pulls; those that wait for bytes
     /// don't count.
     pub max_unpacks: usize,
-    /// A download that gets no byte for this long is given up and tried again.
+    /// A download that gets no byte for this long is given up and tried again; a client that sends or
+    /// takes none is given up.
     pub progress_timeout: Duration,
-    /// Bytes per second that each connection must bring on average over `progress_timeout`.
+    /// Bytes per second that each connection must bring on average over `progress_timeout`, and each
+    /// client must send or take.
     pub min_speed: u64,
     /// A pull that nobody has waited for in so long ends. What it has downloaded stays for the
     /// next try.

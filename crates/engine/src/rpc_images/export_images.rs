@@ -1,13 +1,14 @@
 //! `ExportImages`: writes images as one archive, made while the client reads it.
 
 use std::io::{self, Write};
+use std::sync::{Arc, OnceLock};
 
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use orlop_cri::images::{ArchiveFormat, ExportImagesRequest, ExportImagesResponse};
-use orlop_image::ExportFormat;
-use tokio::sync::mpsc;
+use orlop_image::{ExportFormat, Pace, Slow};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
@@ -20,7 +21,7 @@ const CHUNK: usize = 256 << 10;
 /// Messages that may wait for the client.
 const QUEUE: usize = 4;
 
-/// Answers the call.
+/// Answers the call. A client that takes the archive too slowly gets the failure instead of the rest.
 pub fn call(
     engine: &Engine,
     request: ExportImagesRequest,
@@ -44,27 +45,45 @@ pub fn call(
     }
     let (queue, chunks) = mpsc::channel(QUEUE);
     let images = engine.images.clone();
-    // Ends when it is done, or at its next chunk when the client has left.
+    let given_up = Arc::new(OnceLock::new());
+    let out = Chunks {
+        queue,
+        chunk: Vec::with_capacity(CHUNK),
+        pace: Pace::of(&engine.config.images),
+        given_up: Arc::clone(&given_up),
+        reactor: Handle::current(),
+    };
+    // Not through the queue: who takes nothing out of it must not be waited for.
+    let (fail, failure) = oneshot::channel();
+    // Ends when it is done, or at its next chunk when the client has left or does not take it.
     engine.tasks.spawn(async move {
         let names: Vec<&str> = request.images.iter().map(String::as_str).collect();
-        let out = Chunks {
-            queue: queue.clone(),
-            chunk: Vec::with_capacity(CHUNK),
-        };
         if let Err(source) = images.export(&names, format, out).await {
-            let doing = "exporting images".into();
-            let failure = status(&Error::Image { doing, source });
+            let doing = "exporting images";
+            let error = match given_up.get() {
+                Some(slow) => Error::Timeout(format!("{doing}: their client was given up: {slow}")),
+                None => Error::Image {
+                    doing: doing.into(),
+                    source,
+                },
+            };
             // Who has left needs no reason.
-            let _ = queue.send(Err(failure)).await;
+            let _ = fail.send(status(&error));
         }
     });
-    Ok(ReceiverStream::new(chunks).boxed())
+    let failure = failure.into_stream().filter_map(async |failed| failed.ok());
+    let chunks = ReceiverStream::new(chunks).map(|chunk| Ok(ExportImagesResponse { chunk }));
+    Ok(chunks.chain(failure.map(Err)).boxed())
 }
 
 /// Cuts an archive into messages. Writing blocks.
 struct Chunks {
-    queue: mpsc::Sender<Result<ExportImagesResponse, Status>>,
+    queue: mpsc::Sender<Vec<u8>>,
     chunk: Vec<u8>,
+    pace: Pace,
+    /// Why the client is given up, if it is.
+    given_up: Arc<OnceLock<Slow>>,
+    reactor: Handle,
 }
 
 impl Write for Chunks {
@@ -82,9 +101,18 @@ impl Write for Chunks {
             return Ok(());
         }
         let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK));
-        let message = ExportImagesResponse { chunk };
-        self.queue
-            .blocking_send(Ok(message))
-            .map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let size = chunk.len();
+        let sending = self.queue.send(chunk);
+        match self
+            .reactor
+            .block_on(self.pace.wait(sending, |_| Some(size)))
+        {
+            Ok(sent) => sent.map_err(|_| io::ErrorKind::BrokenPipe.into()),
+            Err(slow) => {
+                let failed = io::Error::new(io::ErrorKind::TimedOut, slow.clone());
+                let _ = self.given_up.set(slow);
+                Err(failed)
+            }
+        }
     }
 }

@@ -7,10 +7,10 @@ use std::pin::pin;
 
 use orlop_cri::images::import_images_request::Part;
 use orlop_cri::images::{ImportImagesRequest, ImportImagesResponse, ImportStart, ImportedImage};
-use orlop_image::{Image, ImportSource, Platform};
+use orlop_image::{Image, ImportSource, Pace, Platform};
 use prost::bytes::{Buf as _, Bytes};
 use tokio::sync::mpsc;
-use tonic::Streaming;
+use tonic::{Status, Streaming};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -18,12 +18,17 @@ use crate::error::{Error, Result};
 /// Messages that may wait for being read.
 const QUEUE: usize = 2;
 
-/// Answers the call. Nothing is imported if the client leaves before the archive's end.
+/// Answers the call. Nothing is imported if the client leaves before the archive's end, or sends it
+/// too slowly.
 pub async fn call(
     engine: &Engine,
-    mut parts: Streaming<ImportImagesRequest>,
+    parts: Streaming<ImportImagesRequest>,
 ) -> Result<ImportImagesResponse> {
-    let Some(Part::Start(start)) = next(&mut parts).await? else {
+    let mut parts = Parts {
+        stream: parts,
+        pace: Pace::of(&engine.config.images),
+    };
+    let Some(Part::Start(start)) = parts.next().await? else {
         return Err(Error::invalid("start", "must be the first message").into());
     };
     check_platform(engine, &start)?;
@@ -39,10 +44,10 @@ pub async fn call(
     let imported = tokio::select! {
         biased;
         fed = &mut feeding => {
-            let imported = importing.await;
-            // What is wrong with the stream explains what is wrong with the archive.
+            // What is wrong with the stream explains what is wrong with the archive. Who reads it
+            // finds that nothing more comes, and ends; who waits for a place needs none.
             fed?;
-            imported
+            importing.await
         }
         // Who goes on sending, or sends no more, is told all the same.
         imported = &mut importing => imported,
@@ -77,9 +82,9 @@ enum Piece {
     End,
 }
 
-async fn feed(mut parts: Streaming<ImportImagesRequest>, queue: mpsc::Sender<Piece>) -> Result<()> {
+async fn feed(mut parts: Parts, queue: mpsc::Sender<Piece>) -> Result<()> {
     loop {
-        let piece = match next(&mut parts).await? {
+        let piece = match parts.next().await? {
             Some(Part::Chunk(bytes)) => Piece::Bytes(bytes.into()),
             Some(Part::Start(_)) => {
                 return Err(Error::invalid("start", "came a second time").into());
@@ -94,16 +99,38 @@ async fn feed(mut parts: Streaming<ImportImagesRequest>, queue: mpsc::Sender<Pie
     }
 }
 
-async fn next(parts: &mut Streaming<ImportImagesRequest>) -> Result<Option<Part>> {
-    let message = parts.message().await.map_err(|broken| {
-        Error::invalid("chunk", format!("the stream broke: {}", broken.message()))
-    })?;
-    match message {
-        None => Ok(None),
-        Some(ImportImagesRequest { part: Some(part) }) => Ok(Some(part)),
-        Some(ImportImagesRequest { part: None }) => {
-            Err(Error::invalid("part", "is neither a start nor a chunk").into())
+/// What the client sends.
+struct Parts {
+    stream: Streaming<ImportImagesRequest>,
+    pace: Pace,
+}
+
+impl Parts {
+    /// The next part, which must come as fast as a download must.
+    async fn next(&mut self) -> Result<Option<Part>> {
+        let message = self.pace.wait(self.stream.message(), size).await;
+        let message = message.map_err(|slow| {
+            let text = format!("importing an archive: its client was given up: {slow}");
+            Error::Timeout(text)
+        })?;
+        let message = message.map_err(|broken| {
+            Error::invalid("chunk", format!("the stream broke: {}", broken.message()))
+        })?;
+        match message {
+            None => Ok(None),
+            Some(ImportImagesRequest { part: Some(part) }) => Ok(Some(part)),
+            Some(ImportImagesRequest { part: None }) => {
+                Err(Error::invalid("part", "is neither a start nor a chunk").into())
+            }
         }
+    }
+}
+
+/// How many bytes of the archive came; `None` when nothing more comes.
+fn size(came: &Result<Option<ImportImagesRequest>, Status>) -> Option<usize> {
+    match &came.as_ref().ok()?.as_ref()?.part {
+        Some(Part::Chunk(bytes)) => Some(bytes.len()),
+        _ => Some(0),
     }
 }
 

@@ -1,16 +1,13 @@
 //! Bodies of answers: large ones in pieces, small ones whole and bounded.
 
-use std::time::{Duration, Instant};
-
 use bytes::Bytes;
 use reqwest::Response;
 
 use super::connections::Connection;
-use super::pace::Pace;
 use super::remote::unavailable;
 use super::retry::Attempt;
 use crate::error::chain;
-use crate::{Error, Result};
+use crate::{Error, Pace, Result, Slow};
 
 /// A blob, or a part of one, on its way. Holds one of the connections.
 pub(crate) struct Body {
@@ -19,7 +16,6 @@ pub(crate) struct Body {
     pub(crate) offset: u64,
     /// Whether the host served the part that was asked for, not everything.
     pub(crate) is_part: bool,
-    pub(super) timeout: Duration,
     pub(super) pace: Pace,
     pub(super) what: String,
     pub(super) host: String,
@@ -29,23 +25,20 @@ pub(crate) struct Body {
 impl Body {
     /// The next bytes; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Attempt> {
-        let start = Instant::now();
-        let reason = match tokio::time::timeout(self.timeout, self.response.chunk()).await {
-            Ok(Ok(None)) => return Ok(None),
-            Ok(Ok(Some(bytes))) => match self.pace.note(start.elapsed(), bytes.len()) {
-                None => return Ok(Some(bytes)),
-                Some(reason) => {
-                    let error = unavailable(&self.what, &self.host, reason);
-                    return Err(Attempt::Slow(error));
-                }
-            },
-            Ok(Err(error)) => chain(&error.without_url()),
-            Err(_) => format!("no byte came for {:?}", self.timeout),
+        let next = self.response.chunk();
+        let size =
+            |came: &reqwest::Result<Option<Bytes>>| came.as_ref().ok()?.as_ref().map(Bytes::len);
+        let (reason, is_trickle) = match self.pace.wait(next, size).await {
+            Ok(Ok(bytes)) => return Ok(bytes),
+            Ok(Err(error)) => (chain(&error.without_url()), false),
+            Err(slow) => (slow.to_string(), matches!(slow, Slow::Trickle { .. })),
         };
-        Err(Attempt::Transient(
-            unavailable(&self.what, &self.host, reason),
-            None,
-        ))
+        let error = unavailable(&self.what, &self.host, reason);
+        Err(if is_trickle {
+            Attempt::Slow(error)
+        } else {
+            Attempt::Transient(error, None)
+        })
     }
 
     /// The bytes ended where there should be more.

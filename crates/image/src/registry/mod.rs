@@ -9,7 +9,6 @@ mod documents;
 mod failure;
 mod hosts;
 mod node_credentials;
-mod pace;
 mod reach;
 mod remote;
 mod retry;

@@ -9,11 +9,10 @@ use std::time::Duration;
 use reqwest::{Certificate, Client, Identity, Url};
 
 use super::connections::Connections;
-use super::pace::Pace;
 use super::reach::Reach;
 use crate::blocking::blocking;
 use crate::error::chain;
-use crate::{Config, Error, Result};
+use crate::{Config, Error, Pace, Result};
 
 /// TLS settings of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -187,10 +187,11 @@ section! {
         /// The largest image that is pulled or imported: its compressed layers and what they hold,
         /// together.
         max_size: ByteSize = ByteSize::mib(256 << 10) => restart,
-        /// A download that brings nothing for so long is tried anew.
+        /// A download that brings nothing for so long is tried anew. A client is given up that sends
+        /// nothing of the archive that it imports for so long, or takes nothing of one that it exports.
         progress_timeout: Interval = Interval::from_secs(60) => restart,
         /// What each download must bring a second, on average over `progress_timeout`; a slower one
-        /// is tried anew, a few times.
+        /// is tried anew, a few times. A client that imports or exports more slowly is given up.
         min_speed: ByteSize = ByteSize::kib(4) => restart,
         /// A pull whose clients have all left ends after so long. What it has downloaded stays
         /// for the next try.

@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt as _, stream};
 use orlop_cri::images::images_client::ImagesClient;
 use orlop_cri::images::import_images_request::Part;
-use orlop_cri::images::{ImportImagesRequest, ImportStart};
+use orlop_cri::images::{
+    ArchiveFormat, ExportImagesRequest, ExportImagesResponse, ImportImagesRequest,
+    ImportImagesResponse, ImportStart,
+};
 use orlop_cri::v1::{ListImagesRequest, StatusRequest};
 use orlop_testkit::cri::Cri;
-use orlop_testkit::{HangingNetwork, Node, SilentMount, skip};
+use orlop_testkit::{HangingNetwork, ImageBuilder, Layer, Node, SilentMount, skip};
 use tokio::time::timeout;
-use tonic::Code;
+use tonic::{Code, Response, Status, Streaming};
 
 use crate::world::{Running, World, world};
 
@@ -128,13 +131,7 @@ async fn clients_that_hang_while_they_import_keep_nobody_else_waiting() {
     const IMPORTS: usize = 100;
     let world = world!(Node::orlop());
     let healthy = world.run_script("healthy", "sleep 1000").await;
-    let begun = || {
-        let scratch = std::fs::read_dir(world.node.root().join("images/tmp"));
-        let names = scratch.into_iter().flatten().flatten();
-        let of_imports =
-            names.filter(|it| it.file_name().as_encoded_bytes().starts_with(b"import-"));
-        of_imports.count()
-    };
+    let begun = || imports_begun(&world);
     let own = Cri::connect(&world.node.socket()).await.expect("connect");
     let mut importing = Vec::new();
     for _ in 0..IMPORTS {
@@ -176,5 +173,131 @@ async fn clients_that_hang_while_they_import_keep_nobody_else_waiting() {
     };
     timeout(SOON, all_gone).await.expect("they end");
     world.cri.remove_pod(&healthy.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+/// Imports for which there is a thread.
+fn imports_begun(world: &World) -> usize {
+    let scratch = std::fs::read_dir(world.node.root().join("images/tmp"));
+    let names = scratch.into_iter().flatten().flatten();
+    let of_imports = names.filter(|it| it.file_name().as_encoded_bytes().starts_with(b"import-"));
+    of_imports.count()
+}
+
+/// A client with a connection of its own, so that what it does not read keeps no other waiting.
+async fn images_client(world: &World) -> ImagesClient<tonic::transport::Channel> {
+    let own = Cri::connect(&world.node.socket()).await.expect("connect");
+    ImagesClient::new(own.channel())
+}
+
+/// Imports what comes in these pieces, ten in a second. Then nothing comes.
+async fn import(
+    world: &World,
+    pieces: Vec<Vec<u8>>,
+) -> impl Future<Output = Result<Response<ImportImagesResponse>, Status>> + use<> {
+    let start = stream::iter([Part::Start(ImportStart::default())]);
+    let chunks = stream::iter(pieces).then(async |piece| {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Part::Chunk(piece)
+    });
+    let parts = start.chain(chunks).chain(stream::pending());
+    let parts = parts.map(|part| ImportImagesRequest { part: Some(part) });
+    let mut client = images_client(world).await;
+    async move { client.import_images(parts).await }
+}
+
+/// Exports an image and has not read anything of it yet.
+async fn export(world: &World, image: &str) -> Streaming<ExportImagesResponse> {
+    let request = ExportImagesRequest {
+        images: vec![image.to_owned()],
+        format: ArchiveFormat::Oci.into(),
+    };
+    let answer = images_client(world).await.export_images(request).await;
+    answer.expect("it is exported").into_inner()
+}
+
+/// Reads an archive to its end.
+async fn read(mut chunks: Streaming<ExportImagesResponse>) -> Result<Vec<u8>, Status> {
+    let mut archive = Vec::new();
+    while let Some(message) = chunks.message().await? {
+        archive.extend_from_slice(&message.chunk);
+    }
+    Ok(archive)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_go_silent_while_they_import_are_given_up_by_name_and_make_room() {
+    let world = world!(Node::orlop().drop_in("[images]\nprogress_timeout = \"2s\"\n"));
+    let archive = read(export(&world, &world.busybox).await).await;
+    let archive = archive.expect("the archive");
+    let mut given_up = Vec::new();
+    for n in 0..16 {
+        // Half of them say nothing after the beginning, half a byte now and then.
+        let (pieces, key) = if n % 2 == 0 {
+            (vec![archive[..700].to_vec()], "images.progress_timeout")
+        } else {
+            (vec![vec![b'x']; 1000], "images.min_speed")
+        };
+        let importing = import(&world, pieces).await;
+        given_up.push((tokio::spawn(timeout(SOON, importing)), key));
+    }
+    let all_begun = async {
+        while imports_begun(&world) < 16 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, all_begun).await.expect("they begin");
+    // One that needs a place, and sends what it has in time.
+    let parts = [Part::Start(ImportStart::default()), Part::Chunk(archive)];
+    let parts = parts.map(|part| ImportImagesRequest { part: Some(part) });
+    let mut client = images_client(&world).await;
+    let imported = timeout(SOON, client.import_images(stream::iter(parts)));
+    let imported = imported.await.expect("silent clients keep their places");
+    assert_eq!(
+        imported.expect("it is imported").into_inner().images.len(),
+        1
+    );
+    for (one, key) in given_up {
+        let answer = one.await.expect("no panic").expect("nobody gives it up");
+        let error = answer.expect_err("there is no archive");
+        assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+        assert!(error.message().contains(key), "{error}");
+    }
+    let all_gone = async {
+        while imports_begun(&world) > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, all_gone).await.expect("their drafts stay");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_do_not_read_what_they_export_are_given_up_by_name_and_make_room() {
+    let world = world!(Node::orlop().drop_in("[images]\nprogress_timeout = \"2s\"\n"));
+    // More than the daemon and a connection hold.
+    let layer = Layer::new().file("zeros", vec![0; 16 << 20], 0o644);
+    let image = ImageBuilder::new().layer(layer).build();
+    let large = world.image(&image, "large:1").await;
+    let mut unread = Vec::new();
+    for _ in 0..16 {
+        unread.push(export(&world, &large).await);
+    }
+    let read_whole = timeout(SOON, async { read(export(&world, &large).await).await });
+    let archive = read_whole
+        .await
+        .expect("those that do not read keep their places");
+    assert!(archive.expect("the archive").len() > 16 << 20);
+    // Who reads on learns why there is no more, even long after.
+    tokio::time::sleep(SOON / 2).await;
+    for one in unread {
+        let answer = timeout(SOON, read(one)).await.expect("it ends");
+        let answer = answer.map(|archive| archive.len());
+        let error = answer.expect_err("nobody gave it up");
+        assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+        let said = error.message();
+        assert!(said.contains("images.progress_timeout"), "{said}");
+        assert!(said.contains("2s"), "{said}");
+    }
     world.finish().await;
 }

@@ -1,0 +1,133 @@
+//! How fast strangers send what is waited for, or take what is sent.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+
+use crate::Config;
+
+/// Watches one stream. Only the time counts that was spent waiting for the stranger: a slow disk is
+/// not its fault.
+#[derive(Debug)]
+pub struct Pace {
+    /// Bytes per second that must come on average.
+    least: u64,
+    /// Over which time; also the longest wait for the next ones.
+    window: Duration,
+    waited: Duration,
+    bytes: u64,
+}
+
+/// Why a stream was given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Slow {
+    /// Not one byte passed for so long.
+    Silent(Duration),
+    /// Too few passed.
+    Trickle {
+        /// How many.
+        bytes: u64,
+        /// In what time.
+        within: Duration,
+        /// How many it must be in a second.
+        least: u64,
+    },
+}
+
+impl Pace {
+    /// For a stream of a client's that begins.
+    pub fn of(config: &Config) -> Self {
+        Self::new(config.min_speed, config.progress_timeout)
+    }
+
+    pub(crate) fn new(least: u64, window: Duration) -> Self {
+        Self {
+            least,
+            window,
+            waited: Duration::ZERO,
+            bytes: 0,
+        }
+    }
+
+    /// Waits until the stranger has done its next step; `bytes` says how many passed with it, `None`
+    /// where it was the last.
+    pub async fn wait<T>(
+        &mut self,
+        step: impl Future<Output = T>,
+        bytes: impl FnOnce(&T) -> Option<usize>,
+    ) -> Result<T, Slow> {
+        let start = Instant::now();
+        let done = timeout(self.window, step)
+            .await
+            .map_err(|_| Slow::Silent(self.window))?;
+        match bytes(&done) {
+            Some(bytes) => self.note(start.elapsed(), bytes).map(|()| done),
+            None => Ok(done),
+        }
+    }
+
+    fn note(&mut self, waited: Duration, bytes: usize) -> Result<(), Slow> {
+        self.waited += waited;
+        self.bytes += bytes as u64;
+        if self.waited < self.window {
+            return Ok(());
+        }
+        let (bytes, within, least) = (self.bytes, self.waited, self.least);
+        self.waited = Duration::ZERO;
+        self.bytes = 0;
+        if (bytes as f64) < least as f64 * within.as_secs_f64() {
+            return Err(Slow::Trickle {
+                bytes,
+                within,
+                least,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent(time) => {
+                write!(f, "no byte passed for {time:?} (images.progress_timeout)")
+            }
+            Self::Trickle {
+                bytes,
+                within,
+                least,
+            } => write!(
+                f,
+                "{bytes} bytes passed in {:.0} s, less than the {least} bytes a second of \
+                 images.min_speed",
+                within.as_secs_f64()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Slow {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_now_and_then_is_too_slow_and_an_even_stream_is_not() {
+        let mut pace = Pace::new(1000, Duration::from_mins(1));
+        for _ in 0..19 {
+            assert_eq!(pace.note(Duration::from_secs(3), 1), Ok(()));
+        }
+        let reason = pace.note(Duration::from_secs(3), 1).unwrap_err();
+        let reason = reason.to_string();
+        assert!(reason.contains("images.min_speed"), "{reason}");
+        for _ in 0..100 {
+            assert_eq!(pace.note(Duration::from_secs(3), 4000), Ok(()));
+        }
+        // Nothing is asked of a stream that is never waited for.
+        for _ in 0..100 {
+            assert_eq!(pace.note(Duration::ZERO, 1), Ok(()));
+        }
+    }
+}
