@@ -61,13 +61,26 @@ impl Journal {
     }
 
     pub(crate) fn get(&self, id: &ContainerId) -> Option<JournalEntry> {
-        let mut entry: JournalEntry = read(&self.intent(id))?;
+        self.known(id).ok().flatten()
+    }
+
+    /// The same; fails where there is an entry that cannot be read.
+    pub(crate) fn known(&self, id: &ContainerId) -> Result<Option<JournalEntry>, Error> {
+        let intent = self.intent(id);
+        let read_entry = || -> io::Result<JournalEntry> {
+            let bytes = orlop_disk::read_file(&intent, orlop_disk::SMALL_FILE)?;
+            Ok(serde_json::from_slice(&bytes)?)
+        };
+        let mut entry = match read_entry() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|source| failed("read", &intent, source))?,
+        };
         entry.result = read(&self.done(id));
         for (index, network) in entry.networks.iter_mut().enumerate() {
             network.result = read(&self.partial(id, index));
             network.ran = read(&self.ran(id, index));
         }
-        Some(entry)
+        Ok(Some(entry))
     }
 
     /// Whether a pod has an entry, even one that cannot be read.
@@ -119,23 +132,19 @@ impl Journal {
     }
 
     /// All pods with an entry.
-    pub(crate) fn ids(&self) -> Vec<ContainerId> {
-        let Ok(entries) = std::fs::read_dir(&self.dir) else {
-            return Vec::new();
+    pub(crate) fn ids(&self) -> Result<Vec<ContainerId>, Error> {
+        let list = || {
+            let mut ids: Vec<ContainerId> = Vec::new();
+            for entry in std::fs::read_dir(&self.dir)? {
+                let name = entry?.file_name();
+                let id = name.to_str().and_then(|name| name.strip_suffix(".intent"));
+                ids.extend(id.and_then(|id| id.parse().ok()));
+            }
+            io::Result::Ok(ids)
         };
-        let mut ids: Vec<ContainerId> = entries
-            .flatten()
-            .filter_map(|entry| {
-                entry
-                    .file_name()
-                    .to_str()?
-                    .strip_suffix(".intent")?
-                    .parse()
-                    .ok()
-            })
-            .collect();
+        let mut ids = list().map_err(|source| failed("list", &self.dir, source))?;
         ids.sort();
-        ids
+        Ok(ids)
     }
 
     fn intent(&self, id: &ContainerId) -> PathBuf {
@@ -226,12 +235,15 @@ mod tests {
         journal.finish(&pod.id, &result).unwrap();
         // A new process reads the same.
         let journal = Journal::open(dir.path()).unwrap();
-        assert_eq!(journal.ids(), std::slice::from_ref(&pod.id));
+        assert_eq!(journal.ids().unwrap(), std::slice::from_ref(&pod.id));
         assert_eq!(journal.get(&pod.id).unwrap().result, Some(result));
 
         journal.forget(&pod.id, 1).unwrap();
         journal.forget(&pod.id, 1).unwrap();
-        assert_eq!((journal.ids(), journal.get(&pod.id)), (Vec::new(), None));
+        assert_eq!(
+            (journal.ids().unwrap(), journal.get(&pod.id)),
+            (Vec::new(), None)
+        );
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Networks {
     /// tells, and things get well when it does.
     pub fn open(config: Config) -> Result<Self, Error> {
         let journal = Journal::open(&config.state_dir)?;
-        let host_ports = HostPorts::new(journal.ids().iter().filter_map(|id| journal.get(id)));
+        let host_ports = HostPorts::new(journal.ids()?.iter().filter_map(|id| journal.get(id)));
         let store = Arc::new(Store::default());
         let mut dirs = vec![config.conf_dir.clone()];
         dirs.extend(config.handler_conf_dirs.iter().cloned());
@@ -160,7 +160,7 @@ impl Networks {
             let _held = turn;
             inner.gc(&is_valid)
         })
-        .await
+        .await?
     }
 
     /// What [`Self::gc`] would release.
@@ -168,8 +168,7 @@ impl Networks {
         &self,
         is_valid: impl Fn(&ContainerId) -> bool + Send + 'static,
     ) -> Result<Vec<Orphan>, Error> {
-        self.blocking(move |inner| Ok(inner.orphans(&is_valid)))
-            .await
+        self.blocking(move |inner| inner.orphans(&is_valid)).await
     }
 
     /// What is attached, finished or not.
@@ -177,7 +176,7 @@ impl Networks {
         self.blocking(|inner| {
             Ok(inner
                 .journal
-                .ids()
+                .ids()?
                 .iter()
                 .filter_map(|id| inner.journal.get(id))
                 .collect())

@@ -289,3 +289,32 @@ fn what_is_collected_is_never_a_pod_whose_attachment_is_under_way() {
         }
     });
 }
+
+#[test]
+fn nobody_collects_while_it_cannot_be_read_what_is_attached() {
+    let hanging = Hanging::at("NOTHING");
+    let [kept, torn] = [hanging.node.pod("kept"), hanging.node.pod("torn")];
+    hanging.node.block(async {
+        for pod in [&kept, &torn] {
+            hanging.attach(pod).await.unwrap().unwrap();
+        }
+        // The plugin would take the address of the pod for garbage that it is not told of.
+        let entry = hanging.node.path("state/attachments/torn.intent");
+        std::fs::write(&entry, "{").unwrap();
+        std::fs::remove_dir_all(hanging.node.path("cache")).unwrap();
+        let report = hanging.collect().await.unwrap().unwrap();
+        let [(network, problem)] = &report.failed[..] else {
+            panic!("{report:?}");
+        };
+        assert_eq!(network, "net");
+        assert!(problem.contains(entry.to_str().unwrap()), "{problem}");
+        assert!(!hanging.calls().iter().any(|call| call == "GC"));
+
+        // Once that pod is gone it is no more in the way.
+        let detached = hanging.networks.detach(&torn.attachment, None).await;
+        detached.unwrap();
+        let report = hanging.collect().await.unwrap().unwrap();
+        assert_eq!(report, GcReport::default());
+        assert!(hanging.calls().iter().any(|call| call == "GC"));
+    });
+}

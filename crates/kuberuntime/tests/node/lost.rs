@@ -15,6 +15,8 @@ use crate::world::{LIMIT, World, container};
 /// another thing each time.
 const PODS: usize = 3;
 
+const CONTAINERS: [&str; 5] = ["first", "second", "side", "main", "other"];
+
 /// Each container counts its own starts.
 fn spec(world: &World, dir: &Path) -> Value {
     let counts = |name: &str, then: &str| {
@@ -66,6 +68,22 @@ async fn anew(world: &World, uid: &str, lost: &str, containers: usize) {
     }
 }
 
+/// Waits until all containers have run so often: one that is running may not have said so yet.
+async fn all_ran(dir: &Path, times: usize) {
+    let deadline = Instant::now() + LIMIT;
+    for name in CONTAINERS {
+        while runs(dir, name) < times {
+            assert!(Instant::now() < deadline, "{name} does not run");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn runs(dir: &Path, name: &str) -> usize {
+    let text = std::fs::read_to_string(dir.join(name)).unwrap_or_default();
+    text.lines().count()
+}
+
 async fn counts_one_restart(world: &World, lose: impl AsyncFn(&str)) {
     let mut pods = BTreeMap::new();
     for number in 0..PODS {
@@ -75,14 +93,15 @@ async fn counts_one_restart(world: &World, lose: impl AsyncFn(&str)) {
     }
     for (uid, dir) in pods {
         world.ready(&uid).await;
+        all_ran(&dir, 1).await;
         let lost = sandboxes_of(world, &uid).await[0].id.clone();
         lose(&lost).await;
         anew(world, &uid, &lost, 3).await;
         let view = world.ready(&uid).await;
-        for name in ["first", "second", "side", "main", "other"] {
+        all_ran(&dir, 2).await;
+        for name in CONTAINERS {
             let shown = container(&view, name);
-            let runs = std::fs::read_to_string(dir.join(name)).expect("runs");
-            let (restarts, runs) = (&shown["restartCount"], runs.lines().count());
+            let (restarts, runs) = (&shown["restartCount"], runs(&dir, name));
             assert!(
                 *restarts == 1 && runs == 2,
                 "{name} has {restarts} restarts and ran {runs} times\n{}",

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -121,15 +122,22 @@ impl Cache {
         }
     }
 
-    /// All attachments.
-    pub fn list(&self) -> Vec<CachedAttachment> {
-        let Ok(entries) = std::fs::read_dir(&self.dir) else {
-            return Vec::new();
+    /// All attachments but torn ones.
+    pub fn list(&self) -> io::Result<Vec<CachedAttachment>> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
         };
-        entries
-            .flatten()
-            .filter_map(|entry| read(&entry.path()))
-            .collect()
+        let mut attachments = Vec::new();
+        for entry in entries {
+            match super::conf_dir::read_bounded(&entry?.path()) {
+                Ok(bytes) => attachments.extend(parse(&bytes)),
+                Err(error) if is_a_want(&error) => return Err(error),
+                // Others work in this directory, too.
+                Err(_) => {}
+            }
+        }
+        Ok(attachments)
     }
 
     fn path(&self, network: &str, container_id: &str, if_name: &str) -> PathBuf {
@@ -137,9 +145,21 @@ impl Cache {
     }
 }
 
+/// Whether a file could not be read for want of something, whatever is in it.
+fn is_a_want(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(
+        errno,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)
+    )
+}
+
 fn read(path: &Path) -> Option<CachedAttachment> {
-    let bytes = super::conf_dir::read_bounded(path).ok()?;
-    let cached: Cached = serde_json::from_slice(&bytes).ok()?;
+    parse(&super::conf_dir::read_bounded(path).ok()?)
+}
+
+fn parse(bytes: &[u8]) -> Option<CachedAttachment> {
+    let cached: Cached = serde_json::from_slice(bytes).ok()?;
     if cached.kind != KIND {
         return None;
     }
@@ -191,7 +211,7 @@ mod tests {
 
         let back = cache.get("n", "pod1", "eth0").unwrap();
         assert_eq!((&back.network.name, &back.args), (&network.name, &args));
-        assert_eq!(cache.list().len(), 1);
+        assert_eq!(cache.list().unwrap().len(), 1);
 
         std::fs::write(&file, "{\"kind\":\"cniCac").unwrap();
         assert_eq!(cache.get("n", "pod1", "eth0"), None);

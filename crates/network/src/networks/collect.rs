@@ -7,7 +7,7 @@ use super::Inner;
 use crate::cni::{CachedAttachment, Chain, NetworkConf, Target};
 use crate::error::with_causes;
 use crate::journal::JournalEntry;
-use crate::{ContainerId, PluginError};
+use crate::{ContainerId, Error};
 
 /// What a garbage collection did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,9 +35,12 @@ pub struct Orphan {
 impl Inner {
     /// What [`Self::gc`] would release. What plugins would find by themselves is not among it:
     /// they can't be asked without doing it.
-    pub(super) fn orphans(&self, is_valid: &dyn Fn(&ContainerId) -> bool) -> Vec<Orphan> {
+    pub(super) fn orphans(
+        &self,
+        is_valid: &dyn Fn(&ContainerId) -> bool,
+    ) -> Result<Vec<Orphan>, Error> {
         let mut orphans: Vec<Orphan> = Vec::new();
-        for id in self.journal.ids() {
+        for id in self.journal.ids()? {
             if is_valid(&id) {
                 continue;
             }
@@ -51,7 +54,7 @@ impl Inner {
                     .unwrap_or_default(),
             });
         }
-        for cached in self.forsaken(is_valid) {
+        for cached in self.forsaken(is_valid)? {
             if !orphans
                 .iter()
                 .any(|orphan| orphan.id == cached.container_id)
@@ -63,25 +66,41 @@ impl Inner {
                 });
             }
         }
-        orphans
+        Ok(orphans)
     }
 
-    fn forsaken(&self, is_valid: &dyn Fn(&ContainerId) -> bool) -> Vec<CachedAttachment> {
-        let mut cached = self.cache.list();
+    fn forsaken(
+        &self,
+        is_valid: &dyn Fn(&ContainerId) -> bool,
+    ) -> Result<Vec<CachedAttachment>, Error> {
+        let mut cached = self.cached()?;
         cached.retain(|cached| is_forsaken(cached, is_valid));
-        cached
+        Ok(cached)
     }
 
-    pub(super) fn gc(&self, is_valid: &dyn Fn(&ContainerId) -> bool) -> GcReport {
+    /// What is in the cache that is shared with other tools.
+    pub(super) fn cached(&self) -> Result<Vec<CachedAttachment>, Error> {
+        self.cache.list().map_err(|source| Error::Io {
+            action: "list the cache of attachments in",
+            path: self.config.cache_dir.clone(),
+            source,
+        })
+    }
+
+    pub(super) fn gc(&self, is_valid: &dyn Fn(&ContainerId) -> bool) -> Result<GcReport, Error> {
         let mut report = GcReport::default();
-        self.release_journalled(is_valid, &mut report);
-        self.release_cached(is_valid, &mut report);
+        self.release_journalled(is_valid, &mut report)?;
+        self.release_cached(is_valid, &mut report)?;
         self.tell_plugins(&mut report);
-        report
+        Ok(report)
     }
 
-    fn release_journalled(&self, is_valid: &dyn Fn(&ContainerId) -> bool, report: &mut GcReport) {
-        for id in self.journal.ids() {
+    fn release_journalled(
+        &self,
+        is_valid: &dyn Fn(&ContainerId) -> bool,
+        report: &mut GcReport,
+    ) -> Result<(), Error> {
+        for id in self.journal.ids()? {
             if is_valid(&id) {
                 continue;
             }
@@ -102,10 +121,15 @@ impl Inner {
                 Err(error) => report.failed.push((id.to_string(), error.with_causes())),
             }
         }
+        Ok(())
     }
 
-    fn release_cached(&self, is_valid: &dyn Fn(&ContainerId) -> bool, report: &mut GcReport) {
-        for cached in self.forsaken(is_valid) {
+    fn release_cached(
+        &self,
+        is_valid: &dyn Fn(&ContainerId) -> bool,
+        report: &mut GcReport,
+    ) -> Result<(), Error> {
+        for cached in self.forsaken(is_valid)? {
             let id = cached.container_id.as_str();
             let pod = id.parse().ok();
             let _alone = pod.map(|id: ContainerId| self.gates.pod_blocking(&id));
@@ -132,6 +156,7 @@ impl Inner {
                 Err(error) => report.failed.push((id.to_owned(), with_causes(&*error))),
             }
         }
+        Ok(())
     }
 
     /// All plugins are told even if one fails; the first failure of a network is reported.
@@ -144,14 +169,14 @@ impl Inner {
                 Ok(Told::All) => {}
                 Ok(Told::PutOff) => report.put_off.push(network.name.clone()),
                 Err(error) => {
-                    let problem = with_causes(&*error);
+                    let problem = error.with_causes();
                     report.failed.push((network.name.clone(), problem));
                 }
             }
         }
     }
 
-    fn tell_plugins_of(&self, network: &NetworkConf) -> Result<Told, Box<PluginError>> {
+    fn tell_plugins_of(&self, network: &NetworkConf) -> Result<Told, Error> {
         let chain = Chain::new(network, &self.config)?;
         let mut first = Ok(Told::All);
         for plugin in chain.collectors() {
@@ -159,43 +184,34 @@ impl Inner {
             let Some(_alone) = self.gates.alone(&network.name) else {
                 return first.and(Ok(Told::PutOff));
             };
-            // What is not in the journal yet waits until this plugin is done.
-            let done = chain.gc(plugin, &self.attached_to(&network.name));
+            // What is not in the journal yet waits until this plugin is done. What is left out of
+            // the list is released, be it in use: a list that cannot be made is told to nobody.
+            let done = chain.gc(plugin, &self.attached_to(&network.name)?);
             if let (Err(error), true) = (done, first.is_ok()) {
-                first = Err(error);
+                first = Err(error.into());
             }
         }
         first
     }
 
     /// What is attached to a network, or about to be: pods and interfaces.
-    fn attached_to(&self, network: &str) -> Vec<(String, String)> {
-        let mut attached: Vec<(String, String)> = self
-            .journal
-            .ids()
-            .iter()
-            .filter_map(|id| self.journal.get(id))
-            .flat_map(|entry| {
-                let id = entry.attachment.id.to_string();
-                entry
-                    .networks
-                    .into_iter()
-                    .map(move |n| (id.clone(), n.name, n.if_name))
-            })
-            .filter(|(_, name, _)| name == network)
-            .map(|(id, _, if_name)| (id, if_name))
-            .collect();
+    fn attached_to(&self, network: &str) -> Result<Vec<(String, String)>, Error> {
+        let mut attached: Vec<(String, String)> = Vec::new();
+        for id in self.journal.ids()? {
+            let networks = self.journal.known(&id)?.map(|entry| entry.networks);
+            let here = networks.into_iter().flatten().filter(|n| n.name == network);
+            attached.extend(here.map(|network| (id.to_string(), network.if_name)));
+        }
         // What another runtime attached to the same network is valid too.
         attached.extend(
-            self.cache
-                .list()
+            self.cached()?
                 .into_iter()
                 .filter(|cached| cached.network.name == network)
                 .map(|cached| (cached.container_id, cached.if_name)),
         );
         attached.sort();
         attached.dedup();
-        attached
+        Ok(attached)
     }
 }
 

@@ -16,7 +16,7 @@ impl Inner {
         let networks = match (record, &entry) {
             (Some(record), _) => record.networks.clone(),
             (None, Some(entry)) => networks_of_entry(entry),
-            (None, None) => self.networks_by_cache(pod),
+            (None, None) => self.networks_by_cache(pod)?,
         };
         // The path may lead to another pod's namespace by now.
         let is_its_own = match &entry {
@@ -30,7 +30,7 @@ impl Inner {
         if let Some(entry) = self.journal.get(&pod.id) {
             return self.detach_entry(&entry);
         }
-        self.delete(pod, &self.cached_of(pod), pod.netns.exists())
+        self.delete(pod, &self.cached_of(pod)?, pod.netns.exists())
     }
 
     /// Undoes what a journal entry says was done or begun.
@@ -85,11 +85,11 @@ impl Inner {
     }
 
     /// What the cache that is shared with other tools says of a pod.
-    fn cached_of(&self, pod: &Attachment) -> Vec<AttachedNetwork> {
-        self.cache
-            .list()
-            .into_iter()
-            .filter(|cached| cached.container_id == pod.id.as_str())
+    fn cached_of(&self, pod: &Attachment) -> Result<Vec<AttachedNetwork>, Error> {
+        let mut cached = self.cached()?;
+        cached.retain(|cached| cached.container_id == pod.id.as_str());
+        let networks = cached.into_iter();
+        Ok(networks
             .map(|cached| AttachedNetwork {
                 name: cached.network.name.clone(),
                 if_name: cached.if_name,
@@ -98,19 +98,19 @@ impl Inner {
                 result: Some(cached.result),
                 ran: None,
             })
-            .collect()
+            .collect())
     }
 
     /// Without a record of ours: what the cache says, or what the node's
     /// networks are now.
-    fn networks_by_cache(&self, pod: &Attachment) -> Vec<AttachedNetwork> {
-        let cached = self.cached_of(pod);
+    fn networks_by_cache(&self, pod: &Attachment) -> Result<Vec<AttachedNetwork>, Error> {
+        let cached = self.cached_of(pod)?;
         if !cached.is_empty() {
-            return cached;
+            return Ok(cached);
         }
         let networks = self.networks_of(self.conf_dir(pod)).unwrap_or_default();
-        networks
-            .iter()
+        let networks = networks.iter();
+        Ok(networks
             .map(|network| AttachedNetwork {
                 name: network.name.clone(),
                 if_name: pod.interface.to_string(),
@@ -119,7 +119,7 @@ impl Inner {
                 result: None,
                 ran: None,
             })
-            .collect()
+            .collect())
     }
 }
 
