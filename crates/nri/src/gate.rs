@@ -10,7 +10,7 @@
 //! ```
 //!
 //! So an operation that hangs keeps the new plugin waiting and not the other operations. Those
-//! wait for a moment, and for what the plugin takes to answer, but never longer than for any
+//! wait for a moment, and for what the plugin takes to answer, but not much longer than for any
 //! plugin: then they pass, and the new one has to come again.
 
 use std::collections::BTreeSet;

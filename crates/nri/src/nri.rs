@@ -215,12 +215,12 @@ impl Nri {
 
     /// Keeps new plugins from being told the node's state: from before plugins are asked about an
     /// operation until its outcome is in that state. Not to be taken twice by one operation. A
-    /// new plugin that is being told it is waited for as long as for any plugin.
+    /// new plugin that is being told it is waited for a while.
     pub async fn hold(&self) -> Hold {
         let Some(config) = &self.0.config else {
             return Hold(None);
         };
-        Hold(Some(self.0.gate.pass(config.request_timeout).await))
+        Hold(Some(self.0.gate.pass(for_new_ones(config)).await))
     }
 
     /// A pod is there, about to be reported.
@@ -532,7 +532,7 @@ impl Nri {
         let updates = synchronize(plugin, pods, containers, limit).await?;
         let admitted = closed.unless_overtaken(|| self.admit(plugin));
         admitted.unwrap_or_else(|| {
-            let limit = config.request_timeout;
+            let limit = for_new_ones(config);
             let problem = "the node has changed while it was told its state, which took over";
             Err(format!("{problem} {limit:?}; connect again"))
         })?;
@@ -648,6 +648,12 @@ fn failed(plugin: &Plugin, call: &'static str, source: CallError) -> Error {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long operations wait for a plugin that is told the node's state: longer than for an answer,
+/// so that one which takes all of its time for that loses none of what is made meanwhile.
+fn for_new_ones(config: &Config) -> Duration {
+    config.request_timeout * 3 / 2
 }
 
 #[cfg(test)]

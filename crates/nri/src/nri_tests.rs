@@ -406,9 +406,12 @@ async fn operations_pass_a_new_plugin_that_does_not_take_the_nodes_state() {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Its turn ends after 20 seconds, those of plugins that take part after half a second.
+    // Its turn ends after 20 seconds, those of plugins that take part after half a second: one that
+    // needs all of that to take the state in shall lose nothing.
+    let began = Instant::now();
     let passed = timeout(Duration::from_secs(8), bench.nri.hold()).await;
     drop(passed.unwrap());
+    assert!(began.elapsed() > Duration::from_millis(600), "too soon");
     assert!(bench.names().is_empty());
 }
 
