@@ -9,6 +9,8 @@ use orlop_testkit::Node;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
+use crate::world::World;
+
 /// How long somebody may hold the disk after all who use it were ended.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -65,6 +67,15 @@ impl Ext4 {
             unmount(directory, UnmountFlags::DETACH).expect("unmount");
         }
         self.wait_until_free();
+    }
+
+    /// Unmounts it below a node that lives on without it, to the end of a test.
+    pub(super) async fn finish(self, mut world: World) {
+        world.node.stop();
+        orlop_testkit::leaks::let_go(&world.node.state());
+        self.unmount();
+        world.node.start_again().await;
+        world.finish().await;
     }
 
     /// What the kernel does every now and then.

@@ -15,7 +15,7 @@ use orlop_testkit::{Chance, Node, skip, skip_unless};
 use self::fault::{Failing, Fault, Victim};
 use self::tracer::{Tracer, What};
 use super::life::{Life, Network, Step};
-use super::{Remains, number};
+use super::{Remains, Wrongs, number};
 use crate::world::{Running, World, world};
 
 /// How long a call may take that something failed in, on a machine that does other things beside.
@@ -79,7 +79,7 @@ struct Campaign {
     before: Remains,
     cycles: u32,
     /// What was wrong.
-    wrong: Vec<String>,
+    wrong: Wrongs,
 }
 
 impl Campaign {
@@ -94,7 +94,7 @@ impl Campaign {
             started: status.started_at,
             before,
             cycles: 0,
-            wrong: Vec::new(),
+            wrong: Wrongs::default(),
         };
         for network in [Network::Own, Network::Host] {
             let life = campaign.life(network).await;
@@ -286,8 +286,7 @@ impl Campaign {
 
     fn note(&mut self, fault: &Fault, wrong: &str, injected: &[String]) {
         let wrong = format!("{fault}: {wrong}\n{injected:#?}");
-        println!("WRONG {wrong}");
-        self.wrong.push(wrong);
+        self.wrong.note(wrong);
     }
 
     async fn life(&mut self, network: Network) -> Life {
@@ -296,7 +295,7 @@ impl Campaign {
     }
 
     async fn end(mut self) {
-        assert!(self.wrong.is_empty(), "{}", self.wrong.join("\n"));
+        self.wrong.assert_none();
         let answer = self.world.cri.exec(&self.bystander.id, &["true"]).await;
         assert_eq!(answer.expect("a command in the bystander").exit_code, 0);
         // What is left where only the next daemon looks.

@@ -23,6 +23,22 @@ mod victim;
 pub(crate) use kubelet::{Lane, Progress};
 pub(crate) use remains::Remains;
 
+/// What was wrong in a campaign: told at once, and all of it at the end.
+#[derive(Debug, Default)]
+struct Wrongs(Vec<String>);
+
+impl Wrongs {
+    fn note(&mut self, wrong: String) {
+        println!("WRONG {wrong}");
+        self.0.push(wrong);
+    }
+
+    #[track_caller]
+    fn assert_none(&self) {
+        assert!(self.0.is_empty(), "{}", self.0.join("\n"));
+    }
+}
+
 /// A number out of the environment.
 pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))

@@ -13,7 +13,7 @@ use orlop_testkit::{Chance, skip};
 
 use super::ext4::Ext4;
 use super::life::{Life, Network, Step};
-use super::{Lane, Progress, Remains, number};
+use super::{Lane, Progress, Remains, Wrongs, number};
 use crate::world::{Running, World, world};
 
 /// How long any call may take meanwhile, and a start of the daemon.
@@ -72,7 +72,7 @@ async fn live_through(mut world: World, part: Part) {
         part,
         disk,
         before,
-        wrong: Vec::new(),
+        wrong: Wrongs::default(),
     };
     let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
     let first = chance.below(Step::ALL.len());
@@ -90,7 +90,7 @@ struct Campaign {
     disk: Ext4,
     before: Remains,
     /// What was wrong.
-    wrong: Vec<String>,
+    wrong: Wrongs,
 }
 
 impl Campaign {
@@ -239,17 +239,12 @@ impl Campaign {
 
     fn note(&mut self, what: &str, wrong: impl fmt::Display) {
         let wrong = format!("{what}: {wrong}");
-        println!("WRONG {wrong}");
-        self.wrong.push(wrong);
+        self.wrong.note(wrong);
     }
 
-    async fn end(mut self) {
-        assert!(self.wrong.is_empty(), "{}", self.wrong.join("\n"));
-        self.world.node.stop();
-        orlop_testkit::leaks::let_go(&self.world.node.state());
-        self.disk.unmount();
-        self.world.node.start_again().await;
-        self.world.finish().await;
+    async fn end(self) {
+        self.wrong.assert_none();
+        self.disk.finish(self.world).await;
     }
 }
 

@@ -12,7 +12,7 @@ use orlop_testkit::{Chance, skip};
 
 use super::ext4::{Ext4, Loss};
 use super::life::{Life, Network, Step};
-use super::{Lane, Progress, Remains, number};
+use super::{Lane, Progress, Remains, Wrongs, number};
 use crate::world::{World, world};
 
 /// In which a step has begun and most have not ended.
@@ -95,7 +95,7 @@ struct Campaign {
     before: Remains,
     cycles: u32,
     /// What was wrong.
-    wrong: Vec<String>,
+    wrong: Wrongs,
 }
 
 impl Campaign {
@@ -115,7 +115,7 @@ impl Campaign {
             world,
             disk,
             cycles: 0,
-            wrong: Vec::new(),
+            wrong: Wrongs::default(),
         }
     }
 
@@ -191,17 +191,12 @@ impl Campaign {
 
     fn note(&mut self, cut: &Cut, wrong: &str) {
         let wrong = format!("{cut}: {wrong}");
-        println!("WRONG {wrong}");
-        self.wrong.push(wrong);
+        self.wrong.note(wrong);
     }
 
-    async fn end(mut self) {
-        assert!(self.wrong.is_empty(), "{}", self.wrong.join("\n"));
-        self.world.node.stop();
-        orlop_testkit::leaks::let_go(&self.world.node.state());
-        self.disk.unmount();
-        self.world.node.start_again().await;
-        self.world.finish().await;
+    async fn end(self) {
+        self.wrong.assert_none();
+        self.disk.finish(self.world).await;
     }
 }
 

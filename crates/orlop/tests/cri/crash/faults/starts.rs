@@ -6,7 +6,7 @@ use orlop_testkit::node::Start;
 use orlop_testkit::{Chance, skip, skip_unless};
 
 use super::super::life::{Life, Network};
-use super::super::{Remains, number};
+use super::super::{Remains, Wrongs, number};
 use super::tracer::{Tracer, What};
 use super::{USUAL, call, in_rounds, try_some};
 use crate::world::{Running, World, world};
@@ -50,7 +50,7 @@ struct Starts {
     started: i64,
     before: Remains,
     /// What was wrong.
-    wrong: Vec<String>,
+    wrong: Wrongs,
 }
 
 impl Starts {
@@ -64,7 +64,7 @@ impl Starts {
             world,
             bystander,
             started: status.started_at,
-            wrong: Vec::new(),
+            wrong: Wrongs::default(),
         };
         starts.world.node.restart().await;
         starts.before = Remains::of(&starts.world.node);
@@ -180,12 +180,11 @@ impl Starts {
     fn note(&mut self, fault: &Fault, wrong: &str, injected: &[String]) {
         let Fault { call, error, nth } = fault;
         let wrong = format!("{call} {nth}: {error}: {wrong}\n{injected:#?}");
-        println!("WRONG {wrong}");
-        self.wrong.push(wrong);
+        self.wrong.note(wrong);
     }
 
     async fn end(self) {
-        assert!(self.wrong.is_empty(), "{}", self.wrong.join("\n"));
+        self.wrong.assert_none();
         self.world.finish().await;
     }
 }
