@@ -83,11 +83,6 @@ impl Journal {
         Ok(Some(entry))
     }
 
-    /// Whether a pod has an entry, even one that cannot be read.
-    pub(crate) fn has(&self, id: &ContainerId) -> bool {
-        self.intent(id).exists()
-    }
-
     pub(crate) fn begin(&self, entry: &JournalEntry) -> Result<(), Error> {
         write(&self.intent(&entry.attachment.id), entry)
     }

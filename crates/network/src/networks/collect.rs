@@ -106,13 +106,14 @@ impl Inner {
             }
             let _alone = self.gates.pod_blocking(&id);
             // Somebody else may have been at work on it until now.
-            if is_valid(&id) || !self.journal.has(&id) {
+            if is_valid(&id) {
                 continue;
             }
-            let done = match self.journal.get(&id) {
-                Some(entry) => self.detach_entry(&entry),
+            let done = match self.journal.known(&id) {
+                Ok(None) => continue,
+                Ok(Some(entry)) => self.detach_entry(&entry),
                 // Torn by a power loss: there is nothing to go by but the cache.
-                None => self
+                Err(_) => self
                     .detach(&crate::Attachment::new(id.clone(), ""), None)
                     .and_then(|()| self.journal.forget(&id, self.config.max_networks.max(1))),
             };
