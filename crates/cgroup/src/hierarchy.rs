@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{CgroupPath, Error};
+use orlop_disk::Mountinfo;
+
+use crate::{CgroupPath, Error, Membership};
 
 /// Which cgroup interface governs this node's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,29 +32,28 @@ pub struct Hierarchies {
 impl Hierarchies {
     /// Looks at what is mounted in this process's mount namespace.
     pub fn detect() -> Result<Self, Error> {
-        const FILE: &str = "/proc/self/mountinfo";
-        let text = orlop_disk::read_kernel_text(FILE).map_err(Error::io("reading", FILE))?;
-        Self::from_mounts(&text)
+        let table = Mountinfo::own().map_err(Error::io("reading", "/proc/self/mountinfo"))?;
+        Self::from_mounts(&table)
     }
 
-    /// Reads a table of mounts in the form of `/proc/self/mountinfo`.
-    pub fn from_mounts(text: &str) -> Result<Self, Error> {
+    /// What a table of mounts says.
+    pub fn from_mounts(table: &Mountinfo) -> Result<Self, Error> {
         let mut v1 = BTreeMap::new();
         let mut v2 = None;
         let mut v2_options = Vec::new();
-        for mount in text.lines().filter_map(Mount::parse) {
-            match mount.kind {
+        for mount in table.mounts() {
+            match mount.kind() {
                 "cgroup" => {
                     // Among the options are the controllers mounted together; the first mount of
                     // a controller is the usual one.
-                    for controller in mount.options.split(',').filter(|name| is_controller(name)) {
+                    for controller in mount.words().filter(|name| is_controller(name)) {
                         v1.entry(controller.to_owned())
-                            .or_insert_with(|| mount.point.into());
+                            .or_insert_with(|| mount.point());
                     }
                 }
                 "cgroup2" if v2.is_none() => {
-                    v2 = Some(PathBuf::from(mount.point));
-                    v2_options = mount.options.split(',').map(str::to_owned).collect();
+                    v2 = Some(mount.point());
+                    v2_options = mount.words().map(str::to_owned).collect();
                 }
                 _ => {}
             }
@@ -179,9 +180,12 @@ impl Hierarchies {
     }
 
     fn own_v2_directory(&self) -> Option<PathBuf> {
-        let text = orlop_disk::read_kernel_text("/proc/self/cgroup").ok()?;
-        let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-        Some(CgroupPath::parse(path).ok()?.below(self.v2.as_deref()?))
+        let own = Membership::own().ok()?;
+        Some(
+            CgroupPath::parse(own.path("")?)
+                .ok()?
+                .below(self.v2.as_deref()?),
+        )
     }
 }
 
@@ -214,32 +218,13 @@ fn is_controller(option: &str) -> bool {
     NAMES.contains(&option) || option == "name=systemd"
 }
 
-/// The parts of a line of `mountinfo` that matter here.
-struct Mount<'a> {
-    point: &'a str,
-    kind: &'a str,
-    /// Options of the filesystem, not of the mount.
-    options: &'a str,
-}
-
-impl<'a> Mount<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let (left, right) = line.split_once(" - ")?;
-        let point = left.split(' ').nth(4)?;
-        let mut right = right.split(' ');
-        let kind = right.next()?;
-        let options = right.nth(1)?;
-        Some(Self {
-            point,
-            kind,
-            options,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn from_text(text: &str) -> Result<Hierarchies, Error> {
+        Hierarchies::from_mounts(&Mountinfo::from_text(text))
+    }
 
     const V1: &str = "\
 31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
@@ -250,7 +235,7 @@ mod tests {
 
     #[test]
     fn controllers_mounted_together_share_a_directory() {
-        let node = Hierarchies::from_mounts(V1).unwrap();
+        let node = from_text(V1).unwrap();
         assert_eq!(node.version(), Version::V1);
         let path = CgroupPath::parse("/a").unwrap();
         let cpu = PathBuf::from("/sys/fs/cgroup/cpu,cpuacct/a");
@@ -268,13 +253,13 @@ mod tests {
             "41 31 0:38 / {} rw - cgroup2 cgroup2 rw,nsdelegate\n",
             v2.path().display()
         );
-        let node = Hierarchies::from_mounts(&format!("{V1}{line}")).unwrap();
+        let node = from_text(&format!("{V1}{line}")).unwrap();
         assert_eq!(node.version(), Version::Hybrid);
         assert!(node.has("memory") && !node.has("hugetlb"));
         assert!(node.hugepage_sizes().is_empty());
 
         fs::write(v2.path().join("cgroup.controllers"), "cpu memory hugetlb\n").unwrap();
-        let node = Hierarchies::from_mounts(&line).unwrap();
+        let node = from_text(&line).unwrap();
         assert_eq!(node.version(), Version::V2);
         assert!(node.has("hugetlb"));
         assert_eq!(node.v2_options(), ["nsdelegate"]);
@@ -284,10 +269,7 @@ mod tests {
 
     #[test]
     fn a_node_without_cgroups_says_so() {
-        assert!(matches!(
-            Hierarchies::from_mounts(""),
-            Err(Error::NotMounted)
-        ));
+        assert!(matches!(from_text(""), Err(Error::NotMounted)));
     }
 
     #[test]

@@ -19,7 +19,9 @@ fn v2(files: &[(&str, &str)]) -> (tempfile::TempDir, Cgroup) {
         "1 0 0:1 / {} rw - cgroup2 cgroup2 rw\n",
         dir.path().display()
     );
-    let hierarchies = Arc::new(Hierarchies::from_mounts(&mounts).unwrap());
+    let hierarchies = Arc::new(
+        Hierarchies::from_mounts(&orlop_disk::Mountinfo::from_text(mounts.as_str())).unwrap(),
+    );
     let cgroup = Cgroup::new(hierarchies, CgroupPath::parse("c").unwrap());
     (dir, cgroup)
 }

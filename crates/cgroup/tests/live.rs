@@ -45,7 +45,10 @@ impl Own {
             .filter(|_| !governing.is_v2())
             .map(|mount| {
                 let line = format!("1 0 0:1 / {} rw - cgroup2 cgroup2 rw\n", mount.display());
-                Self::new(Hierarchies::from_mounts(&line).unwrap())
+                Self::new(
+                    Hierarchies::from_mounts(&orlop_disk::Mountinfo::from_text(line.as_str()))
+                        .unwrap(),
+                )
             });
         [Self::governing()].into_iter().chain(beside).collect()
     }

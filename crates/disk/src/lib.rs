@@ -12,17 +12,18 @@
 
 mod descent;
 mod log;
+mod mountinfo;
 mod mounts;
 mod probe;
 mod read;
 mod remove;
 mod room;
-mod socket;
 mod walk;
 mod write;
 
 pub use descent::Descent;
 pub use log::LogPlace;
+pub use mountinfo::{Mount, Mountinfo, unescape};
 pub use mounts::{MountTable, Stranger};
 pub use probe::{prepare_probe, probe};
 pub use read::{
@@ -31,6 +32,5 @@ pub use read::{
 };
 pub use remove::{remove_tree, remove_tree_at};
 pub use room::Room;
-pub use socket::{SocketFile, listen_at};
 pub use walk::{Entry, Step, Walk};
-pub use write::{remove_file, write_file};
+pub use write::{Draft, Outlives, remove_drafts, remove_file, write_file, write_new_file};

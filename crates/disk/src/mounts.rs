@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
+
+use crate::Mountinfo;
 
 /// File systems that are the kernel's own memory: they wait for nobody.
 const IN_MEMORY: [&str; 18] = [
@@ -68,26 +69,16 @@ impl MountTable {
     /// Reads it. The file systems of the root and of `own` are the node's own: where those do not
     /// answer, nothing can go on.
     pub fn read(own: &[PathBuf]) -> io::Result<Self> {
-        let text = crate::read_kernel_file("/proc/self/mountinfo")?;
-        Ok(Self::parse(&text, own))
+        Ok(Self::new(&Mountinfo::own()?, own))
     }
 
-    /// `id parent major:minor root point options optional… - kind source options`, see `proc(5)`.
-    fn parse(text: &[u8], own: &[PathBuf]) -> Self {
+    fn new(mountinfo: &Mountinfo, own: &[PathBuf]) -> Self {
         let mut table = Self::default();
-        for line in text.split(|byte| *byte == b'\n') {
-            let mut words = line.split(|byte| *byte == b' ');
-            let (Some(device), Some(point)) = (words.nth(2), words.nth(1)) else {
-                continue;
-            };
-            let mut words = words.skip_while(|word| *word != b"-").skip(1);
-            let kind = words.next().unwrap_or_default();
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let (device, kind) = (text(device), text(kind));
+        for mount in mountinfo.mounts() {
+            let (device, kind) = (mount.device(), mount.kind().to_owned());
             // The last of several on one place is the visible one.
-            table
-                .points
-                .insert(unescape(point), Mounted { device, kind });
+            let mounted = Mounted { device, kind };
+            table.points.insert(mount.point(), mounted);
         }
         let own = own.iter().map(PathBuf::as_path);
         table.own = own
@@ -172,27 +163,6 @@ fn push(ahead: &mut Vec<Step>, path: &Path) {
     ahead.extend(steps.into_iter().rev());
 }
 
-/// Undoes the kernel's writing of blanks and backslashes as `\ooo`.
-fn unescape(text: &[u8]) -> PathBuf {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, after)) = rest.split_first() {
-        let code = after
-            .get(..3)
-            .filter(|_| *first == b'\\')
-            .and_then(|code| std::str::from_utf8(code).ok())
-            .and_then(|code| u8::from_str_radix(code, 8).ok());
-        if let Some(code) = code {
-            out.push(code);
-            rest = &after[3..];
-        } else {
-            out.push(*first);
-            rest = after;
-        }
-    }
-    PathBuf::from(OsString::from_vec(out))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -211,8 +181,8 @@ mod tests {
              25 20 8:1 /x {dir}/bound rw - ext4 /dev/sda1 rw\n\
              26 20 8:32 / {dir}/disk rw - ext4 /dev/sdc rw\n"
         );
-        MountTable::parse(
-            text.as_bytes(),
+        MountTable::new(
+            &Mountinfo::from_text(text),
             &[PathBuf::from(format!("{dir}/data/orlop"))],
         )
     }

@@ -1,39 +1,125 @@
-//! Writing a file for good.
+//! Writing whole files.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Puts a file of this content and mode in a path's place. A crash or a power loss leaves the former
-/// file or the new one, and after this has returned the new one. One at a time may write a path.
-pub fn write_file(path: &Path, mode: u32, content: &[u8]) -> Result<()> {
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(Error::new(ErrorKind::InvalidInput, "not a file's path"));
-    };
-    // Who lists a directory passes over names with a dot in front.
-    let mut draft = std::ffi::OsString::from(".");
-    draft.push(name);
-    draft.push(".new");
-    let draft = dir.join(draft);
-    // What a crash left of an earlier one.
-    let _ = fs::remove_file(&draft);
-    let write = || {
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&draft)?;
-        file.write_all(content)?;
-        file.sync_data()?;
-        fs::rename(&draft, path)
-    };
-    if let Err(error) = write() {
-        let _ = fs::remove_file(&draft);
-        return Err(error);
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+/// What a file that was written outlives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outlives {
+    /// The process, killed at any moment. Nothing waits for the disk; after a power cut the file may
+    /// be the former one, or empty.
+    Kill,
+    /// A power cut, once the call has returned.
+    PowerCut,
+}
+
+/// How the names of files end that are not whole yet.
+const DRAFT: &str = ".new";
+
+/// Puts a file of this content and mode in a path's place: whoever looks, and whatever dies, there is
+/// the former file or the new one. One at a time may write a path.
+pub fn write_file(path: &Path, mode: u32, outlives: Outlives, content: &[u8]) -> Result<()> {
+    let draft = Draft::of(path, mode)?;
+    draft.file().write_all(content)?;
+    draft.keep(outlives)
+}
+
+/// The same where nothing is yet: one that is there stays, and is an error.
+pub fn write_new_file(path: &Path, mode: u32, outlives: Outlives, content: &[u8]) -> Result<()> {
+    let draft = Draft::of(path, mode)?;
+    draft.file().write_all(content)?;
+    draft.put(RenameFlags::NOREPLACE, outlives)
+}
+
+/// Removes the drafts that killed processes left in a directory where nobody writes now.
+pub fn remove_drafts(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.as_encoded_bytes().ends_with(DRAFT.as_bytes()) {
+            fs::remove_file(entry.path())?;
+        }
     }
-    sync_names(path)
+    Ok(())
+}
+
+/// A file that is being written, which gets its name when it is whole; dropped before, it is gone.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    file: File,
+    at: PathBuf,
+    path: &'a Path,
+    kept: bool,
+}
+
+impl<'a> Draft<'a> {
+    /// Begins a file for this path, beside it. What a crash left of an earlier draft goes.
+    pub fn of(path: &'a Path, mode: u32) -> Result<Self> {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Error::new(ErrorKind::InvalidInput, "not a file's path"));
+        };
+        // Who lists a directory passes over names with a dot in front.
+        let mut draft = OsString::from(".");
+        draft.push(name);
+        draft.push(DRAFT);
+        let at = dir.join(draft);
+        let open = || {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(mode).open(&at)
+        };
+        let file = match open() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                fs::remove_file(&at)?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Ok(Self {
+            file,
+            at,
+            path,
+            kept: false,
+        })
+    }
+
+    /// What to write to.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Puts it in the place of what is at its path.
+    pub fn keep(self, outlives: Outlives) -> Result<()> {
+        self.put(RenameFlags::empty(), outlives)
+    }
+
+    fn put(mut self, flags: RenameFlags, outlives: Outlives) -> Result<()> {
+        if outlives == Outlives::PowerCut {
+            self.file.sync_data()?;
+        }
+        if flags.is_empty() {
+            fs::rename(&self.at, self.path)?;
+        } else {
+            renameat_with(CWD, &self.at, CWD, self.path, flags)?;
+        }
+        self.kept = true;
+        match outlives {
+            Outlives::PowerCut => sync_names(self.path),
+            Outlives::Kill => Ok(()),
+        }
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_file(&self.at);
+        }
+    }
 }
 
 /// Removes a file, for good when this returns. It is no error if there is none.
@@ -65,8 +151,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(dir.path().join(".file.new"), "half").unwrap();
-        write_file(&path, 0o600, b"one").unwrap();
-        write_file(&path, 0o600, b"two").unwrap();
+        write_file(&path, 0o600, Outlives::Kill, b"one").unwrap();
+        write_file(&path, 0o600, Outlives::PowerCut, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -81,7 +167,39 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("taken");
         fs::create_dir(&path).unwrap();
-        assert!(write_file(&path, 0o600, b"one").is_err());
+        assert!(write_file(&path, 0o600, Outlives::Kill, b"one").is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_replaced_by_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        write_new_file(&path, 0o600, Outlives::Kill, b"one").unwrap();
+        let error = write_new_file(&path, 0o600, Outlives::Kill, b"two").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_where_a_draft_would_be_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("file"), dir.path().join("victim"));
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join(".file.new")).unwrap();
+        write_file(&path, 0o600, Outlives::Kill, b"one").unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn drafts_of_the_killed_are_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [".a.new", "b.intent.new", "new", "c"] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        remove_drafts(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

@@ -1,8 +1,10 @@
 //! The directory of sandbox checkpoints. Whoever asks waits for the disk; nobody else does.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use orlop_disk::Outlives;
 
 use crate::checkpoint::{Checkpoint, is_id};
 use crate::error::{Error, Result};
@@ -86,7 +88,7 @@ impl Checkpoints {
         work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
     ) -> Result<T> {
         let dir = Arc::clone(&self.dir);
-        match tokio::task::spawn_blocking(move || work(&dir)).await {
+        match orlop_pool::blocking(move || work(&dir)).await {
             Ok(done) => Ok(done.map_err(Error::io(doing))?),
             Err(_) => Err(Error::Internal(doing).into()),
         }
@@ -96,21 +98,7 @@ impl Checkpoints {
 fn write(dir: &Path, id: &str, checkpoint: &Checkpoint) -> io::Result<()> {
     let path = path(dir, id)?;
     let bytes = serde_json::to_vec(checkpoint)?;
-    // Names with a dot in front are passed over by those who list the directory.
-    let unfinished = dir.join(format!(".{id}.new"));
-    let written = std::fs::File::create(&unfinished)
-        .and_then(|mut file| {
-            file.write_all(&bytes)?;
-            // Else a file of this name could be empty after the power went.
-            file.sync_data()
-        })
-        .and_then(|()| std::fs::rename(&unfinished, path))
-        // And its name lasts only with the directory.
-        .and_then(|()| std::fs::File::open(dir)?.sync_all());
-    if written.is_err() {
-        let _ = std::fs::remove_file(&unfinished);
-    }
-    written
+    orlop_disk::write_file(&path, 0o666, Outlives::PowerCut, &bytes)
 }
 
 /// `None` if there is none; one that is damaged is an error.

@@ -1,12 +1,12 @@
 //! What the service must be told. The binary fills this from its configuration file.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use orlop_cgroup::Driver as CgroupDriver;
 pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
+pub use orlop_service::sessions::Streaming;
 
 /// Everything that decides how the service runs.
 #[derive(Debug, Clone)]
@@ -61,17 +61,6 @@ pub enum Hairpin {
     HairpinVeth,
     /// They do not.
     None,
-}
-
-/// The listener for streaming sessions.
-#[derive(Debug, Clone)]
-pub struct Streaming {
-    /// Where it listens; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Certificate and key files; without them the sessions are plain HTTP.
-    pub tls: Option<(PathBuf, PathBuf)>,
-    /// A session without a byte for this long ends.
-    pub idle_timeout: Duration,
 }
 
 /// Limits and defaults for containers.

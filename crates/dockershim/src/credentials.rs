@@ -1,56 +1,11 @@
 //! The node's own registry credentials, in files of the format of Docker's `config.json`.
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use orlop_credentials::{ConfigFile, Found, Helpers, decoded, split_name};
 use orlop_cri::v1::AuthConfig;
-use serde::Deserialize;
 
-use crate::credential_helper::Helpers;
 use crate::docker::RegistryAuth;
-
-/// Larger files are none of credentials.
-const LARGEST: u64 = 1 << 20;
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct File {
-    auths: HashMap<String, Entry>,
-    /// The helper of a registry.
-    #[serde(rename = "credHelpers")]
-    helpers: BTreeMap<String, String>,
-    /// The helper of all others.
-    #[serde(rename = "credsStore")]
-    store: String,
-}
-
-impl File {
-    /// The helper that knows a registry, and the name that it knows it by.
-    fn helper(&self, host: &str) -> Option<(&str, String)> {
-        let own = self.helpers.iter().find(|(key, _)| host_of(key) == host);
-        if let Some((key, helper)) = own {
-            return Some((helper, key.clone()));
-        }
-        let server = match host {
-            // What `docker login` stores it by.
-            "docker.io" => "https://index.docker.io/v1/",
-            host => host,
-        };
-        (!self.store.is_empty()).then(|| (self.store.as_str(), server.to_owned()))
-    }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Entry {
-    auth: String,
-    username: String,
-    password: String,
-    identitytoken: String,
-    registrytoken: String,
-}
 
 /// What the node knows about the registry of a repository. Files are read at each pull.
 pub(crate) async fn of_node(files: &[PathBuf], repository: &str) -> Option<RegistryAuth> {
@@ -58,86 +13,49 @@ pub(crate) async fn of_node(files: &[PathBuf], repository: &str) -> Option<Regis
 }
 
 async fn of_files(files: &[PathBuf], repository: &str, helpers: &Helpers) -> Option<RegistryAuth> {
-    let host = registry_of(repository);
-    for path in files {
-        let Some(file) = read(path.clone()).await else {
+    let (host, path) = split_name(repository);
+    for file in files {
+        let Some(config) = read(file.clone()).await else {
             continue;
         };
-        if let Some((helper, server)) = file.helper(host) {
-            match helpers.ask(helper, &server).await {
-                Ok(Some(found)) => return Some(found),
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::warn!(file = %path.display(), helper, error, "no credentials");
-                }
-            }
-        }
-        if let Some(found) = matching(file, host) {
-            return Some(found);
+        let told = config.ask(helpers, host).await.unwrap_or_else(|error| {
+            tracing::warn!(file = %file.display(), host, %error, "no credentials");
+            None
+        });
+        if let Some(found) = told.or_else(|| config.entry(host, &path)) {
+            return Some(found.into());
         }
     }
     None
 }
 
-async fn read(path: PathBuf) -> Option<File> {
-    let reading = tokio::task::spawn_blocking(move || {
-        let text = orlop_disk::read_file(&path, LARGEST)
+async fn read(path: PathBuf) -> Option<ConfigFile> {
+    let reading = orlop_pool::blocking(move || {
+        let text = ConfigFile::text(&path)
             .inspect_err(|error| {
                 tracing::warn!(file = %path.display(), %error, "cannot read credentials");
             })
             .ok()?;
-        serde_json::from_slice(&text)
-            // The error could quote the file.
-            .inspect_err(|_| {
-                tracing::warn!(file = %path.display(), "not in the format of Docker's config.json");
+        ConfigFile::parse(&text)
+            .inspect_err(|error| {
+                tracing::warn!(file = %path.display(), %error, "cannot read credentials");
             })
             .ok()
     });
     reading.await.ok().flatten()
 }
 
-/// The host in a repository's name, as the engine reads it.
-fn registry_of(repository: &str) -> &str {
-    const DEFAULT: &str = "docker.io";
-    match repository.split_once('/') {
-        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
-        _ => DEFAULT,
+impl From<Found> for RegistryAuth {
+    fn from(found: Found) -> Self {
+        let Found { server, entry } = found;
+        Self {
+            username: entry.username,
+            password: entry.password,
+            serveraddress: server,
+            identitytoken: entry.identity_token,
+            registrytoken: entry.registry_token,
+        }
     }
-}
-
-fn matching(file: File, host: &str) -> Option<RegistryAuth> {
-    let (key, entry) = file
-        .auths
-        .into_iter()
-        .find(|(key, _)| host_of(key) == host)?;
-    let (username, password) = decoded(&entry.auth).unwrap_or((entry.username, entry.password));
-    Some(RegistryAuth {
-        username,
-        password,
-        serveraddress: key,
-        identitytoken: entry.identitytoken,
-        registrytoken: entry.registrytoken,
-    })
-}
-
-/// Keys are hosts, or URLs of old.
-fn host_of(key: &str) -> &str {
-    let rest = key
-        .strip_prefix("https://")
-        .or_else(|| key.strip_prefix("http://"))
-        .unwrap_or(key);
-    let host = rest.split('/').next().unwrap_or_default();
-    match host {
-        "index.docker.io" | "registry-1.docker.io" => "docker.io",
-        host => host,
-    }
-}
-
-/// `USER:PASSWORD` in base64.
-fn decoded(auth: &str) -> Option<(String, String)> {
-    let text = String::from_utf8(STANDARD.decode(auth).ok()?).ok()?;
-    let (user, password) = text.split_once(':')?;
-    Some((user.to_owned(), password.trim_end_matches('\0').to_owned()))
 }
 
 /// What a request brought, in the engine's spelling. `None` if it brought nothing.
@@ -159,6 +77,11 @@ pub(crate) fn of_request(auth: AuthConfig) -> Option<RegistryAuth> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     #[tokio::test]
@@ -193,15 +116,20 @@ mod tests {
     async fn a_registry_s_helper_is_asked_before_what_the_file_has_itself() {
         let dir = tempfile::tempdir().unwrap();
         let helpers = Helpers::in_dir(dir.path());
-        helpers.write(
+        let write = |helper: &str, script: &str| {
+            let path = dir.path().join(format!("docker-credential-{helper}"));
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        write(
             "own",
             r#"echo "{\"Username\":\"of-$(cat)\",\"Secret\":\"s\"}""#,
         );
-        helpers.write(
+        write(
             "all",
             r#"echo "{\"Username\":\"<token>\",\"Secret\":\"$(cat)\"}""#,
         );
-        helpers.write(
+        write(
             "none",
             "echo credentials not found in native keychain; exit 1",
         );

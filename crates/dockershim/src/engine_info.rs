@@ -1,9 +1,10 @@
 //! What the engine says about itself, remembered for a while.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_cgroup::Driver;
+use parking_lot::Mutex;
 
 use crate::docker::types::Info;
 use crate::error::{Error, Result};
@@ -22,8 +23,8 @@ impl InfoMemory {
         *self.lock() = None;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Arc<Info>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<(Instant, Arc<Info>)>> {
+        self.0.lock()
     }
 }
 

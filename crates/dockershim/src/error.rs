@@ -1,9 +1,9 @@
-//! What can go wrong, and the one place where it becomes a gRPC status.
+//! What can go wrong.
 
-use std::error::Error as StdError;
-use std::io;
 use std::sync::Arc;
 
+use orlop_service::fault::Fault;
+pub use orlop_service::fault::chain;
 use tonic::{Code, Status};
 
 use crate::docker::DockerError;
@@ -11,49 +11,7 @@ use crate::docker::DockerError;
 /// Errors are shared, because several callers may have waited for one operation.
 pub type Result<T, E = Arc<Error>> = std::result::Result<T, E>;
 
-/// Why a call failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No pod, container or image by that name.
-    #[error("{what} {id:?} not found")]
-    NotFound {
-        /// "pod sandbox", "container" …
-        what: &'static str,
-        /// What the caller asked for.
-        id: String,
-    },
-    /// The request itself is wrong.
-    #[error("{field}: {problem}")]
-    Invalid {
-        /// The field's path in the request.
-        field: String,
-        /// What is wrong with it and what would be right.
-        problem: String,
-    },
-    /// Not in the present state.
-    #[error("{0}")]
-    Precondition(String),
-    /// It took longer than the caller or we allow.
-    #[error("{0}")]
-    Timeout(String),
-    /// The engine cannot do it; the reason is in the message.
-    #[error("{0}")]
-    Unimplemented(String),
-    /// A limit of this node is reached.
-    #[error("{0}")]
-    Exhausted(String),
-    /// The node, not the caller, has a problem.
-    #[error("{0}")]
-    Internal(String),
-    /// A system call failed.
-    #[error("{doing}")]
-    Io {
-        /// What was being done to what.
-        doing: String,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
+orlop_service::backend_error! {
     /// The engine refused or is away.
     #[error("{doing}")]
     Engine {
@@ -70,15 +28,6 @@ pub enum Error {
         image: String,
         /// The engine's words.
         problem: String,
-    },
-    /// The pod's network could not be made or undone.
-    #[error("{doing}")]
-    Network {
-        /// What was being done to what.
-        doing: String,
-        /// The library's answer.
-        #[source]
-        source: orlop_network::Error,
     },
     /// Several things went wrong on the way to the end of one.
     #[error("{}", all.iter().map(|error| chain(&**error)).collect::<Vec<_>>().join("; "))]
@@ -100,20 +49,6 @@ impl EngineError {
 }
 
 impl Error {
-    /// A wrong field of the request.
-    pub(crate) fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Invalid {
-            field: field.into(),
-            problem: problem.into(),
-        }
-    }
-
-    /// For `map_err` on system calls: says what was being done.
-    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let doing = doing.into();
-        move |source| Self::Io { doing, source }
-    }
-
     /// For `map_err` on calls of the engine: says what was being done.
     pub(crate) fn engine(doing: impl Into<String>) -> impl FnOnce(DockerError) -> Self {
         let doing = doing.into();
@@ -148,35 +83,25 @@ pub(crate) fn gathered(mut errors: Vec<Arc<Error>>) -> Result<()> {
 }
 
 /// The answer that a caller gets.
-pub(crate) fn status(error: &Error) -> Status {
-    let message = chain(error);
-    match error {
-        // The kubelet knows this kind of failure by the beginning of its message, and strips no
-        // other code than this off the message before it looks.
-        Error::Pull { problem, .. } if registry_is_away(problem) => {
-            Status::unknown(format!("RegistryUnavailable: {message}"))
-        }
-        _ => Status::new(code(error), message),
-    }
+pub fn status(error: &Error) -> Status {
+    orlop_service::fault::status(error)
 }
 
-fn code(error: &Error) -> Code {
-    match error {
-        Error::NotFound { .. } => Code::NotFound,
-        Error::Invalid { .. } => Code::InvalidArgument,
-        Error::Precondition(_) => Code::FailedPrecondition,
-        Error::Timeout(_) => Code::DeadlineExceeded,
-        Error::Unimplemented(_) => Code::Unimplemented,
-        Error::Exhausted(_) => Code::ResourceExhausted,
-        Error::Internal(_) => Code::Internal,
-        Error::Io { source, .. } => match source.kind() {
-            io::ErrorKind::StorageFull => Code::ResourceExhausted,
-            _ => Code::Internal,
-        },
-        Error::Network { .. } => Code::Unknown,
-        Error::Engine { source, .. } => engine_code(source.inner()),
-        Error::Pull { problem, .. } => pull_code(problem),
-        Error::Several { all } => all.first().map_or(Code::Unknown, |error| code(error)),
+impl Fault for Error {
+    fn code(&self) -> Code {
+        match self {
+            Self::Engine { source, .. } => engine_code(source.inner()),
+            Self::Pull { problem, .. } => pull_code(problem),
+            Self::Several { all } => all.first().map_or(Code::Unknown, |error| error.code()),
+            common => common.common_code().unwrap_or(Code::Unknown),
+        }
+    }
+
+    fn known_word(&self) -> Option<&'static str> {
+        match self {
+            Self::Pull { problem, .. } if registry_is_away(problem) => Some("RegistryUnavailable"),
+            _ => None,
+        }
     }
 }
 
@@ -234,23 +159,10 @@ fn pull_code(problem: &str) -> Code {
     }
 }
 
-/// The whole chain of causes on one line, without what a cause repeats.
-pub fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]

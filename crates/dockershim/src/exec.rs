@@ -5,9 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use orlop_cgroup::Membership;
+use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -33,8 +34,8 @@ impl Execs {
         receiver
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, watch::Sender<Option<i32>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, watch::Sender<Option<i32>>>> {
+        self.0.lock()
     }
 }
 
@@ -174,7 +175,7 @@ async fn kill(shim: &Shim, container: &str, exec: &str) -> Killed {
     };
     let id = container.to_owned();
     let pid = found.pid;
-    let _ = tokio::task::spawn_blocking(move || kill_tree(pid, &id)).await;
+    let _ = orlop_pool::blocking(move || kill_tree(pid, &id)).await;
     Killed::Done
 }
 
@@ -246,8 +247,10 @@ fn session_of(pid: i32) -> Option<i32> {
 
 /// Whether a process is in a container's cgroup, which the engine names by the container's id.
 fn is_of(pid: i32, container: &str) -> bool {
-    orlop_disk::read_kernel_text(format!("/proc/{pid}/cgroup"))
-        .is_ok_and(|text| text.contains(container))
+    u32::try_from(pid)
+        .ok()
+        .and_then(|pid| Membership::of(pid).ok())
+        .is_some_and(|membership| membership.paths().any(|path| path.contains(container)))
 }
 
 fn children(pid: i32) -> Vec<i32> {

@@ -24,7 +24,7 @@ pub(crate) async fn set(shim: &Shim, pid: i32) -> Result<()> {
     if effective(shim.config.hairpin, shim.config.plugin) != Hairpin::HairpinVeth {
         return Ok(());
     }
-    let done = tokio::task::spawn_blocking(move || set_port(pid, Path::new("/sys/class/net")));
+    let done = orlop_pool::blocking(move || set_port(pid, Path::new("/sys/class/net")));
     let doing = "letting the pod reach itself (hairpin mode)";
     match done.await {
         Ok(done) => Ok(done.map_err(Error::io(doing))?),

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies, Membership};
 use orlop_cri::v1::LinuxContainerResources;
 use serde::{Deserialize, Serialize};
 
@@ -150,30 +150,13 @@ fn write(path: &Path, value: &str) -> Result<()> {
 
 /// The cgroup of a container, by its process.
 pub(crate) fn cgroup_of(hierarchies: &Arc<Hierarchies>, pid: i32, id: &str) -> Option<Cgroup> {
-    if pid <= 0 {
-        return None;
-    }
-    let text = orlop_disk::read_kernel_text(format!("/proc/{pid}/cgroup")).ok()?;
-    let path = path_in(&text, hierarchies.is_v2())?;
+    let membership = Membership::of(u32::try_from(pid).ok().filter(|pid| *pid > 0)?).ok()?;
+    // That of the only hierarchy, or of the memory controller.
+    let controller = if hierarchies.is_v2() { "" } else { "memory" };
+    let path = membership.path(controller)?;
     let path = CgroupPath::parse(up_to(path, id)).ok()?;
     // A cgroup namespace of our own would show paths from outside of it.
     (!path.is_root()).then(|| Cgroup::new(Arc::clone(hierarchies), path))
-}
-
-/// The path in `/proc/PID/cgroup`: that of the only hierarchy, or of the memory controller.
-fn path_in(text: &str, is_v2: bool) -> Option<&str> {
-    text.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':');
-        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let found = if is_v2 {
-            number == "0" && controllers.is_empty()
-        } else {
-            controllers
-                .split(',')
-                .any(|controller| controller == "memory")
-        };
-        found.then_some(path)
-    })
 }
 
 /// A path without what is below the container's cgroup, which bears its id. The process may have
@@ -268,14 +251,6 @@ mod tests {
     }
 
     #[test]
-    fn the_cgroup_of_a_process_is_found_in_either_version() {
-        let text = "9:name=systemd:/s\n4:cpu,memory:/m/x\n0::/u/x\n";
-        assert_eq!(path_in(text, false), Some("/m/x"));
-        assert_eq!(path_in(text, true), Some("/u/x"));
-        assert_eq!(path_in("1:cpu:/a", true), None);
-    }
-
-    #[test]
     fn what_a_container_makes_below_its_own_cgroup_is_passed_over() {
         let id = "0123abcd";
         for (path, own) in [
@@ -308,7 +283,8 @@ mod tests {
             "1 2 0:3 / {} rw - cgroup2 cgroup2 rw\n",
             tree.path().display()
         );
-        let hierarchies = Arc::new(Hierarchies::from_mounts(&mounts).unwrap());
+        let hierarchies =
+            Arc::new(Hierarchies::from_mounts(&orlop_disk::Mountinfo::from_text(mounts)).unwrap());
         assert!(hierarchies.is_v2());
         let path = CgroupPath::parse("/a.slice/docker-1.scope").unwrap();
         let cgroup = Cgroup::new(hierarchies, path);

@@ -1,7 +1,6 @@
 //! A pod's network: made by CNI in the sandbox's namespace, or by the engine.
 
 use std::net::IpAddr;
-use std::sync::PoisonError;
 
 use orlop_cri::v1::{DnsConfig, PodSandboxConfig, Protocol as CriProtocol};
 use orlop_network::cni::Dns;
@@ -113,7 +112,7 @@ pub(crate) async fn addresses(shim: &Shim, found: &Container) -> Vec<IpAddr> {
     if addresses.is_empty() && shim.config.plugin == NetworkPlugin::Cni {
         // Another runtime made this pod's network: it is seen from inside.
         let pid = found.state.pid;
-        let seen = tokio::task::spawn_blocking(move || of_namespace(pid)).await;
+        let seen = orlop_pool::blocking(move || of_namespace(pid)).await;
         addresses = seen.unwrap_or_default();
         if !addresses.is_empty() {
             note(shim, &found.id, addresses.clone());
@@ -260,26 +259,17 @@ fn identity(id: &str) -> Result<ContainerId> {
 }
 
 fn known(shim: &Shim, id: &str) -> Option<Vec<IpAddr>> {
-    let addresses = shim
-        .addresses
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let addresses = shim.addresses.lock();
     addresses.get(id).cloned()
 }
 
 fn note(shim: &Shim, id: &str, addresses: Vec<IpAddr>) {
-    let mut all = shim
-        .addresses
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut all = shim.addresses.lock();
     all.insert(id.to_owned(), addresses);
 }
 
 pub(crate) fn forget(shim: &Shim, id: &str) {
-    let mut all = shim
-        .addresses
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut all = shim.addresses.lock();
     all.remove(id);
 }
 

@@ -5,6 +5,7 @@
 //! single page made here is loaded into the engine, so that a node starts without a network.
 
 use bytes::Bytes;
+use orlop_hex::encode as hex;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -89,7 +90,7 @@ async fn loaded(mut reply: Reply) -> Result<(), DockerError> {
 /// What has been found out about the pause image.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    found: std::sync::Mutex<Option<String>>,
+    found: parking_lot::Mutex<Option<String>>,
     lock: tokio::sync::Mutex<()>,
 }
 
@@ -103,10 +104,8 @@ impl Pause {
         *self.held() = found;
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.found
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn held(&self) -> parking_lot::MutexGuard<'_, Option<String>> {
+        self.found.lock()
     }
 }
 
@@ -143,14 +142,6 @@ fn tar_of(files: &[(&str, &[u8], u32)]) -> Vec<u8> {
         let _ = builder.append_data(&mut header, name, *content);
     }
     builder.into_inner().unwrap_or_default()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

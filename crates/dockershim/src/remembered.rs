@@ -5,9 +5,9 @@
 //! and all of them go when such words may have been missed. Whoever finds nothing here asks.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use orlop_cri::v1::PodSandboxMetadata;
+use parking_lot::Mutex;
 
 use crate::limits::Extra;
 use crate::log::Source;
@@ -85,7 +85,7 @@ impl Remembered {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.0.lock())
     }
 }
 

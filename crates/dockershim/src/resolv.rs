@@ -19,7 +19,7 @@ pub(crate) async fn write(path: &str, dns: Option<&DnsConfig>) -> Result<()> {
     }
     let path = path.to_owned();
     let doing = format!("writing the pod's DNS settings to {path}");
-    let written = tokio::task::spawn_blocking(move || {
+    let written = orlop_pool::blocking(move || {
         std::fs::OpenOptions::new()
             .write(true)
             .truncate(true)

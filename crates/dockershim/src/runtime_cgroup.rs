@@ -18,7 +18,7 @@ pub(crate) async fn enter(shim: &Shim) {
     };
     let (wanted, hierarchies) = (wanted.clone(), Arc::clone(hierarchies));
     let endpoint = shim.docker.endpoint().to_owned();
-    let done = tokio::task::spawn_blocking(move || put(&wanted, &hierarchies, &endpoint)).await;
+    let done = orlop_pool::blocking(move || put(&wanted, &hierarchies, &endpoint)).await;
     if let Ok(Err(error)) = done {
         tracing::warn!(error = %chain(&*error), "--runtime-cgroups is not obeyed");
     }

@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use orlop_cgroup::Hierarchies;
 use orlop_cri::v1::{CreateContainerRequest, PodSandboxMetadata, RunPodSandboxRequest};
 use orlop_network::Networks;
 use orlop_service::exec_output::OutputBudget;
+use orlop_service::joins::Joins;
 use orlop_service::timeline::{Metrics, Trace, Traces};
 use orlop_stream::Server;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,7 +24,6 @@ use crate::engine_info::InfoMemory;
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::exec::Execs;
-use crate::joins::Joins;
 use crate::log::Logs;
 use crate::pause::Pause;
 use crate::remembered::Remembered;
@@ -46,8 +47,8 @@ pub struct Inner {
     pub(crate) pause: Pause,
     pub(crate) info: InfoMemory,
     pub(crate) remembered: Remembered,
-    pub(crate) new_sandboxes: Joins<RunPodSandboxRequest>,
-    pub(crate) new_containers: Joins<CreateContainerRequest>,
+    pub(crate) new_sandboxes: Joins<String, String, Error, RunPodSandboxRequest>,
+    pub(crate) new_containers: Joins<String, String, Error, CreateContainerRequest>,
     pub(crate) logs: Logs,
     pub(crate) events: Events,
     pub(crate) execs: Execs,
@@ -90,7 +91,7 @@ impl Shim {
     /// gets well when it comes.
     pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
         let opening = config.clone();
-        let opened = tokio::task::spawn_blocking(move || open(&opening)).await;
+        let opened = orlop_pool::blocking(move || open(&opening)).await;
         let (checkpoints, networks, hierarchies) =
             opened.map_err(|_| Error::Internal("reading the records broke".to_owned()))??;
         let docker = Docker::new(config.endpoint.clone(), config.request_timeout);

@@ -2,19 +2,18 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_network::netns;
+use orlop_service::sessions::Host;
 use orlop_stream::{
-    AttachRequest, Backend, BackendError, BoxFuture, Duplex, ExecRequest, ExitOutcome, Input,
-    Output, Resizes, Server, Session, TlsFiles,
+    AttachRequest, Duplex, ExecRequest, ExitOutcome, Input, Output, Resizes, Server, Session,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::time::sleep;
 
 use crate::docker::{ExecConfig, Frames, Hijacked, Source, Streams};
-use crate::error::{Error, Result, chain};
+use crate::error::{Error, Result};
 use crate::exec::Running;
 use crate::find;
 use crate::shim::Shim;
@@ -27,56 +26,27 @@ const BUFFER: usize = 32 * 1024;
 
 /// Starts the streaming server.
 pub(crate) async fn listen(shim: &Shim) -> Result<Server> {
-    let config = &shim.config.streaming;
-    let tls = config.tls.clone();
-    let config = orlop_stream::Config {
-        address: config.listen,
-        idle_timeout: config.idle_timeout,
-        tls: tls.map(|(certificate, key)| TlsFiles {
-            certificate,
-            key,
-            client_ca: None,
-        }),
-        ..orlop_stream::Config::default()
-    };
-    let server = Server::bind(config, Arc::new(Sessions(shim.clone()))).await;
-    Ok(server.map_err(|error| {
-        Error::Internal(format!("cannot serve exec sessions: {}", chain(&error)))
-    })?)
+    let serving = shim.config.streaming.serve(Sessions(shim.clone()));
+    Ok(serving.await.map_err(Error::Internal)?)
 }
 
 /// The service, as the streaming server sees it.
 struct Sessions(Shim);
 
-impl Backend for Sessions {
-    fn exec(
-        &self,
-        request: ExecRequest,
-        session: Session,
-    ) -> BoxFuture<'_, Result<ExitOutcome, BackendError>> {
-        Box::pin(async move { exec(&self.0, request, session).await.map_err(told) })
+impl Host for Sessions {
+    type Failure = Error;
+
+    async fn exec(&self, request: ExecRequest, client: Session) -> Result<ExitOutcome> {
+        exec(&self.0, request, client).await
     }
 
-    fn attach(
-        &self,
-        request: AttachRequest,
-        session: Session,
-    ) -> BoxFuture<'_, Result<(), BackendError>> {
-        Box::pin(async move { attach(&self.0, request, session).await.map_err(told) })
+    async fn attach(&self, request: AttachRequest, client: Session) -> Result<()> {
+        attach(&self.0, request, client).await
     }
 
-    fn port_forward(
-        &self,
-        pod_id: String,
-        port: u16,
-    ) -> BoxFuture<'_, Result<Box<dyn Duplex>, BackendError>> {
-        Box::pin(async move { port_forward(&self.0, &pod_id, port).await.map_err(told) })
+    async fn port_forward(&self, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
+        port_forward(&self.0, pod_id, port).await
     }
-}
-
-/// An error as the client shows it: one line.
-fn told(error: Arc<Error>) -> BackendError {
-    chain(&*error).into()
 }
 
 async fn exec(shim: &Shim, request: ExecRequest, client: Session) -> Result<ExitOutcome> {
@@ -258,7 +228,7 @@ async fn port_forward(shim: &Shim, pod: &str, port: u16) -> Result<Box<dyn Duple
         let problem = format!("{doing}: the pod does not run");
         return Err(Error::Precondition(problem).into());
     }
-    let dialled = tokio::task::spawn_blocking(move || {
+    let dialled = orlop_pool::blocking(move || {
         let namespace = std::fs::File::open(format!("/proc/{pid}/ns/net"))?;
         netns::inside(namespace.as_fd(), move || dial(port))
     });

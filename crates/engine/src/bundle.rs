@@ -1,19 +1,20 @@
 //! A container's OCI bundle: its mounts, its specification, and the process of a command.
 
 use std::collections::BTreeMap;
-use std::fs::{OpenOptions, Permissions};
-use std::io::Write as _;
+use std::fs::Permissions;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::{ImageSpec, Mount};
+use orlop_disk::Outlives;
 use orlop_image::rootfs::OverlayMount;
 use orlop_image::{Digest, Image};
 use orlop_launch::{Keeper, oci};
 use orlop_nri::Event;
+use orlop_pool::Place;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -34,6 +35,9 @@ const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
 
 /// More than a specification becomes, of which requests and plugins say how long it is.
 const SPEC_MOST: u64 = 256 << 20;
+
+/// What an image has where it declares a volume is copied, however much that is.
+static FILLING: Place = Place::new("filling the volumes that images declare", 32, 4, 4096);
 
 /// A mount that is not yet anywhere, and where the pod's keeper is to put it.
 #[derive(Debug)]
@@ -73,14 +77,21 @@ pub async fn build(
     let build = {
         let (engine_too, image) = (engine.clone(), image.clone());
         let (named, container) = (named_paths(container), Arc::clone(container));
-        reach::touching(engine, named, move || {
+        let fills = !image.config.volumes.is_empty() || container.goes_on.is_some();
+        let owner = image.id.to_string();
+        let build = move || {
             let made = build_blocking(&engine_too, &container, &image, volumes)?;
             if !asked {
                 write_spec(&container.bundle, &made.0)?;
                 container.specified(&made.0);
             }
             Ok(made)
-        })
+        };
+        if fills {
+            reach::touching_in((&FILLING, owner), engine, named, build)
+        } else {
+            reach::touching(engine, named, build)
+        }
     };
     let (spec, effective) = trace.step("rootfs", &name, build).await?;
     if !asked {
@@ -262,16 +273,7 @@ pub fn write_spec(bundle: &Path, spec: &oci::Spec) -> Result<()> {
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value)
         .map_err(|error| Error::Internal(format!("writing {} as JSON: {error}", path.display())))?;
-    // A daemon that is killed meanwhile must leave the old one or the new one.
-    let new = path.with_extension("new");
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)
-        .and_then(|mut file| file.write_all(&text))
-        .and_then(|()| std::fs::rename(&new, path))
+    orlop_disk::write_file(path, 0o600, Outlives::Kill, &text)
         .map_err(Error::io(format!("writing {}", path.display())))
         .map_err(Into::into)
 }

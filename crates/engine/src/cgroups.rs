@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits};
+use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits, Membership};
 use orlop_pool::Place;
 use tokio_util::task::TaskTracker;
 
@@ -272,11 +272,7 @@ fn default_keepers(driver: Driver) -> Result<String> {
     if driver == Driver::Cgroupfs {
         return Ok("/orlop/keepers".into());
     }
-    let text = orlop_disk::read_kernel_text("/proc/self/cgroup")
-        .map_err(Error::io("reading the daemon's own cgroup"))?;
-    let own = text
-        .lines()
-        .find_map(|line| line.strip_prefix("0::"))
-        .unwrap_or("/");
+    let membership = Membership::own().map_err(Error::io("reading the daemon's own cgroup"))?;
+    let own = membership.path("").unwrap_or("/");
     Ok(format!("{own}/keepers"))
 }

@@ -1,7 +1,6 @@
 //! What the engine must be told. The binary fills this from its configuration file.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ pub use orlop_cgroup::Driver as CgroupDriver;
 pub use orlop_image::{Config as Images, PolicyFiles};
 pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
 pub use orlop_nri::{Config as Plugins, Listen as PluginListen, validator::Validator};
+pub use orlop_service::sessions::Streaming;
 
 pub use orlop_launch::{LogPolicy, oci::Rlimit};
 
@@ -87,17 +87,6 @@ pub enum RuntimeKind {
         /// What it is told to read.
         config: Option<PathBuf>,
     },
-}
-
-/// The listener for streaming sessions.
-#[derive(Debug, Clone)]
-pub struct Streaming {
-    /// Where it listens; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Certificate and key files; without them the sessions are plain HTTP.
-    pub tls: Option<(PathBuf, PathBuf)>,
-    /// A session without a byte for this long ends.
-    pub idle_timeout: Duration,
 }
 
 /// Limits and defaults for containers.

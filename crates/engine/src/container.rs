@@ -10,13 +10,14 @@
 //! the next start of the daemon undoes the one and finishes the other.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use orlop_cri::v1::{
     ContainerConfig, ContainerMetadata, ContainerResources, ContainerState, ContainerUser,
     LinuxContainerResources, Mount,
 };
 use orlop_launch::oci;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -315,7 +316,7 @@ impl Container {
         if first {
             self.ended.send_replace(true);
             // Its cgroup goes away; open files of it would only keep it in the kernel.
-            let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut meter = self.meter.lock();
             meter.close();
         }
         first
@@ -340,18 +341,12 @@ impl Container {
 
     /// Keeps mounts until the container is started.
     pub fn set_pending_mounts(&self, mounts: Vec<PendingMount>) {
-        *self
-            .pending_mounts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(mounts);
+        *self.pending_mounts.lock() = Some(mounts);
     }
 
     /// The mounts kept for the start; none if the daemon was restarted since.
     pub fn take_pending_mounts(&self) -> Option<Vec<PendingMount>> {
-        self.pending_mounts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.pending_mounts.lock().take()
     }
 
     /// Its first process as its runtime was told; the pattern for commands run in it.

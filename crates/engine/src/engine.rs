@@ -16,6 +16,7 @@ use orlop_image::{Image, Images};
 use orlop_network::Networks;
 use orlop_nri::Nri;
 use orlop_service::exec_output::OutputBudget;
+use orlop_service::joins::Joins;
 use tokio_util::task::TaskTracker;
 
 use crate::cgroups::Cgroups;
@@ -25,7 +26,6 @@ use crate::error::{Error, Result, chain};
 use crate::events::Events;
 use crate::execs::Execs;
 use crate::ids::{ContainerId, PodId};
-use crate::joins::Joins;
 use crate::labels::AllottedLevels;
 use crate::messages::{container_matches, container_status, pod_matches, pod_status};
 use crate::metrics::Metrics;
@@ -98,11 +98,11 @@ pub struct Inner {
     /// The memory for what those print whose output is waited for.
     pub exec_outputs: OutputBudget,
     /// Pods being made.
-    pub sandboxes: Joins<PodName, PodId>,
+    pub sandboxes: Joins<PodName, PodId, Error>,
     /// Containers being made.
-    pub creations: Joins<ContainerName, ContainerId>,
+    pub creations: Joins<ContainerName, ContainerId, Error>,
     /// Other work that callers may share.
-    pub works: Joins<(Work, String), ()>,
+    pub works: Joins<(Work, String), (), Error>,
     /// What goes on in the background.
     pub tasks: TaskTracker,
     streams: OnceLock<orlop_stream::Server>,
@@ -189,9 +189,9 @@ impl Engine {
             metrics,
             execs: Execs::default(),
             exec_outputs,
-            sandboxes: Joins::new(),
-            creations: Joins::new(),
-            works: Joins::new(),
+            sandboxes: Joins::default(),
+            creations: Joins::default(),
+            works: Joins::default(),
             tasks: TaskTracker::new(),
             streams: OnceLock::new(),
         }));
@@ -215,23 +215,8 @@ impl Engine {
     }
 
     async fn serve_streams(&self) -> Result<()> {
-        let settings = &self.config.streaming;
-        let config = orlop_stream::Config {
-            address: settings.listen,
-            idle_timeout: settings.idle_timeout,
-            tls: settings
-                .tls
-                .clone()
-                .map(|(certificate, key)| orlop_stream::TlsFiles {
-                    certificate,
-                    key,
-                    client_ca: None,
-                }),
-            ..orlop_stream::Config::default()
-        };
-        let server = orlop_stream::Server::bind(config, Arc::new(Sessions(self.clone()))).await;
-        let server = server
-            .map_err(|error| Error::Internal(format!("serving streams: {}", chain(&error))))?;
+        let serving = self.config.streaming.serve(Sessions(self.clone()));
+        let server = serving.await.map_err(Error::Internal)?;
         // Set here only.
         let _ = self.streams.set(server);
         Ok(())

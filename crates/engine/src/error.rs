@@ -1,9 +1,9 @@
-//! What can go wrong, and the one place where it becomes a gRPC status.
+//! What can go wrong.
 
-use std::error::Error as StdError;
-use std::io;
 use std::sync::Arc;
 
+use orlop_service::fault::Fault;
+pub use orlop_service::fault::chain;
 use tonic::{Code, Status};
 
 use crate::spec::Error as SpecError;
@@ -11,52 +11,10 @@ use crate::spec::Error as SpecError;
 /// Errors are shared, because several callers may have waited for one operation.
 pub type Result<T, E = Arc<Error>> = std::result::Result<T, E>;
 
-/// Why a call failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No pod, container or image by that name.
-    #[error("{what} {id:?} not found")]
-    NotFound {
-        /// "pod sandbox", "container" …
-        what: &'static str,
-        /// What the caller asked for.
-        id: String,
-    },
-    /// The request itself is wrong.
-    #[error("{field}: {problem}")]
-    Invalid {
-        /// The field's path in the request.
-        field: String,
-        /// What is wrong with it and what would be right.
-        problem: String,
-    },
+orlop_service::backend_error! {
     /// Something else has this identity.
     #[error("{0}")]
     Exists(String),
-    /// Not in the present state.
-    #[error("{0}")]
-    Precondition(String),
-    /// It took longer than the caller or we allow.
-    #[error("{0}")]
-    Timeout(String),
-    /// Known, and not built.
-    #[error("{0} is not implemented by this runtime")]
-    Unimplemented(&'static str),
-    /// A limit of this node is reached.
-    #[error("{0}")]
-    Exhausted(String),
-    /// The node, not the caller, has a problem.
-    #[error("{0}")]
-    Internal(String),
-    /// A system call failed.
-    #[error("{doing}")]
-    Io {
-        /// What was being done to what.
-        doing: String,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
     /// An image could not be had.
     #[error("{doing}")]
     Image {
@@ -67,7 +25,7 @@ pub enum Error {
         source: orlop_image::Error,
     },
     /// The configuration can't be made an OCI spec.
-    #[error(transparent)]
+    #[error("{0}")]
     Spec(#[from] crate::spec::Error),
     /// The keeper or the low-level runtime refused.
     #[error("{doing}")]
@@ -79,88 +37,40 @@ pub enum Error {
         source: orlop_launch::Error,
     },
     /// Plugins of the node stand against it.
-    #[error(transparent)]
+    #[error("{0}")]
     Plugins(#[from] orlop_nri::Error),
-    /// The pod's network could not be made or undone.
-    #[error("{doing}")]
-    Network {
-        /// What was being done to what.
-        doing: String,
-        /// The library's answer.
-        #[source]
-        source: orlop_network::Error,
-    },
-}
-
-impl Error {
-    /// A wrong field of the request.
-    pub fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Invalid {
-            field: field.into(),
-            problem: problem.into(),
-        }
-    }
-
-    /// For `map_err` on system calls: says what was being done.
-    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let doing = doing.into();
-        move |source| Self::Io { doing, source }
-    }
 }
 
 /// The answer that a caller gets.
 pub fn status(error: &Error) -> Status {
-    let message = chain(error);
-    match error {
-        // The kubelet knows these failures by the beginnings of their messages, and strips no
-        // other code than this off the message before it looks.
-        Error::Image {
-            source: orlop_image::Error::RegistryUnavailable { .. },
-            ..
-        } => Status::unknown(format!("RegistryUnavailable: {message}")),
-        Error::Image {
-            source: orlop_image::Error::NotAllowed { .. } | orlop_image::Error::Policy { .. },
-            ..
-        } => Status::unknown(format!("SignatureValidationFailed: {message}")),
-        _ => Status::new(code(error), message),
-    }
+    orlop_service::fault::status(error)
 }
 
-fn code(error: &Error) -> Code {
-    match error {
-        Error::NotFound { .. } => Code::NotFound,
-        Error::Invalid { .. } => Code::InvalidArgument,
-        Error::Exists(_) => Code::AlreadyExists,
-        Error::Plugins(orlop_nri::Error::Plugin { .. })
-        | Error::Launch { .. }
-        | Error::Network { .. } => Code::Unknown,
-        Error::Precondition(_) | Error::Plugins(_) => Code::FailedPrecondition,
-        Error::Timeout(_) => Code::DeadlineExceeded,
-        Error::Unimplemented(_) => Code::Unimplemented,
-        Error::Exhausted(_) => Code::ResourceExhausted,
-        Error::Internal(_) => Code::Internal,
-        Error::Io { source, .. } => match source.kind() {
-            io::ErrorKind::StorageFull => Code::ResourceExhausted,
-            _ => Code::Internal,
-        },
-        Error::Image { source, .. } => image_code(source),
-        Error::Spec(error) => spec_code(error),
-    }
-}
-
-/// The whole chain of causes on one line, without what a cause repeats.
-pub fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
+impl Fault for Error {
+    fn code(&self) -> Code {
+        match self {
+            Self::Exists(_) => Code::AlreadyExists,
+            Self::Plugins(orlop_nri::Error::Plugin { .. }) | Self::Launch { .. } => Code::Unknown,
+            Self::Plugins(_) => Code::FailedPrecondition,
+            Self::Image { source, .. } => image_code(source),
+            Self::Spec(error) => spec_code(error),
+            common => common.common_code().unwrap_or(Code::Unknown),
         }
-        cause = error.source();
     }
-    text
+
+    fn known_word(&self) -> Option<&'static str> {
+        match self {
+            Self::Image {
+                source: orlop_image::Error::RegistryUnavailable { .. },
+                ..
+            } => Some("RegistryUnavailable"),
+            Self::Image {
+                source: orlop_image::Error::NotAllowed { .. } | orlop_image::Error::Policy { .. },
+                ..
+            } => Some("SignatureValidationFailed"),
+            _ => None,
+        }
+    }
 }
 
 fn spec_code(error: &SpecError) -> Code {

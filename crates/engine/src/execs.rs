@@ -1,9 +1,9 @@
 //! Commands under way in containers, and who waits for their end.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use orlop_launch::ExitStatus;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::ids::PodId;
@@ -63,7 +63,7 @@ impl Execs {
         self.lock().len()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Waiting>> {
+        self.waiting.lock()
     }
 }

@@ -12,7 +12,7 @@ macro_rules! id_type {
         impl $name {
             /// A new random identifier.
             pub fn random() -> Self {
-                Self(random_hex().into())
+                Self(orlop_hex::encode(&rand::random::<[u8; 32]>()).into())
             }
 
             /// Takes over an identifier read from disk; `None` if it isn't one of ours.
@@ -50,18 +50,6 @@ id_type!(
     /// A container's identifier.
     ContainerId
 );
-
-fn random_hex() -> String {
-    let bytes: [u8; 32] = rand::random();
-    bytes
-        .iter()
-        .fold(String::with_capacity(64), |mut text, byte| {
-            for nibble in [byte >> 4, byte & 0xf] {
-                text.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
-            }
-            text
-        })
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! SELinux labels of pods: a level of its own for each, so that no pod can touch another's files.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -44,8 +44,8 @@ impl AllottedLevels {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Levels> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Levels> {
+        self.0.lock()
     }
 }
 

@@ -39,7 +39,6 @@ mod ids;
 mod images;
 mod images_service;
 mod inspection_service;
-mod joins;
 mod journal;
 mod labels;
 mod limits;

@@ -6,16 +6,16 @@ use crate::error::{Error, Result};
 
 /// Runs the node's own work, which waits for its disk or its kernel and for nobody else, on a
 /// thread made for that.
-pub async fn blocking<T, F>(work: F) -> Result<T>
+pub fn blocking<T, F>(work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T> + Send + 'static,
 {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|failure| {
-            Err(Error::Internal(format!("the operation ended abnormally: {failure}")).into())
-        })
+    let done = orlop_pool::blocking(work);
+    async move {
+        done.await
+            .unwrap_or_else(|failure| Err(Error::Internal(failure.to_string()).into()))
+    }
 }
 
 /// Runs work that waits for strangers, on the owner's share of their place.

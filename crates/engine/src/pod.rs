@@ -13,7 +13,7 @@
 //! next start of the daemon undoes the one and finishes the other.
 
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 
 use orlop_cri::v1::{
     LinuxContainerResources, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode,
@@ -21,6 +21,7 @@ use orlop_cri::v1::{
 };
 use orlop_launch::Keeper;
 use orlop_network::{Attachment, PodNetwork};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};

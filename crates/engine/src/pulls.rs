@@ -2,10 +2,11 @@
 //! image store knows; who asked, since when and how it ended is kept here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use orlop_cri::images::{PullProgress, PullStage};
 use orlop_image::{Image, Reference};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{broadcast, watch};
 
 use crate::clock;
@@ -114,7 +115,7 @@ impl Pulls {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -55,7 +55,7 @@ where
     if named.is_empty() {
         return Box::pin(blocking(work));
     }
-    let own = [engine.config.root.clone(), engine.config.state.clone()];
+    let own = own_roots(engine);
     // Nearly all lie on the node's own file systems: then this is all.
     let looked = blocking(move || {
         let strangers = strangers(&own, named)?;
@@ -70,6 +70,31 @@ where
             Looked::Strangers(work, strangers) => with_strangers(strangers, work).await,
         }
     })
+}
+
+/// Likewise for work that also takes as long as a stranger wants, on a share of that one's place.
+pub fn touching_in<T, F>(
+    (place, owner): (&'static Place, String),
+    engine: &Engine,
+    named: Vec<Named>,
+    work: F,
+) -> BoxFuture<'static, Result<T>>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T> + Send + 'static,
+{
+    let own = own_roots(engine);
+    Box::pin(async move {
+        let strangers = blocking(move || strangers(&own, named)).await?;
+        if strangers.is_empty() {
+            return waiting(place, &owner, work).await;
+        }
+        with_strangers(strangers, work).await
+    })
+}
+
+fn own_roots(engine: &Engine) -> [PathBuf; 2] {
+    [engine.config.root.clone(), engine.config.state.clone()]
 }
 
 enum Looked<T, F> {

@@ -6,8 +6,9 @@
 
 use std::fmt::Debug;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::blocking;
@@ -127,24 +128,21 @@ impl<S: State> Recorded<S> {
 
     /// Changes what is not a matter of record.
     pub fn change<T>(&self, change: impl FnOnce(&mut S) -> T) -> T {
-        change(&mut self.0.now.write().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.0.now.write())
     }
 }
 
 impl<S: State> Inner<S> {
-    fn journal(&self) -> std::sync::MutexGuard<'_, Journal<S::Event>> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    fn journal(&self) -> parking_lot::MutexGuard<'_, Journal<S::Event>> {
+        self.journal.lock()
     }
 
     fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {
-        look(&self.now.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.now.read())
     }
 
     fn apply(&self, event: S::Event) {
-        self.now
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .apply(event);
+        self.now.write().apply(event);
     }
 }
 
@@ -186,7 +184,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let sum = Recorded::<Sum>::create("a sum".into(), &path, &0).unwrap();
-        let held = sum.0.journal.lock().unwrap();
+        let held = sum.0.journal.lock();
         let leaving = tokio::time::timeout(std::time::Duration::from_millis(20), sum.record(5));
         leaving.await.unwrap_err();
         assert_eq!(sum.look(|sum| sum.0), 0, "not true before it is written");

@@ -1,6 +1,6 @@
 //! What a pod sandbox is made of: a keeper in namespaces, files, a network.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::NamespaceMode;
@@ -79,10 +79,7 @@ pub async fn dismantle(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
     end_shim(engine, pod).await?;
     network::detach(engine, pod).await?;
     end_keeper(pod).await?;
-    pod.meter
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .close();
+    pod.meter.lock().close();
     engine.cgroups.remove_pod(pod).await?;
     let (pin, shm) = (engine.net_pin(pod), engine.shm_dir(pod));
     blocking(move || {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use crate::error::{Error, Result};
 
@@ -51,13 +53,13 @@ impl<T: Item> Store<T> {
 
     /// Adds an entry.
     pub fn insert(&self, item: Arc<T>) {
-        let mut items = self.items.write().unwrap_or_else(PoisonError::into_inner);
+        let mut items = self.items.write();
         items.insert(item);
     }
 
     /// Forgets an entry.
     pub fn remove(&self, id: &str) {
-        let mut items = self.items.write().unwrap_or_else(PoisonError::into_inner);
+        let mut items = self.items.write();
         items.remove(id);
     }
 
@@ -128,8 +130,8 @@ impl<T: Item> Store<T> {
         self.read().by_id.len()
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Items<T>> {
-        self.items.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> parking_lot::RwLockReadGuard<'_, Items<T>> {
+        self.items.read()
     }
 }
 

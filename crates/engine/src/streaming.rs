@@ -1,19 +1,19 @@
 //! What stands behind the streaming server: commands, containers and ports for its sessions.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_launch::{AttachStreams, ExecIo, Keeper};
+use orlop_service::sessions::Host;
 use orlop_stream::{
-    AttachRequest, Backend, BackendError, BoxFuture, Duplex, ExecRequest, ExitOutcome, Pipes,
-    Resizes, ServeError, Session as ClientSession,
+    AttachRequest, Duplex, ExecRequest, ExitOutcome, Pipes, Resizes, ServeError,
+    Session as ClientSession,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::container::Container;
 use crate::engine::Engine;
-use crate::error::{Error, Result, chain};
+use crate::error::{Error, Result};
 use crate::session::{Session, no_input, streams};
 
 /// How long to wait for the size of a client's terminal, which comes with its first message.
@@ -26,35 +26,20 @@ const DIAL_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Sessions(pub Engine);
 
-impl Backend for Sessions {
-    fn exec(
-        &self,
-        request: ExecRequest,
-        session: ClientSession,
-    ) -> BoxFuture<'_, Result<ExitOutcome, BackendError>> {
-        Box::pin(async move { exec(&self.0, request, session).await.map_err(told) })
+impl Host for Sessions {
+    type Failure = Error;
+
+    async fn exec(&self, request: ExecRequest, client: ClientSession) -> Result<ExitOutcome> {
+        exec(&self.0, request, client).await
     }
 
-    fn attach(
-        &self,
-        request: AttachRequest,
-        session: ClientSession,
-    ) -> BoxFuture<'_, Result<(), BackendError>> {
-        Box::pin(async move { attach(&self.0, request, session).await.map_err(told) })
+    async fn attach(&self, request: AttachRequest, client: ClientSession) -> Result<()> {
+        attach(&self.0, request, client).await
     }
 
-    fn port_forward(
-        &self,
-        pod_id: String,
-        port: u16,
-    ) -> BoxFuture<'_, Result<Box<dyn Duplex>, BackendError>> {
-        Box::pin(async move { port_forward(&self.0, &pod_id, port).await.map_err(told) })
+    async fn port_forward(&self, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
+        port_forward(&self.0, pod_id, port).await
     }
-}
-
-/// An error as the client shows it: one line.
-fn told(error: Arc<Error>) -> BackendError {
-    chain(&*error).into()
 }
 
 async fn exec(

@@ -9,12 +9,17 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use orlop_cri::v1::ContainerEventType;
+use orlop_pool::Place;
 
 use crate::container::{self, Container};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::off_reactor::waiting;
 use crate::pod::{self, Pod};
 use crate::{blocking, bundle, nri, process, sandbox};
+
+/// A container's own files take as long to remove as it has made many.
+static REMOVING: Place = Place::new("removing what containers have written", 32, 2, 4096);
 
 /// Stops a pod and lets clients see that it is stopped.
 pub async fn stop_visible(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
@@ -167,7 +172,7 @@ pub async fn erase_container(engine: &Engine, container: &Arc<Container>) -> Res
     let mounts = engine.mounts_dir(container);
     // First what takes room: the lease is given up by writing.
     let layer = [container.upper(), container.work(), container.volumes()];
-    blocking(move || {
+    waiting(&REMOVING, container.pod.id.as_str(), move || {
         remove_tree(&bundle)?;
         remove_tree(&mounts)?;
         layer

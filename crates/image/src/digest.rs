@@ -1,6 +1,6 @@
 //! Content digests: an algorithm and the hex digits of its result.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 use std::str::FromStr;
 
@@ -59,19 +59,14 @@ impl Digest {
             Value::Sha256(bytes) => bytes,
             Value::Sha512(bytes) => bytes,
         };
-        let mut text = String::with_capacity(2 * bytes.len());
-        for byte in bytes {
-            // Writing to a String can't fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
+        orlop_hex::encode(bytes)
     }
 
-    /// Parses the hex digits alone.
+    /// Parses the hex digits alone, which registries only ever write in lower case.
     pub fn from_hex(hex: &str) -> Result<Self, InvalidDigest> {
         let value = match hex.len() {
-            64 => parse_hex(hex).map(Value::Sha256),
-            128 => parse_hex(hex).map(Value::Sha512),
+            64 => orlop_hex::decode(hex).map(Value::Sha256),
+            128 => orlop_hex::decode(hex).map(Value::Sha512),
             _ => None,
         };
         value.map(Self).ok_or_else(|| InvalidDigest(shorten(hex)))
@@ -169,24 +164,6 @@ impl io::Write for Hasher {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-fn parse_hex<const N: usize>(hex: &str) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-        *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
-    }
-    Some(bytes)
-}
-
-/// Registries only ever write lower-case digits, and upper case would make a second name
-/// for the same content.
-fn hex_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
     }
 }
 

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::RwLock;
 
 use crate::blocking::blocking;
 use crate::find::find;
@@ -118,7 +120,7 @@ impl Images {
                 let configs = Arc::clone(&self.inner.configs);
                 async move {
                     let (id, config) = pull::pull(&context, request, &tracker).await?;
-                    let mut configs = configs.write().unwrap_or_else(PoisonError::into_inner);
+                    let mut configs = configs.write();
                     configs.insert(id, Arc::new(config));
                     Ok(id)
                 }
@@ -185,10 +187,7 @@ impl Images {
                 Ok(id)
             })?;
             if let Some(id) = removed {
-                configs
-                    .write()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .remove(&id);
+                configs.write().remove(&id);
             }
             Ok(freed)
         })
@@ -434,11 +433,7 @@ impl Images {
     }
 
     fn image(&self, state: &State, record: &crate::store::ImageRecord) -> Option<Image> {
-        let configs = self
-            .inner
-            .configs
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let configs = self.inner.configs.read();
         let config = Arc::clone(configs.get(&record.id)?);
         Some(Image::new(
             record,

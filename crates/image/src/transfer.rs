@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use orlop_pool::{Place, Refused};
 
@@ -61,10 +61,7 @@ impl Images {
         let imported = archive::import(context, &dir, name).await?;
         let mut images = Vec::new();
         for (id, config) in imported {
-            self.configs()
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(id, Arc::new(config));
+            self.configs().write().insert(id, Arc::new(config));
             images.extend(self.get(&id));
         }
         Ok(images)

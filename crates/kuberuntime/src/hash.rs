@@ -1,6 +1,6 @@
 //! Telling whether a container's definition has changed, by the kubelet's own hash.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
@@ -64,12 +64,7 @@ pub(crate) fn fnv64a(bytes: &[u8]) -> u64 {
 
 /// SHA-256 in hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    orlop_hex::encode(&Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ async fn remove_containers(ctx: &Context, containers: &[v1::Container], ready: b
 
 /// Removes a log with the parts that were rotated away.
 async fn remove_log(log: String) {
-    let _ = tokio::task::spawn_blocking(move || crate::logs::remove(Path::new(&log))).await;
+    let _ = orlop_pool::blocking(move || crate::logs::remove(Path::new(&log))).await;
 }
 
 async fn remove_sandboxes(
@@ -335,7 +335,7 @@ async fn remove_leftovers(ctx: &Arc<Context>, alive: &BTreeSet<String>) {
             }
         }
     };
-    let _ = tokio::task::spawn_blocking(remove).await;
+    let _ = orlop_pool::blocking(remove).await;
 }
 
 /// Removes unused images when the disk fills.

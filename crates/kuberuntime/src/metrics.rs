@@ -2,12 +2,13 @@
 
 mod pods;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use orlop_cri::Rpc;
 use orlop_cri::client::{Observer, Outcome};
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -363,7 +364,7 @@ fn operation(rpc: Rpc) -> String {
 }
 
 fn written(registry: &Mutex<Registry>) -> String {
-    let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
+    let registry = registry.lock();
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = encode(&mut text, &registry);
@@ -372,7 +373,7 @@ fn written(registry: &Mutex<Registry>) -> String {
 
 impl Inner {
     fn register(&self) {
-        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.registry.lock();
         let r = registry.sub_registry_with_prefix("kubelet");
         self.pods.register(r);
         r.register(
@@ -531,10 +532,7 @@ impl Inner {
             "Hooks that spoke HTTPS to a server of HTTP",
             self.lifecycle_fallbacks.clone(),
         );
-        let mut registry = self
-            .probe_registry
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.probe_registry.lock();
         let r = registry.sub_registry_with_prefix("prober");
         r.register(
             "probe",

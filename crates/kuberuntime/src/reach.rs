@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, try_join_all};
 use orlop_disk::{MountTable, Stranger};
 use orlop_pool::Place;
-use tokio::task::spawn_blocking;
+use orlop_pool::blocking;
 use tokio::time::timeout;
 
 /// A file system that does not answer holds four threads, and those that come after wait for them
@@ -43,7 +43,7 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     if paths.is_empty() {
-        return Box::pin(async { spawn_blocking(work).await.map_err(|e| e.to_string()) });
+        return Box::pin(async { blocking(work).await.map_err(|e| e.to_string()) });
     }
     let own = own.to_vec();
     // Nearly all lie on the node's own file systems: then this is all.
@@ -55,7 +55,7 @@ where
         Ok::<_, String>(Looked::Strangers(work, strangers))
     };
     Box::pin(async {
-        match spawn_blocking(look).await.map_err(|e| e.to_string())?? {
+        match blocking(look).await.map_err(|e| e.to_string())?? {
             Looked::Done(done) => Ok(done),
             Looked::Strangers(work, strangers) => with_strangers(strangers, work).await,
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use orlop_disk::Mountinfo;
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
 use crate::error::{Error, Result};
@@ -29,38 +30,10 @@ pub fn make_private_dir(path: &Path) -> Result<()> {
         .create(path)
         .map_err(failure("creating directory"))?;
     let path = fs::canonicalize(path).map_err(failure("resolving directory"))?;
-    let table = orlop_disk::read_kernel_text("/proc/self/mountinfo")
-        .map_err(failure("reading the mount table to look for"))?;
-    if !is_mount_point(&table, &path) {
+    let table = Mountinfo::own().map_err(failure("reading the mount table to look for"))?;
+    if !table.mounts().any(|mount| mount.point() == path) {
         mount_bind(&path, &path).map_err(|errno| failure("mounting on itself")(errno.into()))?;
     }
     mount_change(&path, MountPropagationFlags::PRIVATE)
         .map_err(|errno| failure("making private")(errno.into()))
-}
-
-fn is_mount_point(table: &str, path: &Path) -> bool {
-    // The fifth column, in which blanks and backslashes are written as octal numbers.
-    let wanted = path
-        .to_string_lossy()
-        .replace('\\', "\\134")
-        .replace(' ', "\\040")
-        .replace('\t', "\\011")
-        .replace('\n', "\\012");
-    table
-        .lines()
-        .any(|line| line.split(' ').nth(4) == Some(&wanted))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::is_mount_point;
-
-    #[test]
-    fn mount_points_are_found_by_their_whole_path() {
-        let table = "1 0 0:1 / / rw - tmpfs t rw\n2 1 0:2 / /a\\040b rw shared:1 - tmpfs t rw\n";
-        assert!(is_mount_point(table, Path::new("/a b")));
-        assert!(!is_mount_point(table, Path::new("/a")));
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use orlop_quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
 /// The burst used where an annotation names only a rate: as large as the
@@ -47,7 +48,11 @@ impl Bandwidth {
     ) -> Result<Option<Self>, InvalidBandwidth> {
         let rate = |key: &'static str| match annotations.get(key) {
             None => Ok(0),
-            Some(value) => parse_quantity(value)
+            Some(value) => value
+                .trim()
+                .parse()
+                .ok()
+                .and_then(Quantity::count)
                 .filter(|bits| RATES.contains(bits))
                 .ok_or_else(|| InvalidBandwidth {
                     key,
@@ -73,48 +78,6 @@ impl Bandwidth {
 )]
 fn is_zero(value: &u64) -> bool {
     *value == 0
-}
-
-/// A Kubernetes quantity, rounded up to a whole number.
-fn parse_quantity(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
-    let (numerator, denominator): (u128, u128) = match suffix {
-        "" => (1, 1),
-        "n" => (1, 1_000_000_000),
-        "u" => (1, 1_000_000),
-        "m" => (1, 1_000),
-        "k" => (1_000, 1),
-        "M" => (1_000_000, 1),
-        "G" => (1_000_000_000, 1),
-        "T" => (1_000_000_000_000, 1),
-        "P" => (1_000_000_000_000_000, 1),
-        "Ki" => (1 << 10, 1),
-        "Mi" => (1 << 20, 1),
-        "Gi" => (1 << 30, 1),
-        "Ti" => (1 << 40, 1),
-        "Pi" => (1 << 50, 1),
-        _ => {
-            let exponent: u32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            (
-                10_u128
-                    .checked_pow(exponent)
-                    .filter(|p| *p <= 1_000_000_000_000_000_000)?,
-                1,
-            )
-        }
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || whole.len() > 18 || fraction.len() > 9 {
-        return None;
-    }
-    let scale = 10_u128.pow(fraction.len() as u32);
-    let mantissa: u128 = format!("{whole}{fraction}").parse().ok()?;
-    let value = (mantissa * numerator).div_ceil(scale * denominator);
-    u64::try_from(value).ok()
 }
 
 #[cfg(test)]

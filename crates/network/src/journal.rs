@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Outlives;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -56,7 +57,8 @@ impl Journal {
     pub(crate) fn open(state_dir: &Path) -> Result<Self, Error> {
         let dir = state_dir.join("attachments");
         std::fs::create_dir_all(&dir).map_err(|source| failed("create", &dir, source))?;
-        remove_drafts(&dir).map_err(|source| failed("remove drafts from", &dir, source))?;
+        orlop_disk::remove_drafts(&dir)
+            .map_err(|source| failed("remove drafts from", &dir, source))?;
         Ok(Self { dir })
     }
 
@@ -159,40 +161,13 @@ impl Journal {
     }
 }
 
-/// How a file's name ends until it is whole.
-const DRAFT: &str = ".new";
-
-/// Removes what a process that was killed has not finished: nobody else writes here.
-fn remove_drafts(dir: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry
-            .file_name()
-            .as_encoded_bytes()
-            .ends_with(DRAFT.as_bytes())
-        {
-            std::fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
-}
-
 /// Writes a file whole or not at all. None is written twice: a rename over an
 /// old file would make a disk file system flush.
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
-    let bytes = serde_json::to_vec(value)
-        .map_err(|error| failed("write", path, io::Error::other(error)))?;
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(DRAFT);
-    let write = || {
-        std::fs::write(&temporary, &bytes)?;
-        std::fs::rename(&temporary, path)
-    };
-    write().map_err(|source| {
-        // Nobody would look for it: the next attempt is another pod's.
-        let _ = std::fs::remove_file(&temporary);
-        failed("write", path, source)
-    })
+    serde_json::to_vec(value)
+        .map_err(io::Error::other)
+        .and_then(|bytes| orlop_disk::write_file(path, 0o644, Outlives::Kill, &bytes))
+        .map_err(|source| failed("write", path, source))
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {

@@ -9,9 +9,10 @@ mod host_ports;
 mod places;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
 use self::gates::Gates;
@@ -238,7 +239,7 @@ impl Networks {
         work: impl FnOnce(&Inner) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let inner = Arc::clone(&self.inner);
-        let task = tokio::task::spawn_blocking(move || work(&inner));
+        let task = orlop_pool::blocking(move || work(&inner));
         task.await.map_err(|_| Error::Interrupted)?
     }
 }
@@ -292,7 +293,7 @@ impl Inner {
     /// Whether pods can be attached, and what the last try came to: no plugin's
     /// own STATUS tells that it has no address left, or that it dies.
     fn status(&self) -> Status {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = self.recent.lock();
         let warning = recent.warning(Instant::now());
         drop(recent);
         match self.own_status() {
@@ -311,14 +312,14 @@ impl Inner {
             // It tells nothing of the network.
             Err(_) => return,
         };
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         recent.note(Instant::now(), failure);
     }
 
     fn own_status(&self) -> Status {
         let now = Instant::now();
         let generation = self.store.generation();
-        let memory = || self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = || self.status.lock();
         if let Some(status) = memory().recall(now, generation) {
             return status;
         }
@@ -333,7 +334,7 @@ impl Inner {
             reason: "NetworkPluginNotReady",
             message,
         };
-        let memory = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.status.lock();
         memory.within_grace(now, generation, status, self.config.status_grace)
     }
 

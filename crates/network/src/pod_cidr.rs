@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use orlop_disk::Outlives;
+
 use crate::cni::NetworkConf;
 use crate::error::with_causes;
 use crate::{Cidr, Error};
@@ -92,10 +94,9 @@ pub(crate) fn write(template: &Path, conf_dir: &Path, cidrs: &[Cidr]) -> Result<
         return Ok(());
     }
     std::fs::create_dir_all(conf_dir).map_err(failed("create", conf_dir))?;
-    // The ending keeps the unfinished file from being read as a configuration.
-    let unfinished = conf_dir.join(format!("{RENDERED}.new"));
-    std::fs::write(&unfinished, rendered).map_err(failed("write", &unfinished))?;
-    std::fs::rename(&unfinished, &target).map_err(failed("write", &target))
+    // The ending of its draft keeps that from being read as a configuration.
+    orlop_disk::write_file(&target, 0o644, Outlives::PowerCut, rendered.as_bytes())
+        .map_err(failed("write", &target))
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::cni::{ConfDir, Loaded};
 
@@ -52,6 +54,6 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, (ConfDir, Arc<Loaded>)>> {
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dirs.lock()
     }
 }

@@ -4,11 +4,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -268,11 +269,8 @@ impl Connection {
         CallError::Closed(self.0.reason.get().cloned().unwrap_or_default())
     }
 
-    fn pending(&self) -> std::sync::MutexGuard<'_, Pending> {
-        self.0
-            .pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> parking_lot::MutexGuard<'_, Pending> {
+        self.0.pending.lock()
     }
 
     fn expect_answer(&self) -> (u32, oneshot::Receiver<Bytes>) {

@@ -42,7 +42,7 @@ pub(crate) async fn launch(nri: &Nri) {
     let Some(config) = nri.config().cloned() else {
         return;
     };
-    let found = tokio::task::spawn_blocking(move || discover(&config)).await;
+    let found = orlop_pool::blocking(move || discover(&config)).await;
     let launches = found
         .unwrap_or_default()
         .into_iter()

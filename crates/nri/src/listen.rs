@@ -1,16 +1,14 @@
 //! The socket for plugins that somebody else starts.
 
-use std::fs::Permissions;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{
-    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
-};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::Path;
 use std::time::Duration;
 
+use orlop_door::{AcceptLoop, SocketFile, listen_at};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::nri::Nri;
 use crate::register::register;
@@ -18,89 +16,34 @@ use crate::register::register;
 /// Plugins that register at the same time; more wait to be accepted.
 const REGISTERING: usize = 16;
 
-/// What was bound, to be removed at the end if it is still ours.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    path: PathBuf,
-    which: (u64, u64, i64, i64),
-}
-
 /// Binds the socket, for root alone. Blocks.
-pub(crate) fn bind(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, Bound)> {
+pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     if let Some(parent) = path.parent() {
-        std::fs::DirBuilder::new()
+        DirBuilder::new()
             .mode(0o700)
             .recursive(true)
             .create(parent)?;
     }
-    remove_stale(path)?;
-    let listener = std::os::unix::net::UnixListener::bind(path)?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    listener.set_nonblocking(true)?;
-    let metadata = std::fs::symlink_metadata(path)?;
-    let bound = Bound {
-        path: path.to_owned(),
-        which: identity(&metadata),
-    };
-    Ok((listener, bound))
-}
-
-/// A socket that nobody listens on is left from an earlier run; another runtime's is not touched.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    let metadata = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        found => found?,
-    };
-    if !metadata.file_type().is_socket() {
-        return Err(io::Error::new(ErrorKind::AlreadyExists, "it is no socket"));
-    }
-    match std::os::unix::net::UnixStream::connect(path) {
-        Ok(_) => Err(io::Error::new(
-            ErrorKind::AddrInUse,
-            "another runtime listens there",
-        )),
-        Err(_) => std::fs::remove_file(path),
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        let own =
-            std::fs::symlink_metadata(&self.path).is_ok_and(|found| identity(&found) == self.which);
-        if own {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Numbers of inodes are given out again at once; the time of the last change tells them apart.
-fn identity(found: &std::fs::Metadata) -> (u64, u64, i64, i64) {
-    (found.dev(), found.ino(), found.ctime(), found.ctime_nsec())
+    let (listener, file) = listen_at(path, 0o600, None)?;
+    Ok((UnixListener::from_std(listener)?, file))
 }
 
 /// Takes plugins in as they come.
-pub(crate) async fn accept(nri: Nri, listener: UnixListener) {
-    let registering = Arc::new(Semaphore::new(REGISTERING));
-    loop {
-        let Ok(permit) = Arc::clone(&registering).acquire_owned().await else {
-            return;
-        };
-        let socket = match listener.accept().await {
-            Ok((socket, _)) => socket,
-            Err(error) => {
-                tracing::warn!(%error, "accepting an NRI plugin");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let task = nri.clone();
-        nri.track(async move {
-            let _permit = permit;
-            if let Err(problem) = take_in(&task, socket).await {
+pub(crate) async fn accept(nri: Nri, listener: UnixListener, stop: CancellationToken) {
+    let accepting = AcceptLoop {
+        doing: "accepting an NRI plugin",
+        at_once: REGISTERING,
+        farewell: Duration::ZERO,
+    };
+    let register = |socket| {
+        let nri = nri.clone();
+        Some(async move {
+            if let Err(problem) = take_in(&nri, socket).await {
                 tracing::warn!(problem, "an NRI plugin connected and does not take part");
             }
-        });
-    }
+        })
+    };
+    accepting.run(listener, stop, register).await;
 }
 
 async fn take_in(nri: &Nri, socket: UnixStream) -> Result<(), String> {
@@ -117,15 +60,19 @@ async fn take_in(nri: &Nri, socket: UnixStream) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::io::ErrorKind;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
-    #[test]
-    fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("below/nri.sock");
         let (listener, bound) = bind(&path).unwrap();
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&path) & 0o777, 0o600);
+        assert_eq!(mode(path.parent().unwrap()) & 0o777, 0o700);
         assert_eq!(bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
         drop(listener);
         let (_listener, again) = bind(&path).unwrap();

@@ -5,10 +5,12 @@
 //! the operation goes on without it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use orlop_door::SocketFile;
+use parking_lot::{Mutex, MutexGuard};
 use prost::Message;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +21,6 @@ use crate::connection::CallError;
 use crate::error::{Error, Result};
 use crate::event::{Events, call_of};
 use crate::gate::{Gate, Pass};
-use crate::listen::Bound;
 use crate::merge::{Creation, Update, Updates};
 use crate::metrics::Metrics;
 use crate::plugin::{Origin, Plugin};
@@ -63,7 +64,7 @@ struct Inner {
     turn: tokio::sync::Mutex<()>,
     /// In the order in which they are asked.
     plugins: Mutex<Vec<Arc<Plugin>>>,
-    socket: Mutex<Option<Bound>>,
+    socket: Mutex<Option<SocketFile>>,
     stopping: CancellationToken,
     tasks: TaskTracker,
 }
@@ -144,31 +145,27 @@ impl Nri {
         launch::launch(self).await;
         if let Listen::At(path) = &config.listen {
             let at = path.clone();
-            let bound = tokio::task::spawn_blocking(move || listen::bind(&at)).await;
-            let listening = match bound {
-                Ok(Ok((listener, bound))) => {
-                    tokio::net::UnixListener::from_std(listener).map(|listener| (listener, bound))
+            let bound = orlop_pool::blocking(move || listen::bind(&at)).await;
+            match bound {
+                Ok(Ok((listener, file))) => {
+                    *self.0.socket.lock() = Some(file);
+                    let stop = self.0.stopping.clone();
+                    let accepting = listen::accept(self.clone(), listener, stop);
+                    self.0.tasks.spawn(accepting);
                 }
-                Ok(Err(error)) => Err(error),
-                Err(_) => return,
-            };
-            match listening {
-                Ok((listener, bound)) => {
-                    *lock(&self.0.socket) = Some(bound);
-                    self.track(listen::accept(self.clone(), listener));
-                }
-                Err(error) => tracing::warn!(
+                Ok(Err(error)) => tracing::warn!(
                     path = %path.display(), %error,
                     "no NRI plugins can connect: set nri.socket to another path, or \
                      nri.external_connections to false"
                 ),
+                Err(_) => {}
             }
         }
     }
 
     /// Says goodbye to all plugins, and ends those that it started.
     pub async fn stop(&self) {
-        drop(lock(&self.0.socket).take());
+        drop(self.0.socket.lock().take());
         self.0.stopping.cancel();
         let plugins = std::mem::take(&mut *self.plugins());
         self.0.wanted.store(0, Ordering::Release);
@@ -193,7 +190,7 @@ impl Nri {
 
     /// Whether plugins can connect.
     pub fn is_listening(&self) -> bool {
-        lock(&self.0.socket).is_some()
+        self.0.socket.lock().is_some()
     }
 
     /// The plugins, in the order in which they are asked.
@@ -585,19 +582,8 @@ impl Nri {
         self.0.tasks.spawn(work);
     }
 
-    /// Has something go on in the background, until the end.
-    pub(crate) fn track(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let stopping = self.0.stopping.clone();
-        self.0.tasks.spawn(async move {
-            tokio::select! {
-                () = work => {}
-                () = stopping.cancelled() => {}
-            }
-        });
-    }
-
     fn plugins(&self) -> MutexGuard<'_, Vec<Arc<Plugin>>> {
-        lock(&self.0.plugins)
+        self.0.plugins.lock()
     }
 
     fn snapshot(&self) -> Vec<Arc<Plugin>> {
@@ -644,10 +630,6 @@ fn failed(plugin: &Plugin, call: &'static str, source: CallError) -> Error {
         call,
         source,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long operations wait for a plugin that is told the node's state: longer than for an answer,

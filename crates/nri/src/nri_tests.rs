@@ -38,7 +38,9 @@ impl Runtime for FakeRuntime {
         updates: Vec<ContainerUpdate>,
     ) -> BoxFuture<'_, Vec<ContainerUpdate>> {
         for update in &updates {
-            lock(&self.told).push((plugin.clone(), format!("update {}", update.container_id)));
+            self.told
+                .lock()
+                .push((plugin.clone(), format!("update {}", update.container_id)));
         }
         let failed = updates.into_iter().filter(|one| one.container_id == "bad");
         let failed = failed.collect();
@@ -47,7 +49,9 @@ impl Runtime for FakeRuntime {
 
     fn evict(&self, plugin: String, evictions: Vec<ContainerEviction>) -> BoxFuture<'_, ()> {
         for one in &evictions {
-            lock(&self.told).push((plugin.clone(), format!("evict {}", one.container_id)));
+            self.told
+                .lock()
+                .push((plugin.clone(), format!("evict {}", one.container_id)));
         }
         Box::pin(async {})
     }
@@ -83,7 +87,7 @@ struct TestPlugin {
 impl Answer for TestPlugin {
     fn answer(&self, method: String, request: Bytes) -> BoxFuture<'_, Result<Vec<u8>, Status>> {
         Box::pin(async move {
-            lock(&self.calls).push(method.clone());
+            self.calls.lock().push(method.clone());
             match method.as_str() {
                 "Configure" => {
                     let events = match self.manner {
@@ -100,7 +104,7 @@ impl Answer for TestPlugin {
                 }
                 "Synchronize" => {
                     let request = SynchronizeRequest::decode(request).unwrap();
-                    *lock(&self.known) += request.containers.len();
+                    *self.known.lock() += request.containers.len();
                     let more = request.more;
                     let update = Vec::new();
                     return Ok(SynchronizeResponse { update, more }.encode_to_vec());
@@ -115,7 +119,7 @@ impl Answer for TestPlugin {
                 (Manner::Babbles, _) => Ok(vec![0xff; 9]),
                 (Manner::IsOld, "StateChange") => {
                     let change = StateChangeEvent::decode(request).unwrap();
-                    lock(&self.calls).push(format!("changed {}", change.event));
+                    self.calls.lock().push(format!("changed {}", change.event));
                     Ok(Vec::new())
                 }
                 (Manner::IsOld, _) => Err(Status::unimplemented("Plugin", &method)),
@@ -305,7 +309,7 @@ async fn an_older_plugin_hears_of_changes_in_its_own_way() {
         .container(Event::StartContainer, pod(), container())
         .await
         .unwrap();
-    let calls = lock(&plugin.calls).clone();
+    let calls = plugin.calls.lock().clone();
     assert_eq!(
         calls[2..],
         [
@@ -348,8 +352,10 @@ async fn validators_have_the_last_word() {
 async fn a_plugin_learns_of_more_than_one_message_holds() {
     let bench = Bench::with(None, 9000).await;
     let (plugin, _stub) = bench.plugin("10", "a", Manner::Adds("A")).await;
-    assert_eq!(*lock(&plugin.known), 9000);
-    let parts = lock(&plugin.calls)
+    assert_eq!(*plugin.known.lock(), 9000);
+    let parts = plugin
+        .calls
+        .lock()
         .iter()
         .filter(|call| *call == "Synchronize")
         .count();
@@ -377,7 +383,7 @@ async fn operations_go_on_while_a_new_plugin_waits_for_one_that_hangs() {
     let hangs = bench.nri.hold().await;
     let (plugin, _stub) = bench.connect("10", "a", Manner::Adds("A")).await;
     let end = Instant::now() + Duration::from_secs(20);
-    while !lock(&plugin.calls).iter().any(|call| call == "Configure") {
+    while !plugin.calls.lock().iter().any(|call| call == "Configure") {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -402,7 +408,7 @@ async fn operations_pass_a_new_plugin_that_does_not_take_the_nodes_state() {
     let bench = Bench::new().await;
     let (plugin, _stub) = bench.connect("10", "a", Manner::IsStunned).await;
     let end = Instant::now() + Duration::from_secs(20);
-    while !lock(&plugin.calls).iter().any(|call| call == "Synchronize") {
+    while !plugin.calls.lock().iter().any(|call| call == "Synchronize") {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -429,7 +435,7 @@ async fn updates_and_evictions_of_a_plugins_own_accord() {
     };
     let failed = stub.update(vec![update("good"), update("bad")], vec![eviction]);
     assert_eq!(failed.await.unwrap(), [update("bad")]);
-    let told = lock(&bench.runtime.told).clone();
+    let told = bench.runtime.told.lock().clone();
     let told: Vec<_> = told
         .iter()
         .map(|(who, what)| (who.as_str(), what.as_str()))

@@ -1,10 +1,11 @@
 //! From a socket to a plugin: it says who it is, is configured, and says what it wants to hear.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
@@ -151,11 +152,7 @@ impl Desk {
                 check_index(&request.plugin_idx).and_then(|()| check_name(&request.plugin_name));
             checked.map_err(|problem| Status::new(StatusCode::InvalidArgument, problem))?;
         }
-        let tell = self
-            .tell
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let tell = self.tell.lock().take();
         let Some(tell) = tell else {
             let problem = "this connection is registered already";
             return Err(Status::new(StatusCode::InvalidArgument, problem));

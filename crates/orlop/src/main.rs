@@ -14,7 +14,6 @@ mod backend;
 mod cli;
 mod commands;
 mod config;
-mod listen;
 mod log;
 mod memory;
 mod metrics;

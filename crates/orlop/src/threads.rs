@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::io;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
 /// Threads for the node's own blocking work, besides those that serve requests. More would only

@@ -1,4 +1,5 @@
-//! `docs/security.md` says what strangers can make the node spend: its keys and tests exist.
+//! Tables that name tests: `docs/security.md` (what strangers can make the node spend, and the keys of
+//! that) and `SPECIFICATION.md`. What they name exists.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests read what they wrote themselves"
@@ -40,6 +41,24 @@ fn every_key_and_test_of_the_table_of_spending_exists() {
     assert!(count >= 10, "{count} rows");
     assert!(!has_key(&keys, "containers.no_such_key"));
     assert!(!has_test(&sources, "cri spending::no_such_test"));
+}
+
+#[test]
+fn every_test_that_the_specification_names_exists() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(top.join("SPECIFICATION.md")).unwrap();
+    let sources = sources(&top.join("crates"));
+    let rows = text.lines().filter(|line| line.starts_with('|'));
+    let named: Vec<&str> = rows
+        .flat_map(quoted)
+        .filter(|word| word.contains("::") && !word.contains('*'))
+        .collect();
+    assert!(named.len() >= 90, "only {}", named.len());
+    let missing: Vec<_> = named
+        .iter()
+        .filter(|test| !has_test(&sources, test))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
 }
 
 /// What stands between backquotes.

@@ -129,25 +129,31 @@ impl Place {
         let place = self.name;
         let thread = self.free.acquire().await;
         let (tell, told) = oneshot::channel();
-        std::thread::Builder::new()
-            .name("orlop-waits".to_owned())
-            .spawn(move || {
-                let done = work();
-                // Free before it is told: who is told may come again at once.
-                drop((thread, share, room));
-                let _ = tell.send(done);
-            })
-            .map_err(|source| Refused::NoThread { place, source })?;
+        let work = move || {
+            let done = work();
+            // Free before it is told: who is told may come again at once.
+            drop((thread, share, room));
+            let _ = tell.send(done);
+        };
+        begin(Box::new(work)).map_err(|source| Refused::NoThread { place, source })?;
         // Only a panic drops the sender.
         told.await.map_err(|_| Refused::Panicked { place })
     }
 }
 
+/// All of one type, so that what is around a thread is there once.
+fn begin(work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name("orlop-waits".to_owned());
+    thread.spawn(work).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, LazyLock, Mutex, mpsc};
+    use std::sync::{Arc, LazyLock, mpsc};
     use std::time::Duration;
+
+    use parking_lot::Mutex;
 
     #[tokio::test]
     async fn who_hangs_takes_its_own_share_and_no_more() {
@@ -158,7 +164,7 @@ mod tests {
         for _ in 0..4 {
             let held = Arc::clone(&held);
             hanging.push(tokio::spawn(PLACE.run_for("hung", move || {
-                let _ = held.lock().unwrap().recv();
+                let _ = held.lock().recv();
             })));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -188,7 +194,7 @@ mod tests {
                 "one",
                 "large",
                 move || {
-                    let _ = held.lock().unwrap().recv();
+                    let _ = held.lock().recv();
                 },
             )));
         }

@@ -16,6 +16,25 @@ const COMPLAINT: u64 = 4096;
 /// error may hold it for ever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
+/// How long one that is just being installed is waited for each time, and how often.
+const BUSY: Duration = Duration::from_millis(20);
+const BUSY_TIMES: u32 = 10;
+
+/// How often a program was started that somebody still writes to, and is about to close.
+#[derive(Debug, Default)]
+pub struct Retries(u32);
+
+impl Retries {
+    /// After which time it is started again. Any other failure is given back, and this one at last.
+    pub fn pause(&mut self, error: Error) -> Result<Duration> {
+        if error.kind() != ErrorKind::ExecutableFileBusy || self.0 == BUSY_TIMES {
+            return Err(error);
+        }
+        self.0 += 1;
+        Ok(BUSY)
+    }
+}
+
 /// What a program answered.
 #[derive(Debug)]
 pub struct Said {
@@ -37,12 +56,18 @@ pub async fn ask(
     patience: Duration,
 ) -> Result<Said> {
     let asking = async {
-        let mut child = program
+        program
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+            .kill_on_drop(true);
+        let mut retries = Retries::default();
+        let mut child = loop {
+            match program.spawn() {
+                Ok(child) => break child,
+                Err(error) => tokio::time::sleep(retries.pause(error)?).await,
+            }
+        };
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let tell = async {
@@ -157,6 +182,26 @@ mod tests {
         let error = say("exec cat /dev/zero", SOON).await.unwrap_err();
         assert!(error.to_string().contains("1000 bytes"), "{error}");
         assert!(started.elapsed() < SOON);
+    }
+
+    #[tokio::test]
+    async fn one_that_is_just_being_written_is_asked_when_it_is() {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o755);
+        let mut file = options.open(&path).unwrap();
+        std::io::Write::write_all(&mut file, b"#!/bin/sh\necho yes\n").unwrap();
+        let refused = ask(Command::new(&path), b"", 1000, SOON).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ExecutableFileBusy);
+        let closed = async {
+            tokio::time::sleep(BUSY * 2).await;
+            drop(file);
+        };
+        let (said, ()) = tokio::join!(ask(Command::new(&path), b"", 1000, SOON), closed);
+        assert_eq!(said.unwrap().answer, b"yes\n");
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What each of many owners may have of one thing at the same time.
@@ -35,7 +36,7 @@ impl Shares {
     }
 
     fn of(&self, owner: &str) -> Arc<Semaphore> {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owners = self.owners.lock();
         // Who holds or waits for a part holds the share as well.
         owners.retain(|_, share| Arc::strong_count(share) > 1);
         let share = owners
@@ -46,10 +47,7 @@ impl Shares {
 
     #[cfg(test)]
     pub(crate) fn owners(&self) -> usize {
-        self.owners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        self.owners.lock().len()
     }
 }
 

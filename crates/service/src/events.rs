@@ -3,9 +3,8 @@
 //! A subscriber has a bounded queue. One that reads too slowly loses its subscription with
 //! a clear status: it can subscribe and list anew, but it never misses an event unawares.
 
-use std::sync::{Mutex, PoisonError};
-
 use orlop_cri::v1::ContainerEventResponse;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tonic::Status;
 
@@ -56,10 +55,8 @@ impl Events {
         });
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Subscriber>> {
-        self.subscribers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<Subscriber>> {
+        self.subscribers.lock()
     }
 }
 

@@ -1,6 +1,10 @@
 //! What the CRI services of all backends share.
 //!
 //! * `events`: who listens to what happens
+//! * `fault`: why a call failed, and the gRPC status of that
+//! * `frame`: CRI's services, each call handed to a file of the backend's
+//! * `joins`: operations that several callers share
+//! * `sessions`: exec, attach and port-forward
 //! * `exec_output`: what is kept of a command's output
 //! * `timeline`: where the time of a pod's start, or of a pull, went
 //! * `usage`: what cgroups, namespaces and layers count, in CRI's words
@@ -8,5 +12,9 @@
 pub mod clock;
 pub mod events;
 pub mod exec_output;
+pub mod fault;
+pub mod frame;
+pub mod joins;
+pub mod sessions;
 pub mod timeline;
 pub mod usage;

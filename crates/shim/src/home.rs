@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Outlives;
+
 use crate::error::{Error, Result};
 use crate::task::{Endpoint, Tasks};
 
@@ -101,9 +103,7 @@ impl PodHome {
         let text = serde_json::to_vec(endpoint).map_err(|error| {
             Error::Failed(format!("writing {} as JSON: {error}", path.display()))
         })?;
-        let new = path.with_extension("new");
-        fs::write(&new, text)
-            .and_then(|()| fs::rename(&new, &path))
+        orlop_disk::write_file(&path, 0o644, Outlives::Kill, &text)
             .map_err(Error::file("writing", &path))
     }
 

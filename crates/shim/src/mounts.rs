@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Mountinfo;
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -13,13 +14,8 @@ use crate::error::{Error, Result};
 /// The mounts of ours in a directory; those below others go with them.
 pub(crate) fn within(dir: &Path) -> Result<Vec<PathBuf>> {
     let table = Path::new("/proc/self/mountinfo");
-    let text = orlop_disk::read_kernel_text(table).map_err(Error::file("reading", table))?;
-    let mut found: Vec<PathBuf> = text
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(|field| PathBuf::from(unescape(field)))
-        .filter(|path| path.starts_with(dir) && path != dir)
-        .collect();
+    let mounted = Mountinfo::own().map_err(Error::file("reading", table))?;
+    let mut found: Vec<PathBuf> = mounted.points_beneath(dir).collect();
     found.sort();
     let mut tops: Vec<PathBuf> = Vec::new();
     for path in found {
@@ -112,27 +108,4 @@ fn other_namespace(pid: u32) -> Result<Option<Namespace>> {
         ours: open(ours)?,
         theirs: open(&theirs)?,
     }))
-}
-
-/// The kernel writes blanks and the like as octal numbers.
-fn unescape(field: &str) -> String {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let Some((&byte, left)) = rest.split_first() {
-        let code = (byte == b'\\').then(|| left.get(..3)).flatten();
-        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = code.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        bytes.push(code.unwrap_or(byte));
-        rest = if code.is_some() { &left[3..] } else { left };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn escaped_names_are_read() {
-        assert_eq!(super::unescape(r"/a\040b\134c"), r"/a b\c");
-        assert_eq!(super::unescape(r"/a\9"), r"/a\9");
-    }
 }

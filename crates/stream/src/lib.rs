@@ -26,7 +26,8 @@ mod ws;
 
 pub use body::read_body;
 pub use flow::{Input, Output};
-pub use server::{Config, Server, ServerError, TlsFiles, TooManyPending};
+pub use orlop_door::TlsFiles;
+pub use server::{Config, Server, ServerError, TooManyPending};
 pub use session::{
     AttachRequest, Backend, BackendError, BoxFuture, Duplex, ExecRequest, ExitOutcome, Pipes,
     PortForwardRequest, Resizes, ServeError, Session, TerminalSize,

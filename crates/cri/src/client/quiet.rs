@@ -1,8 +1,9 @@
 //! Says the same thing about the same object only once a minute.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Beyond this many objects the oldest are forgotten (and their errors may be said once more).
 const MOST_REMEMBERED: usize = 4096;
@@ -33,7 +34,7 @@ impl Quiet {
     /// Whether to say `message` about `object` now.
     pub fn worth_saying(&self, object: &str, message: &str) -> bool {
         let now = Instant::now();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         if let Some((last, when)) = said.get(object)
             && last == message
             && now.duration_since(*when) < self.interval
@@ -53,10 +54,7 @@ impl Quiet {
 
     /// Forgets an object: it is well again, or gone.
     pub fn forget(&self, object: &str) {
-        self.said
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(object);
+        self.said.lock().remove(object);
     }
 }
 
@@ -86,6 +84,6 @@ mod tests {
         for number in 0..3 * MOST_REMEMBERED {
             quiet.worth_saying(&number.to_string(), "gone");
         }
-        assert!(quiet.said.lock().unwrap().len() <= MOST_REMEMBERED);
+        assert!(quiet.said.lock().len() <= MOST_REMEMBERED);
     }
 }

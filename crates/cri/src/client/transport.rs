@@ -5,12 +5,13 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout};
@@ -99,7 +100,7 @@ impl Service<Uri> for Connector {
 
 impl Connector {
     fn pausing(&self) -> Option<ConnectError> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let failing = state.as_ref()?;
         (Instant::now() < failing.until).then(|| failing.error.clone())
     }
@@ -110,7 +111,7 @@ impl Connector {
             endpoint: self.endpoint.clone(),
             kind: error.kind(),
         };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let pause = state.as_ref().map_or(FIRST_PAUSE, |failing| {
             (failing.pause * 2).min(LONGEST_PAUSE)
         });
@@ -123,7 +124,7 @@ impl Connector {
     }
 
     fn set(&self, state: Option<Failing>) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        *self.state.lock() = state;
     }
 }
 

@@ -4,7 +4,6 @@
 //! is ever stale after the engine was restarted.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -75,8 +75,8 @@ impl Docker {
         Ok(agreed)
     }
 
-    fn version(&self) -> std::sync::MutexGuard<'_, Option<ApiVersion>> {
-        self.version.lock().unwrap_or_else(PoisonError::into_inner)
+    fn version(&self) -> parking_lot::MutexGuard<'_, Option<ApiVersion>> {
+        self.version.lock()
     }
 
     /// A call with no body that answers with JSON.

@@ -147,7 +147,7 @@ mod tests {
             let error = Docker::new(socket, limit).version_info(limit).await;
             let error = error.unwrap_err().to_string();
             assert!(error.contains(told), "{error}");
-            let ended = tokio::task::spawn_blocking(|| engine.join());
+            let ended = orlop_pool::blocking(|| engine.join());
             ended.await.unwrap().unwrap();
         }
     }

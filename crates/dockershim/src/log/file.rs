@@ -37,7 +37,7 @@ impl LogFile {
     /// Goes on in a new file of the same name.
     pub(super) async fn reopen(&mut self) -> io::Result<()> {
         let path = self.path.clone();
-        let opened = tokio::task::spawn_blocking(move || open(&path)).await;
+        let opened = orlop_pool::blocking(move || open(&path)).await;
         self.file = Arc::new(opened.map_err(io::Error::other)??);
         Ok(())
     }
@@ -47,7 +47,7 @@ impl LogFile {
         let mut warned = false;
         loop {
             let file = Arc::clone(&self.file);
-            let outcome = tokio::task::spawn_blocking(move || {
+            let outcome = orlop_pool::blocking(move || {
                 let mut written = 0;
                 let error = loop {
                     match (&*file).write(&lines[written..]) {

@@ -53,7 +53,7 @@ impl Follower {
     /// Opens the file, and finds out how far it has come.
     pub(super) async fn open(shim: &Shim, source: Source, from: From) -> io::Result<Self> {
         let path = source.path.clone();
-        let opened = tokio::task::spawn_blocking(move || {
+        let opened = orlop_pool::blocking(move || {
             let file = LogFile::open(&path)?;
             let cursor = match from {
                 From::File => Cursor::of_log(&path)?,

@@ -12,9 +12,10 @@ mod lines;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
@@ -39,7 +40,7 @@ pub(crate) struct Expected {
 
 impl Drop for Expected {
     fn drop(&mut self) {
-        lock(&self.all).remove(&self.id);
+        self.all.lock().remove(&self.id);
     }
 }
 
@@ -86,7 +87,7 @@ impl Logs {
     /// Until the answer is dropped, the container's log counts as read by somebody for all but
     /// [`Logs::follow`].
     pub(crate) fn expect(&self, id: &str) -> Expected {
-        lock(&self.expected).insert(id.to_owned());
+        self.expected.lock().insert(id.to_owned());
         Expected {
             id: id.to_owned(),
             all: Arc::clone(&self.expected),
@@ -123,7 +124,7 @@ impl Logs {
 
     /// Whether somebody reads it, or is about to.
     pub(crate) fn is_followed(&self, id: &str) -> bool {
-        lock(&self.expected).contains(id) || self.has_reader(id)
+        self.expected.lock().contains(id) || self.has_reader(id)
     }
 
     fn has_reader(&self, id: &str) -> bool {
@@ -190,10 +191,6 @@ impl Logs {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Reader>> {
-        lock(&self.readers)
+        self.readers.lock()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

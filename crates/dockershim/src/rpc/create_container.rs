@@ -43,7 +43,7 @@ pub(crate) async fn call(
         let (shim, name) = (shim.clone(), name.clone());
         async move { Box::pin(traced(&shim, &name, &sandbox, config, pod, origin)).await }
     };
-    let container_id = shim.new_containers.run(&name, request, work).await?;
+    let container_id = shim.new_containers.run_as(name, request, || work).await?;
     Ok(CreateContainerResponse { container_id })
 }
 
@@ -105,7 +105,7 @@ async fn create(
         .hierarchies
         .as_ref()
         .is_some_and(|hierarchies| hierarchies.is_v2());
-    let configuring = tokio::task::spawn_blocking(move || {
+    let configuring = orlop_pool::blocking(move || {
         let around = AroundContainer {
             config: &containers,
             info: &info,

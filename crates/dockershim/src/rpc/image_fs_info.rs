@@ -1,11 +1,11 @@
 //! `ImageFsInfo`: how much the images take, and where.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{
     FilesystemIdentifier, FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse, UInt64Value,
 };
+use parking_lot::Mutex;
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -33,11 +33,7 @@ pub(crate) async fn call(shim: &Shim, _: ImageFsInfoRequest) -> Result<ImageFsIn
 
 async fn usage(shim: &Shim) -> Result<FilesystemUsage> {
     let _alone = shim.usage.alone.lock().await;
-    if let Some((at, usage)) = &*shim
-        .usage
-        .last
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    if let Some((at, usage)) = &*shim.usage.last.lock()
         && at.elapsed() < SERVES
     {
         return Ok(usage.clone());
@@ -55,11 +51,7 @@ async fn usage(shim: &Shim) -> Result<FilesystemUsage> {
         fs_id: Some(FilesystemIdentifier { mountpoint: root }),
         used_bytes: Some(UInt64Value { value: used }),
     };
-    let mut last = shim
-        .usage
-        .last
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut last = shim.usage.last.lock();
     *last = Some((Instant::now(), usage.clone()));
     Ok(usage)
 }

@@ -1,6 +1,7 @@
 //! `PortForward`: a URL under which ports of a pod can be reached, once and soon.
 
 use orlop_cri::v1::{PortForwardRequest, PortForwardResponse};
+use orlop_service::sessions;
 
 use crate::error::{Error, Result};
 use crate::find;
@@ -13,25 +14,8 @@ pub(crate) async fn call(shim: &Shim, request: PortForwardRequest) -> Result<Por
         let problem = format!("pod sandbox {} does not run; it has no ports", sandbox.id);
         return Err(Error::Precondition(problem).into());
     }
-    let port = |port: &i32| {
-        u16::try_from(*port)
-            .ok()
-            .filter(|port| *port > 0)
-            .ok_or_else(|| {
-                Error::invalid("port", format!("{port} is no port; ports are 1 to 65535"))
-            })
-    };
-    let ports = request
-        .port
-        .iter()
-        .map(port)
-        .collect::<Result<_, Error>>()?;
-    let url = shim
-        .streams()?
-        .port_forward_url(orlop_stream::PortForwardRequest {
-            pod_id: sandbox.id,
-            ports,
-        });
-    let url = url.map_err(|error| Error::Exhausted(error.to_string()))?;
-    Ok(PortForwardResponse { url })
+    let pod = sandbox.id;
+    let ports = sessions::ports(&request).map_err(Error::from)?;
+    let answer = sessions::port_forward(shim.streams()?, pod, ports);
+    Ok(answer.map_err(Error::from)?)
 }

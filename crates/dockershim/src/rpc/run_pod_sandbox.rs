@@ -34,7 +34,7 @@ pub(crate) async fn call(
         let (shim, name) = (shim.clone(), name.clone());
         async move { Box::pin(run(&shim, &name, pod, &handler, origin)).await }
     };
-    let pod_sandbox_id = shim.new_sandboxes.run(&name, request, work).await?;
+    let pod_sandbox_id = shim.new_sandboxes.run_as(name, request, || work).await?;
     Ok(RunPodSandboxResponse { pod_sandbox_id })
 }
 

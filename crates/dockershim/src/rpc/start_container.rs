@@ -91,7 +91,7 @@ async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
     };
     let pid = found.state.pid;
     let own = found.id;
-    let applied = tokio::task::spawn_blocking(move || match cgroup_of(&hierarchies, pid, &own) {
+    let applied = orlop_pool::blocking(move || match cgroup_of(&hierarchies, pid, &own) {
         Some(cgroup) => extra.apply(&cgroup),
         // It has ended already.
         None => Ok(()),

@@ -47,7 +47,7 @@ pub(crate) async fn call(
             return Err(Error::Precondition(problem).into());
         }
         let (pid, id) = (found.state.pid, found.id);
-        let applied = tokio::task::spawn_blocking(move || {
+        let applied = orlop_pool::blocking(move || {
             cgroup_of(&hierarchies, pid, &id).map_or(Ok(()), |cgroup| extra.apply(&cgroup))
         });
         applied

@@ -1,7 +1,7 @@
 //! What a container uses.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use orlop_cri::v1::{ContainerAttributes, ContainerStats, ContainerStatsFilter, MemoryUsage};
 use orlop_service::usage::{Reading, value};
@@ -93,7 +93,7 @@ async fn read(
     places: Vec<(ContainerAttributes, Arc<Place>)>,
 ) -> Result<Vec<ContainerStats>> {
     let mountpoint = shim.info().await?.docker_root_dir.clone();
-    let mut all = tokio::task::spawn_blocking(move || {
+    let mut all = orlop_pool::blocking(move || {
         places
             .into_iter()
             .map(|(attributes, place)| {
@@ -138,7 +138,7 @@ fn memory(reading: &Reading, limits: &Resources) -> Option<MemoryUsage> {
 
 /// Reads files.
 fn figures(attributes: ContainerAttributes, place: &Place, mountpoint: &Path) -> ContainerStats {
-    let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut meter = place.meter.lock();
     let reading = place
         .cgroup
         .as_ref()

@@ -1,7 +1,7 @@
 //! Figures in the manner of Prometheus, under cAdvisor's names.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::{ContainerMetrics, Metric, PodSandboxMetrics};
@@ -35,7 +35,7 @@ pub(crate) async fn all(shim: &Shim) -> Result<Vec<PodSandboxMetrics>> {
         }
     }
     let root = shim.info().await?.docker_root_dir.clone();
-    let read = tokio::task::spawn_blocking(move || gathered(&places, Path::new(&root)));
+    let read = orlop_pool::blocking(move || gathered(&places, Path::new(&root)));
     Ok(read
         .await
         .map_err(|_| Error::Internal("reading the metrics broke".to_owned()))?)
@@ -71,7 +71,7 @@ fn gathered(places: &[(ContainerSummary, Arc<Place>)], root: &Path) -> Vec<PodSa
 fn of_pod(sandbox: &ContainerSummary, place: &Place, disk: &mut Disk) -> Vec<Metric> {
     let mut samples = samples(sandbox, place);
     if let Some((cgroup, meter)) = &place.pod {
-        let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut meter = meter.lock();
         if let Some(reading) = meter.read(|| Some(cgroup.clone())) {
             usage::of_cgroup(&mut samples, reading.stats(), disk);
         }
@@ -89,7 +89,7 @@ fn of_container(
     disk: &mut Disk,
 ) -> Vec<Metric> {
     let mut samples = samples(container, place);
-    let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut meter = place.meter.lock();
     if let Some(cgroup) = &place.cgroup
         && let Some(reading) = meter.read(|| Some(cgroup.clone()))
     {

@@ -1,11 +1,13 @@
 //! Where a container's figures are: asked of the engine once per container, then remembered.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use orlop_cgroup::Cgroup;
+use orlop_disk::Mountinfo;
 use orlop_service::usage::Meter;
+use parking_lot::Mutex;
 
 use crate::clock;
 use crate::docker::types::Resources;
@@ -47,29 +49,26 @@ impl Stats {
         self.lock().remove(id);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Place>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Arc<Place>>> {
+        self.0.lock()
     }
 }
 
 /// The directory of what a container has written, where the engine's images are containerd's and
 /// it does not say: its root file system's upper layer, as its first process has it mounted.
 fn upper_of(pid: i32) -> Option<PathBuf> {
-    let table = orlop_disk::read_kernel_text(format!("/proc/{pid}/mountinfo")).ok()?;
-    upper_in(&table)
+    upper_in(&Mountinfo::of(u32::try_from(pid).ok()?).ok()?)
 }
 
 /// A container with privileges can mount what it likes; only what looks like a snapshot counts.
-fn upper_in(table: &str) -> Option<PathBuf> {
-    let root = table
-        .lines()
-        .find(|line| line.split(' ').nth(4) == Some("/"))?;
-    let (_, of_kind) = root.split_once(" - overlay ")?;
-    let options = of_kind.rsplit(' ').next()?;
-    let upper = options
-        .split(',')
-        .find_map(|option| option.strip_prefix("upperdir="))?;
-    let upper = PathBuf::from(upper);
+fn upper_in(table: &Mountinfo) -> Option<PathBuf> {
+    let mut mounts = table.mounts();
+    let root = mounts.find(|mount| mount.point() == Path::new("/"))?;
+    let upper = root
+        .options()
+        .filter(|_| root.kind() == "overlay")
+        .find_map(|option| option.strip_prefix(b"upperdir="))?;
+    let upper = orlop_disk::unescape(upper);
     let mut parts = upper
         .components()
         .rev()
@@ -137,11 +136,17 @@ mod tests {
             )
         };
         assert_eq!(
-            upper_in(&line("/a/snapshots/2/fs")).unwrap(),
+            upper_in(&Mountinfo::from_text(line("/a/snapshots/2/fs"))).unwrap(),
             PathBuf::from("/a/snapshots/2/fs")
         );
-        assert_eq!(upper_in(&line("/etc")), None);
-        assert_eq!(upper_in(&line("/a/snapshots/x/fs")), None);
-        assert_eq!(upper_in("1 2 0:3 / / rw - ext4 /dev/vda rw\n"), None);
+        assert_eq!(upper_in(&Mountinfo::from_text(line("/etc"))), None);
+        assert_eq!(
+            upper_in(&Mountinfo::from_text(line("/a/snapshots/x/fs"))),
+            None
+        );
+        assert_eq!(
+            upper_in(&Mountinfo::from_text("1 2 0:3 / / rw - ext4 /dev/vda rw\n")),
+            None
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What a pod uses, with all its containers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use orlop_cri::v1::{
     ContainerStats, LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats,
@@ -93,7 +93,7 @@ async fn all(
             Err(error) => return Err(error),
         }
     }
-    let read = tokio::task::spawn_blocking(move || {
+    let read = orlop_pool::blocking(move || {
         places
             .into_iter()
             .filter_map(|(sandbox, place, containers)| figures(&sandbox, &place, containers))
@@ -137,10 +137,10 @@ fn figures(
         .iter()
         .find_map(|name| names::sandbox_of(name))?;
     let reading = if let Some((cgroup, meter)) = &place.pod {
-        let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut meter = meter.lock();
         meter.read_pod(|| Some(cgroup.clone()))
     } else {
-        let mut meter = place.meter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut meter = place.meter.lock();
         place
             .cgroup
             .as_ref()

@@ -7,44 +7,29 @@ use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
+use orlop_disk::{Draft, Outlives};
 use orlop_image::{Limits, plain};
 use tar::{Archive, Builder, EntryType, Header};
 
 use super::{FILES, IMAGES};
 use crate::error::{Error, Result};
-use crate::teardown::remove_tree;
 
 /// More files than CRIU writes for any container.
 const MAX_FILES: usize = 1 << 20;
 
 /// Writes the directory into the archive `location`, all of it or nothing. Blocks.
 pub fn write(dir: &Path, location: &Path) -> Result<()> {
-    let new = beside(location);
     let failed = |error| Error::io(format!("writing {}", location.display()))(error);
-    let written = write_to(dir, &new).and_then(|()| std::fs::rename(&new, location));
-    if written.is_err() {
-        let _ = remove_tree(&new);
-    }
-    written.map_err(failed).map_err(Into::into)
-}
-
-/// A name beside a file's, which nobody takes for the file.
-fn beside(location: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(location.file_name().unwrap_or_default());
-    name.push(".new");
-    location.with_file_name(name)
-}
-
-fn write_to(dir: &Path, path: &Path) -> io::Result<()> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
+    let write = || {
         // It holds the memory of the container.
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(path)?;
+        let draft = Draft::of(location, 0o600)?;
+        write_to(dir, draft.file())?;
+        draft.keep(Outlives::Kill)
+    };
+    write().map_err(failed).map_err(Into::into)
+}
+
+fn write_to(dir: &Path, file: &File) -> io::Result<()> {
     let mut builder = Builder::new(io::BufWriter::with_capacity(1 << 20, file));
     for name in FILES {
         append(&mut builder, &dir.join(name), Path::new(name))?;

@@ -1,38 +1,16 @@
 //! `Attach`: a URL under which a container's own streams can be joined, once and soon.
 
 use orlop_cri::v1::{AttachRequest, AttachResponse};
+use orlop_service::sessions;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: AttachRequest) -> Result<AttachResponse> {
-    check_streams(request.tty, request.stdin, request.stdout, request.stderr)?;
+    sessions::check_attach(&request).map_err(Error::from)?;
     let container = engine.running_container(&request.container_id)?;
-    let url = engine.streams()?.attach_url(orlop_stream::AttachRequest {
-        container_id: container.id.to_string(),
-        tty: container.config.tty,
-        stdin: request.stdin,
-        stdout: request.stdout,
-        stderr: request.stderr && !container.config.tty,
-    });
-    let url = url.map_err(|error| Error::Exhausted(error.to_string()))?;
-    Ok(AttachResponse { url })
-}
-
-/// Refuses combinations of streams that make no session.
-#[allow(
-    clippy::fn_params_excessive_bools,
-    reason = "they are the request's fields"
-)]
-pub fn check_streams(tty: bool, stdin: bool, stdout: bool, stderr: bool) -> Result<()> {
-    if tty && stderr {
-        let problem = "can't be had together with tty; a terminal has one output";
-        return Err(Error::invalid("stderr", problem).into());
-    }
-    if !(stdin || stdout || stderr) {
-        let problem = "one of stdin, stdout and stderr is needed";
-        return Err(Error::invalid("stdin, stdout, stderr", problem).into());
-    }
-    Ok(())
+    let tty = container.config.tty;
+    let answer = sessions::attach(engine.streams()?, &request, container.id.to_string(), tty);
+    Ok(answer.map_err(Error::from)?)
 }

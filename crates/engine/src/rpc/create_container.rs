@@ -128,9 +128,9 @@ async fn make_traced(engine: &Engine, pod: &Arc<Pod>, asked: Asked) -> Result<Co
     let call = trace.begin("CreateContainer", &name.unwrap_or_default(), origin);
     let id = ContainerId::random();
     let made = match checkpoint {
-        // It holds what few containers need.
+        // Each holds what those who only join need not.
         Some(given) => Box::pin(make_from(engine, pod, id, config, given, &trace)).await,
-        None => make_as_asked(engine, pod, id, config, &trace).await,
+        None => Box::pin(make_as_asked(engine, pod, id, config, &trace)).await,
     };
     call.end(&made);
     made

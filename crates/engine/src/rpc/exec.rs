@@ -1,26 +1,15 @@
 //! `Exec`: a URL under which a command can be run interactively, once and soon.
 
 use orlop_cri::v1::{ExecRequest, ExecResponse};
+use orlop_service::sessions;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::rpc::attach::check_streams;
 
 /// Answers the call.
 pub async fn call(engine: &Engine, request: ExecRequest) -> Result<ExecResponse> {
-    check_streams(request.tty, request.stdin, request.stdout, request.stderr)?;
-    if request.cmd.first().is_none_or(String::is_empty) {
-        return Err(Error::invalid("cmd", "is empty; name a program").into());
-    }
+    sessions::check_exec(&request).map_err(Error::from)?;
     let container = engine.running_container(&request.container_id)?;
-    let url = engine.streams()?.exec_url(orlop_stream::ExecRequest {
-        container_id: container.id.to_string(),
-        cmd: request.cmd,
-        tty: request.tty,
-        stdin: request.stdin,
-        stdout: request.stdout,
-        stderr: request.stderr,
-    });
-    let url = url.map_err(|error| Error::Exhausted(error.to_string()))?;
-    Ok(ExecResponse { url })
+    let answer = sessions::exec(engine.streams()?, request, container.id.to_string());
+    Ok(answer.map_err(Error::from)?)
 }

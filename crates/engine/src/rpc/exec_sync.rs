@@ -1,10 +1,10 @@
 //! `ExecSync`: runs a command in a container and returns what it printed.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use orlop_cri::v1::{ExecSyncRequest, ExecSyncResponse};
 use orlop_service::exec_output::{ExecOutput, OutputStream};
+use parking_lot::Mutex;
 use tokio::net::unix::pipe;
 
 use crate::engine::Engine;
@@ -65,7 +65,7 @@ pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncR
     out.take_rest();
     err.take_rest();
     session.finish().await;
-    let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = kept.into_inner();
     if kept.is_cut() {
         tracing::info!(container = %container.id, "more output of a command than is returned");
     }
@@ -129,7 +129,7 @@ impl<'k> Capture<'k> {
     }
 
     fn keep(&self, bytes: &[u8]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.keep(self.stream, bytes);
     }
 }

@@ -71,7 +71,8 @@ fn check_platform(engine: &Engine, start: &ImportStart) -> Result<()> {
         .parse()
         .map_err(|error: orlop_image::Error| Error::invalid("start.platform", error.to_string()))?;
     if asked != engine.config.images.platform {
-        return Err(Error::Unimplemented("importing images of another platform").into());
+        let problem = "importing images of another platform is not implemented by this runtime";
+        return Err(Error::Unimplemented(problem.to_owned()).into());
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use orlop_launch::oci::{BlockIo, BlockWeight, Throttle};
+use orlop_quantity::Quantity;
 use serde::Deserialize;
 
 use super::Error;
@@ -177,28 +178,9 @@ fn quantity(value: &Scalar) -> Result<u64, String> {
         Scalar::Number(number) => return Ok(*number),
         Scalar::Text(text) => text.trim(),
     };
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let factor: u64 = match &text[digits..] {
-        "" => 1,
-        "k" => 1000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        "Ti" => 1 << 40,
-        _ => {
-            return Err(format!(
-                "{text:?} is not a quantity such as 200, 60M or 1Gi"
-            ));
-        }
-    };
-    let number: Option<u64> = text[..digits].parse().ok();
-    number
-        .and_then(|number| number.checked_mul(factor))
+    let amount: Option<Quantity> = text.parse().ok();
+    amount
+        .and_then(Quantity::count)
         .ok_or_else(|| format!("{text:?} is not a quantity such as 200, 60M or 1Gi"))
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1::MountPropagation;
+use orlop_disk::{Mount, Mountinfo};
 
 use super::Error;
 
@@ -42,9 +43,9 @@ impl HostMounts {
             Some(entries) => entries,
             none => {
                 const FILE: &str = "/proc/self/mountinfo";
-                let text = orlop_disk::read_kernel_text(FILE)
+                let table = Mountinfo::own()
                     .map_err(|error| Error::io(field, format!("reading {FILE}"), error))?;
-                none.insert(parse(&text))
+                none.insert(entries(&table))
             }
         };
         // The last of several mounts on one place is the visible one.
@@ -72,41 +73,14 @@ impl HostMounts {
     }
 }
 
-/// `id parent major:minor root point options optional… - type source options`, see `proc(5)`.
-fn parse(text: &str) -> Vec<Entry> {
-    text.lines()
-        .filter_map(|line| {
-            let mut words = line.split(' ');
-            let point = unescape(words.nth(4)?);
-            let optional: Vec<&str> = words.skip(1).take_while(|word| *word != "-").collect();
-            Some(Entry {
-                point: PathBuf::from(point),
-                shared: optional.iter().any(|word| word.starts_with("shared:")),
-                slave: optional.iter().any(|word| word.starts_with("master:")),
-            })
-        })
-        .collect()
-}
-
-/// Undoes the kernel's writing of blanks and backslashes as `\ooo`.
-fn unescape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        let code = rest
-            .get(at + 1..at + 4)
-            .and_then(|code| u8::from_str_radix(code, 8).ok());
-        if let Some(code) = code {
-            out.push(char::from(code));
-            rest = &rest[at + 4..];
-        } else {
-            out.push('\\');
-            rest = &rest[at + 1..];
-        }
-    }
-    out.push_str(rest);
-    out
+fn entries(table: &Mountinfo) -> Vec<Entry> {
+    let mounts = table.mounts();
+    let entry = |mount: Mount<'_>| Entry {
+        point: mount.point(),
+        shared: mount.is_shared(),
+        slave: mount.is_slave(),
+    };
+    mounts.map(entry).collect()
 }
 
 #[cfg(test)]
@@ -122,7 +96,7 @@ mod tests {
 
     fn check(mode: MountPropagation, path: &str) -> Result<(), Error> {
         HostMounts {
-            entries: Some(parse(TABLE)),
+            entries: Some(entries(&Mountinfo::from_text(TABLE))),
         }
         .check(mode, Path::new(path), "config.mounts[0]")
     }

@@ -1,7 +1,5 @@
 //! What a container uses.
 
-use std::sync::PoisonError;
-
 use orlop_cri::v1::{ContainerAttributes, ContainerStats};
 use orlop_service::usage::Reading;
 
@@ -10,10 +8,7 @@ use crate::engine::Engine;
 
 /// Reads a container's figures; those of its processes are absent when it has none. Blocks.
 pub fn of_container(engine: &Engine, container: &Container) -> ContainerStats {
-    let mut meter = container
-        .meter
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut meter = container.meter.lock();
     // The cgroup of one that has ended is gone, or about to be.
     let reading = (container.phase() == Phase::Running)
         .then(|| meter.read_usual(|| engine.cgroups.of_container(container)))

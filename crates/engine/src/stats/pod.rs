@@ -1,7 +1,5 @@
 //! What a pod uses, with all its containers.
 
-use std::sync::PoisonError;
-
 use orlop_cri::v1::{LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats};
 use orlop_service::usage::{Reading, of_interfaces};
 
@@ -12,7 +10,7 @@ use crate::pod::Pod;
 
 /// Reads a pod's figures. Blocks.
 pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
-    let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut meter = pod.meter.lock();
     let reading = meter.read_pod(|| engine.cgroups.of_pod(pod));
     let reading = reading.as_ref();
     // Looked at while nobody closes the meter: a pod that ends loses its keeper first.

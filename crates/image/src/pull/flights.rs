@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -80,7 +81,7 @@ impl Flights {
     where
         F: Future<Output = Result<Digest>> + Send + 'static,
     {
-        let mut flights = lock(&self.flights);
+        let mut flights = self.flights.lock();
         if let Some(flight) = flights.get(&request) {
             return (flight.clone(), Waiter::of(flight));
         }
@@ -123,7 +124,8 @@ impl Flights {
 
     /// How far each pull is.
     pub(crate) fn progress(&self) -> Vec<PullProgress> {
-        lock(&self.flights)
+        self.flights
+            .lock()
             .values()
             .map(|flight| flight.tracker.snapshot())
             .collect()
@@ -177,10 +179,6 @@ struct Leave {
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        lock(&self.flights).remove(&self.request);
+        self.flights.lock().remove(&self.request);
     }
-}
-
-fn lock(flights: &Mutex<HashMap<Request, Flight>>) -> MutexGuard<'_, HashMap<Request, Flight>> {
-    flights.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,10 +5,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::turns::{Turn, Turns};
 use crate::store::Layout;
@@ -120,10 +121,7 @@ impl Ingest {
             }),
             grown: Condvar::new(),
         };
-        let state = ingest
-            .state
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let state = ingest.state.get_mut();
         state.prefix = prefix(&state.filled, size, wanted);
         Ok(ingest)
     }
@@ -180,7 +178,7 @@ impl Ingest {
                 offset += take as u64;
                 bytes = &bytes[take..];
                 if self.advance(piece, offset)? {
-                    let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut map = self.map.lock();
                     // One write, so that a line is there or not.
                     map.write_all(format!("{piece}\n").as_bytes())
                         .map_err(|error| Error::at("writing", &self.map_path, error))?;
@@ -242,7 +240,7 @@ impl Ingest {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -282,10 +280,7 @@ impl Read for IngestReader {
             self.turn = None;
         }
         while state.prefix == self.at && !state.abandoned {
-            state = ingest
-                .grown
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            ingest.grown.wait(&mut state);
         }
         if state.abandoned {
             return Err(io::Error::other("its download was given up"));

@@ -12,10 +12,11 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::pin::pin;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
 
 use orlop_pool::{Place, most_of};
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -52,7 +53,7 @@ type Lock = Arc<tokio::sync::Mutex<()>>;
 impl BlobLocks {
     async fn lock(&self, digest: Digest, source: &str) -> tokio::sync::OwnedMutexGuard<()> {
         let lock = {
-            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut locks = self.0.lock();
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             Arc::clone(locks.entry((digest, source.to_owned())).or_default())
         };
@@ -61,7 +62,7 @@ impl BlobLocks {
 
     /// The blobs that somebody fetches now.
     pub(crate) fn in_use(&self) -> HashSet<Digest> {
-        let locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let locks = self.0.lock();
         locks
             .iter()
             .filter(|(_, lock)| Arc::strong_count(lock) > 1)

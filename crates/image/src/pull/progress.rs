@@ -1,7 +1,9 @@
 //! How far a pull is, for any number of watchers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::steps::Steps;
 use crate::Digest;
@@ -105,15 +107,12 @@ impl Tracker {
             downloaded: Arc::default(),
             unpacked: Arc::default(),
         });
-        self.layers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&layer));
+        self.layers.lock().push(Arc::clone(&layer));
         layer
     }
 
     pub(super) fn snapshot(&self) -> PullProgress {
-        let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        let layers = self.layers.lock();
         PullProgress {
             reference: self.reference.clone(),
             layers: layers.iter().map(|layer| layer.snapshot()).collect(),

@@ -1,8 +1,9 @@
 //! When a pull did what: its layers work side by side, so that a step of the whole lasts from the
 //! beginning of its first part to the end of its last.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 /// A step of a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl Steps {
     }
 
     fn begin(&self, name: &'static str) -> Part<'_> {
-        let mut steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut steps = self.0.lock();
         match steps.iter_mut().find(|noted| noted.step.name == name) {
             Some(noted) => noted.open += 1,
             None => steps.push(Noted {
@@ -64,7 +65,7 @@ impl Steps {
 
     /// What is known of them now.
     pub(crate) fn so_far(&self) -> Vec<PullStep> {
-        let steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let steps = self.0.lock();
         steps.iter().map(|noted| noted.step).collect()
     }
 }
@@ -78,7 +79,7 @@ struct Part<'a> {
 
 impl Drop for Part<'_> {
     fn drop(&mut self) {
-        let mut steps = self.steps.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut steps = self.steps.0.lock();
         let of_name = |noted: &&mut Noted| noted.step.name == self.name;
         if let Some(noted) = steps.iter_mut().find(of_name) {
             noted.open -= 1;

@@ -1,6 +1,8 @@
 //! Turns at the processor: so many layers are unpacked at once, of those whose bytes are there.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 /// The turns that all pulls share.
 #[derive(Debug)]
@@ -23,11 +25,8 @@ impl Turns {
 
     /// Waits for a turn. Blocks, but for others' work only, never for the network.
     pub(crate) fn take(self: &Arc<Self>) -> Turn {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free = self
-            .freed
-            .wait_while(free, |free| *free == 0)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
+        self.freed.wait_while(&mut free, |free| *free == 0);
         *free -= 1;
         Turn(Arc::clone(self))
     }
@@ -35,7 +34,7 @@ impl Turns {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.0.free.lock() += 1;
         self.0.freed.notify_one();
     }
 }

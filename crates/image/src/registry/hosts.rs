@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use orlop_credentials::same_registry;
 use reqwest::Url;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::credentials::same_registry;
 use super::transport::Tls;
 use crate::{DEFAULT_DOMAIN, Error, Result};
 
@@ -264,7 +264,8 @@ fn host(address: &str, settings: &Settings, dir: &Path) -> Result<Host, String> 
     }
     let connect_timeout = match &settings.dial_timeout {
         Some(text) => {
-            Some(duration(text).ok_or_else(|| format!("dial_timeout {text:?} is not a duration"))?)
+            let length = orlop_duration::parse(text);
+            Some(length.map_err(|_| format!("dial_timeout {text:?} is not a duration"))?)
         }
         None => None,
     };
@@ -361,18 +362,6 @@ fn default_scheme(address: &str) -> &'static str {
         "http"
     } else {
         "https"
-    }
-}
-
-/// `500ms`, `3s`, `2m`.
-fn duration(text: &str) -> Option<Duration> {
-    let split = text.find(|c: char| !c.is_ascii_digit())?;
-    let number: u64 = text[..split].parse().ok()?;
-    match &text[split..] {
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
-        _ => None,
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::{
     AUTHORIZATION, CONTENT_RANGE, DATE, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use reqwest::{Response, Url};
 
 use super::auth::Authorizer;
@@ -212,10 +213,8 @@ impl Remote {
         self.repository.domain()
     }
 
-    fn redirects(&self) -> std::sync::MutexGuard<'_, HashMap<(String, Digest), Url>> {
-        self.redirects
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn redirects(&self) -> parking_lot::MutexGuard<'_, HashMap<(String, Digest), Url>> {
+        self.redirects.lock()
     }
 
     pub(super) fn url(&self, host: &Host, rest: &str) -> Url {

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Identity, Url};
 
 use super::connections::Connections;
@@ -146,8 +147,8 @@ impl Transport {
         Ok(clients.entry(key).or_insert(client).clone())
     }
 
-    fn clients(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Client>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    fn clients(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, Client>> {
+        self.clients.lock()
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard};
+
+use parking_lot::{Mutex, MutexGuard, RwLockReadGuard};
 
 use super::index::{Change, Index, State};
 use super::layout::Layout;
@@ -29,7 +31,7 @@ pub(super) struct Holds(Mutex<HashMap<Digest, usize>>);
 
 impl Holds {
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Digest, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

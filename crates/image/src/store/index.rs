@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -89,7 +89,7 @@ impl Index {
     }
 
     pub(super) fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// Lets `decide` look at the state and say what to change; writes that durably, then makes
@@ -98,7 +98,7 @@ impl Index {
         &self,
         decide: impl FnOnce(&State, &mut Change) -> Result<T>,
     ) -> Result<T> {
-        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.database.lock();
         self.opened(&mut slot)?;
         let mut change = Change::default();
         let result = decide(&self.state(), &mut change)?;
@@ -118,7 +118,7 @@ impl Index {
                 }
             })?;
         }
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         for (id, record) in change.images {
             put(&mut state.images, id, record);
         }
@@ -142,7 +142,7 @@ impl Index {
                 bytes: bytes.value().into(),
             }))
         };
-        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.database.lock();
         let found = self.using(&mut slot, read)?;
         found.map_err(|error| Error::store(format!("reading document {digest}"), error))
     }
@@ -155,7 +155,7 @@ impl Index {
             let found = table.get(image.to_string().as_str())?;
             Ok(found.and_then(|text| parse_evidence(text.value())))
         };
-        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.database.lock();
         let found = self
             .using(&mut slot, read)?
             .map_err(|error| Error::store(format!("reading signatures of {image}"), error));
@@ -164,7 +164,7 @@ impl Index {
 
     /// Whether a layer is in the index, by what is on disk where that was in doubt.
     pub(super) fn knows(&self, layer: &Digest) -> Result<bool> {
-        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.database.lock();
         self.opened(&mut slot)?;
         Ok(self.state().layers.contains_key(layer))
     }
@@ -192,7 +192,7 @@ impl Index {
             let found = load(&database).map_err(|error| {
                 Error::store(format!("reading {}", unreadable(&self.path)), error)
             })?;
-            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.write();
             state.images = found.images;
             state.layers = found.layers;
             database

@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -141,7 +142,7 @@ impl Layout {
 
     /// Tries again what could not be removed.
     pub(crate) fn remove_left(&self) {
-        let left = || self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = || self.left.lock();
         let paths = std::mem::take(&mut *left());
         for path in paths {
             if let Err(error) = remove_path(&path) {
@@ -185,7 +186,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = remove_path(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "could not remove a scratch directory; the next work tries again");
-            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut left = self.left.lock();
             left.push(std::mem::take(&mut self.path));
         }
     }

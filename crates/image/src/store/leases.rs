@@ -10,6 +10,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use orlop_disk::Outlives;
+
 use super::LeaseRecord;
 use crate::{Error, Result};
 
@@ -67,12 +69,7 @@ impl Leases {
             };
         };
         let text = serde_json::to_vec(record).map_err(io::Error::other)?;
-        let unfinished = self.0.join(format!("{UNFINISHED}{name}"));
-        let written = fs::write(&unfinished, &text).and_then(|()| fs::rename(&unfinished, path));
-        written.inspect_err(|_| {
-            // A full disk must not be filled any further.
-            let _ = fs::remove_file(&unfinished);
-        })
+        orlop_disk::write_file(&path, 0o644, Outlives::Kill, &text)
     }
 }
 

@@ -3,9 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, RenameFlags, fsync, open, renameat_with, syncfs};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
@@ -57,12 +58,7 @@ impl Publisher {
     pub(super) async fn publish(&self, scratch: Scratch, record: LayerRecord) -> Result<()> {
         let gone = || Error::Cancelled("publishing a layer".to_owned());
         let (reply, done) = oneshot::channel();
-        let jobs = self
-            .jobs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-            .ok_or_else(gone)?;
+        let jobs = self.jobs.lock().clone().ok_or_else(gone)?;
         let mut job = (scratch, record, reply);
         loop {
             match jobs.try_send(job) {
@@ -77,18 +73,8 @@ impl Publisher {
     }
 
     pub(super) fn stop(&self) {
-        drop(
-            self.jobs
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
-        if let Some(thread) = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
+        drop(self.jobs.lock().take());
+        if let Some(thread) = self.thread.lock().take() {
             // A panic there has failed its callers already.
             let _ = thread.join();
         }
@@ -111,7 +97,7 @@ fn publish(
         })
         .collect();
     let synced = syncfs(dir).map_err(|error| Error::io("syncing layers to disk", error.into()));
-    let _moves = moves.lock().unwrap_or_else(PoisonError::into_inner);
+    let _moves = moves.lock();
     let mut moved = Vec::with_capacity(written.len());
     for ((scratch, record, reply), written) in written {
         if reply.is_closed() {

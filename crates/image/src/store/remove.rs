@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
@@ -40,7 +39,7 @@ impl Store {
         grace: Duration,
         decide: impl FnOnce(&State, &mut Change) -> Result<T>,
     ) -> Result<(T, Freed)> {
-        let moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        let moves = self.moves.lock();
         // Held until the change is visible, so that a pull either holds a layer before this
         // looks or misses it after.
         let holds = self.holds.lock();
@@ -182,7 +181,7 @@ impl Store {
 
     /// Takes a broken layer out of the store, although images may refer to it. Blocks.
     pub(crate) fn take_out(&self, key: Digest) -> Result<Scratch> {
-        let _moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        let _moves = self.moves.lock();
         let out = self.layout.scratch("broken")?;
         self.index.update(|_, change| {
             change.layers.push((key, None));
@@ -198,7 +197,7 @@ impl Store {
 
     /// Puts back what [`Self::take_out`] took, unless it was replaced. Blocks.
     pub(crate) fn put_back(&self, taken: Scratch, record: LayerRecord) -> Result<()> {
-        let _moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        let _moves = self.moves.lock();
         let (from, to) = (taken.path().join(FS), self.layout.layer(&record.key));
         if to.exists() || !from.exists() {
             return Ok(());

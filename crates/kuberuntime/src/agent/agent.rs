@@ -3,9 +3,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_pool::blocking;
 use serde::Deserialize;
 use tokio::sync::mpsc;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -139,7 +140,7 @@ impl Agent {
         );
         let speaking = shared.clone();
         sources.spawn(async move {
-            let _ = spawn_blocking(move || speaking.speak_for_store()).await;
+            let _ = blocking(move || speaking.speak_for_store()).await;
         });
         let servers = Servers::start(&shared).await?;
         Ok(Self {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
+use orlop_pool::blocking;
 
 use super::demand::{amount, requests};
 use super::eviction::{Candidate, Places, Pressure, Signal, Verdict, observe, rank};
@@ -79,7 +79,7 @@ async fn judge(shared: &Shared, pressure: &mut Pressure) -> Option<Verdict> {
         nodefs: shared.options().root_dir.clone(),
         imagefs: pressure.images.clone(),
     };
-    let seen = spawn_blocking(move || observe(&places)).await.ok()?;
+    let seen = blocking(move || observe(&places)).await.ok()?;
     let verdict = pressure.update(&seen, now());
     shared.set_conditions(pressure.conditions());
     verdict
@@ -164,7 +164,7 @@ async fn usage(shared: &Shared, signal: Signal) -> (BTreeMap<String, u64>, &'sta
         let options = manager.options();
         let (root, logs) = (options.root_dir.clone(), options.pod_logs_dir.clone());
         let inodes = signal == Signal::NodeFsInodes;
-        let found = spawn_blocking(move || {
+        let found = blocking(move || {
             let mut found = Vec::new();
             for pod in pods {
                 let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);

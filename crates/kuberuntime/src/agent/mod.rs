@@ -33,7 +33,6 @@ mod shared;
 mod shutdown;
 mod source;
 mod tasks;
-mod text;
 
 pub use agent::{Agent, AgentHandle};
 pub use configuration::{
@@ -42,4 +41,3 @@ pub use configuration::{
 };
 pub use manifest::{Remark, Weight};
 pub use options::{AgentError, AgentOptions, AtEnd};
-pub use text::{format_duration, parse_duration};

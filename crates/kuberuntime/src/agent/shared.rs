@@ -1,8 +1,9 @@
 //! What the parts of an agent share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -104,7 +105,7 @@ impl Shared {
 
     /// Works on what was applied, and has the agent hear of it. Writes files: not for the reactor.
     pub(super) fn with_store<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
-        let mut store = self.0.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.0.store.lock();
         let result = work(&mut store);
         let snapshot = store.snapshot();
         drop(store);
@@ -293,7 +294,7 @@ impl Shared {
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
-        self.0.said.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.said.lock()
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_disk::{Step, Walk};
+use orlop_disk::{Mountinfo, Step, Walk};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, open, unlinkat};
 use rustix::io::Errno;
 
@@ -35,33 +35,23 @@ impl Layout {
         if top.f_type as u64 == UNIFIED {
             return Ok(Self::Unified(TOP.into()));
         }
-        let table = orlop_disk::read_kernel_text("/proc/self/mountinfo").unwrap_or_default();
+        let table = Mountinfo::own().map_err(|e| CgroupError::None(e.to_string()))?;
         let mut hierarchies: Vec<(Vec<String>, PathBuf)> = Vec::new();
-        for line in table.lines() {
-            let Some((before, after)) = line.split_once(" - ") else {
-                continue;
-            };
-            let mut after = after.split(' ');
-            let (kind, options) = (after.next(), after.nth(1));
-            let point = before.split(' ').nth(4);
-            let (Some(kind), Some(options), Some(point)) = (kind, options, point) else {
-                continue;
-            };
-            if kind == "cgroup2" {
+        for mount in table.mounts() {
+            match mount.kind() {
                 // Beside the others it limits nothing; runtimes make cgroups in it all the same.
-                hierarchies.push((Vec::new(), point.into()));
-                continue;
-            }
-            if kind != "cgroup" {
-                continue;
-            }
-            let controllers: Vec<_> = options
-                .split(',')
-                .filter(|word| !matches!(*word, "rw" | "ro" | "xattr"))
-                .map(str::to_owned)
-                .collect();
-            if !hierarchies.iter().any(|(known, _)| *known == controllers) {
-                hierarchies.push((controllers, point.into()));
+                "cgroup2" => hierarchies.push((Vec::new(), mount.point())),
+                "cgroup" => {
+                    let words = mount.words();
+                    let controllers: Vec<_> = words
+                        .filter(|word| !matches!(*word, "rw" | "ro" | "xattr"))
+                        .map(str::to_owned)
+                        .collect();
+                    if !hierarchies.iter().any(|(known, _)| *known == controllers) {
+                        hierarchies.push((controllers, mount.point()));
+                    }
+                }
+                _ => {}
             }
         }
         if hierarchies.is_empty() {

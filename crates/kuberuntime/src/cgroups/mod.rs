@@ -8,10 +8,11 @@ mod slices;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use limits::Limits;
 use names::Name;
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use crate::config::{MemoryQos, Protection, QosClass, qos_class};
@@ -204,7 +205,7 @@ impl Cgroups {
     /// those beneath it.
     async fn share(&self, uid: &str, asked: Option<Asked>) -> Result<(), CgroupError> {
         let (before, after) = {
-            let mut pods = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pods = self.asked.lock();
             let before = sum(pods.values());
             match asked {
                 Some(asked) => pods.insert(uid.to_owned(), asked),
@@ -279,7 +280,7 @@ fn sum<'a>(pods: impl Iterator<Item = &'a Asked>) -> Asked {
 async fn blocking(
     work: impl FnOnce() -> Result<(), CgroupError> + Send + 'static,
 ) -> Result<(), CgroupError> {
-    match tokio::task::spawn_blocking(work).await {
+    match orlop_pool::blocking(work).await {
         Ok(done) => done,
         Err(_) => Err(CgroupError::None(
             "the work on it was broken off".to_owned(),

@@ -42,13 +42,13 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_nobody_answers_for_keeps_no_other_waiting() {
         let (release, held) = channel::<()>();
-        let held = std::sync::Arc::new(std::sync::Mutex::new(held));
+        let held = std::sync::Arc::new(parking_lot::Mutex::new(held));
         // As getaddrinfo waits where no name server answers.
         let hung: Vec<_> = (0..40)
             .map(|_| {
                 let held = held.clone();
                 tokio::spawn(LOOKING_UP.run_for("dead.test", move || {
-                    let _ = held.lock().map(|held| held.recv());
+                    let _ = held.lock().recv();
                 }))
             })
             .collect();

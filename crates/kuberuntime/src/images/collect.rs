@@ -70,7 +70,7 @@ impl ImageCollector {
         }
         let pulls = Arc::clone(pulls);
         // A record that stays is looked at again the next time.
-        let pruned = tokio::task::spawn_blocking(move || {
+        let pruned = orlop_pool::blocking(move || {
             pulls.prune(&there, begun);
             pulls.count()
         });
@@ -149,7 +149,7 @@ async fn disk_usage(images: &ImageClient) -> Result<DiskUsage, ClientError> {
         .map(|id| id.mountpoint)
         .next()
         .unwrap_or_default();
-    let stat = tokio::task::spawn_blocking(move || rustix::fs::statvfs(point.as_str())).await;
+    let stat = orlop_pool::blocking(move || rustix::fs::statvfs(point.as_str())).await;
     Ok(match stat {
         Ok(Ok(stat)) => DiskUsage {
             capacity: stat.f_blocks * stat.f_frsize,

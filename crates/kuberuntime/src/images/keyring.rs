@@ -1,43 +1,18 @@
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use orlop_credentials::{ConfigFile, Paths, Pattern, Unreadable, split_name};
 use orlop_cri::v1::AuthConfig;
-use serde::Deserialize;
 
 use super::credential::{Credential, credential_hash};
 use crate::image::SecretRecord;
 use crate::manager::Secret;
 
-/// The registry of images that name none.
-const DEFAULT_REGISTRY: &str = "index.docker.io";
-/// A file with credentials that is larger is none.
-const MAX_FILE: u64 = 1 << 20;
-
 /// Credentials by the registries that they are for.
 #[derive(Clone, Default)]
 pub(crate) struct Keyring {
-    entries: Vec<(String, Credential)>,
-}
-
-#[derive(Deserialize)]
-struct ConfigFile {
-    #[serde(default)]
-    auths: BTreeMap<String, Entry>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Entry {
-    auth: String,
-    username: String,
-    password: String,
-    email: String,
-    identitytoken: String,
-    registrytoken: String,
+    entries: Vec<(Pattern, Credential)>,
 }
 
 impl Keyring {
@@ -59,7 +34,7 @@ impl Keyring {
             .chain([PathBuf::from("/")])
             .map(|dir| dir.join(".dockercfg"));
         let mut keyring = Self::default();
-        let read = |path: &PathBuf| match orlop_disk::read_file(path, MAX_FILE) {
+        let read = |path: &PathBuf| match ConfigFile::text(path) {
             Ok(bytes) => Some(bytes),
             Err(error) => {
                 if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
@@ -118,137 +93,57 @@ impl Keyring {
             auth,
             secret: None,
         };
-        self.entries.push((pattern_of(registry), credential));
+        self.entries.push((Pattern::of_key(registry), credential));
     }
 
     /// What may be tried for an image, the most specific first.
     pub(crate) fn lookup(&self, image: &str) -> Vec<Credential> {
-        let default = is_in_default_registry(image);
         let mut found: Vec<_> = self
             .entries
             .iter()
-            .filter(|(pattern, _)| {
-                matches(pattern, image) || (default && host_of(pattern) == DEFAULT_REGISTRY)
-            })
+            .filter(|(pattern, _)| is_for(pattern, image))
             .collect();
         found.sort_by_key(|(pattern, _)| Reverse(pattern));
         found.into_iter().map(|(_, it)| it.clone()).collect()
     }
 
     fn add_config_json(&mut self, text: &[u8]) -> bool {
-        let Ok(file) = serde_json::from_slice::<ConfigFile>(text) else {
-            return false;
-        };
-        self.add_entries(file.auths)
+        self.add_entries(ConfigFile::of_config_json(text))
     }
 
     fn add_dockercfg(&mut self, text: &[u8]) -> bool {
-        let Ok(entries) = serde_json::from_slice(text) else {
-            return false;
-        };
-        self.add_entries(entries)
+        self.add_entries(ConfigFile::of_dockercfg(text))
     }
 
-    fn add_entries(&mut self, entries: BTreeMap<String, Entry>) -> bool {
-        let mut any = false;
-        for (registry, entry) in entries {
-            let mut auth = AuthConfig {
+    fn add_entries(&mut self, file: Result<ConfigFile, Unreadable>) -> bool {
+        let before = self.entries.len();
+        for (registry, entry) in file.into_iter().flat_map(ConfigFile::into_entries) {
+            let auth = AuthConfig {
                 username: entry.username,
                 password: entry.password,
-                identity_token: entry.identitytoken,
-                registry_token: entry.registrytoken,
+                identity_token: entry.identity_token,
+                registry_token: entry.registry_token,
                 ..AuthConfig::default()
             };
-            let decoded = BASE64_STANDARD
-                .decode(entry.auth.trim())
-                .ok()
-                .and_then(|bytes| String::from_utf8(bytes).ok());
-            if let Some((user, password)) = decoded.as_deref().and_then(|t| t.split_once(':')) {
-                user.clone_into(&mut auth.username);
-                password
-                    .trim_end_matches('\0')
-                    .clone_into(&mut auth.password);
-            }
+            // What `auth` was is no use if it could not be read.
             if auth != AuthConfig::default() {
                 self.add(&registry, auth, &entry.email);
-                any = true;
             }
         }
-        any
+        self.entries.len() > before
     }
 }
 
-/// The images that an entry is for: `https://index.docker.io/v1/` is for all of that host.
-fn pattern_of(registry: &str) -> String {
-    let mut name = registry;
-    for scheme in ["https://", "http://"] {
-        name = name.strip_prefix(scheme).unwrap_or(name);
-    }
-    let (host, path) = name.split_once('/').unwrap_or((name, ""));
-    // The path of a version of the API is no repository's.
-    let path = match path.split_once('/') {
-        Some(("v1" | "v2", rest)) => rest,
-        None if matches!(path, "v1" | "v2") => "",
-        _ => path,
-    };
-    match path.trim_end_matches('/') {
-        "" => host.to_owned(),
-        path => format!("{host}/{path}"),
-    }
-}
-
-/// Whether a pattern (`*.example.org:5000/team`) is for an image. Each part of the host may have
-/// a `*`; hosts have equally many parts, ports are equal, and the pattern's path leads.
-pub(super) fn matches(pattern: &str, image: &str) -> bool {
-    let (pattern_host, pattern_path) = pattern.split_once('/').unwrap_or((pattern, ""));
-    let Some((host, path)) = image.split_once('/') else {
-        return false;
-    };
-    let (pattern_name, pattern_port) = split_port(pattern_host);
-    let (name, port) = split_port(host);
-    if pattern_port != port {
-        return false;
-    }
-    let (wanted, parts): (Vec<_>, Vec<_>) =
-        (pattern_name.split('.').collect(), name.split('.').collect());
-    wanted.len() == parts.len()
-        && wanted
-            .iter()
-            .zip(&parts)
-            .all(|(glob, part)| is_like(glob, part))
-        && path.starts_with(pattern_path)
-}
-
-fn is_like(glob: &str, text: &str) -> bool {
-    match glob.split_once('*') {
-        None => glob == text,
-        Some((head, tail)) => text.strip_prefix(head).is_some_and(|rest| {
-            (0..=rest.len()).any(|at| rest.is_char_boundary(at) && is_like(tail, &rest[at..]))
-        }),
-    }
-}
-
-fn split_port(host: &str) -> (&str, &str) {
-    host.rsplit_once(':').unwrap_or((host, ""))
-}
-
-fn host_of(pattern: &str) -> &str {
-    pattern.split('/').next().unwrap_or_default()
-}
-
-fn is_in_default_registry(image: &str) -> bool {
-    match image.split_once('/') {
-        None => true,
-        Some((first, _)) => {
-            first == "docker.io"
-                || first == DEFAULT_REGISTRY
-                || !(first.contains(['.', ':']) || first == "localhost")
-        }
-    }
+/// Whether a pattern is for an image, as the kubelet matches them.
+pub(super) fn is_for(pattern: &Pattern, image: &str) -> bool {
+    let (host, path) = split_name(image);
+    pattern.is_for(host, &path, Paths::ByStart)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn keyring(json: &str) -> Keyring {
@@ -269,11 +164,12 @@ mod tests {
                 "https://old.example/v1/team/": {"username": "old", "password": "x"},
                 "empty.example": {}}}"#,
         );
-        let rows: [(&str, &[&str]); 12] = [
+        let rows: [(&str, &[&str]); 13] = [
             ("busybox:1", &["u"]),
             ("library/busybox:1", &["u"]),
             ("docker.io/library/busybox", &["u"]),
             ("reg.example.org/team/app:1", &["team", "star"]),
+            ("reg.example.org/teams/app:1", &["team", "star"]),
             ("reg.example.org/other", &["star"]),
             ("a.b.example.org/x", &[]),
             ("example.org/x", &[]),

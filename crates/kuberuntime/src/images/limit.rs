@@ -1,6 +1,6 @@
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// So many things a second, and some at once after a quiet time. Whoever comes too early waits
@@ -43,7 +43,7 @@ impl RateLimit {
         if self.per_second == 0.0 {
             return Duration::ZERO;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let now = Instant::now();
         let gained = now.duration_since(state.at).as_secs_f64() * self.per_second;
         state.tokens = (state.tokens + gained).min(self.burst) - 1.0;

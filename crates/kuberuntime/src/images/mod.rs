@@ -2,7 +2,6 @@
 
 mod collect;
 mod credential;
-mod duration;
 mod keyring;
 mod limit;
 mod provider;

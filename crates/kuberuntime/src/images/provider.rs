@@ -1,17 +1,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use orlop_credentials::Pattern;
 use orlop_cri::v1::AuthConfig;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::credential::Credential;
-use super::duration;
-use super::keyring::{Keyring, matches};
+use super::keyring::{Keyring, is_for};
 use crate::text_file::read_text;
 
 /// A configuration that is larger is something else.
@@ -133,11 +133,8 @@ impl Providers {
     pub(crate) async fn lookup(&self, image: &str) -> Vec<Credential> {
         let mut found = Vec::new();
         for provider in &self.providers {
-            if !provider
-                .match_images
-                .iter()
-                .any(|pattern| matches(pattern, image))
-            {
+            let mut patterns = provider.match_images.iter();
+            if !patterns.any(|pattern| is_for(&Pattern::plain(pattern), image)) {
                 continue;
             }
             match self.ask(provider, image).await {
@@ -165,7 +162,7 @@ impl Providers {
         let registry = image.split('/').next().unwrap_or_default();
         for key in [image, registry, "*"] {
             let key = (provider.name.clone(), key.to_owned());
-            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let cache = self.cache.lock();
             if let Some((until, answer)) = cache.get(&key)
                 && Instant::now() < *until
             {
@@ -177,7 +174,7 @@ impl Providers {
             .cache_duration
             .as_deref()
             .or(provider.default_cache_duration.as_deref())
-            .and_then(duration::parse)
+            .and_then(|text| orlop_duration::parse(text).ok())
             .unwrap_or_default();
         let key = match answer.cache_key_type.as_str() {
             "Registry" => registry,
@@ -185,7 +182,7 @@ impl Providers {
             _ => image,
         };
         if !lasts.is_zero() {
-            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut cache = self.cache.lock();
             let now = Instant::now();
             cache.retain(|_, (until, _)| now < *until);
             if cache.len() < MAX_CACHED {

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_cri::client::{ClientError, ImageClient, PullRequest};
 use orlop_cri::v1;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use super::credential::Credential;
@@ -320,7 +321,7 @@ impl Images {
     async fn of_node(&self, name: &str) -> Vec<Credential> {
         let mut dirs = self.options.docker_config_dirs.clone();
         dirs.push(self.root_dir.clone());
-        let keyring = tokio::task::spawn_blocking(move || Keyring::of_node(&dirs)).await;
+        let keyring = orlop_pool::blocking(move || Keyring::of_node(&dirs)).await;
         let mut found = keyring.unwrap_or_default().lookup(name);
         found.extend(self.providers.lookup(name).await);
         found
@@ -347,9 +348,7 @@ impl Images {
         work: impl FnOnce(&PullRecords) -> T + Send + 'static,
     ) -> Option<T> {
         let records = Arc::clone(&self.records);
-        tokio::task::spawn_blocking(move || work(&records))
-            .await
-            .ok()
+        orlop_pool::blocking(move || work(&records)).await.ok()
     }
 
     fn refusal(&self, wanted: &Wanted<'_>, error: ImageError, tell: Tell<'_>) -> Refusal {
@@ -397,11 +396,11 @@ impl Images {
     }
 
     fn backoff(&self) -> MutexGuard<'_, Backoff> {
-        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+        self.backoff.lock()
     }
 
     fn failures(&self) -> MutexGuard<'_, BTreeMap<String, (&'static str, String)>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failures.lock()
     }
 }
 

@@ -6,9 +6,10 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orlop_cri::v1;
+use orlop_disk::Outlives;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
@@ -181,7 +182,7 @@ impl PullRecords {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        self.in_pull.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_pull.lock()
     }
 }
 
@@ -212,7 +213,7 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
 /// A crash leaves the former file or the new one.
 fn write(dir: &Path, of: &str, what: &impl Serialize) -> io::Result<()> {
     let bytes = serde_json::to_vec(what).map_err(io::Error::other)?;
-    orlop_disk::write_file(&dir.join(file_name(of)), 0o600, &bytes)
+    orlop_disk::write_file(&dir.join(file_name(of)), 0o600, Outlives::PowerCut, &bytes)
 }
 
 fn remove(path: &Path) {

@@ -38,7 +38,7 @@ impl LogLinks {
                 }
             }
         };
-        let _ = tokio::task::spawn_blocking(add).await;
+        let _ = orlop_pool::blocking(add).await;
     }
 
     /// Removes a pod's links.
@@ -65,6 +65,6 @@ impl LogLinks {
                 }
             }
         };
-        let _ = tokio::task::spawn_blocking(sweep).await;
+        let _ = orlop_pool::blocking(sweep).await;
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn rotate(
 ) -> Result<(), String> {
     let path = target.path.clone();
     let (max_size, keep) = (options.max_size, options.max_files.max(2) - 2);
-    let done = tokio::task::spawn_blocking(move || put_away(&path, max_size, keep)).await;
+    let done = orlop_pool::blocking(move || put_away(&path, max_size, keep)).await;
     let step = done
         .map_err(|e| e.to_string())?
         .map_err(|e| e.to_string())?;

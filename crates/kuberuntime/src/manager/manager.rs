@@ -76,7 +76,7 @@ impl Manager {
         follow_driver(&mut options, &runtime).await?;
         let local = {
             let options = options.clone();
-            tokio::task::spawn_blocking(move || Local::prepare(&options))
+            orlop_pool::blocking(move || Local::prepare(&options))
         };
         let local = local
             .await
@@ -325,7 +325,7 @@ async fn settle(pulls: &Arc<PullRecords>, images: &ImageClient) {
     };
     let pulls = Arc::clone(pulls);
     // It only reads and writes small files.
-    let _ = tokio::task::spawn_blocking(move || pulls.settle(&list)).await;
+    let _ = orlop_pool::blocking(move || pulls.settle(&list)).await;
 }
 
 /// Pods' cgroups are made as the runtime makes those beneath them, if it tells.

@@ -8,7 +8,6 @@ mod metadata;
 mod network;
 mod nullable;
 mod policy;
-mod quantity;
 mod resources;
 mod security;
 mod spec;
@@ -21,11 +20,11 @@ pub use lifecycle::{
 };
 pub use metadata::ObjectMeta;
 pub use network::{DnsOption, DnsPolicy, HostAlias, PodDns, PullSecret};
+pub use orlop_quantity::{Quantity, QuantityError};
 pub use policy::{
     ContainerRestartPolicy, ExitCodeOperator, ExitCodes, PullPolicy, ResizePolicy,
     ResizeRestartPolicy, RestartPolicy, RestartRule, RestartRuleAction, TerminationMessagePolicy,
 };
-pub use quantity::{Quantity, QuantityError};
 pub use resources::{ResourceList, Resources};
 pub use security::{
     AppArmorProfile, Capabilities, ContainerSecurityContext, GroupPolicy, PodSecurityContext,

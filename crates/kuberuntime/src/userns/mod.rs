@@ -11,9 +11,9 @@ mod record;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orlop_cri::v1;
+use parking_lot::{Mutex, MutexGuard};
 use thiserror::Error;
 
 pub(crate) use node::ids_of_node;
@@ -109,7 +109,7 @@ impl UserNamespaces {
     }
 
     fn ranges(&self) -> MutexGuard<'_, Ranges> {
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ranges.lock()
     }
 }
 

@@ -1,6 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Outlives;
 use serde::{Deserialize, Serialize};
 
 use super::{IdRange, UserNamespaceError};
@@ -75,7 +76,14 @@ pub(super) fn write(root: &Path, uid: &str, range: IdRange) -> Result<(), UserNa
         uid_mappings: vec![mapping.clone()],
         gid_mappings: vec![mapping],
     };
-    let store = || orlop_disk::write_file(&path, 0o600, &serde_json::to_vec(&record)?);
+    let store = || {
+        orlop_disk::write_file(
+            &path,
+            0o600,
+            Outlives::PowerCut,
+            &serde_json::to_vec(&record)?,
+        )
+    };
     store().map_err(|source| UserNamespaceError::File {
         path: path.clone(),
         source,

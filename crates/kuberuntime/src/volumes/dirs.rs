@@ -2,6 +2,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Mountinfo;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::VolumeError;
@@ -84,27 +85,8 @@ pub(super) fn make_dir(path: &Path, mode: u32) -> Result<(), VolumeError> {
 
 /// The mount points beneath a directory, the last made first.
 pub(super) fn mounts_beneath(dir: &Path) -> Vec<PathBuf> {
-    let table = orlop_disk::read_kernel_text("/proc/self/mountinfo").unwrap_or_default();
-    let mut points: Vec<PathBuf> = table
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(unescape)
-        .filter(|point| point.starts_with(dir) && point != dir)
-        .collect();
-    points.reverse();
-    points
-}
-
-/// The kernel writes blanks and backslashes in mount points as octal numbers.
-fn unescape(point: &str) -> PathBuf {
-    let mut text = point.to_owned();
-    for (code, plain) in [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ] {
-        text = text.replace(code, plain);
-    }
-    text.into()
+    let Ok(table) = Mountinfo::own() else {
+        return Vec::new();
+    };
+    table.points_beneath(dir).rev().collect()
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orlop_disk::Outlives;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -59,7 +60,7 @@ impl Checkpoint {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;
         }
-        orlop_disk::write_file(&path, 0o600, &serde_json::to_vec(self)?)
+        orlop_disk::write_file(&path, 0o600, Outlives::PowerCut, &serde_json::to_vec(self)?)
     }
 
     /// Forgets a pod. Blocks.

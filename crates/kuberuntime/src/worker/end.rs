@@ -154,7 +154,7 @@ impl Life {
                 // It was not let in. The next manager may see room for it.
                 let (root, uid) = (self.ctx.options.root_dir.clone(), self.mailbox.uid.clone());
                 let forget = move || Checkpoint::remove(&root, &uid);
-                let _ = tokio::task::spawn_blocking(forget).await;
+                let _ = orlop_pool::blocking(forget).await;
             } else {
                 self.checkpoint.ended = Some(ended);
                 self.save().await;
@@ -221,7 +221,7 @@ impl Life {
                 .map_err(|e| format!("removing {}: {e}", logs.display()))?;
             Checkpoint::remove(&root, &uid).map_err(|e| e.to_string())
         };
-        let removed = tokio::task::spawn_blocking(remove).await;
+        let removed = orlop_pool::blocking(remove).await;
         removed.map_err(|e| e.to_string())??;
         self.ctx.user_namespaces.release(&self.mailbox.uid);
         self.ctx.log_links.remove_pod(&self.pod).await;

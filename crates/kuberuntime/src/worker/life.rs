@@ -99,7 +99,7 @@ impl Life {
         let (input, generation) = mailbox.input();
         let root = ctx.options.root_dir.clone();
         let uid = mailbox.uid.clone();
-        let known = tokio::task::spawn_blocking(move || Checkpoint::read(&root, &uid)).await;
+        let known = orlop_pool::blocking(move || Checkpoint::read(&root, &uid)).await;
         let known = known.ok().flatten();
         let start_time = known.as_ref().map_or_else(now, |c| Timestamp(c.start_time));
         let mut checkpoint = Checkpoint::new(&input, start_time);
@@ -374,7 +374,7 @@ impl Life {
                 .map(|s| (s.id.clone(), super::last_words::read(s)));
             said.collect::<Vec<_>>()
         };
-        if let Ok(said) = tokio::task::spawn_blocking(read).await {
+        if let Ok(said) = orlop_pool::blocking(read).await {
             self.words.extend(said);
         }
     }
@@ -398,7 +398,7 @@ impl Life {
         let checkpoint = self.checkpoint.clone();
         let root = self.ctx.options.root_dir.clone();
         let uid = self.mailbox.uid.clone();
-        let write = tokio::task::spawn_blocking(move || checkpoint.write(&root, &uid));
+        let write = orlop_pool::blocking(move || checkpoint.write(&root, &uid));
         if let Ok(Err(error)) = write.await {
             tracing::error!(pod = self.input.full_name(), %error, "cannot write a checkpoint");
         }

@@ -272,7 +272,7 @@ impl Life {
         }
         self.measured = Instant::now();
         let (dirs, pod) = (self.dirs.clone(), self.pod.clone());
-        let measured = tokio::task::spawn_blocking(move || over_limit(&dirs, &pod)).await;
+        let measured = orlop_pool::blocking(move || over_limit(&dirs, &pod)).await;
         measured.ok().flatten()
     }
 

@@ -88,7 +88,7 @@ impl Life {
         } else {
             // A small file of the node's; read anew, as it changes when networks do.
             let path = dns.resolv_conf.clone();
-            let read = tokio::task::spawn_blocking(move || read_text(&path, OF_NODE));
+            let read = orlop_pool::blocking(move || read_text(&path, OF_NODE));
             let text = read.await.ok().and_then(Result::ok).unwrap_or_default();
             HostResolver::parse(&text)
         };
@@ -140,7 +140,7 @@ impl Life {
                 return Err(fail(no_user_namespaces(&handler)));
             }
             let (ranges, uid) = (self.ctx.user_namespaces.clone(), self.mailbox.uid.clone());
-            let got = tokio::task::spawn_blocking(move || ranges.get(&uid)).await;
+            let got = orlop_pool::blocking(move || ranges.get(&uid)).await;
             let got = got.map_err(|error| fail(error.to_string()))?;
             self.id_range = Some(got.map_err(|error| fail(error.to_string()))?);
         }
@@ -175,7 +175,7 @@ impl Life {
         let config = self.sandbox_config(attempt).await?;
         let handler = self.runtime_handler()?;
         let logs = config.log_directory.clone();
-        let made = tokio::task::spawn_blocking(move || {
+        let made = orlop_pool::blocking(move || {
             std::fs::create_dir_all(&logs).map_err(|e| format!("making {logs}: {e}"))
         });
         let fail = |why: String| {
@@ -224,7 +224,7 @@ impl Life {
             };
             rewrite(&path, &text).map_err(|e| format!("writing {}: {e}", path.display()))
         };
-        let written = tokio::task::spawn_blocking(work).await;
+        let written = orlop_pool::blocking(work).await;
         let fail = |why: String| Problem::new("FailedMount", why);
         written.map_err(|e| fail(e.to_string()))?.map_err(fail)
     }

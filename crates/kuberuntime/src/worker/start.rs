@@ -431,7 +431,7 @@ impl Life {
                 .filter_map(|name| name.into_string().ok())
                 .collect()
         };
-        let files = tokio::task::spawn_blocking(list).await.unwrap_or_default();
+        let files = orlop_pool::blocking(list).await.unwrap_or_default();
         next_restart_count(last, files.iter().map(String::as_str))
     }
 

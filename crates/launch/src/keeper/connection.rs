@@ -3,11 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use orlop_wire::{Body, Event, Failure, Frame, FrameBuffer, Message, Request};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
@@ -44,7 +45,7 @@ struct Waiting(Mutex<Option<HashMap<u32, oneshot::Sender<Frame>>>>);
 
 impl Waiting {
     fn lock(&self) -> MutexGuard<'_, Option<HashMap<u32, oneshot::Sender<Frame>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

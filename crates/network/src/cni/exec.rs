@@ -147,20 +147,17 @@ fn start(program: &Path, env: &[(&str, &str)]) -> Result<Child, PluginFailure> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut attempts = 0;
+    let mut retries = orlop_pool::Retries::default();
     loop {
         match command.spawn() {
-            // Just being installed: whoever writes it is about to close it.
-            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && attempts < 10 => {
-                attempts += 1;
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            done => {
-                return done.map_err(|source| PluginFailure::Start {
-                    path: program.to_owned(),
-                    source,
-                });
-            }
+            Ok(child) => return Ok(child),
+            Err(error) => match retries.pause(error) {
+                Ok(pause) => std::thread::sleep(pause),
+                Err(source) => {
+                    let path = program.to_owned();
+                    return Err(PluginFailure::Start { path, source });
+                }
+            },
         }
     }
 }

@@ -4,7 +4,9 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
 
 use super::port_guard::PortGuard;
 use super::rule::{Family, Step, Table};
@@ -63,7 +65,7 @@ struct Line {
 
 /// Makes changes to a table, all or none.
 pub(crate) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), FilterError> {
-    let mut line = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut line = GATE.lock();
     match &*WAY {
         Way::Direct => nftables::apply(connect(&mut line)?, family, table, steps),
         Way::Programs(dir) => iptables::apply(dir, family, table, steps),
@@ -72,7 +74,7 @@ pub(crate) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), 
 
 /// Whether a chain is there.
 pub(crate) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<bool, FilterError> {
-    let mut line = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut line = GATE.lock();
     match &*WAY {
         Way::Direct => nftables::chain_exists(connect(&mut line)?, family, table, chain),
         Way::Programs(dir) => iptables::chain_exists(dir, family, table, chain),
@@ -100,7 +102,7 @@ pub(crate) fn port_is_guarded(guard: &PortGuard) -> Result<bool, FilterError> {
 
 /// There is one way only: no program of `iptables` looks at bridges' packets.
 fn on_bridges<T>(work: impl FnOnce(&mut Socket) -> io::Result<T>) -> Result<T, FilterError> {
-    let mut line = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut line = GATE.lock();
     work(connect(&mut line)?).map_err(nftables::failed)
 }
 
@@ -110,7 +112,7 @@ pub(crate) fn forget_udp(
     family: Family,
     is_stale: impl Fn(IpAddr, u16) -> bool,
 ) -> Result<(), FilterError> {
-    let mut line = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut line = GATE.lock();
     connect(&mut line)?
         .forget_udp(family.number(), is_stale)
         .map_err(nftables::failed)

@@ -1,6 +1,5 @@
 //! Rules as values, and steps that change them.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use sha2::{Digest as _, Sha512};
@@ -100,11 +99,7 @@ pub(crate) fn chain_name(prefix: &str, network: &str, container_id: &str) -> Str
 /// them: to be cut to the length that fits.
 pub(crate) fn hash_name(prefix: &str, network: &str, container_id: &str) -> String {
     let digest = Sha512::digest(format!("{network}{container_id}"));
-    digest.iter().fold(prefix.to_owned(), |mut name, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(name, "{byte:02x}");
-        name
-    })
+    format!("{prefix}{}", orlop_hex::encode(&digest))
 }
 
 impl Family {

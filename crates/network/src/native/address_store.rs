@@ -7,9 +7,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use orlop_disk::Outlives;
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
 
 use super::NativeError;
 
@@ -30,9 +31,6 @@ static KNOWN: Mutex<BTreeMap<PathBuf, (Changed, Owners)>> = Mutex::new(BTreeMap:
 /// When a directory last changed, in seconds and nanoseconds, and which it is.
 type Changed = (i64, i64, u64);
 
-/// Where a reservation is written before it gets its name.
-const UNFINISHED: &str = ".orlop.new";
-
 impl Store {
     pub(super) fn open(dir: PathBuf) -> io::Result<Self> {
         let open = || {
@@ -51,10 +49,7 @@ impl Store {
             opened => opened,
         }?;
         flock(&lock, FlockOperation::LockExclusive)?;
-        let known = KNOWN
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&dir);
+        let known = KNOWN.lock().remove(&dir);
         let owners = match known {
             Some((changed, owners)) if changed == last_change(&dir)? => owners,
             _ => read_all(&dir)?,
@@ -80,14 +75,9 @@ impl Store {
         let path = self.path(address);
         // Named when it is whole: a file cut short would have no owner, and
         // hold its address for ever.
-        let unfinished = self.dir.join(UNFINISHED);
-        let write = || {
-            std::fs::write(&unfinished, format!("{id}\r\n{if_name}"))?;
-            renameat_with(CWD, &unfinished, CWD, &path, RenameFlags::NOREPLACE)?;
-            Ok(())
-        };
-        match write() {
-            Err(error) if io::Error::kind(&error) == io::ErrorKind::AlreadyExists => {
+        let reserved = format!("{id}\r\n{if_name}");
+        match orlop_disk::write_new_file(&path, 0o644, Outlives::Kill, reserved.as_bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Ok(false);
             }
             done => done.map_err(NativeError::system(format!("reserve {}", path.display())))?,
@@ -152,7 +142,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         if let Ok(changed) = last_change(&self.dir) {
             let owners = std::mem::take(&mut self.owners);
-            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = KNOWN.lock();
             known.insert(self.dir.clone(), (changed, owners));
         }
     }
@@ -162,6 +152,7 @@ impl Drop for Store {
 /// could release them, and whoever writes one holds the lock.
 fn read_all(dir: &Path) -> io::Result<Owners> {
     let mut owners = Owners::new();
+    orlop_disk::remove_drafts(dir)?;
     for entry in std::fs::read_dir(dir)?.flatten() {
         let name = entry.file_name();
         let Some(address) = name.to_str().and_then(|name| name.parse().ok()) else {

@@ -10,9 +10,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::MacAddress;
 use crate::netlink::{Link, Rtnl};
@@ -121,5 +123,5 @@ fn delete_now(netns: &Path, name: &str, mac: MacAddress) -> io::Result<()> {
 }
 
 fn pending<T>(work: impl FnOnce(&mut BTreeSet<[u8; 6]>) -> T) -> T {
-    work(&mut PENDING.lock().unwrap_or_else(PoisonError::into_inner))
+    work(&mut PENDING.lock())
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::journal::JournalEntry;
 use crate::{Attachment, ContainerId, Error, PortMapping};
@@ -67,7 +68,7 @@ impl HostPorts {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ContainerId, Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) fn broken(report: &Report, kind: Kind) -> Vec<String> {
         return broken;
     }
     let own_exec = report.median(report::OWN_EXEC, report::ORLOP);
+    let theirs_cpu = report.median(report::STATS_CPU, report::CONTAINERD);
+    let theirs_cpu = theirs_cpu.map(|theirs| theirs * 0.02);
     let limits = [
         (report::EXEC, own_exec.map(|own| own + 3.0)),
         (report::NETWORK, Some(2.0)),
@@ -57,7 +59,8 @@ pub(crate) fn broken(report: &Report, kind: Kind) -> Vec<String> {
         (report::PROMPT, Some(10.0)),
         (report::BINARY, Some(25.0)),
         (report::STATS, Some(10.0)),
-        (report::STATS_CPU, Some(3.0)),
+        // Processor time is the machine's, so theirs on the same machine says how much that is.
+        (report::STATS_CPU, theirs_cpu),
         (report::METRICS, Some(15.0)),
         (report::RESTART, Some(1000.0)),
         (report::MEMORY, Some(300.0)),

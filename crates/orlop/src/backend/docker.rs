@@ -1,7 +1,5 @@
 //! From the configuration file to what the docker backend must be told.
 
-use std::net::SocketAddr;
-
 use orlop_dockershim::config as docker;
 
 use super::native;
@@ -51,19 +49,9 @@ pub(super) fn docker_config(config: &Config) -> anyhow::Result<docker::Config> {
         },
         dual_stack: section.ipv6_dual_stack,
         network,
-        streaming: streaming(config),
+        streaming: super::streaming(config),
         containers: containers(config),
     })
-}
-
-fn streaming(config: &Config) -> docker::Streaming {
-    let section = &config.streaming;
-    let tls = section.tls_cert.as_ref().zip(section.tls_key.as_ref());
-    docker::Streaming {
-        listen: SocketAddr::new(section.address, section.port),
-        tls: tls.map(|(cert, key)| (cert.to_path_buf(), key.to_path_buf())),
-        idle_timeout: section.idle_timeout.get(),
-    }
 }
 
 fn containers(config: &Config) -> docker::Containers {

@@ -4,5 +4,21 @@ mod docker;
 mod native;
 mod start;
 
+use std::net::SocketAddr;
+
+use orlop_service::sessions::Streaming;
+
+use crate::config::Config;
+
 pub(crate) use native::engine_config;
 pub(crate) use start::{Metrics, Running, start};
+
+fn streaming(config: &Config) -> Streaming {
+    let section = &config.streaming;
+    let tls = section.tls_cert.as_ref().zip(section.tls_key.as_ref());
+    Streaming {
+        listen: SocketAddr::new(section.address, section.port),
+        tls: tls.map(|(cert, key)| (cert.to_path_buf(), key.to_path_buf())),
+        idle_timeout: section.idle_timeout.get(),
+    }
+}

@@ -1,7 +1,6 @@
 //! From the configuration file to what the engine must be told.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -30,7 +29,7 @@ pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         images: images(config, &root)?,
         network: network(config, &root)?,
         network_gc_interval: config.network.gc_interval.nonzero(),
-        streaming: streaming(config),
+        streaming: super::streaming(config),
         containers: containers(config)?,
         nri: plugins(config),
         root,
@@ -155,16 +154,6 @@ pub(super) fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Ne
         });
     }
     Ok(network)
-}
-
-fn streaming(config: &Config) -> engine::Streaming {
-    let section = &config.streaming;
-    let tls = section.tls_cert.as_ref().zip(section.tls_key.as_ref());
-    engine::Streaming {
-        listen: SocketAddr::new(section.address, section.port),
-        tls: tls.map(|(cert, key)| (own_path(cert), own_path(key))),
-        idle_timeout: section.idle_timeout.get(),
-    }
 }
 
 fn containers(config: &Config) -> anyhow::Result<engine::Containers> {

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use orlop_cri::client::RuntimeClient;
 use orlop_cri::extensions::{Change, ChangeKind, ListChangesRequest, ListChangesResponse};
 use orlop_cri::v1::ContainerState;
+use orlop_disk::{Mountinfo, unescape};
 use orlop_engine::changes;
 use serde_json::{Value, json};
 use tonic::Code;
@@ -80,7 +81,7 @@ async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> any
     let Some(pid) = select::pid(client, id).await? else {
         bail!("{why}; nor does it name the container's process");
     };
-    let mounts = orlop_disk::read_kernel_text(format!("/proc/{pid}/mountinfo")).with_context(|| {
+    let mounts = Mountinfo::of(pid).with_context(|| {
         format!("{why}; and its process {pid} can't be looked at from here (run this on its machine, as root)")
     })?;
     let overlay = Overlay::of_root(&mounts).with_context(|| why.to_owned())?;
@@ -118,29 +119,25 @@ struct Overlay {
 
 impl Overlay {
     /// Those of the root in a process' mountinfo (proc(5)).
-    fn of_root(mountinfo: &str) -> anyhow::Result<Self> {
+    fn of_root(table: &Mountinfo) -> anyhow::Result<Self> {
         // Of several mounts in one place the last is on top.
-        let root = mountinfo
-            .lines()
-            .rfind(|line| line.split(' ').nth(4) == Some("/"))
+        let root = table
+            .mounts()
+            .rfind(|mount| mount.point() == Path::new("/"))
             .context("its process has no root mount")?;
-        let kind = root.split_once(" - ").map_or("", |(_, kind)| kind);
-        let mut kind = kind.splitn(3, ' ');
-        let (name, options) = (
-            kind.next().unwrap_or_default(),
-            kind.nth(1).unwrap_or_default(),
-        );
-        if name != "overlay" {
-            bail!("its root file system is no overlay but {name}: nothing tells its layers apart");
+        let kind = root.kind();
+        if kind != "overlay" {
+            bail!("its root file system is no overlay but {kind}: nothing tells its layers apart");
         }
         let mut upper = None;
         let mut lower = Vec::new();
-        for option in options.split(',') {
-            match option.split_once('=') {
-                Some(("upperdir", path)) => upper = Some(unescaped(path)),
-                Some(("lowerdir", paths)) => lower.extend(paths.split(':').map(unescaped)),
-                Some(("lowerdir+", path)) => lower.push(unescaped(path)),
-                _ => {}
+        for option in root.options() {
+            if let Some(path) = option.strip_prefix(b"upperdir=") {
+                upper = Some(unescape(path));
+            } else if let Some(path) = option.strip_prefix(b"lowerdir+=") {
+                lower.push(unescape(path));
+            } else if let Some(paths) = option.strip_prefix(b"lowerdir=") {
+                lower.extend(paths.split(|byte| *byte == b':').map(unescape));
             }
         }
         let upper = upper.context("its root file system is read-only")?;
@@ -149,26 +146,6 @@ impl Overlay {
         }
         Ok(Self { upper, lower })
     }
-}
-
-/// The kernel writes spaces, commas and the like as octal numbers.
-fn unescaped(text: &str) -> PathBuf {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let octal = (*first == b'\\' && after.len() >= 3)
-            .then(|| std::str::from_utf8(&after[..3]).ok())
-            .flatten()
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        if let Some(byte) = octal {
-            bytes.push(byte);
-            rest = &after[3..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    Path::new(std::ffi::OsStr::from_bytes(&bytes)).to_owned()
 }
 
 /// Prints changes as they come; for programs, all at the end.
@@ -252,13 +229,17 @@ mod tests {
         let text = "1 2 0:3 / /proc rw - proc proc rw\n\
                     9 2 0:4 / / rw,relatime - overlay overlay rw,lowerdir=/a\\040b:/c,upperdir=/u,workdir=/w\n";
         assert_eq!(
-            Overlay::of_root(text).unwrap(),
+            Overlay::of_root(&Mountinfo::from_text(text)).unwrap(),
             Overlay {
                 upper: "/u".into(),
                 lower: vec!["/a b".into(), "/c".into()]
             }
         );
-        let error = |text: &str| Overlay::of_root(text).unwrap_err().to_string();
+        let error = |text: &str| {
+            Overlay::of_root(&Mountinfo::from_text(text))
+                .unwrap_err()
+                .to_string()
+        };
         assert!(error("9 2 0:4 / / rw - ext4 /dev/sda rw").contains("ext4"));
         assert!(error("9 2 0:4 / / ro - overlay o ro,lowerdir=/a:/b").contains("read-only"));
         assert!(

@@ -19,35 +19,7 @@ impl FromStr for Span {
                 .map(Self)
                 .map_err(|_| wrong());
         }
-        let mut total = 0.0;
-        let mut rest = text;
-        while !rest.is_empty() {
-            let digits = rest
-                .find(|c: char| !c.is_ascii_digit() && c != '.')
-                .ok_or_else(wrong)?;
-            let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-            rest = &rest[digits..];
-            let letters = rest
-                .find(|c: char| c.is_ascii_digit())
-                .unwrap_or(rest.len());
-            total += number
-                * match &rest[..letters] {
-                    "h" => 3600.0,
-                    "m" => 60.0,
-                    "s" => 1.0,
-                    "ms" => 1e-3,
-                    "us" | "µs" => 1e-6,
-                    "ns" => 1e-9,
-                    _ => return Err(wrong()),
-                };
-            rest = &rest[letters..];
-        }
-        if text.is_empty() {
-            return Err(wrong());
-        }
-        Duration::try_from_secs_f64(total)
-            .map(Self)
-            .map_err(|_| wrong())
+        orlop_duration::parse(text).map(Self).map_err(|_| wrong())
     }
 }
 

@@ -38,8 +38,9 @@ where
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use tracing_subscriber::fmt;
     use tracing_subscriber::layer::SubscriberExt;
 
@@ -51,7 +52,7 @@ mod tests {
 
     impl Write for Memory {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -77,7 +78,7 @@ mod tests {
             let _span = tracing::info_span!("rpc", id = %"a\nb").entered();
             tracing::warn!(name = %"x\n<3>forged", "two\nlines");
         });
-        String::from_utf8(memory.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(memory.0.lock().clone()).unwrap()
     }
 
     #[test]

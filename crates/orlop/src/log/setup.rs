@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Mutex;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
+use parking_lot::Mutex;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -25,7 +25,12 @@ pub(crate) fn start(log: &Log, journal: Option<(u64, u64)>) -> anyhow::Result<Le
 
 /// Starts logging to a file, for a command that has the terminal for itself.
 pub(crate) fn start_in_file(log: &Log, file: File) -> anyhow::Result<Levels> {
-    start_to(log, Format::Text, BoxMakeWriter::new(Mutex::new(file)))
+    // A lock that tracing knows to write through.
+    start_to(
+        log,
+        Format::Text,
+        BoxMakeWriter::new(std::sync::Mutex::new(file)),
+    )
 }
 
 fn start_to(log: &Log, format: Format, writer: BoxMakeWriter) -> anyhow::Result<Levels> {
@@ -72,10 +77,7 @@ pub(crate) struct Levels {
 impl Levels {
     /// Has the log take what the filter lets through from now on.
     pub(crate) fn set(&self, level: &LevelFilter) -> anyhow::Result<()> {
-        let mut chosen = self
-            .chosen
-            .lock()
-            .map_err(|_| anyhow!("the log filter is broken"))?;
+        let mut chosen = self.chosen.lock();
         self.handle
             .reload(level.targets())
             .context("cannot change the log level")?;
@@ -85,9 +87,6 @@ impl Levels {
 
     /// The filter in force.
     pub(crate) fn get(&self) -> LevelFilter {
-        self.chosen
-            .lock()
-            .map(|level| level.clone())
-            .unwrap_or_default()
+        self.chosen.lock().clone()
     }
 }

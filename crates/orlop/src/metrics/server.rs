@@ -1,6 +1,5 @@
 //! The HTTP endpoint of metrics and health.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,22 +7,18 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use orlop_door::{AcceptLoop, Connection, HeadLimits, Listener, serve_http1};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{Backend, EngineGauges, Running};
 use super::health::Health;
 use super::process::Process;
-use crate::listen::{Connection, Listener};
 
 /// What the endpoint answers with.
 #[derive(Debug)]
@@ -112,49 +107,37 @@ const MAX_CONNECTIONS: usize = 16;
 /// A connection lives no longer, so that silent ones do not add up.
 const LONGEST_CONNECTION: Duration = Duration::from_mins(1);
 
-const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+const HEAD: HeadLimits = HeadLimits {
+    time: Duration::from_secs(5),
+    bytes: 16 << 10,
+};
 
 /// Serves until told to stop.
 pub(crate) async fn serve(listener: Listener, exporter: Arc<Exporter>, stop: CancellationToken) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = async {
-            let room = Arc::clone(&room).acquire_owned().await.ok()?;
-            Some((room, listener.accept().await))
-        };
-        tokio::select! {
-            () = stop.cancelled() => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            Some((room, connection)) = accepted => {
-                let exporter = Arc::clone(&exporter);
-                connections.spawn(async move {
-                    let _ = timeout(LONGEST_CONNECTION, answer(connection, exporter)).await;
-                    drop(room);
-                });
-            }
-        }
-    }
-    connections.shutdown().await;
+    let accepting = AcceptLoop {
+        doing: "cannot accept a connection",
+        at_once: MAX_CONNECTIONS,
+        farewell: Duration::ZERO,
+    };
+    let each = |connection| {
+        let answering = answer(connection, Arc::clone(&exporter));
+        Some(async { drop(timeout(LONGEST_CONNECTION, answering).await) })
+    };
+    accepting.run(listener, stop, each).await;
 }
 
 async fn answer(connection: Connection, exporter: Arc<Exporter>) {
-    let service = service_fn(move |request: Request<Incoming>| {
+    let answer = |request: Request<Incoming>| {
         let exporter = Arc::clone(&exporter);
         async move {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             // Counting reads files.
             let answer = spawn_blocking(move || exporter.respond(&method, &path)).await;
             let broken = |_| plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke\n");
-            Ok::<_, Infallible>(answer.unwrap_or_else(broken))
+            answer.unwrap_or_else(broken)
         }
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(connection), service)
-        .await;
-    if let Err(error) = served {
+    };
+    if let Err(error) = serve_http1(connection, HEAD, answer).await {
         tracing::debug!(%error, "a connection to the metrics endpoint broke");
     }
 }

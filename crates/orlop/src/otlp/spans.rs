@@ -1,8 +1,8 @@
 //! A finished call in OTLP's JSON.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
+use orlop_hex::encode as hex;
 use orlop_service::timeline::{FinishedCall, Kind, Span, TraceFacts};
 use serde_json::{Value, json};
 
@@ -99,13 +99,6 @@ fn trace_of(facts: &TraceFacts) -> String {
 
 fn random_span() -> String {
     hex(&rand::random::<[u8; 8]>())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn text(key: &str, value: &str) -> Value {

@@ -3,13 +3,14 @@
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use http::{Request, Response};
 use orlop_service::timeline::Arrival;
+use parking_lot::RwLock;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -64,9 +65,7 @@ impl Policy {
 
     /// From now on calls count as slow after so long.
     pub(crate) fn set_slow_call(&self, after: Option<Duration>) {
-        if let Ok(mut slow_call) = self.slow_call.write() {
-            *slow_call = after;
-        }
+        *self.slow_call.write() = after;
     }
 
     /// Waits until no call is in work.
@@ -97,7 +96,7 @@ impl Policy {
             uid = peer.map(|peer| peer.uid()),
             pid = peer.and_then(|peer| peer.pid()),
         );
-        let slow_call = self.slow_call.read().map_or(None, |slow| *slow);
+        let slow_call = *self.slow_call.read();
         let settling = method.takes_memory().then(|| Arc::clone(&self.settling));
         let in_work = self.in_work.token();
         Call::begin(method, span, &self.metrics, slow_call, in_work, settling)

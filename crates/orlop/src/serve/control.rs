@@ -1,8 +1,8 @@
 //! What can be changed while the daemon runs.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use anyhow::anyhow;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::config::values::LevelFilter;
@@ -53,10 +53,7 @@ impl Control {
     /// mistakes changes nothing. Reads files, so not for the reactor.
     pub(super) fn reload(&self) -> anyhow::Result<Changes> {
         let inner = &self.0;
-        let _alone = inner
-            .reloading
-            .lock()
-            .map_err(|_| anyhow!("an earlier reload broke"))?;
+        let _alone = inner.reloading.lock();
         let new = load(&inner.location, &inner.overrides)?.config;
         let old = self.config();
         let changes = changes(&old, &new);

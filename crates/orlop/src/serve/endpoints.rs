@@ -4,10 +4,10 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
+use orlop_door::Listener;
 
 use crate::config::Config;
 use crate::config::values::{Group, MetricsEndpoint};
-use crate::listen::Listener;
 use crate::service_manager::Socket;
 
 /// The sockets of a daemon.
@@ -16,6 +16,9 @@ pub(super) struct Endpoints {
     pub(super) grpc: Vec<Listener>,
     pub(super) metrics: Option<Listener>,
 }
+
+/// Who may use a unix socket: its owner and its group.
+const MODE: u32 = 0o660;
 
 /// The name that a socket unit gives the socket of metrics
 /// (`FileDescriptorName=`); all others are for gRPC.
@@ -28,13 +31,13 @@ impl Endpoints {
         let mut endpoints = Self::from_manager(passed)?;
         if endpoints.grpc.is_empty() {
             for path in &config.grpc.listen {
-                endpoints.grpc.push(Listener::unix(path, group)?);
+                endpoints.grpc.push(Listener::unix(path, MODE, group)?);
             }
         }
         if endpoints.metrics.is_none() {
             endpoints.metrics = match &config.metrics.listen {
                 None => None,
-                Some(MetricsEndpoint::Unix(path)) => Some(Listener::unix(path, group)?),
+                Some(MetricsEndpoint::Unix(path)) => Some(Listener::unix(path, MODE, group)?),
                 Some(MetricsEndpoint::Tcp(address)) => Some(tcp(*address)?),
             };
         }
@@ -72,5 +75,7 @@ impl Endpoints {
 }
 
 fn tcp(address: SocketAddr) -> anyhow::Result<Listener> {
-    Listener::tcp(address).context("cannot serve metrics")
+    Listener::tcp(address)
+        .with_context(|| format!("cannot listen on tcp://{address}"))
+        .context("cannot serve metrics")
 }

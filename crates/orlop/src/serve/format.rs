@@ -1,11 +1,11 @@
 //! The format of the root directory, so that no daemon works on what it does not
 //! understand.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use orlop_disk::Outlives;
 
 /// The format that this daemon writes and reads.
 const CURRENT: u32 = 1;
@@ -41,16 +41,14 @@ pub(super) fn check(root: &Path) -> anyhow::Result<()> {
 
 /// Written whole or not at all: it is looked at before everything else.
 fn mark(root: &Path) -> io::Result<()> {
-    let temporary = root.join(".format.new");
-    let mut file = File::create(&temporary)?;
-    writeln!(file, "{CURRENT}")?;
-    file.sync_all()?;
-    fs::rename(&temporary, root.join(FILE))?;
-    File::open(root)?.sync_all()
+    let text = format!("{CURRENT}\n");
+    orlop_disk::write_file(&root.join(FILE), 0o644, Outlives::PowerCut, text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

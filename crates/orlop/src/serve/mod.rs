@@ -7,6 +7,7 @@ mod docker_args;
 mod embedded;
 mod endpoints;
 mod format;
+mod incoming;
 mod life;
 mod lock;
 mod serving;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use orlop_cri::server::V1Alpha2Layer;
+use orlop_door::Listener;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -15,9 +16,9 @@ use tonic::transport::Server;
 use super::admin::Admin;
 use super::control::Control;
 use super::endpoints::Endpoints;
+use super::incoming::incoming;
 use crate::backend::{self, Running};
 use crate::config::{Config, Grpc, Location, Overrides};
-use crate::listen::{Listener, incoming};
 use crate::log::Levels;
 use crate::metrics::{self, CallMetrics, Exporter, Health, serve as serve_metrics};
 use crate::rpc::{CallLayer, Policy};

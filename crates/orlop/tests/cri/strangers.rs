@@ -11,7 +11,7 @@ use orlop_cri::images::{
 };
 use orlop_cri::v1::{ListImagesRequest, StatusRequest};
 use orlop_testkit::cri::Cri;
-use orlop_testkit::{HangingNetwork, ImageBuilder, Layer, Node, SilentMount, skip};
+use orlop_testkit::{ContainerSpec, HangingNetwork, ImageBuilder, Layer, Node, SilentMount, skip};
 use tokio::time::timeout;
 use tonic::{Code, Response, Status, Streaming};
 
@@ -122,6 +122,85 @@ async fn a_volume_whose_server_is_gone_fails_its_containers_and_nobody_else_s() 
         .await;
     assert!(point.join("data").is_dir());
     world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+/// More than the threads for the node's own quick work.
+const LONG_WORKS: usize = 70;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_whose_files_take_long_to_remove_keep_nobody_else_waiting() {
+    let world = world!(Node::orlop());
+    let healthy = world.run_script("healthy", "sleep 1000").await;
+    let pod = world.node.pod("hoarder");
+    let pod_id = world.run_pod(&pod).await;
+    let (mut containers, mut mounts) = (Vec::new(), Vec::new());
+    for n in 0..LONG_WORKS {
+        let spec = world.container(&format!("c{n}"));
+        let id = world.cri.create(&pod_id, &pod, &spec).await;
+        let id = id.expect("a container");
+        // Stands for what takes its time: nothing on the machine's disk takes for ever.
+        let dir = world.node.root().join("pods").join(&pod_id);
+        let point = dir.join("containers").join(&id).join("upper/endless");
+        std::fs::create_dir(&point).expect("a directory of the container's");
+        match SilentMount::on(&point) {
+            Ok(mount) => mounts.push(mount),
+            Err(reason) => skip!("{reason}"),
+        }
+        containers.push(id);
+    }
+    let removing = containers.iter().cloned().map(|id| {
+        let cri = world.cri.clone();
+        tokio::spawn(async move { cri.remove(&id).await })
+    });
+    let removing: Vec<_> = removing.collect();
+    for round in 0..3 {
+        all_is_well(&world, &healthy, round).await;
+    }
+    let ended = removing.iter().filter(|task| task.is_finished()).count();
+    assert_eq!(ended, 0, "so many were removed that should not have been");
+    drop(mounts);
+    for one in removing {
+        // Those that were in the middle fail, and the others go on.
+        let _ = one.await.expect("no panic");
+    }
+    for id in containers {
+        world.cri.remove(&id).await.expect("nothing holds it up");
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_that_take_long_to_fill_keep_nobody_else_waiting() {
+    const FILES: usize = 10_000;
+    let world = world!(Node::orlop());
+    let healthy = world.run_script("healthy", "sleep 1000").await;
+    let mut layer = Layer::new().dir("data", 0o755);
+    for n in 0..FILES {
+        layer = layer.file(&format!("data/{n}"), "", 0o644);
+    }
+    let image = ImageBuilder::busybox().layer(layer);
+    let image = image.config("Volumes", serde_json::json!({ "/data": {} }));
+    let image = world.image(&image.build(), "many:1").await;
+    let pod = world.node.pod("hoarder");
+    let pod_id = world.run_pod(&pod).await;
+    let creating = (0..LONG_WORKS).map(|n| {
+        let (cri, pod, pod_id) = (world.cri.clone(), pod.clone(), pod_id.clone());
+        let spec = ContainerSpec::new(&format!("c{n}"), &image);
+        tokio::spawn(async move { cri.create(&pod_id, &pod, &spec).await })
+    });
+    let creating: Vec<_> = creating.collect();
+    for round in 0..3 {
+        all_is_well(&world, &healthy, round).await;
+    }
+    let under_way = creating.iter().filter(|task| !task.is_finished()).count();
+    assert!(
+        under_way > LONG_WORKS / 2,
+        "only {under_way} were still under way"
+    );
+    for one in &creating {
+        one.abort();
+    }
     world.finish().await;
 }
 

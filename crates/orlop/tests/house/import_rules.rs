@@ -6,15 +6,21 @@ use crate::cargo::{Graph, Kind, Package, Purpose};
 
 /// Each crate and the crates of the house that it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
-    // What knows no CRI message and not each other.
+    // The ground floor, which all but the keeper may build on.
     ("disk", &[]),
+    ("door", &[]),
+    ("duration", &[]),
+    ("hex", &[]),
+    ("quantity", &[]),
     ("pool", &[]),
-    ("image", &["disk", "pool"]),
-    ("network", &["disk", "pool"]),
+    ("credentials", &["disk", "pool"]),
+    // What knows no CRI message and not each other.
+    ("image", &["disk", "duration", "hex", "pool", "credentials"]),
+    ("network", &["disk", "hex", "quantity", "pool"]),
     ("cgroup", &["disk"]),
-    ("stream", &[]),
+    ("stream", &["door"]),
     ("yaml", &[]),
-    ("nri", &["yaml", "disk", "pool"]),
+    ("nri", &["yaml", "disk", "door", "pool"]),
     ("launch", &["wire", "cgroup", "disk"]),
     // The keeper shares nothing but the words that it exchanges with the daemon.
     ("wire", &[]),
@@ -24,23 +30,46 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The contract and the two sides of it.
     ("cri", &[]),
     // What its backends share.
-    ("service", &["cri", "cgroup", "network", "disk"]),
+    (
+        "service",
+        &["cri", "cgroup", "network", "stream", "disk", "hex"],
+    ),
     (
         "engine",
         &[
             "image", "network", "cgroup", "launch", "nri", "stream", "service", "cri", "yaml",
-            "disk", "pool",
+            "disk", "hex", "quantity", "pool",
         ],
     ),
     (
         "dockershim",
         &[
-            "network", "cgroup", "stream", "service", "cri", "disk", "pool",
+            "network",
+            "cgroup",
+            "stream",
+            "service",
+            "cri",
+            "disk",
+            "hex",
+            "pool",
+            "credentials",
         ],
     ),
     (
         "kuberuntime",
-        &["cgroup", "stream", "cri", "yaml", "disk", "pool"],
+        &[
+            "cgroup",
+            "stream",
+            "cri",
+            "yaml",
+            "disk",
+            "door",
+            "duration",
+            "hex",
+            "quantity",
+            "pool",
+            "credentials",
+        ],
     ),
     // The binary ties backends together; its own commands are clients of CRI and of streams.
     (
@@ -51,9 +80,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "kuberuntime",
             "service",
             "cri",
+            "cgroup",
             "stream",
             "yaml",
             "disk",
+            "door",
+            "duration",
+            "hex",
         ],
     ),
     // A plugin of a test speaks the interface from its other end.

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use orlop_hex::{decode, is_hex};
+
 /// When a call arrived: put into the extensions of a request by whoever took it in.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival(pub Instant);
@@ -61,30 +63,14 @@ impl TraceParent {
             return None;
         }
         let parent = Self {
-            trace: bytes(parts.next()?)?,
-            span: bytes(parts.next()?)?,
+            trace: decode(parts.next()?)?,
+            span: decode(parts.next()?)?,
         };
         let flags = parts.next()?;
         let known =
             flags.len() == 2 && is_hex(flags) && (version != "00" || parts.next().is_none());
         (known && parent.trace != [0; 16] && parent.span != [0; 8]).then_some(parent)
     }
-}
-
-fn is_hex(text: &str) -> bool {
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-}
-
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() != 2 * N || !is_hex(text) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! The calls and steps of one pod's start, or of one pull.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::kept_spans::{KeptSpans, Place};
 
@@ -117,8 +119,7 @@ impl Trace {
     pub(super) fn begin_anew(&mut self, facts: &NewFacts<'_>) {
         self.facts.take_over(facts);
         self.begin = OnceLock::new();
-        let spans = self.spans.get_mut();
-        spans.unwrap_or_else(PoisonError::into_inner).clear();
+        self.spans.get_mut().clear();
     }
 
     /// Whether it is of the pod with this id.
@@ -222,8 +223,8 @@ impl Trace {
         self.offset(Instant::now()).saturating_sub(start)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, KeptSpans> {
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, KeptSpans> {
+        self.spans.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The latest traces.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
 use super::metrics::Metrics;
@@ -110,7 +111,7 @@ impl Traces {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Trace>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 
@@ -131,7 +132,7 @@ impl Listeners {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<mpsc::Sender<FinishedCall>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

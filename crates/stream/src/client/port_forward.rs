@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_door::AcceptLoop;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,8 +16,6 @@ use crate::protocol::{PORT, PORT_FORWARD, REQUEST_ID, STREAM_TYPE, TUNNELLED_POR
 use crate::spdy::{Connection, Headers, Opener};
 use crate::ws::tunnel;
 
-/// Pause after an accept that failed, for lack of file descriptors as a rule.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// An explanation longer than this is cut.
 const MAX_MESSAGE: u64 = 16 * 1024;
 /// Connections through one session at once: half of the streams that servers allow.
@@ -90,35 +89,30 @@ type Report = Arc<dyn Fn(ForwardEvent) + Send + Sync>;
 
 async fn listen(index: usize, forward: Forward, opener: Opener, report: Report) {
     let Forward { listener, port } = forward;
-    let mut connections = JoinSet::new();
+    let accepting = AcceptLoop {
+        doing: &format!("accepting a connection to be forwarded to port {port}"),
+        at_once: MAX_FORWARDS,
+        farewell: Duration::ZERO,
+    };
     let mut count = 0_u64;
-    loop {
-        let accepted = tokio::select! {
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept(), if connections.len() < MAX_FORWARDS => accepted,
-        };
-        match accepted {
-            Ok((socket, _)) => {
-                report(ForwardEvent::Accepted { port });
-                count += 1;
-                let id = format!("{index}.{count}");
-                let (opener, report) = (opener.clone(), report.clone());
-                connections.spawn(async move {
-                    if let Err(reason) = one(socket, port, &id, &opener).await {
-                        report(ForwardEvent::Failed { port, reason });
-                    }
-                });
+    let each = |(socket, _)| {
+        report(ForwardEvent::Accepted { port });
+        count += 1;
+        let id = format!("{index}.{count}");
+        let (opener, report) = (opener.clone(), report.clone());
+        Some(async move {
+            if let Err(reason) = one(socket, port, &id, &opener).await {
+                report(ForwardEvent::Failed { port, reason });
             }
-            Err(error) => {
-                tracing::warn!(%error, port, "accepting a connection to be forwarded");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+        })
+    };
+    // Ended with its task.
+    accepting
+        .run(listener, CancellationToken::new(), each)
+        .await;
 }
 
 async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<(), String> {
-    let _ = socket.set_nodelay(true);
     let port = port.to_string();
     let headers = |kind| Headers::new(&[(STREAM_TYPE, kind), (PORT, &port), (REQUEST_ID, id)]);
     let (error, data) =

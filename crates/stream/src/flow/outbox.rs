@@ -1,8 +1,9 @@
 //! The one writer of a connection, shared by all its streams.
 
 use std::io::{self, IoSlice};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -134,7 +135,7 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 }
 

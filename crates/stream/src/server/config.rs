@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use super::tls::TlsFiles;
+use orlop_door::TlsFiles;
+
 use crate::flow::Limits;
 
 /// Settings of the streaming server. The defaults are those of other runtimes.

@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use orlop_door::TlsError;
+
 /// Why the streaming server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -33,4 +35,14 @@ pub enum ServerError {
     /// The client authority can't be used.
     #[error("setting up client authentication for the streaming server")]
     ClientAuthority(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<TlsError> for ServerError {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::File { what, path, source } => Self::TlsFile { what, path, source },
+            TlsError::Server(source) => Self::Tls(source),
+            TlsError::ClientAuthority { source, .. } => Self::ClientAuthority(Box::new(source)),
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! HTTP/1.1 up to the point where a connection becomes SPDY or WebSocket.
 
-use std::convert::Infallible;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,10 +9,10 @@ use http::header::{ALLOW, CONNECTION, UPGRADE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
+use orlop_door::{HeadLimits, serve_http1};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
@@ -31,8 +30,10 @@ use crate::protocol::{
 };
 use crate::ws::{Encoding, accept_key};
 
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_HEADERS: usize = 16 * 1024;
+const HEAD: HeadLimits = HeadLimits {
+    time: Duration::from_secs(10),
+    bytes: 16 * 1024,
+};
 
 pub(crate) type Reply = Response<Full<Bytes>>;
 /// An answer that is not an upgrade.
@@ -110,25 +111,19 @@ async fn negotiate_on(
 ) -> Option<(Session, Upgraded)> {
     let _visitor = visitor;
     let agreed = Mutex::new(None);
-    let service = service_fn(|request: Request<Incoming>| {
+    let answer = |request: Request<Incoming>| {
         let reply = match answer(request, context) {
             Ok((reply, agreement)) => {
-                *agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some(agreement);
+                *agreed.lock() = Some(agreement);
                 reply
             }
             Err(refusal) => *refusal,
         };
-        std::future::ready(Ok::<_, Infallible>(reply))
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(MAX_HEADERS)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
+        std::future::ready(reply)
+    };
     tokio::select! {
         () = context.stop.cancelled() => return None,
-        result = timeout_at(end, connection) => match result {
+        result = timeout_at(end, serve_http1(stream, HEAD, answer)) => match result {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a streaming client's request broke off");
@@ -140,9 +135,7 @@ async fn negotiate_on(
             }
         },
     }
-    let Agreed { session, upgrade } = agreed
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)?;
+    let Agreed { session, upgrade } = agreed.into_inner()?;
     match upgrade.await {
         Ok(upgraded) => Some((session, upgraded)),
         Err(error) => {

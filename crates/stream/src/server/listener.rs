@@ -4,26 +4,27 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_door::{AcceptLoop, Tls, TlsRules};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
 use super::error::ServerError;
 use super::http;
-use super::tls::Tls;
 use super::tokens::{Pending, Tokens, TooManyPending};
 use super::visitors::{Visitor, Visitors};
 use crate::session::{AttachRequest, Backend, ExecRequest, PortForwardRequest};
 
 /// Sessions get this long to end when the server shuts down.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Pause after an accept that failed, for lack of file descriptors as a rule.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// A silent peer is asked for a sign of life after this time.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+const TLS: TlsRules = TlsRules {
+    whom: "a streaming client",
+    certificate_is_optional: false,
+    only_newest: false,
+};
 
 /// A streaming server. Dropping it ends all its connections at once.
 pub struct Server {
@@ -49,7 +50,7 @@ impl Server {
     pub async fn bind(config: Config, backend: Arc<dyn Backend>) -> Result<Self, ServerError> {
         let tls = match config.tls.clone() {
             None => None,
-            Some(files) => Some(Arc::new(Tls::load(files)?)),
+            Some(files) => Some(Arc::new(Tls::load(files, TLS)?)),
         };
         let bind_error = |source| ServerError::Bind {
             address: config.address,
@@ -154,37 +155,30 @@ fn has_port(host: &str) -> bool {
 async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, context: Arc<Context>) {
     let config = &context.config;
     let visitors = Visitors::new(config.max_visitors, config.max_visitors_per_peer);
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            () = context.stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-            () = context.tokens.some_expire() => continue,
-            Some(_) = connections.join_next() => continue,
+    let accepting = AcceptLoop {
+        doing: "accepting a streaming client",
+        at_once: config.max_sessions.saturating_add(config.max_visitors),
+        farewell: FAREWELL,
+    };
+    let each = |(stream, peer): (TcpStream, SocketAddr)| {
+        let Some(visitor) = visitors.enter(peer.ip()) else {
+            tracing::debug!(%peer, "too many streaming clients that have asked for nothing");
+            return None;
         };
-        match accepted {
-            Ok((stream, peer)) => {
-                let Some(visitor) = visitors.enter(peer.ip()) else {
-                    tracing::debug!(%peer, "too many streaming clients that have asked for nothing");
-                    continue;
-                };
-                let (tls, context) = (tls.clone(), context.clone());
-                connections.spawn(async move {
-                    tracing::trace!(%peer, "a streaming client connected");
-                    connection(stream, visitor, tls, context).await;
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "accepting a streaming client");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+        let (tls, context) = (tls.clone(), context.clone());
+        Some(async move {
+            tracing::trace!(%peer, "a streaming client connected");
+            connection(stream, visitor, tls, context).await;
+        })
+    };
+    let expiring = async {
+        loop {
+            context.tokens.some_expire().await;
         }
-    }
-    drop(listener);
-    let all = async { while connections.join_next().await.is_some() {} };
-    // Those that do not end are aborted as the set is dropped.
-    if tokio::time::timeout(FAREWELL, all).await.is_err() {
-        connections.shutdown().await;
+    };
+    tokio::select! {
+        () = accepting.run(listener, context.stop.clone(), each) => {}
+        () = expiring => {}
     }
 }
 
@@ -195,24 +189,15 @@ async fn connection(
     context: Arc<Context>,
 ) {
     let end = Instant::now() + context.config.negotiation_timeout;
-    let _ = stream.set_nodelay(true);
-    let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
-    let _ = rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
-    let _ = rustix::net::sockopt::set_tcp_keepintvl(&stream, KEEPALIVE);
     let Some(tls) = tls else {
         return http::serve_plain(stream, (visitor, end), &context).await;
     };
-    let Ok(config) = tokio::task::spawn_blocking(move || tls.current()).await else {
-        return;
+    let accepted = tokio::select! {
+        () = context.stop.cancelled() => None,
+        accepted = tls.accept(stream, end) => accepted,
     };
-    let handshake = tokio_rustls::TlsAcceptor::from(config).accept(stream);
-    tokio::select! {
-        () = context.stop.cancelled() => {}
-        result = tokio::time::timeout_at(end, handshake) => match result {
-            Ok(Ok(stream)) => http::serve_tls(stream, (visitor, end), &context).await,
-            Ok(Err(error)) => tracing::debug!(%error, "a streaming client failed its handshake"),
-            Err(_) => tracing::debug!("a streaming client was too slow with its handshake"),
-        },
+    if let Some(stream) = accepted {
+        http::serve_tls(stream, (visitor, end), &context).await;
     }
 }
 

@@ -8,7 +8,6 @@ mod port_forward;
 mod port_forward_ws;
 mod remote_command;
 mod streams;
-mod tls;
 mod tokens;
 mod visitors;
 
@@ -16,5 +15,4 @@ pub use config::Config;
 pub use error::ServerError;
 pub(crate) use http::{agree_websocket, listed};
 pub use listener::Server;
-pub use tls::TlsFiles;
 pub use tokens::TooManyPending;

@@ -1,11 +1,11 @@
 //! One-time URLs: what was asked for over CRI, until the client comes for it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::session::{AttachRequest, ExecRequest, PortForwardRequest};
@@ -88,7 +88,7 @@ impl Tokens {
 
     /// What is not out of date.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        let mut waiting = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.pending.lock();
         while let Some((made, _)) = waiting.by_age.front()
             && made.elapsed() >= self.life
             && let Some((_, token)) = waiting.by_age.pop_front()
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(tokens.insert(request()), Err(TooManyPending(2)));
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!(tokens.peek(&old), None);
-        let kept = tokens.pending.lock().expect("nobody panicked");
+        let kept = tokens.pending.lock();
         assert_eq!((kept.by_token.len(), kept.by_age.len()), (0, 0));
         drop(kept);
         tokens.insert(request()).expect("the old ones made room");
@@ -142,7 +142,7 @@ mod tests {
             tokens.insert(request()).expect("room");
         }
         let held = || {
-            let kept = tokens.pending.lock().expect("nobody panicked");
+            let kept = tokens.pending.lock();
             kept.by_token.len() + kept.by_age.len()
         };
         let forgetting = async {

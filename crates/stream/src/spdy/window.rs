@@ -1,8 +1,8 @@
 //! Flow control: how much may be sent, and how much the peer was told it may send.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::frame::FrameError;
@@ -120,7 +120,7 @@ impl SendWindows {
     }
 
     fn lock(&self) -> MutexGuard<'_, SendState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// What [`restore`] has to do. One terminal can be raw at a time.
@@ -27,7 +27,7 @@ impl RawMode {
         let keep = rustix::io::fcntl_dupfd_cloexec(terminal, 0)?;
         let mut raw = before.clone();
         raw.make_raw();
-        let mut saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut saved = SAVED.lock();
         if saved.is_some() {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
@@ -51,7 +51,7 @@ impl Drop for RawMode {
 /// Puts the terminal back as it was before [`RawMode::enable`], if that was called and not yet
 /// undone.
 pub fn restore() {
-    let saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let saved = SAVED.lock().take();
     if let Some((terminal, before)) = saved
         && let Err(error) = tcsetattr(&terminal, OptionalActions::Now, &before)
     {

@@ -1,7 +1,5 @@
 //! The metrics of a container.
 
-use std::sync::PoisonError;
-
 use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::ContainerMetrics;
 use orlop_service::usage::{self, Disk, TABLE};
@@ -18,10 +16,7 @@ pub(super) fn of_container(
     container: &Container,
     disk: &mut Disk,
 ) -> ContainerMetrics {
-    let mut meter = container
-        .meter
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut meter = container.meter.lock();
     let own = || engine.cgroups.of_container(container);
     let reading = meter.read(own);
     let layer = meter.layer.usage(|| container.upper(), &engine.config.root);

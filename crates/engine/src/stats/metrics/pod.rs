@@ -1,7 +1,5 @@
 //! The metrics of a pod: its own, and its running containers'.
 
-use std::sync::PoisonError;
-
 use orlop_cri::pod_metrics::Samples;
 use orlop_cri::v1::PodSandboxMetrics;
 use orlop_service::usage::{self, Disk, TABLE};
@@ -14,7 +12,7 @@ use crate::pod::Pod;
 
 /// Reads a pod's metrics. Blocks.
 pub fn of_pod(engine: &Engine, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
-    let mut meter = pod.meter.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut meter = pod.meter.lock();
     let own = || engine.cgroups.of_pod(pod);
     let reading = meter.read(own);
     let cgroup = match meter.cgroup() {

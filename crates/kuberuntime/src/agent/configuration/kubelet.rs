@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::agent::text::{format_duration, parse_duration};
 use crate::pod::Quantity;
 
 /// The fields of a `KubeletConfiguration` that have an effect, under its names, each at the
@@ -409,16 +408,16 @@ fn quantity<S: Serializer>(value: &Quantity, to: S) -> Result<S::Ok, S::Error> {
 
 /// Lengths of time in Go's writing.
 mod go {
-    use super::{Deserialize, Deserializer, Duration, Serializer, format_duration, parse_duration};
+    use super::{Deserialize, Deserializer, Duration, Serializer};
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(from)?;
-        parse_duration(&text)
-            .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no length of time")))
+        orlop_duration::parse(&text)
+            .map_err(|_| serde::de::Error::custom(format!("{text:?} is no length of time")))
     }
 
     pub(super) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&format_duration(*value))
+        to.serialize_str(&orlop_duration::go(*value))
     }
 }
 

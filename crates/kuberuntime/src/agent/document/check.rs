@@ -6,7 +6,6 @@ use orlop_yaml::{Content, Node, Position};
 use serde_json::{Map, Value};
 
 use super::schema::{Schema, Type};
-use crate::agent::text::parse_duration;
 use crate::pod::Quantity;
 
 /// A document that was checked.
@@ -74,7 +73,7 @@ impl Checker<'_> {
             (Type::Time, Content::Text(text)) if text.parse::<jiff::Timestamp>().is_ok() => {
                 return text.as_str().into();
             }
-            (Type::Duration, Content::Text(text)) if parse_duration(text).is_some() => {
+            (Type::Duration, Content::Text(text)) if orlop_duration::parse(text).is_ok() => {
                 return text.as_str().into();
             }
             (Type::Duration, Content::Number(number)) if number.as_i64() == Some(0) => {

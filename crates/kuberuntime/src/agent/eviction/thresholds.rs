@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::agent::KubeletConfiguration;
-use crate::agent::text::parse_duration;
 use crate::pod::Quantity;
 
 /// What can run out.
@@ -176,7 +175,8 @@ impl Thresholds {
         let mut soft = BTreeMap::new();
         for (signal, amount) in amounts("evictionSoft", &configuration.eviction_soft)? {
             let grace = configuration.eviction_soft_grace_period.get(signal.word());
-            let grace = grace.and_then(|text| parse_duration(text)).ok_or_else(|| {
+            let grace = grace.and_then(|text| orlop_duration::parse(text).ok());
+            let grace = grace.ok_or_else(|| {
                 let word = signal.word();
                 format!("evictionSoft[{word}] needs a time in evictionSoftGracePeriod[{word}]")
             })?;

@@ -3,43 +3,42 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Outlives;
+use orlop_door::TlsFiles;
 use rcgen::{CertificateParams, DnType, KeyPair};
 
 use crate::agent::{AgentError, AgentOptions};
 
-/// The files of a certificate and its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Files {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
-}
-
 /// The certificate that the configuration names, or one of its own in the certificate directory.
 /// Writes files.
-pub(super) fn files(options: &AgentOptions) -> Result<Files, AgentError> {
+pub(super) fn files(options: &AgentOptions) -> Result<TlsFiles, AgentError> {
     let written = &options.configuration;
+    let client_ca = &written.authentication.x509.client_ca_file;
+    let client_ca = (!client_ca.is_empty()).then(|| PathBuf::from(client_ca));
     match (
         written.tls_cert_file.as_str(),
         written.tls_private_key_file.as_str(),
     ) {
-        ("", "") => own(options),
+        ("", "") => own(options, client_ca),
         ("", _) | (_, "") => {
             let text = "tlsCertFile and tlsPrivateKeyFile come together";
             Err(AgentError::Setting(text.to_owned()))
         }
-        (certificate, key) => Ok(Files {
+        (certificate, key) => Ok(TlsFiles {
             certificate: certificate.into(),
             key: key.into(),
+            client_ca,
         }),
     }
 }
 
-fn own(options: &AgentOptions) -> Result<Files, AgentError> {
+fn own(options: &AgentOptions, client_ca: Option<PathBuf>) -> Result<TlsFiles, AgentError> {
     let directory = &options.cert_dir;
     // The kubelet's names.
-    let files = Files {
+    let files = TlsFiles {
         certificate: directory.join("kubelet.crt"),
         key: directory.join("kubelet.key"),
+        client_ca,
     };
     if files.certificate.is_file() && files.key.is_file() {
         return Ok(files);
@@ -67,8 +66,10 @@ fn own(options: &AgentOptions) -> Result<Files, AgentError> {
 }
 
 fn write(path: &Path, mode: u32, text: &str) -> Result<(), AgentError> {
-    orlop_disk::write_file(path, mode, text.as_bytes()).map_err(|source| AgentError::File {
-        path: path.to_owned(),
-        source,
+    orlop_disk::write_file(path, mode, Outlives::PowerCut, text.as_bytes()).map_err(|source| {
+        AgentError::File {
+            path: path.to_owned(),
+            source,
+        }
     })
 }

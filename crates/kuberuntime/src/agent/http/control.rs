@@ -2,9 +2,9 @@
 
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
+use orlop_pool::blocking;
 use orlop_stream::read_body;
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
 use super::answer::{self, Answer};
 use super::query::Query;
@@ -62,7 +62,7 @@ pub(super) async fn answer(shared: &Shared, order: &str, request: Request<Incomi
 }
 
 async fn work(order: impl FnOnce() -> Result<Outcome, StoreError> + Send + 'static) -> Answer {
-    match spawn_blocking(order).await {
+    match blocking(order).await {
         Ok(Ok(outcome)) => answer::json(&serde_json::to_value(outcome).unwrap_or_default()),
         Ok(Err(error @ StoreError::NotThere(_))) => {
             answer::text(StatusCode::NOT_FOUND, error.to_string())

@@ -12,7 +12,6 @@ mod router;
 mod server;
 mod stats;
 mod stream;
-mod tls;
 
 pub(super) use server::Servers;
 pub(super) use stats::Rates;

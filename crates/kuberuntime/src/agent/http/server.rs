@@ -1,28 +1,22 @@
 //! The listeners: HTTPS, plain HTTP for reading, health, and the socket of root.
 
-use std::convert::Infallible;
-use std::io;
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use orlop_disk::SocketFile;
+use orlop_door::{
+    AcceptLoop, Connection, HeadLimits, Listener, Tls, TlsError, TlsFiles, TlsRules, serve_http1,
+};
+use orlop_pool::blocking;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::Semaphore;
-use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::certificate;
 use super::router::{Door, Router};
-use super::tls::Tls;
 use crate::agent::AgentError;
 use crate::agent::access::Access;
 use crate::agent::shared::Shared;
@@ -30,10 +24,10 @@ use crate::agent::shared::Shared;
 /// Streams live long, and each is a connection.
 const MAX_CONNECTIONS: usize = 512;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_HEADERS: usize = 64 << 10;
-/// After a failure of accept(2), as for want of file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const HEAD: HeadLimits = HeadLimits {
+    time: Duration::from_secs(10),
+    bytes: 64 << 10,
+};
 
 /// All servers of an agent.
 #[derive(Debug)]
@@ -41,8 +35,6 @@ pub(in crate::agent) struct Servers {
     tasks: JoinSet<()>,
     stop: CancellationToken,
     address: Option<SocketAddr>,
-    /// Removed with this, if it is still ours.
-    _socket: Option<SocketFile>,
 }
 
 impl Servers {
@@ -55,16 +47,14 @@ impl Servers {
         let mut address = None;
         if written.enable_server {
             let options = shared.options().clone();
-            let tls = spawn_blocking(move || {
+            let tls = blocking(move || {
                 let files = certificate::files(&options)?;
-                let written = &options.configuration;
-                let client_ca = &written.authentication.x509.client_ca_file;
-                Tls::load(files, client_ca, &written.tls_min_version)
+                load_tls(files, &options.configuration.tls_min_version)
             });
             let tls = tls
                 .await
                 .map_err(|error| AgentError::Certificate(error.to_string()))??;
-            let (listener, at) = listen(written.address, written.port).await?;
+            let (listener, at) = listen(written.address, written.port)?;
             tracing::info!(address = %at, "serving the kubelet's API over HTTPS");
             address = Some(at);
             let serving = Serving {
@@ -72,7 +62,7 @@ impl Servers {
                 door: Door::Guarded,
                 tls: Some(Arc::new(tls)),
             };
-            tasks.spawn(serving.tcp(listener, stop.clone()));
+            tasks.spawn(serving.run(listener, stop.clone()));
         }
         for (door, ip, port) in [
             (Door::ReadOnly, written.address, written.read_only_port),
@@ -83,35 +73,29 @@ impl Servers {
             ),
         ] {
             if port != 0 {
-                let (listener, at) = listen(ip, port).await?;
+                let (listener, at) = listen(ip, port)?;
                 tracing::info!(address = %at, ?door, "serving HTTP");
                 let serving = Serving {
                     router: Arc::clone(&router),
                     door,
                     tls: None,
                 };
-                tasks.spawn(serving.tcp(listener, stop.clone()));
+                tasks.spawn(serving.run(listener, stop.clone()));
             }
         }
-        let mut socket = None;
         if let Some(path) = shared.options().control_socket.clone() {
-            let (listener, file) = listen_unix(&path).map_err(|source| AgentError::Listen {
-                address: path.display().to_string(),
-                source,
-            })?;
-            socket = Some(file);
+            let listener = listen_unix(&path)?;
             let serving = Serving {
                 router,
                 door: Door::Root,
                 tls: None,
             };
-            tasks.spawn(serving.unix(listener, stop.clone()));
+            tasks.spawn(serving.run(listener, stop.clone()));
         }
         Ok(Self {
             tasks,
             stop,
             address,
-            _socket: socket,
         })
     }
 
@@ -127,21 +111,22 @@ impl Servers {
     }
 }
 
-async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), AgentError> {
+fn listen(ip: IpAddr, port: u16) -> Result<(Listener, SocketAddr), AgentError> {
     let address = SocketAddr::new(ip, port);
-    let failed = |source| AgentError::Listen {
+    let listener = Listener::tcp(address).map_err(|source| AgentError::Listen {
         address: address.to_string(),
         source,
-    };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
+    })?;
+    let address = listener.tcp_address().unwrap_or(address);
     Ok((listener, address))
 }
 
 /// A socket that only root may connect to. One that nobody answers on is taken over.
-fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
-    let (listener, file) = orlop_disk::listen_at(path, 0o600, None)?;
-    Ok((UnixListener::from_std(listener)?, file))
+fn listen_unix(path: &Path) -> Result<Listener, AgentError> {
+    Listener::unix(path, 0o600, None).map_err(|source| AgentError::Listen {
+        address: path.display().to_string(),
+        source,
+    })
 }
 
 /// One listener.
@@ -152,111 +137,77 @@ struct Serving {
 }
 
 impl Serving {
-    async fn tcp(self, listener: TcpListener, stop: CancellationToken) {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let mut connections = JoinSet::new();
-        loop {
-            let place = Arc::clone(&room);
-            let accepted = async {
-                let place = place.acquire_owned().await.ok();
-                (place, listener.accept().await)
-            };
-            tokio::select! {
-                () = stop.cancelled() => break,
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                (place, accepted) = accepted => match accepted {
-                    Ok((stream, _)) => {
-                        let _ = stream.set_nodelay(true);
-                        let (router, door, tls) =
-                            (Arc::clone(&self.router), self.door, self.tls.clone());
-                        connections.spawn(async move {
-                            match tls {
-                                Some(tls) => secure(stream, &tls, router, door).await,
-                                None => serve(stream, router, door, false).await,
-                            }
-                            drop(place);
-                        });
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "accepting a client");
-                        sleep(PAUSE).await;
-                    }
+    async fn run(self, listener: Listener, stop: CancellationToken) {
+        let accepting = AcceptLoop {
+            doing: "accepting a client",
+            at_once: MAX_CONNECTIONS,
+            farewell: Duration::ZERO,
+        };
+        let each = |stream| {
+            let (router, door) = (Arc::clone(&self.router), self.door);
+            let tls = self.tls.clone();
+            Some(async move {
+                match tls {
+                    Some(tls) => secure(stream, &tls, router, door).await,
+                    None => serve(stream, router, door, door == Door::Root).await,
                 }
-            }
-        }
-        connections.shutdown().await;
-    }
-
-    async fn unix(self, listener: UnixListener, stop: CancellationToken) {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let mut connections = JoinSet::new();
-        loop {
-            let place = Arc::clone(&room);
-            let accepted = async {
-                let place = place.acquire_owned().await.ok();
-                (place, listener.accept().await)
-            };
-            tokio::select! {
-                () = stop.cancelled() => break,
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                (place, accepted) = accepted => match accepted {
-                    Ok((stream, _)) => {
-                        let (router, door) = (Arc::clone(&self.router), self.door);
-                        connections.spawn(async move {
-                            serve(stream, router, door, true).await;
-                            drop(place);
-                        });
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "accepting a client");
-                        sleep(PAUSE).await;
-                    }
-                }
-            }
-        }
-        connections.shutdown().await;
+            })
+        };
+        accepting.run(listener, stop, each).await;
     }
 }
 
-async fn secure(stream: TcpStream, tls: &Arc<Tls>, router: Arc<Router>, door: Door) {
-    let reading = Arc::clone(tls);
-    let Ok(config) = spawn_blocking(move || reading.current()).await else {
+async fn secure(stream: Connection, tls: &Arc<Tls>, router: Arc<Router>, door: Door) {
+    let Some(stream) = tls.accept(stream, Instant::now() + HANDSHAKE).await else {
         return;
     };
-    let handshake = tokio_rustls::TlsAcceptor::from(config).accept(stream);
-    match timeout(HANDSHAKE, handshake).await {
-        Ok(Ok(stream)) => {
-            // The verifier has looked at it: one that is there is good.
-            let certificate = stream
-                .get_ref()
-                .1
-                .peer_certificates()
-                .is_some_and(|certificates| !certificates.is_empty());
-            serve(stream, router, door, certificate).await;
-        }
-        Ok(Err(error)) => tracing::debug!(%error, "a client failed its handshake"),
-        Err(_) => tracing::debug!("a client was too slow with its handshake"),
-    }
+    // The verifier has looked at it: one that is there is good.
+    let certificate = stream
+        .get_ref()
+        .1
+        .peer_certificates()
+        .is_some_and(|certificates| !certificates.is_empty());
+    serve(stream, router, door, certificate).await;
 }
 
 async fn serve<S>(stream: S, router: Arc<Router>, door: Door, trusted: bool)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let service = service_fn(move |request: Request<Incoming>| {
+    let answer = |request| {
         let router = Arc::clone(&router);
-        async move { Ok::<_, Infallible>(router.answer(request, door, trusted).await) }
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(MAX_HEADERS)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades()
-        .await;
-    if let Err(error) = served {
+        async move { router.answer(request, door, trusted).await }
+    };
+    if let Err(error) = serve_http1(stream, HEAD, answer).await {
         tracing::debug!(%error, "a client's connection broke");
     }
+}
+
+/// What clients of the API must do.
+fn load_tls(files: TlsFiles, min_version: &str) -> Result<Tls, AgentError> {
+    let only_newest = match min_version {
+        "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
+        "VersionTLS13" => true,
+        other => {
+            let text = format!("tlsMinVersion must be VersionTLS12 or VersionTLS13, not {other:?}");
+            return Err(AgentError::Setting(text));
+        }
+    };
+    let rules = TlsRules {
+        whom: "a client",
+        // Who shows none may still have a token.
+        certificate_is_optional: true,
+        only_newest,
+    };
+    Tls::load(files, rules).map_err(|error| {
+        let unusable =
+            |path: &Path, why: &dyn Display| format!("reading {}: {why}", path.display());
+        AgentError::Certificate(match error {
+            TlsError::File { path, source, .. } => unusable(&path, &source),
+            TlsError::ClientAuthority { path, source } => unusable(&path, &source),
+            TlsError::Server(source) => source.to_string(),
+        })
+    })
 }
 
 #[cfg(test)]
@@ -273,12 +224,14 @@ mod tests {
         assert!(listen_unix(&precious).is_err());
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "words");
         let path = dir.path().join("made/node.sock");
-        let (first, its_file) = listen_unix(&path).unwrap();
+        let first = listen_unix(&path).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        drop(first);
+        assert!(listen_unix(&path).is_err());
+        let moved = dir.path().join("moved");
+        std::fs::rename(&path, &moved).unwrap();
         let _second = listen_unix(&path).unwrap();
-        drop(its_file);
+        drop(first);
         std::os::unix::net::UnixStream::connect(&path).unwrap();
     }
 }

@@ -3,8 +3,6 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::agent::text::hex;
-
 /// What kind of source a pod came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SourceKind {
@@ -88,7 +86,7 @@ fn sum(manifest: &Value, identity: Identity<'_>) -> String {
         }
     }
     let sum = hasher.finalize();
-    hex(&sum[..16])
+    orlop_hex::encode(&sum[..16])
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
+use orlop_pool::blocking;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::watch::Watch;
@@ -47,7 +47,7 @@ pub(crate) async fn directory(path: PathBuf, period: Duration, texts: Texts, out
         let Some(mut now) = reading.take() else {
             return;
         };
-        let read = spawn_blocking(move || {
+        let read = blocking(move || {
             let changed = now.read();
             (now, changed)
         });

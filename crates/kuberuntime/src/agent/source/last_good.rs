@@ -5,11 +5,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Outlives;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::LARGEST_KEPT;
-use crate::agent::text::hex;
 
 /// A directory with one file for each text. Manifests may hold secrets: nobody else may read it.
 #[derive(Debug, Clone)]
@@ -81,12 +81,17 @@ impl LastGood {
 
     fn write(&self, record: &Record) -> io::Result<()> {
         let path = self.path(&record.origin);
-        orlop_disk::write_file(&path, 0o600, &serde_json::to_vec(record)?)
+        orlop_disk::write_file(
+            &path,
+            0o600,
+            Outlives::PowerCut,
+            &serde_json::to_vec(record)?,
+        )
     }
 
     fn path(&self, origin: &str) -> PathBuf {
         let sum = Sha256::digest(origin);
-        let name = hex(&sum[..16]);
+        let name = orlop_hex::encode(&sum[..16]);
         self.directory.join(name + ".json")
     }
 }

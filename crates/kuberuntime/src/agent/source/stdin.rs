@@ -1,6 +1,6 @@
 //! Manifests from the standard input, read once to its end.
 
-use tokio::task::spawn_blocking;
+use orlop_pool::blocking;
 
 use super::{Outlet, Texts};
 
@@ -8,7 +8,7 @@ const LARGEST: u64 = 10 << 20;
 
 /// Says what the standard input says.
 pub(crate) async fn stdin(mut texts: Texts, outlet: Outlet) {
-    let read = spawn_blocking(|| {
+    let read = blocking(|| {
         orlop_disk::read_whole_text(std::io::stdin(), LARGEST)
             .map_err(|error| format!("cannot be read: {error}"))
     });

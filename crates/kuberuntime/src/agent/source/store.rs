@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::Outlives;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -273,7 +274,7 @@ impl Store {
             // What was applied survives a power loss: nobody has another copy.
             serde_json::to_vec(&object)
                 .map_err(io::Error::other)
-                .and_then(|bytes| orlop_disk::write_file(&path, 0o600, &bytes))
+                .and_then(|bytes| orlop_disk::write_file(&path, 0o600, Outlives::PowerCut, &bytes))
                 .map_err(|source| StoreError::Disk { path, source })?;
         }
         outcome.applied.push(Applied {

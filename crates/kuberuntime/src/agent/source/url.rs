@@ -107,8 +107,9 @@ pub(crate) async fn url(source: UrlSource, period: Duration, mut texts: Texts, o
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
@@ -128,7 +129,7 @@ mod tests {
             let mut request = vec![0; 4096];
             let length = stream.read(&mut request).await.unwrap();
             let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
-            let body = answer.lock().unwrap().clone();
+            let body = answer.lock().clone();
             let status = match (request.contains("x-key: secret"), body.as_str()) {
                 (false, _) => "403 Forbidden",
                 (_, "") => "503 Busy",
@@ -163,11 +164,11 @@ mod tests {
         let outlet = Outlet { place: 0, updates };
         let asking = tokio::spawn(url(source, Duration::from_millis(50), texts, outlet));
         assert_eq!(next(&mut receiver).await, (1, 0));
-        answer.lock().unwrap().clear();
+        answer.lock().clear();
         let (pods, remarks) = next(&mut receiver).await;
         assert!(pods == 1 && remarks > 0);
         let none = "{\"apiVersion\": \"v1\", \"kind\": \"PodList\", \"items\": []}";
-        none.clone_into(&mut answer.lock().unwrap());
+        none.clone_into(&mut answer.lock());
         assert_eq!(next(&mut receiver).await, (0, 0));
         asking.abort();
         server.abort();

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -14,6 +14,7 @@ use orlop_cri::client::RuntimeClient;
 use orlop_cri::v1::ExecRequest;
 use orlop_stream::client::ClientStreams;
 use orlop_stream::terminal::{input, output};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio_util::sync::CancellationToken;
 
@@ -292,7 +293,7 @@ impl Inside {
     }
 
     fn begun(&self) -> MutexGuard<'_, Option<String>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+        self.begun.lock()
     }
 
     /// An archive of a path, as it comes.

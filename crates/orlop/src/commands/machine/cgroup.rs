@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use orlop_cgroup::Membership;
+use orlop_disk::{Mount, Mountinfo};
+
 /// Deeper cgroups are not looked into.
 const MAX_DEPTH: usize = 32;
 
@@ -24,46 +27,40 @@ pub(in crate::commands) struct Cgroup {
 
 /// The hierarchies mounted on this machine.
 pub(in crate::commands) fn hierarchies() -> Vec<Hierarchy> {
-    let text = orlop_disk::read_kernel_text("/proc/self/mountinfo").unwrap_or_default();
-    text.lines().filter_map(hierarchy).collect()
+    Mountinfo::own().map_or_else(|_| Vec::new(), |table| hierarchies_in(&table))
 }
 
-/// A line of proc(5)'s mountinfo, if it is a cgroup mount of the whole hierarchy.
-fn hierarchy(line: &str) -> Option<Hierarchy> {
-    let (mount, kind) = line.split_once(" - ")?;
-    let mut mount = mount.split(' ').skip(3);
-    let (root, mountpoint) = (mount.next()?, mount.next()?);
-    let mut kind = kind.split(' ');
-    let (name, _source, options) = (kind.next()?, kind.next()?, kind.next()?);
-    let controllers = match name {
-        "cgroup2" => Vec::new(),
-        "cgroup" => options.split(',').map(str::to_owned).collect(),
-        _ => return None,
+/// Those of them that are mounted whole.
+fn hierarchies_in(table: &Mountinfo) -> Vec<Hierarchy> {
+    let whole = table
+        .mounts()
+        .filter(|mount| mount.root() == Path::new("/"));
+    let hierarchy = |mount: Mount<'_>| {
+        let controllers = match mount.kind() {
+            "cgroup2" => Vec::new(),
+            "cgroup" => mount.words().map(str::to_owned).collect(),
+            _ => return None,
+        };
+        Some(Hierarchy {
+            mountpoint: mount.point(),
+            controllers,
+        })
     };
-    (root == "/").then(|| Hierarchy {
-        mountpoint: mountpoint.into(),
-        controllers,
-    })
+    whole.filter_map(hierarchy).collect()
 }
 
 impl Cgroup {
     /// The cgroup of a process. Of version 1 the memory controller's: runtimes always set one.
     pub(in crate::commands) fn of(pid: u32, mounted: &[Hierarchy]) -> Option<Self> {
-        let text = orlop_disk::read_kernel_text(format!("/proc/{pid}/cgroup")).ok()?;
-        Self::parse(&text, mounted)
+        Self::find(&Membership::of(pid).ok()?, mounted)
     }
 
-    fn parse(text: &str, mounted: &[Hierarchy]) -> Option<Self> {
-        let line = |wanted: &str| {
-            text.lines().find_map(|line| {
-                let mut parts = line.splitn(3, ':');
-                let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-                let fits = controllers.split(',').any(|one| one == wanted);
-                fits.then(|| path.to_owned())
-            })
-        };
+    fn find(membership: &Membership, mounted: &[Hierarchy]) -> Option<Self> {
         for wanted in ["memory", "pids", "cpu", ""] {
-            let Some(path) = line(wanted) else { continue };
+            let Some(path) = membership.path(wanted) else {
+                continue;
+            };
+            let path = path.to_owned();
             let hierarchy = mounted.iter().find(|hierarchy| {
                 if wanted.is_empty() {
                     hierarchy.controllers.is_empty()
@@ -110,14 +107,13 @@ mod tests {
 
     #[test]
     fn the_cgroup_is_found_on_both_versions() {
-        let v1 =
-            hierarchy("33 25 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory").unwrap();
-        let v2 = hierarchy("30 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 c rw").unwrap();
-        let part = hierarchy("30 25 0:27 /docker /x rw - cgroup2 c rw");
-        assert_eq!(part, None, "a part of a hierarchy says nothing");
-        let mounted = [v1, v2.clone()];
+        let table = "33 25 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                     30 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 c rw\n\
+                     30 25 0:27 /docker /x rw - cgroup2 c rw\n";
+        let mounted = hierarchies_in(&Mountinfo::from_text(table));
+        assert_eq!(mounted.len(), 2, "a part of a hierarchy says nothing");
         let found = |text: &str| {
-            let cgroup = Cgroup::parse(text, &mounted).unwrap();
+            let cgroup = Cgroup::find(&Membership::from_text(text), &mounted).unwrap();
             (cgroup.path, cgroup.directory)
         };
         assert_eq!(

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Two looks that are closer say too little about what happens between them.
 const LEAST: i64 = 1_000_000_000;
@@ -19,7 +20,7 @@ impl Rates {
     /// How many billionths of a processor were used since the last look, or since `begin` if this
     /// is the first: `total` nanoseconds of processors were used until the moment `at`.
     pub(super) fn of(&self, key: &str, begin: i64, at: i64, total: u64) -> Option<u64> {
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = self.0.lock();
         let (since, before) = match samples.get(key) {
             // A total that shrinks is another one's: the container has been started anew.
             Some(last) if last.total <= total => {
@@ -39,7 +40,7 @@ impl Rates {
 
     /// Forgets what is gone.
     pub(super) fn keep(&self, keys: &BTreeSet<String>) {
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = self.0.lock();
         samples.retain(|key, _| keys.contains(key));
     }
 }

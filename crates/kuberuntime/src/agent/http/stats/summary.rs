@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use orlop_cri::v1;
+use orlop_pool::blocking;
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
 use super::node::{boot_time, filesystem, network, node_cpu_nanos, page_faults, pressure, rlimit};
 use super::rates::Rates;
@@ -107,7 +107,7 @@ async fn disks(shared: &Shared, usage: &Usage) -> Disks {
         }
         found
     };
-    spawn_blocking(work).await.unwrap_or_default()
+    blocking(work).await.unwrap_or_default()
 }
 
 /// This agent, the runtime, and the pods all together.

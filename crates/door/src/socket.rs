@@ -2,17 +2,19 @@
 
 use std::fs::{self, Permissions};
 use std::io::{Error, ErrorKind, Result};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
 /// Connections that may wait to be accepted; the kernel has a cap of its own.
-const BACKLOG: i32 = 1024;
+pub(crate) const BACKLOG: i32 = 1024;
 
 /// Listens at the path, with this mode and owned by the group, from the first moment for nobody else.
 /// What a listener that is no more left behind is taken over, and nothing else.
@@ -48,12 +50,12 @@ fn clear_the_way(path: &Path) -> Result<()> {
         }
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(Error::new(
+    match has_listener(path) {
+        Ok(true) => Err(Error::new(
             ErrorKind::AddrInUse,
             format!("something already answers on unix://{shown}: stop it or listen elsewhere"),
         )),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
+        Ok(false) => fs::remove_file(path)
             .map_err(|e| because(&e, &format!("cannot remove the stale socket {shown}"))),
         Err(error) => Err(because(
             &error,
@@ -62,9 +64,17 @@ fn clear_the_way(path: &Path) -> Result<()> {
     }
 }
 
+fn has_listener(path: &Path) -> Result<bool> {
+    match connect(&stream_socket()?, &SocketAddrUnix::new(path)?) {
+        // Its queue is full: a socket that waits would wait for as long as it is.
+        Ok(()) | Err(Errno::AGAIN) => Ok(true),
+        Err(Errno::CONNREFUSED) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 fn bound(path: &Path, mode: u32, group: Option<u32>) -> Result<UnixListener> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = stream_socket()?;
     // Linux gives the file the mode of the socket it is bound from, less the umask:
     // there is no moment in which others could connect.
     fchmod(&socket, Mode::from_raw_mode(mode))?;
@@ -77,7 +87,13 @@ fn bound(path: &Path, mode: u32, group: Option<u32>) -> Result<UnixListener> {
     Ok(socket.into())
 }
 
-fn because(error: &Error, doing: &str) -> Error {
+fn stream_socket() -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(socket)
+}
+
+pub(crate) fn because(error: &Error, doing: &str) -> Error {
     Error::new(error.kind(), format!("{doing}: {error}"))
 }
 
@@ -116,7 +132,12 @@ fn identity(path: &Path) -> Result<Identity> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )]
     use std::collections::BTreeSet;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -172,6 +193,33 @@ mod tests {
         drop(living);
         assert!(path.exists());
         listen_at(&path, MODE, None).unwrap();
+    }
+
+    #[test]
+    fn one_that_is_too_busy_to_answer_is_neither_waited_for_nor_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let busy = stream_socket().unwrap();
+        let address = SocketAddrUnix::new(&path).unwrap();
+        bind(&busy, &address).unwrap();
+        listen(&busy, 0).unwrap();
+        let mut waiting = vec![stream_socket().unwrap()];
+        while connect(waiting.last().unwrap(), &address) == Ok(()) {
+            waiting.push(stream_socket().unwrap());
+        }
+        let error = listen_at(&path, MODE, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrInUse, "{error}");
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn another_kind_of_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let _living = UnixDatagram::bind(&path).unwrap();
+        let error = listen_at(&path, MODE, None).unwrap_err();
+        assert!(error.to_string().contains("cannot tell"), "{error}");
+        assert!(path.exists());
     }
 
     #[test]

@@ -92,6 +92,12 @@ impl Quantity {
         self.in_parts_of(NANO)
     }
 
+    /// Whole units, rounded up, of an amount that is not negative and for which there is room.
+    pub fn count(self) -> Option<u64> {
+        let up = self.nano.div_euclid(NANO) + i128::from(self.nano.rem_euclid(NANO) != 0);
+        u64::try_from(up).ok().filter(|_| self.nano >= 0)
+    }
+
     /// Thousandths, rounded up.
     pub fn milli(self) -> i64 {
         self.in_parts_of(NANO / 1000)
@@ -310,6 +316,20 @@ mod tests {
         assert_eq!(Quantity::from_bytes(64 << 20).to_string(), "64Mi");
         let same: Quantity = "65536Ki".parse().unwrap();
         assert_eq!(Quantity::from_units(64 << 20), same);
+    }
+
+    #[test]
+    fn a_count_is_never_negative_nor_cut() {
+        for (text, count) in [
+            ("1.5k", Some(1500)),
+            ("1m", Some(1)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("16Ei", None),
+            ("-1m", None),
+        ] {
+            let q: Quantity = text.parse().unwrap();
+            assert_eq!(q.count(), count, "{text}");
+        }
     }
 
     #[test]

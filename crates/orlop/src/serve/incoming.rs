@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::stream::{self, Stream, StreamExt, select_all};
+use orlop_door::{Connection, Listener, accept};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-use super::listener::{Connection, Listener};
-
 /// The connections that come to any of the listeners, at most so many at once:
 /// further ones wait, all but one per listener in the kernel's queue.
-pub(crate) fn incoming(
+pub(super) fn incoming(
     listeners: Vec<Listener>,
     most: usize,
 ) -> impl Stream<Item = Result<Client, Infallible>> {
@@ -24,7 +23,7 @@ pub(crate) fn incoming(
         let room = Arc::clone(&room);
         stream::unfold((listener, room), async |(listener, room)| {
             // Accepted first: a listener that nobody comes to must not hold a place.
-            let connection = listener.accept().await;
+            let connection = accept(&listener, "cannot accept a connection").await;
             let place = Arc::clone(&room).acquire_owned().await.ok()?;
             Some((
                 Ok(Client {
@@ -40,7 +39,7 @@ pub(crate) fn incoming(
 
 /// A connection, with its place among the connections.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(super) struct Client {
     connection: Connection,
     _place: OwnedSemaphorePermit,
 }

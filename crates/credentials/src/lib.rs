@@ -1,0 +1,12 @@
+//! Who may pull from a registry, as docker's `config.json` says it: entries by registry, and helper
+//! programs that know more.
+
+mod entry;
+mod file;
+mod helper;
+mod registry;
+
+pub use entry::{Entry, decoded};
+pub use file::{ConfigFile, Found, LARGEST, Unreadable};
+pub use helper::{HelperError, Helpers};
+pub use registry::{Paths, Pattern, host_of, same_registry, split_name};

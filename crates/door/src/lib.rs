@@ -1,0 +1,25 @@
+//! Doors that are opened to others.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `socket` | a unix socket in the file system: made, taken over from the dead, removed |
+//! | `listener` | what listens and what is accepted, unix and TCP alike |
+//! | `accept` | the one loop that accepts: bounded, outliving want of descriptors |
+//! | `http1` | HTTP/1.1 on a connection, its heads bounded (feature `http1`) |
+//! | `tls` | TLS whose files may be renewed at any time (feature `tls`) |
+
+mod accept;
+#[cfg(feature = "http1")]
+mod http1;
+mod listener;
+mod socket;
+#[cfg(feature = "tls")]
+mod tls;
+
+pub use accept::{Accept, AcceptLoop, accept};
+#[cfg(feature = "http1")]
+pub use http1::{HeadLimits, serve_http1};
+pub use listener::{Connection, Listener};
+pub use socket::{SocketFile, listen_at};
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsError, TlsFiles, TlsRules};

@@ -1,0 +1,190 @@
+//! Listeners and connections, unix and TCP alike.
+
+use std::io::{Error, Result};
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustix::net::{AddressFamily, sockopt};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
+
+use crate::accept::Accept;
+use crate::socket::{BACKLOG, SocketFile, because, listen_at};
+
+/// A socket that accepts connections.
+#[derive(Debug)]
+pub struct Listener {
+    kind: Kind,
+    _path: Option<SocketFile>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Makes a unix socket at the path: see [`listen_at`].
+    pub fn unix(path: &Path, mode: u32, group: Option<u32>) -> Result<Self> {
+        let (listener, own) = listen_at(path, mode, group)?;
+        Ok(Self {
+            kind: Kind::Unix(UnixListener::from_std(listener)?),
+            _path: Some(own),
+        })
+    }
+
+    /// Listens on a TCP port.
+    pub fn tcp(address: SocketAddr) -> Result<Self> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Self {
+            kind: Kind::Tcp(socket.listen(BACKLOG as u32)?),
+            _path: None,
+        })
+    }
+
+    /// Takes over a socket that listens already. Its file is the giver's.
+    pub fn inherited(fd: OwnedFd) -> Result<Self> {
+        const CANNOT_USE: &str = "cannot use a socket passed by the service manager";
+        let failed = |errno: rustix::io::Errno| because(&errno.into(), CANNOT_USE);
+        let wrong = |why: String| Err(Error::other(format!("{CANNOT_USE}: {why}")));
+        if !sockopt::socket_acceptconn(&fd).map_err(failed)? {
+            let why = "it does not listen (the unit needs ListenStream= and Accept=no)";
+            return wrong(why.to_owned());
+        }
+        let kind = match sockopt::socket_domain(&fd).map_err(failed)? {
+            AddressFamily::UNIX => {
+                let listener = StdUnixListener::from(fd);
+                listener.set_nonblocking(true)?;
+                Kind::Unix(UnixListener::from_std(listener)?)
+            }
+            AddressFamily::INET | AddressFamily::INET6 => {
+                let listener = StdTcpListener::from(fd);
+                listener.set_nonblocking(true)?;
+                Kind::Tcp(TcpListener::from_std(listener)?)
+            }
+            other => {
+                return wrong(format!(
+                    "its address family {other:?} is neither unix nor IP"
+                ));
+            }
+        };
+        Ok(Self { kind, _path: None })
+    }
+
+    /// Where it listens, for the log.
+    pub fn address(&self) -> String {
+        match &self.kind {
+            Kind::Unix(listener) => listener.address(),
+            Kind::Tcp(listener) => listener.address(),
+        }
+    }
+
+    /// Where it listens for TCP.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            Kind::Unix(_) => None,
+            Kind::Tcp(listener) => listener.local_addr().ok(),
+        }
+    }
+
+    /// Whether only processes of this machine with access to a file can connect.
+    pub fn is_unix(&self) -> bool {
+        matches!(self.kind, Kind::Unix(_))
+    }
+
+    /// Whether it is open to this machine alone.
+    pub fn is_local(&self) -> bool {
+        let loopback = |address: SocketAddr| address.ip().is_loopback();
+        self.is_unix() || self.tcp_address().is_some_and(loopback)
+    }
+}
+
+impl Accept for Listener {
+    type Connection = Connection;
+
+    async fn try_accept(&self) -> Result<Connection> {
+        match &self.kind {
+            Kind::Unix(listener) => listener.try_accept().await.map(Connection::Unix),
+            Kind::Tcp(listener) => {
+                let (stream, _) = listener.try_accept().await?;
+                Ok(Connection::Tcp(stream))
+            }
+        }
+    }
+
+    fn address(&self) -> String {
+        Self::address(self)
+    }
+}
+
+/// A connection accepted.
+#[derive(Debug)]
+pub enum Connection {
+    /// Of a unix socket.
+    Unix(UnixStream),
+    /// Of a TCP port.
+    Tcp(TcpStream),
+}
+
+impl Connection {
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut dyn ReadWrite> {
+        match self.get_mut() {
+            Self::Unix(stream) => Pin::new(stream),
+            Self::Tcp(stream) => Pin::new(stream),
+        }
+    }
+}
+
+trait ReadWrite: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> ReadWrite for T {}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        self.stream().poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize>> {
+        self.stream().poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[std::io::IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        self.stream().poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        self.stream().poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        self.stream().poll_shutdown(context)
+    }
+}

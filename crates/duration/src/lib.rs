@@ -1,0 +1,7 @@
+//! Lengths of time as Go writes them, and with it Kubernetes, containerd and docker.
+
+mod read;
+mod write;
+
+pub use read::{Wrong, parse};
+pub use write::{go, short};

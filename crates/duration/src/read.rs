@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+/// What Go has room for: 292 years.
+const LONGEST: u128 = i64::MAX as u128;
+
+/// Why a text is no length of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// It is not written as one, or it is negative.
+    #[error("it is no length of time such as 20s, 1m30s or 500ms")]
+    Format,
+    /// It is one that nothing lasts.
+    #[error("it is too long: 292 years are the most")]
+    TooLong,
+}
+
+/// Reads `1m30s`, `500ms`, `1.5h` or `0`. What is finer than a nanosecond is left out.
+pub fn parse(text: &str) -> Result<Duration, Wrong> {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(Wrong::Format);
+    }
+    let mut total = 0;
+    while !rest.is_empty() {
+        let (whole, after) = digits(rest);
+        let (fraction, after) = after.strip_prefix('.').map_or(("", after), digits);
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(Wrong::Format);
+        }
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.');
+        let (unit, tail) = after.split_at(end.unwrap_or(after.len()));
+        let unit = nanoseconds(unit).ok_or(Wrong::Format)?;
+        let whole = if whole.is_empty() { "0" } else { whole };
+        // The first two factors have room for one another, and so has the sum.
+        let whole: u64 = whole.parse().map_err(|_| Wrong::TooLong)?;
+        total += u128::from(whole) * unit + part(fraction, unit);
+        if total > LONGEST {
+            return Err(Wrong::TooLong);
+        }
+        rest = tail;
+    }
+    Ok(Duration::from_nanos(total as u64))
+}
+
+fn nanoseconds(unit: &str) -> Option<u128> {
+    Some(match unit {
+        "ns" => 1,
+        // The sign for micro, and the Greek letter.
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    })
+}
+
+/// What stands behind the point, in nanoseconds. Digits beyond the 18th say nothing.
+fn part(fraction: &str, unit: u128) -> u128 {
+    let (sum, scale) = fraction
+        .bytes()
+        .take(18)
+        .fold((0, 1), |(sum, scale), digit| {
+            (sum * 10 + u128::from(digit - b'0'), scale * 10)
+        });
+    sum * unit / scale
+}
+
+fn digits(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_read_as_go_reads_them() {
+        for (text, nanos) in [
+            ("0", 0),
+            ("0s", 0),
+            ("+5s", 5_000_000_000),
+            ("1m30s", 90_000_000_000),
+            ("1h0m0s", 3_600_000_000_000),
+            ("1.5h", 5_400_000_000_000),
+            (".5s.5s", 1_000_000_000),
+            ("1.s", 1_000_000_000),
+            ("250ms", 250_000_000),
+            ("7us", 7_000),
+            ("7\u{b5}s7\u{3bc}s", 14_000),
+            ("0.0000000019s", 1),
+            ("0.3333333333333333333333333s", 333_333_333),
+            ("9223372036854775807ns", i64::MAX as u64),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_nanos(nanos)), "{text}");
+        }
+        for text in [
+            "", "+", "5", "s", ".", ".s", "5 s", "-5s", "1x", "1h5", "1y",
+        ] {
+            assert_eq!(parse(text), Err(Wrong::Format), "{text}");
+        }
+        let long = ["9223372036854775808ns", "2600000h", "99999999999999999999s"];
+        for text in long {
+            assert_eq!(parse(text), Err(Wrong::TooLong), "{text}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The CRI services, once for all backends: each call is handed to the file in the backend's `rpc/`
+//! that bears its name.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use tonic::Status;
+
+use crate::fault::{Fault, status};
+
+/// The answers of a streaming call.
+pub type Answers<T> = BoxStream<'static, Result<T, Status>>;
+
+/// Entries in one message of a streaming list.
+const BATCH: usize = 64;
+
+/// A list as a stream of batches; a batch is made only when the client is ready for it.
+pub fn in_batches<T, M>(
+    items: Vec<T>,
+    mut make: impl FnMut(Vec<T>) -> M + Send + 'static,
+) -> Answers<M>
+where
+    T: Send + 'static,
+    M: Send + 'static,
+{
+    stream::iter(batches(items).map(move |batch| Ok(make(batch)))).boxed()
+}
+
+/// The same for batches whose making takes a while.
+pub fn in_slow_batches<T, M, F>(
+    items: Vec<T>,
+    make: impl FnMut(Vec<T>) -> F + Send + 'static,
+) -> Answers<M>
+where
+    T: Send + 'static,
+    M: Send + 'static,
+    F: Future<Output = Result<M, Status>> + Send + 'static,
+{
+    stream::iter(batches(items)).then(make).boxed()
+}
+
+fn batches<T>(items: Vec<T>) -> impl Iterator<Item = Vec<T>> {
+    let mut rest = items.into_iter();
+    std::iter::from_fn(move || {
+        let batch: Vec<T> = rest.by_ref().take(BATCH).collect();
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// What the services are served by.
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// Why a call failed.
+    type Failure: Fault + Send + Sync + 'static;
+
+    /// Does what a call that changes something asks for; `work` may be made a task of its own, which
+    /// goes on when the client has left.
+    fn act<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Arc<Self::Failure>>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Arc<Self::Failure>>> + Send;
+}
+
+/// Makes a [`Backend`] serve CRI: `rpc` is in scope where this stands, with a module for each call and
+/// in it `call(&backend, request)`.
+#[macro_export]
+macro_rules! serve_cri {
+    ($backend:ty) => {
+        $crate::serve_cri!(@service $backend: RuntimeService in runtime_service_server {
+            asking {
+                version(VersionRequest) -> VersionResponse;
+                pod_sandbox_status(PodSandboxStatusRequest) -> PodSandboxStatusResponse;
+                list_pod_sandbox(ListPodSandboxRequest) -> ListPodSandboxResponse;
+                list_containers(ListContainersRequest) -> ListContainersResponse;
+                container_status(ContainerStatusRequest) -> ContainerStatusResponse;
+                exec_sync(ExecSyncRequest) -> ExecSyncResponse;
+                exec(ExecRequest) -> ExecResponse;
+                attach(AttachRequest) -> AttachResponse;
+                port_forward(PortForwardRequest) -> PortForwardResponse;
+                container_stats(ContainerStatsRequest) -> ContainerStatsResponse;
+                list_container_stats(ListContainerStatsRequest) -> ListContainerStatsResponse;
+                pod_sandbox_stats(PodSandboxStatsRequest) -> PodSandboxStatsResponse;
+                list_pod_sandbox_stats(ListPodSandboxStatsRequest) -> ListPodSandboxStatsResponse;
+                status(StatusRequest) -> StatusResponse;
+                checkpoint_container(CheckpointContainerRequest) -> CheckpointContainerResponse;
+                checkpoint_pod(CheckpointPodRequest) -> CheckpointPodResponse;
+                restore_pod(RestorePodRequest) -> RestorePodResponse;
+                list_metric_descriptors(ListMetricDescriptorsRequest) -> ListMetricDescriptorsResponse;
+                list_pod_sandbox_metrics(ListPodSandboxMetricsRequest) -> ListPodSandboxMetricsResponse;
+                runtime_config(RuntimeConfigRequest) -> RuntimeConfigResponse;
+                // These two are joined by those who ask again, and go on by themselves.
+                run_pod_sandbox(RunPodSandboxRequest) -> RunPodSandboxResponse;
+                create_container(CreateContainerRequest) -> CreateContainerResponse;
+            }
+            acting {
+                stop_pod_sandbox(StopPodSandboxRequest) -> StopPodSandboxResponse;
+                remove_pod_sandbox(RemovePodSandboxRequest) -> RemovePodSandboxResponse;
+                start_container(StartContainerRequest) -> StartContainerResponse;
+                stop_container(StopContainerRequest) -> StopContainerResponse;
+                remove_container(RemoveContainerRequest) -> RemoveContainerResponse;
+                update_container_resources(UpdateContainerResourcesRequest) -> UpdateContainerResourcesResponse;
+                update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> UpdatePodSandboxResourcesResponse;
+                reopen_container_log(ReopenContainerLogRequest) -> ReopenContainerLogResponse;
+                update_runtime_config(UpdateRuntimeConfigRequest) -> UpdateRuntimeConfigResponse;
+            }
+            streaming {
+                stream_pod_sandboxes(StreamPodSandboxesRequest) -> StreamPodSandboxesResponse as StreamPodSandboxesStream;
+                stream_containers(StreamContainersRequest) -> StreamContainersResponse as StreamContainersStream;
+                stream_container_stats(StreamContainerStatsRequest) -> StreamContainerStatsResponse as StreamContainerStatsStream;
+                stream_pod_sandbox_stats(StreamPodSandboxStatsRequest) -> StreamPodSandboxStatsResponse as StreamPodSandboxStatsStream;
+                get_container_events(GetEventsRequest) -> ContainerEventResponse as GetContainerEventsStream;
+                stream_pod_sandbox_metrics(StreamPodSandboxMetricsRequest) -> StreamPodSandboxMetricsResponse as StreamPodSandboxMetricsStream;
+            }
+        });
+        $crate::serve_cri!(@service $backend: ImageService in image_service_server {
+            asking {
+                list_images(ListImagesRequest) -> ListImagesResponse;
+                image_status(ImageStatusRequest) -> ImageStatusResponse;
+                pull_image(PullImageRequest) -> PullImageResponse;
+                image_fs_info(ImageFsInfoRequest) -> ImageFsInfoResponse;
+            }
+            acting {
+                remove_image(RemoveImageRequest) -> RemoveImageResponse;
+            }
+            streaming {
+                stream_images(StreamImagesRequest) -> StreamImagesResponse as StreamImagesStream;
+            }
+        });
+    };
+    (@service $backend:ty: $service:ident in $server:ident {
+        asking { $($ask:ident($ask_request:ident) -> $ask_response:ident;)* }
+        acting { $($act:ident($act_request:ident) -> $act_response:ident;)* }
+        streaming { $($list:ident($list_request:ident) -> $item:ident as $stream:ident;)* }
+    }) => {
+        #[tonic::async_trait]
+        impl orlop_cri::v1::$server::$service for $backend {
+            $(
+                // Ends when the client leaves.
+                async fn $ask(
+                    &self,
+                    request: tonic::Request<orlop_cri::v1::$ask_request>,
+                ) -> Result<tonic::Response<orlop_cri::v1::$ask_response>, tonic::Status> {
+                    let origin = $crate::timeline::Origin::of(&request);
+                    let answer = rpc::$ask::call(self, request.into_inner());
+                    let answer = origin.scope(answer).await;
+                    $crate::frame::answered::<Self, _>(answer)
+                }
+            )*
+            $(
+                async fn $act(
+                    &self,
+                    request: tonic::Request<orlop_cri::v1::$act_request>,
+                ) -> Result<tonic::Response<orlop_cri::v1::$act_response>, tonic::Status> {
+                    let backend = self.clone();
+                    let origin = $crate::timeline::Origin::of(&request);
+                    let request = request.into_inner();
+                    let work = async move { origin.scope(rpc::$act::call(&backend, request)).await };
+                    let answer = $crate::frame::Backend::act(self, work).await;
+                    $crate::frame::answered::<Self, _>(answer)
+                }
+            )*
+            $(
+                type $stream = $crate::frame::Answers<orlop_cri::v1::$item>;
+
+                async fn $list(
+                    &self,
+                    request: tonic::Request<orlop_cri::v1::$list_request>,
+                ) -> Result<tonic::Response<Self::$stream>, tonic::Status> {
+                    let answer = rpc::$list::call(self, request.into_inner()).await;
+                    $crate::frame::answered::<Self, _>(answer)
+                }
+            )*
+        }
+    };
+}
+
+/// What a client gets.
+pub fn answered<B: Backend, T>(
+    answer: Result<T, Arc<B::Failure>>,
+) -> Result<tonic::Response<T>, Status> {
+    answer
+        .map(tonic::Response::new)
+        .map_err(|failure| status(&*failure))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Takes three batches and one item more, one after the other; `made` counts the batches.
+    async fn take_slowly(mut answers: Answers<Vec<usize>>, made: &AtomicUsize) {
+        let mut all = Vec::new();
+        for taken in 1..=4 {
+            assert_eq!(made.load(Ordering::SeqCst), taken - 1);
+            all.extend(answers.next().await.expect("a batch").expect("made"));
+        }
+        assert!(answers.next().await.is_none());
+        assert!(all.into_iter().eq(0..=3 * BATCH));
+    }
+
+    #[tokio::test]
+    async fn batches_are_made_as_the_client_takes_them() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let items: Vec<usize> = (0..=3 * BATCH).collect();
+        let count = Arc::clone(&made);
+        let at_once = in_batches(items.clone(), move |batch| {
+            count.fetch_add(1, Ordering::SeqCst);
+            batch
+        });
+        take_slowly(at_once, &made).await;
+        made.store(0, Ordering::SeqCst);
+        let count = Arc::clone(&made);
+        let slowly = in_slow_batches(items, move |batch| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async move { Ok(batch) }
+        });
+        take_slowly(slowly, &made).await;
+    }
+}
