@@ -39,7 +39,6 @@ mod find;
 #[cfg(test)]
 mod fuzzed;
 mod hairpin;
-mod inspection_service;
 mod labels;
 mod limits;
 mod log;

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use orlop_cri::v1::{DnsConfig, PodSandboxConfig, Protocol as CriProtocol};
-use orlop_network::cni::Dns;
+use orlop_cri::v1::PodSandboxConfig;
 use orlop_network::{Attachment, ContainerId, PortMapping, Protocol};
+use orlop_service::attachment::attachment;
 
 use crate::checkpoint::{Checkpoint, Port};
 use crate::config::NetworkPlugin;
@@ -30,20 +30,7 @@ async fn cni(shim: &Shim, found: &Container, pod: &PodSandboxConfig) -> Result<(
         return Ok(());
     };
     let namespace = format!("/proc/{}/ns/net", found.state.pid);
-    let mut attachment = Attachment::new(identity(&found.id)?, namespace);
-    let metadata = pod.metadata.clone().unwrap_or_default();
-    attachment.pod_name = metadata.name;
-    attachment.pod_namespace = metadata.namespace;
-    attachment.pod_uid = metadata.uid;
-    attachment.port_mappings = mappings(pod)?;
-    let annotations = pod.annotations.iter();
-    let annotations = annotations.map(|(key, value)| (key.clone(), value.clone()));
-    attachment
-        .annotate(annotations.collect())
-        .map_err(|error| Error::invalid("config.annotations", error.to_string()))?;
-    attachment.dns = pod.dns_config.clone().map(dns);
-    let parent = pod.linux.as_ref().map(|linux| linux.cgroup_parent.clone());
-    attachment.cgroup_path = parent.filter(|parent| !parent.is_empty());
+    let attachment = attachment(identity(&found.id)?, namespace, pod).map_err(Error::from)?;
     let made = networks.attach(attachment).await;
     let made = made.map_err(|source| Error::Network {
         doing: format!("attaching pod sandbox {} to the network", found.id),
@@ -51,15 +38,6 @@ async fn cni(shim: &Shim, found: &Container, pod: &PodSandboxConfig) -> Result<(
     })?;
     note(shim, &found.id, made.ips);
     Ok(())
-}
-
-fn dns(config: DnsConfig) -> Dns {
-    Dns {
-        nameservers: config.servers,
-        search: config.searches,
-        options: config.options,
-        ..Dns::default()
-    }
 }
 
 /// Undoes the network of a sandbox, of which the engine may know nothing any more. May be
@@ -198,45 +176,6 @@ fn global_v6(text: &str) -> Vec<IpAddr> {
             is_global.then(|| std::net::Ipv6Addr::from(bits).into())
         })
         .collect()
-}
-
-fn mappings(pod: &PodSandboxConfig) -> Result<Vec<PortMapping>> {
-    let mut all = Vec::new();
-    for (index, mapping) in pod.port_mappings.iter().enumerate() {
-        // The kubelet sends every port of a container; only those with a host port are mapped.
-        if mapping.host_port <= 0 {
-            continue;
-        }
-        let field = |name: &str| format!("config.port_mappings[{index}].{name}");
-        let port = |name: &str, value: i32| {
-            u16::try_from(value)
-                .ok()
-                .filter(|port| *port > 0)
-                .ok_or_else(|| {
-                    Error::invalid(
-                        field(name),
-                        format!("{value} is no port; ports are 1 to 65535"),
-                    )
-                })
-        };
-        let host_ip = match mapping.host_ip.as_str() {
-            "" => None,
-            text => Some(text.parse().map_err(|_| {
-                Error::invalid(field("host_ip"), format!("{text:?} is no IP address"))
-            })?),
-        };
-        all.push(PortMapping {
-            host_port: port("host_port", mapping.host_port)?,
-            container_port: port("container_port", mapping.container_port)?,
-            protocol: match mapping.protocol() {
-                CriProtocol::Tcp => Protocol::Tcp,
-                CriProtocol::Udp => Protocol::Udp,
-                CriProtocol::Sctp => Protocol::Sctp,
-            },
-            host_ip,
-        });
-    }
-    Ok(all)
 }
 
 fn of_checkpoint(port: &Port) -> Option<PortMapping> {

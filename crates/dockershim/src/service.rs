@@ -1,13 +1,14 @@
-//! The CRI services, each call handed to the file in `rpc/` that bears its name.
+//! The services, each call handed to the file of its name in `rpc/` or `rpc_inspection/`.
 
 use orlop_service::frame::Backend;
 pub(crate) use orlop_service::frame::{Answers, in_batches};
 
 use crate::error::{Error, Result};
-use crate::rpc;
 use crate::shim::Shim;
+use crate::{rpc, rpc_inspection};
 
 orlop_service::serve_cri!(Shim);
+orlop_service::serve_inspection!(Shim);
 
 impl Backend for Shim {
     type Failure = Error;

@@ -1,4 +1,4 @@
-//! The CRI services, each call handed to the file in `rpc/` that bears its name.
+//! The services, each call handed to the file of its name in `rpc/`, `rpc_images/` ….
 
 use std::sync::Arc;
 
@@ -7,9 +7,11 @@ pub use orlop_service::frame::{Answers, in_batches};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
-use crate::rpc;
+use crate::{rpc, rpc_containers, rpc_images, rpc_inspection, rpc_networks};
 
 orlop_service::serve_cri!(Engine);
+orlop_service::serve_inspection!(Engine);
+orlop_service::serve_extensions!(Engine);
 
 impl Backend for Engine {
     type Failure = Error;

@@ -17,6 +17,26 @@ pub trait Fault: StdError {
     }
 }
 
+/// A field of a request that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// The field's path in the request.
+    pub field: String,
+    /// What is wrong with it and what would be right.
+    pub problem: String,
+}
+
+impl Invalid {
+    /// Names the field and what is wrong.
+    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
 /// The answer that a caller gets.
 pub fn status(fault: &(impl Fault + 'static)) -> Status {
     let message = chain(fault);
@@ -150,12 +170,16 @@ macro_rules! backend_error {
             }
         }
 
+        impl From<$crate::fault::Invalid> for Error {
+            fn from(invalid: $crate::fault::Invalid) -> Self {
+                Self::invalid(invalid.field, invalid.problem)
+            }
+        }
+
         impl From<$crate::sessions::Refused> for Error {
             fn from(refused: $crate::sessions::Refused) -> Self {
                 match refused {
-                    $crate::sessions::Refused::Invalid { field, problem } => {
-                        Self::invalid(field, problem)
-                    }
+                    $crate::sessions::Refused::Invalid(invalid) => invalid.into(),
                     $crate::sessions::Refused::Full(_) => Self::Exhausted(refused.to_string()),
                 }
             }

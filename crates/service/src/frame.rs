@@ -1,5 +1,5 @@
-//! The CRI services, once for all backends: each call is handed to the file in the backend's `rpc/`
-//! that bears its name.
+//! The services, once for all backends: each call is handed to the file in the backend's `rpc/` that
+//! bears its name, or in `rpc_images/`, `rpc_networks/` …, if it is one of orlop's own.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 #[macro_export]
 macro_rules! serve_cri {
     ($backend:ty) => {
-        $crate::serve_cri!(@service $backend: RuntimeService in runtime_service_server {
+        $crate::serve_cri!(@service $backend, rpc: v1::runtime_service_server::RuntimeService {
             asking {
                 version(VersionRequest) -> VersionResponse;
                 pod_sandbox_status(PodSandboxStatusRequest) -> PodSandboxStatusResponse;
@@ -112,7 +112,7 @@ macro_rules! serve_cri {
                 stream_pod_sandbox_metrics(StreamPodSandboxMetricsRequest) -> StreamPodSandboxMetricsResponse as StreamPodSandboxMetricsStream;
             }
         });
-        $crate::serve_cri!(@service $backend: ImageService in image_service_server {
+        $crate::serve_cri!(@service $backend, rpc: v1::image_service_server::ImageService {
             asking {
                 list_images(ListImagesRequest) -> ListImagesResponse;
                 image_status(ImageStatusRequest) -> ImageStatusResponse;
@@ -127,21 +127,22 @@ macro_rules! serve_cri {
             }
         });
     };
-    (@service $backend:ty: $service:ident in $server:ident {
+    (@service $backend:ty, $rpc:ident: $package:ident::$server:ident::$service:ident {
         asking { $($ask:ident($ask_request:ident) -> $ask_response:ident;)* }
         acting { $($act:ident($act_request:ident) -> $act_response:ident;)* }
         streaming { $($list:ident($list_request:ident) -> $item:ident as $stream:ident;)* }
+        $(taking { $($take:ident($part:ident) -> $take_response:ident;)* })?
     }) => {
         #[tonic::async_trait]
-        impl orlop_cri::v1::$server::$service for $backend {
+        impl orlop_cri::$package::$server::$service for $backend {
             $(
                 // Ends when the client leaves.
                 async fn $ask(
                     &self,
-                    request: tonic::Request<orlop_cri::v1::$ask_request>,
-                ) -> Result<tonic::Response<orlop_cri::v1::$ask_response>, tonic::Status> {
+                    request: tonic::Request<orlop_cri::$package::$ask_request>,
+                ) -> Result<tonic::Response<orlop_cri::$package::$ask_response>, tonic::Status> {
                     let origin = $crate::timeline::Origin::of(&request);
-                    let answer = rpc::$ask::call(self, request.into_inner());
+                    let answer = $rpc::$ask::call(self, request.into_inner());
                     let answer = origin.scope(answer).await;
                     $crate::frame::answered::<Self, _>(answer)
                 }
@@ -149,28 +150,92 @@ macro_rules! serve_cri {
             $(
                 async fn $act(
                     &self,
-                    request: tonic::Request<orlop_cri::v1::$act_request>,
-                ) -> Result<tonic::Response<orlop_cri::v1::$act_response>, tonic::Status> {
+                    request: tonic::Request<orlop_cri::$package::$act_request>,
+                ) -> Result<tonic::Response<orlop_cri::$package::$act_response>, tonic::Status> {
                     let backend = self.clone();
                     let origin = $crate::timeline::Origin::of(&request);
                     let request = request.into_inner();
-                    let work = async move { origin.scope(rpc::$act::call(&backend, request)).await };
+                    let work = async move { origin.scope($rpc::$act::call(&backend, request)).await };
                     let answer = $crate::frame::Backend::act(self, work).await;
                     $crate::frame::answered::<Self, _>(answer)
                 }
             )*
             $(
-                type $stream = $crate::frame::Answers<orlop_cri::v1::$item>;
+                type $stream = $crate::frame::Answers<orlop_cri::$package::$item>;
 
                 async fn $list(
                     &self,
-                    request: tonic::Request<orlop_cri::v1::$list_request>,
+                    request: tonic::Request<orlop_cri::$package::$list_request>,
                 ) -> Result<tonic::Response<Self::$stream>, tonic::Status> {
-                    let answer = rpc::$list::call(self, request.into_inner()).await;
+                    let answer = $rpc::$list::call(self, request.into_inner()).await;
                     $crate::frame::answered::<Self, _>(answer)
                 }
             )*
+            $($(
+                async fn $take(
+                    &self,
+                    request: tonic::Request<tonic::Streaming<orlop_cri::$package::$part>>,
+                ) -> Result<tonic::Response<orlop_cri::$package::$take_response>, tonic::Status> {
+                    let answer = $rpc::$take::call(self, request.into_inner()).await;
+                    $crate::frame::answered::<Self, _>(answer)
+                }
+            )*)?
         }
+    };
+}
+
+/// Makes a [`Backend`] serve `orlop.v1.Inspection` from its `rpc_inspection`.
+#[macro_export]
+macro_rules! serve_inspection {
+    ($backend:ty) => {
+        $crate::serve_cri!(@service $backend, rpc_inspection: inspection::inspection_server::Inspection {
+            asking {
+                list_traces(ListTracesRequest) -> ListTracesResponse;
+                get_state(GetStateRequest) -> GetStateResponse;
+                examine(ExamineRequest) -> ExamineResponse;
+            }
+            acting {}
+            streaming {}
+        });
+    };
+}
+
+/// Makes a [`Backend`] serve what orlop has beside CRI: images from its `rpc_images`, networks from
+/// `rpc_networks`, containers from `rpc_containers`.
+#[macro_export]
+macro_rules! serve_extensions {
+    ($backend:ty) => {
+        $crate::serve_cri!(@service $backend, rpc_images: images::images_server::Images {
+            asking {
+                judge_image(JudgeImageRequest) -> JudgeImageResponse;
+                collect_garbage(CollectGarbageRequest) -> CollectGarbageResponse;
+            }
+            acting {}
+            streaming {
+                watch_pulls(WatchPullsRequest) -> PullProgress as WatchPullsStream;
+                export_images(ExportImagesRequest) -> ExportImagesResponse as ExportImagesStream;
+                verify_images(VerifyImagesRequest) -> VerifyImagesResponse as VerifyImagesStream;
+            }
+            taking {
+                import_images(ImportImagesRequest) -> ImportImagesResponse;
+            }
+        });
+        $crate::serve_cri!(@service $backend, rpc_networks: extensions::networks_server::Networks {
+            asking {
+                list_networks(ListNetworksRequest) -> ListNetworksResponse;
+                list_attachments(ListAttachmentsRequest) -> ListAttachmentsResponse;
+                collect_network_garbage(CollectNetworkGarbageRequest) -> CollectNetworkGarbageResponse;
+            }
+            acting {}
+            streaming {}
+        });
+        $crate::serve_cri!(@service $backend, rpc_containers: extensions::containers_server::Containers {
+            asking {}
+            acting {}
+            streaming {
+                list_changes(ListChangesRequest) -> ListChangesResponse as ListChangesStream;
+            }
+        });
     };
 }
 

@@ -1,5 +1,6 @@
 //! What the CRI services of all backends share.
 //!
+//! * `attachment`: what a pod asks of the network
 //! * `events`: who listens to what happens
 //! * `fault`: why a call failed, and the gRPC status of that
 //! * `frame`: CRI's services, each call handed to a file of the backend's
@@ -9,6 +10,7 @@
 //! * `timeline`: where the time of a pod's start, or of a pull, went
 //! * `usage`: what cgroups, namespaces and layers count, in CRI's words
 
+pub mod attachment;
 pub mod clock;
 pub mod events;
 pub mod exec_output;

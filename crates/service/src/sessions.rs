@@ -15,7 +15,7 @@ use orlop_stream::{
     BackendError, BoxFuture, Duplex, ExitOutcome, Server, Session, TlsFiles, TooManyPending,
 };
 
-use crate::fault::{Fault, chain};
+use crate::fault::{Fault, Invalid, chain};
 
 /// The listener for sessions.
 #[derive(Debug, Clone)]
@@ -112,21 +112,15 @@ fn told<F: Fault + 'static>(failure: Arc<F>) -> BackendError {
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The request itself is wrong.
-    #[error("{field}: {problem}")]
-    Invalid {
-        /// The field in the request.
-        field: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
     /// As many sessions as may be have been asked for and not begun.
     #[error("{0}")]
     Full(#[from] TooManyPending),
 }
 
 fn invalid(field: &'static str, problem: impl Display) -> Refused {
-    let problem = problem.to_string();
-    Refused::Invalid { field, problem }
+    Invalid::new(field, problem.to_string()).into()
 }
 
 /// Refuses a command that makes no session.

@@ -15,7 +15,7 @@ use crate::shim::Shim;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Answers the call. Images are the engine's: nothing is compared here.
-pub(crate) async fn call(shim: &Shim, request: ExamineRequest) -> ExamineResponse {
+pub(crate) async fn call(shim: &Shim, request: ExamineRequest) -> Result<ExamineResponse> {
     let mut findings = engine(shim).await;
     findings.push(network(shim).await);
     match checkpoints(shim, request.repair).await {
@@ -23,7 +23,7 @@ pub(crate) async fn call(shim: &Shim, request: ExamineRequest) -> ExamineRespons
         // That the engine is away has been said.
         Err(error) => tracing::debug!(error = %chain(&*error), "checkpoints are not examined"),
     }
-    ExamineResponse { findings }
+    Ok(ExamineResponse { findings })
 }
 
 fn finding(level: FindingLevel, area: &str, text: String, remedy: &str) -> Finding {

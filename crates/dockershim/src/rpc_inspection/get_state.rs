@@ -1,7 +1,7 @@
 //! `GetState`: all that is known, for people who debug it. Nothing of it is secret: whatever a
 //! client sent beyond names stays out.
 
-use orlop_cri::inspection::GetStateResponse;
+use orlop_cri::inspection::{GetStateRequest, GetStateResponse};
 use serde_json::{Value, json};
 
 use crate::docker::Which;
@@ -11,7 +11,7 @@ use crate::shim::Shim;
 use crate::{labels, names};
 
 /// Answers the call.
-pub(crate) async fn call(shim: &Shim) -> Result<GetStateResponse> {
+pub(crate) async fn call(shim: &Shim, _: GetStateRequest) -> Result<GetStateResponse> {
     let json = shim.state().await?.to_string();
     Ok(GetStateResponse { json })
 }

@@ -2,3 +2,4 @@
 
 pub(crate) mod examine;
 pub(crate) mod get_state;
+pub(crate) mod list_traces;

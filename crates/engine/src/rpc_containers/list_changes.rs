@@ -21,7 +21,10 @@ const BATCH: usize = 256;
 const AHEAD: usize = 4;
 
 /// Answers the call.
-pub fn call(engine: &Engine, request: &ListChangesRequest) -> Result<Answers<ListChangesResponse>> {
+pub async fn call(
+    engine: &Engine,
+    request: ListChangesRequest,
+) -> Result<Answers<ListChangesResponse>> {
     let container = engine.visible_container(&request.container_id)?;
     let image: Digest = container.image.id.parse().map_err(|source| {
         Error::Internal(format!(

@@ -22,7 +22,7 @@ const CHUNK: usize = 256 << 10;
 const QUEUE: usize = 4;
 
 /// Answers the call. A client that takes the archive too slowly gets the failure instead of the rest.
-pub fn call(
+pub async fn call(
     engine: &Engine,
     request: ExportImagesRequest,
 ) -> Result<Answers<ExportImagesResponse>> {

@@ -13,9 +13,9 @@ use crate::images::find;
 use crate::service::Answers;
 
 /// Answers the call.
-pub fn call(
+pub async fn call(
     engine: &Engine,
-    request: &VerifyImagesRequest,
+    request: VerifyImagesRequest,
 ) -> Result<Answers<VerifyImagesResponse>> {
     let mut images = Vec::new();
     for name in &request.images {

@@ -14,6 +14,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
 use crate::engine::Engine;
+use crate::error::Result;
 use crate::pulls::{Ended, UnderWay, full_name};
 use crate::service::Answers;
 
@@ -21,7 +22,7 @@ use crate::service::Answers;
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// Answers the call.
-pub fn call(engine: &Engine, request: &WatchPullsRequest) -> Answers<PullProgress> {
+pub async fn call(engine: &Engine, request: WatchPullsRequest) -> Result<Answers<PullProgress>> {
     let watcher = Watcher {
         name: (!request.image.is_empty()).then(|| full_name(&request.image)),
         until_done: request.until_done,
@@ -34,11 +35,11 @@ pub fn call(engine: &Engine, request: &WatchPullsRequest) -> Answers<PullProgres
         next_look: Instant::now(),
         over: false,
     };
-    stream::unfold(watcher, |mut watcher| async move {
+    let answers = stream::unfold(watcher, |mut watcher| async move {
         let progress = watcher.next().await?;
         Some((Ok(progress), watcher))
-    })
-    .boxed()
+    });
+    Ok(answers.boxed())
 }
 
 struct Watcher {

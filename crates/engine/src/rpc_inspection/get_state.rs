@@ -1,19 +1,19 @@
 //! `GetState`: all that the daemon knows, for people who debug it. Nothing of it is secret:
 //! whatever a client sent beyond names stays out.
 
-use orlop_cri::inspection::GetStateResponse;
+use orlop_cri::inspection::{GetStateRequest, GetStateResponse};
 use orlop_nri::Listen;
 use serde_json::{Value, json};
 
 use crate::container::Container;
 use crate::engine::Engine;
+use crate::error::Result;
 use crate::pod::Pod;
 
 /// Answers the call.
-pub fn call(engine: &Engine) -> GetStateResponse {
-    GetStateResponse {
-        json: engine.state().to_string(),
-    }
+pub async fn call(engine: &Engine, _: GetStateRequest) -> Result<GetStateResponse> {
+    let json = engine.state().to_string();
+    Ok(GetStateResponse { json })
 }
 
 impl Engine {

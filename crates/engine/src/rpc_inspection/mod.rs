@@ -2,3 +2,4 @@
 
 pub mod examine;
 pub mod get_state;
+pub mod list_traces;

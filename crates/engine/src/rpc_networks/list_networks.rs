@@ -1,13 +1,13 @@
 //! `ListNetworks`: the networks that pods are attached to.
 
-use orlop_cri::extensions::{ConfiguredNetwork, ListNetworksResponse};
+use orlop_cri::extensions::{ConfiguredNetwork, ListNetworksRequest, ListNetworksResponse};
 use orlop_network::Status;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
 /// Answers the call.
-pub async fn call(engine: &Engine) -> Result<ListNetworksResponse> {
+pub async fn call(engine: &Engine, _: ListNetworksRequest) -> Result<ListNetworksResponse> {
     let attached = engine.networks.list().await.map_err(|source| {
         let doing = "reading what is attached to the network".into();
         Error::Network { doing, source }

@@ -1,0 +1,12 @@
+//! `ListTraces`: where the time of the latest starts and pulls went.
+
+use orlop_cri::inspection::{ListTracesRequest, ListTracesResponse};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::timeline;
+
+/// Answers the call.
+pub async fn call(engine: &Engine, request: ListTracesRequest) -> Result<ListTracesResponse> {
+    Ok(timeline::answer(&engine.traces, &request))
+}
