@@ -15,6 +15,7 @@
 
 pub mod client;
 mod endpoint;
+mod finding;
 pub mod json;
 pub mod log;
 mod metric;

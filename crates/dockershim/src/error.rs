@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orlop_service::fault::Fault;
 pub use orlop_service::fault::chain;
-use tonic::{Code, Status};
+use tonic::Code;
 
 use crate::docker::DockerError;
 
@@ -82,11 +82,6 @@ pub(crate) fn gathered(mut errors: Vec<Arc<Error>>) -> Result<()> {
     }
 }
 
-/// The answer that a caller gets.
-pub fn status(error: &Error) -> Status {
-    orlop_service::fault::status(error)
-}
-
 impl Fault for Error {
     fn code(&self) -> Code {
         match self {
@@ -162,6 +157,8 @@ fn pull_code(problem: &str) -> Code {
 #[cfg(test)]
 mod tests {
     use std::io;
+
+    use orlop_service::fault::status;
 
     use super::*;
 

@@ -3,6 +3,7 @@
 //! * `attachment`: what a pod asks of the network
 //! * `events`: who listens to what happens
 //! * `fault`: why a call failed, and the gRPC status of that
+//! * `finding`: what both examine
 //! * `frame`: CRI's services, each call handed to a file of the backend's
 //! * `joins`: operations that several callers share
 //! * `sessions`: exec, attach and port-forward
@@ -15,6 +16,7 @@ pub mod clock;
 pub mod events;
 pub mod exec_output;
 pub mod fault;
+pub mod finding;
 pub mod frame;
 pub mod joins;
 pub mod sessions;

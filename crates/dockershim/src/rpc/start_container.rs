@@ -149,7 +149,7 @@ mod tests {
                 status: 500,
                 message: message.into(),
             };
-            crate::error::status(&start_failed("a", error)).code()
+            orlop_service::fault::status(&start_failed("a", error)).code()
         };
         let missing = r#"exec: "nope": executable file not found in $PATH: unknown"#;
         assert_eq!(refused(missing), tonic::Code::InvalidArgument);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use orlop_cri::inspection::{ExamineRequest, ExamineResponse, Finding, FindingLevel};
+use orlop_cri::inspection::{ExamineRequest, ExamineResponse, Finding};
 use orlop_cri::v1::StopPodSandboxRequest;
+use orlop_service::finding::of_network;
 
 use crate::docker::Which;
 use crate::error::{Result, chain};
@@ -26,16 +27,6 @@ pub(crate) async fn call(shim: &Shim, request: ExamineRequest) -> Result<Examine
     Ok(ExamineResponse { findings })
 }
 
-fn finding(level: FindingLevel, area: &str, text: String, remedy: &str) -> Finding {
-    Finding {
-        area: area.to_owned(),
-        level: level.into(),
-        text,
-        remedy: remedy.to_owned(),
-        repaired: false,
-    }
-}
-
 async fn engine(shim: &Shim) -> Vec<Finding> {
     const AREA: &str = "docker";
     let version = match shim.docker.version_info(PATIENCE).await {
@@ -43,55 +34,40 @@ async fn engine(shim: &Shim) -> Vec<Finding> {
         Err(error) => {
             let remedy = "start the Docker Engine, or set docker.endpoint to its socket";
             let text = chain(&error);
-            return vec![finding(FindingLevel::Problem, AREA, text, remedy)];
+            return vec![Finding::problem(AREA, text, remedy)];
         }
     };
     if let Err(error) = shim.cgroup_driver().await {
         let remedy = "make the two agree, and start the one that was changed anew";
         let text = chain(&*error);
-        return vec![finding(FindingLevel::Problem, AREA, text, remedy)];
+        return vec![Finding::problem(AREA, text, remedy)];
     }
     let text = format!(
         "Docker Engine {} answers on {}",
         version.version,
         shim.docker.endpoint().display()
     );
-    let mut findings = vec![finding(FindingLevel::Ok, AREA, text, "")];
+    let mut findings = vec![Finding::ok(AREA, text)];
     if let Ok(info) = shim.info().await
         && info.logging_driver == "none"
     {
         let text = "the engine's log driver is \"none\": containers have no logs".to_owned();
         let remedy = "set log-driver to json-file, local or journald in the engine's daemon.json";
-        findings.push(finding(FindingLevel::Warning, AREA, text, remedy));
+        findings.push(Finding::warning(AREA, text, remedy));
     }
     if shim.hierarchies.is_none() {
         let text = "no cgroups are mounted: there are no statistics".to_owned();
         let remedy = "mount cgroup v2 at /sys/fs/cgroup";
-        findings.push(finding(FindingLevel::Warning, "cgroup", text, remedy));
+        findings.push(Finding::warning("cgroup", text, remedy));
     }
     findings
 }
 
 async fn network(shim: &Shim) -> Finding {
-    const AREA: &str = "network";
     let Some(networks) = &shim.networks else {
-        let text = "pods' networks are the engine's, or none".to_owned();
-        return finding(FindingLevel::Ok, AREA, text, "");
+        return Finding::ok("network", "pods' networks are the engine's, or none");
     };
-    match networks.status().await {
-        orlop_network::Status::Ready { warnings } if warnings.is_empty() => {
-            let text = "pods can be attached".to_owned();
-            finding(FindingLevel::Ok, AREA, text, "")
-        }
-        orlop_network::Status::Ready { warnings } => {
-            let remedy = "mend the CNI configuration";
-            finding(FindingLevel::Warning, AREA, warnings.join("; "), remedy)
-        }
-        orlop_network::Status::NotReady { message, .. } => {
-            let remedy = "mend the CNI configuration, or install the plugins it names";
-            finding(FindingLevel::Problem, AREA, message, remedy)
-        }
-    }
+    of_network(&networks.status().await)
 }
 
 /// Checkpoints of sandboxes that the engine does not have.
@@ -111,7 +87,7 @@ async fn checkpoints(shim: &Shim, repair: bool) -> Result<Vec<Finding>> {
         }
         let text = format!("the sandbox {id} was removed behind orlop's back");
         let remedy = "the kubelet has it stopped and removed; without one use --repair";
-        let mut found = finding(FindingLevel::Warning, AREA, text, remedy);
+        let mut found = Finding::warning(AREA, text, remedy);
         if repair {
             let request = StopPodSandboxRequest { pod_sandbox_id: id };
             found.repaired = stop_pod_sandbox::call(shim, request).await.is_ok();

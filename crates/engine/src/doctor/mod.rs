@@ -6,7 +6,6 @@
 mod cgroups;
 mod clock;
 mod disk;
-mod finding;
 mod host;
 mod kernel;
 pub(crate) mod orphans;
@@ -14,5 +13,5 @@ mod registries;
 mod runtimes;
 mod signatures;
 
-pub use finding::{Finding, Level};
 pub use host::{examine_host, examine_host_below_docker};
+use orlop_cri::inspection::Finding;

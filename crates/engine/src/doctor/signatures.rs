@@ -28,7 +28,8 @@ pub(super) fn examine(files: &PolicyFiles) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use orlop_cri::inspection::FindingLevel;
+
     use super::*;
 
     #[test]
@@ -39,18 +40,21 @@ mod tests {
             node: Some(file.clone()),
             namespaces: None,
         };
-        assert_eq!(examine(&PolicyFiles::default())[0].level, Level::Ok);
+        assert_eq!(
+            examine(&PolicyFiles::default())[0].level(),
+            FindingLevel::Ok
+        );
         let missing = &examine(&files)[0];
-        assert_eq!(missing.level, Level::Problem);
+        assert_eq!(missing.level(), FindingLevel::Problem);
         std::fs::write(&file, r#"{"default":[{"type":"reject"}]}"#).unwrap();
         let [right] = &examine(&files)[..] else {
             panic!("one policy");
         };
-        assert_eq!(right.level, Level::Ok, "{right:?}");
+        assert_eq!(right.level(), FindingLevel::Ok, "{right:?}");
         let key = r#"{"default":[{"type":"sigstoreSigned","keyPath":"/nowhere.pub"}]}"#;
         std::fs::write(&file, key).unwrap();
         let wrong = &examine(&files)[0];
-        assert_eq!(wrong.level, Level::Problem);
+        assert_eq!(wrong.level(), FindingLevel::Problem);
         let place = format!("{}: default[0]: the key /nowhere.pub", file.display());
         assert!(wrong.text.contains(&place), "{}", wrong.text);
     }

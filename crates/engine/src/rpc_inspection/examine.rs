@@ -1,12 +1,10 @@
 //! `Examine`: looks for what belongs to no pod, and for damage in the store; mends it if asked to.
 
-use orlop_cri::inspection::{
-    ExamineRequest, ExamineResponse, Finding as ListedFinding, FindingLevel,
-};
-
+use orlop_cri::inspection::{ExamineRequest, ExamineResponse, Finding};
 use orlop_nri::Listen;
+use orlop_service::finding::of_network;
 
-use crate::doctor::{Finding, Level, orphans};
+use crate::doctor::orphans;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
@@ -16,36 +14,17 @@ pub async fn call(engine: &Engine, request: ExamineRequest) -> Result<ExamineRes
     let findings = engine
         .finish(async move { examine(&engine_too, request).await })
         .await?;
-    Ok(ExamineResponse {
-        findings: findings.into_iter().map(listed).collect(),
-    })
+    Ok(ExamineResponse { findings })
 }
 
 async fn examine(engine: &Engine, request: ExamineRequest) -> Result<Vec<Finding>> {
     let mut findings = orphans::examine(engine, request.repair).await?;
-    findings.push(network(engine).await);
+    findings.push(of_network(&engine.networks.status().await));
     findings.extend(plugins(engine));
     if request.images {
         findings.extend(images(engine, request.repair).await?);
     }
     Ok(findings)
-}
-
-async fn network(engine: &Engine) -> Finding {
-    const AREA: &str = "network";
-    match engine.networks.status().await {
-        orlop_network::Status::Ready { warnings } if warnings.is_empty() => {
-            Finding::ok(AREA, "pods can be attached")
-        }
-        orlop_network::Status::Ready { warnings } => {
-            let remedy = "mend the CNI configuration";
-            Finding::warning(AREA, warnings.join("; "), remedy)
-        }
-        orlop_network::Status::NotReady { message, .. } => {
-            let remedy = "mend the CNI configuration, or install the plugins it names";
-            Finding::problem(AREA, message, remedy)
-        }
-    }
 }
 
 fn plugins(engine: &Engine) -> Option<Finding> {
@@ -89,19 +68,4 @@ async fn images(engine: &Engine, repair: bool) -> Result<Vec<Finding>> {
         findings.push(finding);
     }
     Ok(findings)
-}
-
-fn listed(finding: Finding) -> ListedFinding {
-    let level = match finding.level {
-        Level::Ok => FindingLevel::Ok,
-        Level::Warning => FindingLevel::Warning,
-        Level::Problem => FindingLevel::Problem,
-    };
-    ListedFinding {
-        area: finding.area.to_owned(),
-        level: level.into(),
-        text: finding.text,
-        remedy: finding.remedy,
-        repaired: finding.repaired,
-    }
 }

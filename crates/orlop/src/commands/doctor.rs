@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use orlop_cri::client::Connection;
-use orlop_cri::inspection::{ExamineRequest, Finding as ListedFinding, FindingLevel};
+use orlop_cri::inspection::{ExamineRequest, Finding, FindingLevel};
 use orlop_cri::{Endpoint, client::ClientOptions};
-use orlop_engine::doctor::{Finding, Level, examine_host, examine_host_below_docker};
+use orlop_engine::doctor::{examine_host, examine_host_below_docker};
 use serde_json::json;
 use tonic::{Code, Status};
 
@@ -52,7 +52,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         &Overrides::default(),
     )?
     .config;
-    let findings = host(&config).await;
+    let mut findings = host(&config).await;
     let first = config.grpc.listen.first();
     let named = args.socket.as_deref().or(session.named_endpoint());
     let socket = match (named, first) {
@@ -60,13 +60,12 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         (None, Some(path)) => path.to_string(),
         (None, None) => String::new(),
     };
-    let mut listed: Vec<_> = findings.into_iter().map(own).collect();
-    listed.extend(ask_daemon(&socket, &args).await);
-    let broken = listed.iter().any(is_broken);
+    findings.extend(ask_daemon(&socket, &args).await);
+    let broken = findings.iter().any(is_broken);
     let text = if args.json {
-        as_json(&listed)
+        as_json(&findings)
     } else {
-        for_people(&listed, broken)
+        for_people(&findings, broken)
     };
     write_all(&text)?;
     Ok(ExitCode::from(u8::from(broken)))
@@ -86,26 +85,11 @@ async fn host(config: &Config) -> Vec<Finding> {
     }
 }
 
-fn is_broken(finding: &ListedFinding) -> bool {
+fn is_broken(finding: &Finding) -> bool {
     finding.level() == FindingLevel::Problem && !finding.repaired
 }
 
-fn own(finding: Finding) -> ListedFinding {
-    let level = match finding.level {
-        Level::Ok => FindingLevel::Ok,
-        Level::Warning => FindingLevel::Warning,
-        Level::Problem => FindingLevel::Problem,
-    };
-    ListedFinding {
-        area: finding.area.to_owned(),
-        level: level.into(),
-        text: finding.text,
-        remedy: finding.remedy,
-        repaired: finding.repaired,
-    }
-}
-
-async fn ask_daemon(socket: &str, args: &Args) -> Vec<ListedFinding> {
+async fn ask_daemon(socket: &str, args: &Args) -> Vec<Finding> {
     let request = ExamineRequest {
         repair: args.repair,
         images: args.images,
@@ -113,19 +97,19 @@ async fn ask_daemon(socket: &str, args: &Args) -> Vec<ListedFinding> {
     match examine(socket, request).await {
         Ok(findings) => {
             let text = format!("the daemon on {socket} answers");
-            let mut all = vec![own(Finding::ok("daemon", text))];
+            let mut all = vec![Finding::ok("daemon", text)];
             all.extend(findings);
             all
         }
-        Err(problem) => vec![own(Finding::problem(
+        Err(problem) => vec![Finding::problem(
             "daemon",
             format!("{problem}; what belongs to no pod can't be told without it"),
             "start it with `orlop serve`, or name its socket with --socket",
-        ))],
+        )],
     }
 }
 
-async fn examine(socket: &str, request: ExamineRequest) -> Result<Vec<ListedFinding>, String> {
+async fn examine(socket: &str, request: ExamineRequest) -> Result<Vec<Finding>, String> {
     let endpoint: Endpoint = socket.parse().map_err(|error| format!("{error}"))?;
     let options = ClientOptions {
         timeout: PATIENCE,
@@ -141,7 +125,7 @@ async fn examine(socket: &str, request: ExamineRequest) -> Result<Vec<ListedFind
     Ok(answer.map_err(refused)?.into_inner().findings)
 }
 
-fn word(finding: &ListedFinding) -> &'static str {
+fn word(finding: &Finding) -> &'static str {
     match (finding.repaired, finding.level()) {
         (true, _) => "mended",
         (false, FindingLevel::Ok) => "ok",
@@ -150,7 +134,7 @@ fn word(finding: &ListedFinding) -> &'static str {
     }
 }
 
-fn as_json(findings: &[ListedFinding]) -> String {
+fn as_json(findings: &[Finding]) -> String {
     let list: Vec<_> = findings
         .iter()
         .map(|finding| {
@@ -167,7 +151,7 @@ fn as_json(findings: &[ListedFinding]) -> String {
     text
 }
 
-fn for_people(findings: &[ListedFinding], broken: bool) -> String {
+fn for_people(findings: &[Finding], broken: bool) -> String {
     let mut text = String::new();
     for finding in findings {
         let _ = writeln!(
