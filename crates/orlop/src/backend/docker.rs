@@ -4,7 +4,7 @@ use orlop_dockershim::config as docker;
 
 use super::native;
 use crate::config::Config;
-use crate::config::values::{CgroupDriver, HairpinMode, Limit, NetworkPlugin};
+use crate::config::values::{Limit, resource};
 
 /// Where cri-dockerd keeps the results of CNI plugins, which a node that moves from it needs.
 const CRI_DOCKERD_CACHE: &str = "/var/lib/cni/cache";
@@ -12,14 +12,14 @@ const CRI_DOCKERD_CACHE: &str = "/var/lib/cni/cache";
 const DEFAULT_CACHE: &str = "/var/lib/cni";
 
 /// Translates the configuration.
-pub(super) fn docker_config(config: &Config) -> anyhow::Result<docker::Config> {
+pub(super) fn docker_config(config: &Config) -> docker::Config {
     let section = &config.docker;
     // Records of its own: a pod of one backend is none of the other's.
-    let mut network = native::network(config, &config.daemon.root.join("docker"))?;
+    let mut network = native::network(config, &config.daemon.root.join("docker"));
     if network.cache_dir.as_os_str() == DEFAULT_CACHE {
         network.cache_dir = CRI_DOCKERD_CACHE.into();
     }
-    Ok(docker::Config {
+    docker::Config {
         endpoint: section.endpoint.to_path_buf(),
         root: section.root.to_path_buf(),
         pause_image: section.pause_image.clone(),
@@ -32,26 +32,14 @@ pub(super) fn docker_config(config: &Config) -> anyhow::Result<docker::Config> {
         pull_progress_deadline: config.images.progress_timeout.get(),
         request_timeout: section.request_timeout.get(),
         runtime_cgroup: section.runtime_cgroups.clone(),
-        cgroup_driver: match config.daemon.cgroup_driver {
-            CgroupDriver::Auto => None,
-            CgroupDriver::Cgroupfs => Some(docker::CgroupDriver::Cgroupfs),
-            CgroupDriver::Systemd => Some(docker::CgroupDriver::Systemd),
-        },
-        plugin: match section.network_plugin {
-            NetworkPlugin::Cni => docker::NetworkPlugin::Cni,
-            NetworkPlugin::Bridge => docker::NetworkPlugin::Bridge,
-            NetworkPlugin::None => docker::NetworkPlugin::None,
-        },
-        hairpin: match section.hairpin_mode {
-            HairpinMode::PromiscuousBridge => docker::Hairpin::PromiscuousBridge,
-            HairpinMode::HairpinVeth => docker::Hairpin::HairpinVeth,
-            HairpinMode::None => docker::Hairpin::None,
-        },
+        cgroup_driver: config.daemon.cgroup_driver,
+        plugin: section.network_plugin,
+        hairpin: section.hairpin_mode,
         dual_stack: section.ipv6_dual_stack,
         network,
         streaming: super::streaming(config),
         containers: containers(config),
-    })
+    }
 }
 
 fn containers(config: &Config) -> docker::Containers {
@@ -69,10 +57,7 @@ fn containers(config: &Config) -> docker::Containers {
         ulimits: section
             .ulimits
             .iter()
-            .map(|ulimit| {
-                let (name, soft, hard) = ulimit.parts();
-                (name.to_owned(), number(soft), number(hard))
-            })
+            .map(|limit| (resource(limit), number(limit.soft), number(limit.hard)))
             .collect(),
         sysctls: section.sysctls.clone(),
         seccomp_when_unset: section.seccomp_when_unset,

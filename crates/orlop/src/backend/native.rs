@@ -7,10 +7,7 @@ use anyhow::Context;
 use orlop_engine::config as engine;
 
 use crate::config::Config;
-use crate::config::values::{
-    AbsolutePath, Affinity, CgroupDriver, InProcess, IpPreference, Limit, LogFull, RuntimeKind,
-    Ulimit,
-};
+use crate::config::values::{AbsolutePath, Limit, RuntimeKind};
 
 /// Translates the configuration.
 pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -19,15 +16,11 @@ pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         state: config.daemon.state.to_path_buf(),
         keeper: keeper(config)?,
         keeper_cgroup: config.keeper.cgroup.clone(),
-        cgroup_driver: match config.daemon.cgroup_driver {
-            CgroupDriver::Auto => None,
-            CgroupDriver::Cgroupfs => Some(engine::CgroupDriver::Cgroupfs),
-            CgroupDriver::Systemd => Some(engine::CgroupDriver::Systemd),
-        },
+        cgroup_driver: config.daemon.cgroup_driver,
         default_runtime: config.daemon.default_runtime.clone(),
         runtimes: runtimes(config),
-        images: images(config, &root)?,
-        network: network(config, &root)?,
+        images: images(config, &root),
+        network: network(config, &root),
         network_gc_interval: config.network.gc_interval.nonzero(),
         streaming: super::streaming(config),
         containers: containers(config)?,
@@ -83,7 +76,7 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
         .collect()
 }
 
-fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
+fn images(config: &Config, root: &Path) -> engine::Images {
     let section = &config.images;
     let mut images = engine::Images::new(root.join("images"));
     images.registry_dirs = section.hosts_dirs.iter().map(own_path).collect();
@@ -101,33 +94,22 @@ fn images(config: &Config, root: &Path) -> anyhow::Result<engine::Images> {
     images.abandon_after = section.abandon_after.get();
     images.pinned.clone_from(&section.pinned);
     if let Some(platform) = &section.platform {
-        let text = platform.to_string();
-        images.platform = text
-            .parse()
-            .map_err(|error| anyhow::anyhow!("images.platform: {text:?}: {error}"))?;
+        images.platform.clone_from(platform);
     }
-    Ok(images)
+    images
 }
 
-pub(super) fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Network> {
+pub(super) fn network(config: &Config, root: &Path) -> engine::Network {
     let section = &config.network;
     let mut network = engine::Network::new(root.join("network"));
     network.conf_dir = section.conf_dir.to_path_buf();
     network.bin_dirs = section.bin_dirs.iter().map(own_path).collect();
     network.cache_dir = section.cache_dir.to_path_buf();
-    network.in_process = match section.in_process {
-        InProcess::Auto => engine::InProcess::Auto,
-        InProcess::Always => engine::InProcess::Always,
-        InProcess::Never => engine::InProcess::Never,
-    };
+    network.in_process = section.in_process;
     network.pinned.clone_from(&section.pinned_plugins);
     network.max_networks = section.max_networks.get() as usize;
     network.status_grace = section.status_grace.get();
-    network.ip_preference = match section.ip_preference {
-        IpPreference::Cni => engine::IpPreference::Cni,
-        IpPreference::Ipv4 => engine::IpPreference::Ipv4,
-        IpPreference::Ipv6 => engine::IpPreference::Ipv6,
-    };
+    network.ip_preference = section.ip_preference;
     network.conf_template = section.conf_template.as_ref().map(own_path);
     network.plugin_timeout = section.plugin_timeout.get();
     network.handler_conf_dirs = config
@@ -136,24 +118,15 @@ pub(super) fn network(config: &Config, root: &Path) -> anyhow::Result<engine::Ne
         .filter_map(|runtime| runtime.cni_conf_dir.as_ref().map(own_path))
         .collect();
     if !section.default_subnets.is_empty() {
-        let subnet = |subnet: &crate::config::values::Subnet| {
-            let text = subnet.to_string();
-            text.parse()
-                .map_err(|error| anyhow::anyhow!("network.default_subnets: {error}"))
-        };
         network.default_network = Some(engine::DefaultNetwork {
             name: "orlop".into(),
             bridge: section.default_bridge.clone(),
-            subnets: section
-                .default_subnets
-                .iter()
-                .map(subnet)
-                .collect::<anyhow::Result<_>>()?,
+            subnets: section.default_subnets.clone(),
             data_dir: root.join("network/addresses"),
             mtu: None,
         });
     }
-    Ok(network)
+    network
 }
 
 fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
@@ -167,10 +140,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
     };
     Ok(engine::Containers {
         max_log_line: section.max_log_line.get() as usize,
-        log_policy: match section.log_full {
-            LogFull::Wait => engine::LogPolicy::Block,
-            LogFull::Drop => engine::LogPolicy::Drop,
-        },
+        log_policy: section.log_full,
         log_rate: match section.log_rate.get() {
             0 => None,
             bytes => Some(u32::try_from(bytes).unwrap_or(u32::MAX)),
@@ -185,7 +155,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
                 Limit::Unlimited => None,
                 Limit::At(bound) => Some(bound.get().into()),
             },
-            rlimits: section.ulimits.iter().map(rlimit).collect(),
+            rlimits: section.ulimits.clone(),
             unprivileged_ports: section.unprivileged_ports,
             unprivileged_icmp: section.unprivileged_icmp,
             sysctls: section.sysctls.clone(),
@@ -194,7 +164,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             hook_dirs: config.hooks.dirs.iter().map(own_path).collect(),
             cdi_dirs: section.cdi_dirs.iter().map(own_path).collect(),
             ignore_image_volumes: section.ignore_image_volumes,
-            exec_cpu_affinity: section.exec_cpu_affinity.as_ref().map(affinity),
+            exec_cpu_affinity: section.exec_cpu_affinity.clone(),
             block_io,
             rdt_classes: section.rdt_classes.clone(),
         },
@@ -228,22 +198,6 @@ fn plugins(config: &Config) -> Option<engine::Plugins> {
                 .unwrap_or_default(),
         }),
     })
-}
-
-fn affinity(affinity: &Affinity) -> engine::ExecAffinity {
-    match affinity {
-        Affinity::First => engine::ExecAffinity::First,
-        Affinity::Cpus(list) => engine::ExecAffinity::Cpus(list.clone()),
-    }
-}
-
-fn rlimit(ulimit: &Ulimit) -> engine::Rlimit {
-    let (resource, soft, hard) = ulimit.parts();
-    engine::Rlimit {
-        kind: format!("RLIMIT_{}", resource.to_ascii_uppercase()),
-        hard,
-        soft,
-    }
 }
 
 fn own_path(path: &AbsolutePath) -> PathBuf {

@@ -94,7 +94,7 @@ pub(crate) async fn start(config: &Config, metrics: Metrics) -> anyhow::Result<R
             })
         }
         Backend::Docker => {
-            let shim = Shim::start(docker_config(config)?, metrics.0.timeline)
+            let shim = Shim::start(docker_config(config), metrics.0.timeline)
                 .await
                 .map_err(|error| anyhow::anyhow!(orlop_dockershim::chain(&*error)))
                 .context("cannot start the docker backend")?;

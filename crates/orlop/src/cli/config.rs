@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::daemon::DaemonArgs;
-use crate::config::{Location, Overrides, default_file, effective, load, reference};
+use crate::config::{Flags, Location, default_file, effective, load, reference};
 use crate::serve::admin_client;
 use crate::threads;
 
@@ -44,7 +44,7 @@ impl ConfigCommand {
             Self::Show(args) => {
                 print(&effective(&load(
                     &Location::new(args.config),
-                    &Overrides::default(),
+                    &Flags::default(),
                 )?))?;
             }
             Self::Check(args) => return check(args),
@@ -58,7 +58,7 @@ impl ConfigCommand {
 }
 
 fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
-    match load(&Location::new(args.config), &Overrides::default()) {
+    match load(&Location::new(args.config), &Flags::default()) {
         Ok(loaded) if loaded.files.is_empty() => print("no files, all defaults\n")?,
         Ok(loaded) => {
             for file in &loaded.files {

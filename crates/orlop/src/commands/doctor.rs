@@ -16,7 +16,7 @@ use super::output::write_all;
 use super::session::Session;
 use crate::backend::engine_config;
 use crate::config::values::Backend;
-use crate::config::{Config, Location, Overrides, load};
+use crate::config::{Config, Flags, Location, load};
 
 /// What to look at, and what to do about it.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_hours(1);
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
     let config = load(
         &Location::new(args.daemon_config.clone()),
-        &Overrides::default(),
+        &Flags::default(),
     )?
     .config;
     let mut findings = host(&config).await;

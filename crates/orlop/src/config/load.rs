@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::flags::Flags;
 use super::problem::{Origin, Problem, Problems};
 use super::schema::{Config, RUNTIMES, Runtime};
 use super::section::{Section, SetError};
 use super::suggest::unknown_key;
 use super::validate::validate;
-use super::values::{AbsolutePath, Backend, LevelFilter, MetricsEndpoint, SocketPath};
-use crate::serve::DockerArgs;
 
 /// A configuration, and where each value that is no default comes from.
 #[derive(Debug, Clone)]
@@ -58,26 +57,14 @@ impl Location {
     }
 }
 
-/// What flags say, which beats every file.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Overrides {
-    pub(crate) root: Option<AbsolutePath>,
-    pub(crate) state: Option<AbsolutePath>,
-    pub(crate) listen: Vec<SocketPath>,
-    pub(crate) backend: Option<Backend>,
-    pub(crate) metrics_listen: Option<MetricsEndpoint>,
-    pub(crate) log_level: Option<LevelFilter>,
-    pub(crate) docker: DockerArgs,
-}
-
 /// Reads the whole configuration, or says all that is wrong with it.
-pub(crate) fn load(location: &Location, overrides: &Overrides) -> Result<Loaded, Problems> {
+pub(crate) fn load(location: &Location, flags: &Flags) -> Result<Loaded, Problems> {
     let mut reader = Reader::default();
     if location.required || location.file.exists() {
         reader.file(&location.file);
     }
     reader.drop_ins(&location.drop_in_dir());
-    reader.flags(overrides);
+    reader.flags(flags);
     reader.finish()
 }
 
@@ -211,42 +198,13 @@ impl Reader {
         }
     }
 
-    fn flags(&mut self, flags: &Overrides) {
-        for (key, flag) in flags.docker.apply(&mut self.config) {
-            self.origins.insert(key.to_owned(), Origin::Flag(flag));
-        }
-        let Config {
-            daemon,
-            grpc,
-            log,
-            metrics,
-            ..
-        } = &mut self.config;
-        let origins = &mut self.origins;
-        let mut note = |key: &str, flag| origins.insert(key.to_owned(), Origin::Flag(flag));
-        if let Some(root) = &flags.root {
-            daemon.root.clone_from(root);
-            note("root", "--root");
-        }
-        if let Some(state) = &flags.state {
-            daemon.state.clone_from(state);
-            note("state", "--state");
-        }
-        if !flags.listen.is_empty() {
-            grpc.listen.clone_from(&flags.listen);
-            note("grpc.listen", "--listen");
-        }
-        if let Some(backend) = flags.backend {
-            daemon.backend = backend;
-            note("backend", "--backend");
-        }
-        if let Some(listen) = &flags.metrics_listen {
-            metrics.listen = Some(listen.clone());
-            note("metrics.listen", "--metrics-listen");
-        }
-        if let Some(level) = &flags.log_level {
-            log.level = level.clone();
-            note("log.level", "--log-level");
+    fn flags(&mut self, flags: &Flags) {
+        match flags.apply(&mut self.config) {
+            Ok(set) => {
+                let origins = set.into_iter().map(|(key, flag)| (key, Origin::Flag(flag)));
+                self.origins.extend(origins);
+            }
+            Err(message) => self.problem(Origin::Default, None, message),
         }
     }
 

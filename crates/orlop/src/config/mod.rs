@@ -1,10 +1,11 @@
 //! Configuration: what the daemon can be told, in one place.
 //!
 //! [`schema`] declares every key once, with its type, default and
-//! documentation. Reading, `config default`, `config show`,
-//! `docs/configuration.md` and the difference at a reload all follow from it.
+//! documentation, and the flag that sets it. Reading, the daemon's flags, `config default`,
+//! `config show`, `docs/configuration.md` and the difference at a reload all follow from it.
 
 mod change;
+mod flags;
 mod load;
 mod problem;
 mod render;
@@ -17,6 +18,7 @@ mod validate;
 pub(crate) mod values;
 
 pub(crate) use change::{Changes, changes};
-pub(crate) use load::{Location, Overrides, load};
+pub(crate) use flags::Flags;
+pub(crate) use load::{Location, load};
 pub(crate) use render::{default_file, effective, reference};
 pub(crate) use schema::{Config, Grpc, Log, Runtime};

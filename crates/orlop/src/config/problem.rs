@@ -21,7 +21,7 @@ pub(crate) enum Origin {
     /// A line of a file; no line where the whole file is meant.
     File(PathBuf, Option<usize>),
     /// A flag of the command line.
-    Flag(&'static str),
+    Flag(String),
 }
 
 impl fmt::Display for Origin {

@@ -79,15 +79,17 @@ pub(crate) fn reference() -> String {
             kind,
             value,
             applies,
+            flag,
         } in section.keys()
         {
             let live = match applies {
                 Applies::live => " *Applied at a reload.*",
                 Applies::restart => "",
             };
+            let flag = flag.map_or_else(String::new, |flag| format!(" Flag: `--{}`.", flag.name));
             let _ = writeln!(
                 out,
-                "| `{name}` | {kind} | `{value}` | {}{live} |",
+                "| `{name}` | {kind} | `{value}` | {}{flag}{live} |",
                 paragraph(doc)
             );
         }

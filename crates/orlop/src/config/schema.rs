@@ -3,95 +3,85 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use orlop_engine::config::CDI_DIRS;
+use orlop_dockershim::config::{Hairpin, NetworkPlugin};
+use orlop_engine::config::{
+    CDI_DIRS, CgroupDriver, Cidr, ExecAffinity, InProcess, IpPreference, LogPolicy, Platform,
+    Rlimit,
+};
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Affinity, Backend, ByteSize, CgroupDriver, Group, HairpinMode, InProcess,
-    Interval, IpPreference, LevelFilter, Limit, LogFormat, LogFull, MetricsEndpoint, NetworkPlugin,
-    OtlpEndpoint, Platform, RuntimeKind, SocketPath, Subnet, Ulimit,
+    AbsolutePath, Backend, ByteSize, Group, Interval, LevelFilter, Limit, LogFormat,
+    MetricsEndpoint, OtlpEndpoint, RuntimeKind, SocketPath, Value,
 };
 
-/// The whole configuration of the daemon.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Config {
-    pub(crate) daemon: Daemon,
-    pub(crate) grpc: Grpc,
-    pub(crate) log: Log,
-    pub(crate) metrics: Metrics,
-    pub(crate) traces: Traces,
-    pub(crate) images: Images,
-    pub(crate) network: Network,
-    pub(crate) streaming: Streaming,
-    pub(crate) containers: Containers,
-    pub(crate) keeper: Keeper,
-    pub(crate) nri: Nri,
-    pub(crate) hooks: Hooks,
-    pub(crate) docker: Docker,
-    pub(crate) runtimes: BTreeMap<String, Runtime>,
+/// Declares the configuration: each table once, the keys above all tables first.
+macro_rules! config {
+    ($($name:literal $table:ident: $section:ident,)*) => {
+        /// The whole configuration of the daemon.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub(crate) struct Config {
+            $( pub(crate) $table: $section, )*
+            pub(crate) runtimes: BTreeMap<String, Runtime>,
+        }
+
+        impl Config {
+            /// Every table under its name; the first holds the keys above all tables.
+            pub(crate) fn sections(&self) -> impl Iterator<Item = (&'static str, &dyn Section)> {
+                [$( ($name, &self.$table as &dyn Section), )*].into_iter()
+            }
+
+            /// The table of that name, to be written to.
+            pub(crate) fn section_mut(&mut self, name: &str) -> Option<&mut dyn Section> {
+                match name {
+                    $( $name => Some(&mut self.$table), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+config! {
+    "" daemon: Daemon,
+    "grpc" grpc: Grpc,
+    "log" log: Log,
+    "metrics" metrics: Metrics,
+    "traces" traces: Traces,
+    "images" images: Images,
+    "network" network: Network,
+    "streaming" streaming: Streaming,
+    "containers" containers: Containers,
+    "keeper" keeper: Keeper,
+    "nri" nri: Nri,
+    "hooks" hooks: Hooks,
+    "docker" docker: Docker,
 }
 
 /// The table whose entries are named by the administrator.
 pub(crate) const RUNTIMES: &str = "runtimes";
-
-impl Config {
-    /// Every table under its name; the first holds the keys above all tables.
-    pub(crate) fn sections(&self) -> [(&'static str, &dyn Section); 13] {
-        [
-            ("", &self.daemon),
-            ("grpc", &self.grpc),
-            ("log", &self.log),
-            ("metrics", &self.metrics),
-            ("traces", &self.traces),
-            ("images", &self.images),
-            ("network", &self.network),
-            ("streaming", &self.streaming),
-            ("containers", &self.containers),
-            ("keeper", &self.keeper),
-            ("nri", &self.nri),
-            ("hooks", &self.hooks),
-            ("docker", &self.docker),
-        ]
-    }
-
-    /// The table of that name, to be written to.
-    pub(crate) fn section_mut(&mut self, name: &str) -> Option<&mut dyn Section> {
-        Some(match name {
-            "" => &mut self.daemon,
-            "grpc" => &mut self.grpc,
-            "log" => &mut self.log,
-            "metrics" => &mut self.metrics,
-            "traces" => &mut self.traces,
-            "images" => &mut self.images,
-            "network" => &mut self.network,
-            "streaming" => &mut self.streaming,
-            "containers" => &mut self.containers,
-            "keeper" => &mut self.keeper,
-            "nri" => &mut self.nri,
-            "hooks" => &mut self.hooks,
-            "docker" => &mut self.docker,
-            _ => return None,
-        })
-    }
-}
 
 section! {
     /// Keys above all tables: where the daemon keeps things and what it is made of.
     Daemon {
         /// What must survive a reboot: images, the records of pods and containers,
         /// their writable layers. One daemon per directory.
-        root: AbsolutePath = built_in("/var/lib/orlop") => restart,
+        root: AbsolutePath = built_in("/var/lib/orlop") => restart
+            @ flag("root", "DIR", "Where images and the records of pods are kept [default: /var/lib/orlop]"),
         /// What must not survive a reboot: sockets, keepers' directories, namespaces.
         /// Belongs on a tmpfs.
-        state: AbsolutePath = built_in("/run/orlop") => restart,
+        state: AbsolutePath = built_in("/run/orlop") => restart
+            @ flag("state", "DIR", "Where sockets and whatever ends with a reboot are kept [default: /run/orlop]"),
         /// Who runs the pods: orlop itself, or the Docker Engine of this host.
-        backend: Backend = Backend::Native => restart,
+        backend: Backend = Backend::Native => restart
+            @ flag("backend", "NAME", "Who runs the pods: native or docker [default: native]"),
         /// The runtime of a pod that asks for none. Empty: the first of crun and runc
         /// that works on this host.
         default_runtime: Option<String> = None => restart,
         /// Who makes the control groups of pods. `auto` takes systemd where it is the
         /// init of a host with cgroup v2, and the file system elsewhere.
-        cgroup_driver: CgroupDriver = CgroupDriver::Auto => restart,
+        cgroup_driver: Option<CgroupDriver> = None => restart
+            @ flag("cgroup-driver", "DRIVER", "What the engine's cgroup driver must be: systemd or cgroupfs [default: what it is]").docker(),
         /// Threads that serve requests. 0: one per processor, but two at least and four
         /// at most.
         worker_threads: u16 = 0 => restart,
@@ -102,7 +92,8 @@ section! {
     /// The CRI endpoint that the kubelet and clients talk to.
     Grpc {
         /// The sockets to listen on. Sockets passed by systemd replace them.
-        listen: Vec<SocketPath> = vec![built_in("/run/orlop/orlop.sock")] => restart,
+        listen: Vec<SocketPath> = vec![built_in("/run/orlop/orlop.sock")] => restart
+            @ flag("listen", "SOCKET", "The unix socket to serve the CRI on; may be given more than once [default: unix:///run/orlop/orlop.sock]").alias("container-runtime-endpoint"),
         /// The group that may use the sockets besides root: whoever is in it owns the
         /// node. Empty: root's own group.
         group: Option<Group> = None => restart,
@@ -132,7 +123,8 @@ section! {
     Log {
         /// What is logged: off, error, warn, info, debug or trace, for all of orlop or per
         /// module (`info,orlop_image=debug`). Libraries log warnings, unless named.
-        level: LevelFilter = LevelFilter::default() => live,
+        level: LevelFilter = LevelFilter::default() => live
+            @ flag("log-level", "LEVEL", "What to log: a level, or one per module as in info,orlop_image=debug [default: info]"),
         /// How lines look. `auto` takes text on a terminal, journal where systemd's
         /// journal reads along, json elsewhere.
         format: LogFormat = LogFormat::Auto => restart,
@@ -147,7 +139,8 @@ section! {
     Metrics {
         /// Where `/metrics`, `/healthz` and `/debug/state` are served over HTTP: a loopback
         /// address such as `127.0.0.1:9273`, or `unix:///path`. Empty: nowhere.
-        listen: Option<MetricsEndpoint> = None => restart,
+        listen: Option<MetricsEndpoint> = None => restart
+            @ flag("metrics-listen", "ENDPOINT", "Where to serve metrics: a loopback address or unix:///path [default: nowhere]"),
     }
 }
 
@@ -189,7 +182,8 @@ section! {
         max_size: ByteSize = ByteSize::mib(256 << 10) => restart,
         /// A download that brings nothing for so long is tried anew. A client is given up that sends
         /// nothing of the archive that it imports for so long, or takes nothing of one that it exports.
-        progress_timeout: Interval = Interval::from_secs(60) => restart,
+        progress_timeout: Interval = Interval::from_secs(60) => restart
+            @ flag("image-pull-progress-deadline", "DURATION", "A pull that brings nothing for so long is ended [default: 60s]").docker(),
         /// What each download must bring a second, on average over `progress_timeout`; a slower one
         /// is tried anew, a few times. A client that imports or exports more slowly is given up.
         min_speed: ByteSize = ByteSize::kib(4) => restart,
@@ -209,11 +203,14 @@ section! {
     Network {
         /// Where the CNI configuration is looked for. The first file that is valid
         /// decides; without any, a built-in bridge network serves.
-        conf_dir: AbsolutePath = built_in("/etc/cni/net.d") => restart,
+        conf_dir: AbsolutePath = built_in("/etc/cni/net.d") => restart
+            @ flag("cni-conf-dir", "DIR", "Where the CNI configuration is [default: /etc/cni/net.d]").docker(),
         /// Where CNI plugins are looked for, in this order.
-        bin_dirs: Vec<AbsolutePath> = vec![built_in("/opt/cni/bin"), built_in("/usr/lib/cni")] => restart,
+        bin_dirs: Vec<AbsolutePath> = vec![built_in("/opt/cni/bin"), built_in("/usr/lib/cni")] => restart
+            @ flag("cni-bin-dir", "DIRS", "Where CNI plugins are, separated by commas [default: /opt/cni/bin,/usr/lib/cni]").commas().docker(),
         /// Where the results of CNI plugins are kept.
-        cache_dir: AbsolutePath = built_in("/var/lib/cni") => restart,
+        cache_dir: AbsolutePath = built_in("/var/lib/cni") => restart
+            @ flag("cni-cache-dir", "DIR", "Where the results of CNI plugins are kept [default: /var/lib/cni/cache]").docker(),
         /// When the standard plugins are replaced by the implementation within: for
         /// chains made of them alone (`auto`), or `always` or `never`.
         in_process: InProcess = InProcess::Auto => restart,
@@ -227,7 +224,7 @@ section! {
         status_grace: Interval = Interval::from_secs(30) => restart,
         /// The subnets of the built-in network, one per address family. An empty list does
         /// without that network: the node is not ready until one is configured.
-        default_subnets: Vec<Subnet> = vec![built_in("10.85.0.0/16")] => restart,
+        default_subnets: Vec<Cidr> = vec![built_in("10.85.0.0/16")] => restart,
         /// The bridge of the built-in network.
         default_bridge: String = "orlop0".to_owned() => restart,
         /// Which address of a pod with several is its first one: as its network says
@@ -276,12 +273,12 @@ section! {
         log_size: ByteSize = ByteSize::kib(0) => restart,
         /// What happens to output while the disk of the log is too slow for it: containers
         /// `wait`, or go on and their output is dropped (`drop`).
-        log_full: LogFull = LogFull::Wait => restart,
+        log_full: LogPolicy = LogPolicy::Block => restart,
         /// Processes and threads per container whose pod sets no limit.
         pids_limit: Limit = Limit::Unlimited => restart,
         /// Resource limits of every container, such as `["nofile=1024:524288"]`. Those not
         /// named are inherited from the daemon.
-        ulimits: Vec<Ulimit> = Vec::new() => restart,
+        ulimits: Vec<Rlimit> = Vec::new() => restart,
         /// Kernel settings of every pod with a network namespace of its own; a pod's own
         /// settings win.
         sysctls: BTreeMap<String, String> = BTreeMap::new() => restart,
@@ -310,7 +307,7 @@ section! {
         /// The processors of commands executed in containers: `first` for the first that the
         /// container may use, or a list such as `0-3`. Needs a runtime that knows
         /// `execCPUAffinity` (runc 1.3, crun 1.20); others run them anywhere. Empty: anywhere.
-        exec_cpu_affinity: Option<Affinity> = None => restart,
+        exec_cpu_affinity: Option<ExecAffinity> = None => restart,
         /// A file with classes of block IO, in the format that containerd and CRI-O read;
         /// containers choose one by annotation. Empty: there are none.
         blockio_config: Option<AbsolutePath> = None => restart,
@@ -389,26 +386,34 @@ section! {
     /// The docker backend alone: the Docker Engine, and what cri-dockerd has flags for.
     Docker {
         /// The engine's unix socket.
-        endpoint: SocketPath = built_in("/run/docker.sock") => restart,
+        endpoint: SocketPath = built_in("/run/docker.sock") => restart
+            @ flag("docker-endpoint", "SOCKET", "The engine's unix socket [default: unix:///run/docker.sock]").docker(),
         /// Where cri-dockerd keeps its files: the checkpoints of sandboxes are below it, so
         /// that a node can move from it and back.
-        root: AbsolutePath = built_in("/var/lib/cri-dockerd") => restart,
+        root: AbsolutePath = built_in("/var/lib/cri-dockerd") => restart
+            @ flag("cri-dockerd-root-directory", "DIR", "Where sandbox checkpoints are kept [default: /var/lib/cri-dockerd]").alias("experimental-dockershim-root-directory").docker(),
         /// The image of the process that holds a pod's namespaces. Empty, or if it cannot be
         /// pulled: a built-in one, which is loaded into the engine.
-        pause_image: Option<String> = None => restart,
+        pause_image: Option<String> = None => restart
+            @ flag("pod-infra-container-image", "IMAGE", "The image of the sandboxes' process [default: a built-in one]").docker(),
         /// How long a call of the engine may take, pulls apart.
-        request_timeout: Interval = Interval::from_secs(120) => restart,
+        request_timeout: Interval = Interval::from_secs(120) => restart
+            @ flag("runtime-request-timeout", "DURATION", "How long a call of the engine may take [default: 120s]").docker(),
         /// Who makes the pods' networks: `cni`, as `[network]` says; `bridge`, the engine's
         /// own; or `none`, which leaves pods with a loopback interface.
-        network_plugin: NetworkPlugin = NetworkPlugin::Cni => restart,
+        network_plugin: NetworkPlugin = NetworkPlugin::Cni => restart
+            @ flag("network-plugin", "NAME", "Who makes the pods' networks: cni, bridge or none [default: cni]").docker(),
         /// How pods on the engine's own bridge reach themselves through a service. With `cni`
         /// the network's own configuration says it.
-        hairpin_mode: HairpinMode = HairpinMode::HairpinVeth => restart,
+        hairpin_mode: Hairpin = Hairpin::HairpinVeth => restart
+            @ flag("hairpin-mode", "MODE", "promiscuous-bridge, hairpin-veth or none [default: hairpin-veth]").docker(),
         /// Whether pods have addresses of both families, or the first one alone.
-        ipv6_dual_stack: bool = true => restart,
+        ipv6_dual_stack: bool = true => restart
+            @ flag("ipv6-dual-stack", "BOOL", "Whether pods have addresses of both families [default: true]").docker(),
         /// The control group that the engine and this daemon are put into. Empty: they stay
         /// where they are.
-        runtime_cgroups: Option<String> = None => restart,
+        runtime_cgroups: Option<String> = None => restart
+            @ flag("runtime-cgroups", "CGROUP", "The control group that the engine and this daemon are put into").docker(),
     }
 }
 
@@ -443,8 +448,8 @@ section! {
     clippy::expect_used,
     reason = "constants of this file, all read by a test"
 )]
-fn built_in<T: std::str::FromStr<Err = String>>(text: &'static str) -> T {
-    text.parse().expect("a built-in default is valid")
+fn built_in<T: Value>(text: &'static str) -> T {
+    T::from_flag(text).expect("a built-in default is valid")
 }
 
 #[allow(

@@ -9,6 +9,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::values::FlagForm;
+
 /// One table of the configuration file.
 pub(crate) trait Section {
     /// The lines that document the table.
@@ -19,16 +21,77 @@ pub(crate) trait Section {
 
     /// Takes the value of one key from a file.
     fn set(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), SetError>;
+
+    /// Takes the value of one key from what its flag was given.
+    fn set_by_flag(&mut self, key: &str, given: &[String]) -> Result<(), String>;
 }
 
 /// A key, its documentation and its value written as TOML.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) doc: &'static [&'static str],
     pub(crate) kind: String,
     pub(crate) value: String,
     pub(crate) applies: Applies,
+    pub(crate) flag: Option<Flag>,
+}
+
+/// A flag of the daemon that sets a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flag {
+    pub(crate) name: &'static str,
+    /// What stands for its value in the help.
+    pub(crate) value: &'static str,
+    pub(crate) help: &'static str,
+    /// Another name that it goes by.
+    pub(crate) alias: Option<&'static str>,
+    /// One that makes sense for that backend alone.
+    pub(crate) docker: bool,
+    /// Whether several values are separated by commas.
+    pub(crate) commas: bool,
+    pub(crate) form: FlagForm,
+    pub(crate) check: fn(&str) -> Result<(), String>,
+}
+
+/// A flag as it stands in the table: its name, its value, its help.
+pub(crate) const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
+    Flag {
+        name,
+        value,
+        help,
+        alias: None,
+        docker: false,
+        commas: false,
+        form: FlagForm::Value,
+        check: |_| Ok(()),
+    }
+}
+
+impl Flag {
+    /// Also goes by another name.
+    pub(crate) const fn alias(self, alias: &'static str) -> Self {
+        Self {
+            alias: Some(alias),
+            ..self
+        }
+    }
+
+    /// Makes sense with the docker backend alone.
+    pub(crate) const fn docker(self) -> Self {
+        Self {
+            docker: true,
+            ..self
+        }
+    }
+
+    /// Takes several values, separated by commas.
+    pub(crate) const fn commas(self) -> Self {
+        Self {
+            commas: true,
+            ..self
+        }
+    }
 }
 
 /// When a changed value takes effect.
@@ -60,15 +123,15 @@ pub(crate) struct BadValue {
 
 /// Declares a table of the configuration file.
 ///
-/// Each key reads `name: Type = default => live` (a reload applies it) or
-/// `=> restart` (the next start does).
+/// Each key reads `name: Type = default => live` (a reload applies it) or `=> restart` (the next
+/// start does); a key that a flag of the daemon sets goes on with `@ flag("name", "VALUE", "help")`.
 macro_rules! section {
     (
         $(#[doc = $doc:literal])*
         $name:ident {
             $(
                 $(#[doc = $key_doc:literal])*
-                $key:ident: $kind:ty = $default:expr => $applies:ident,
+                $key:ident: $kind:ty = $default:expr => $applies:ident $(@ $flag:expr)?,
             )*
         }
     ) => {
@@ -92,6 +155,8 @@ macro_rules! section {
 
             fn keys(&self) -> Vec<$crate::config::section::Key> {
                 use $crate::config::values::Value;
+                #[allow(unused_imports, reason = "a table may have no flags")]
+                use $crate::config::section::{Flag, flag};
                 vec![$(
                     $crate::config::section::Key {
                         name: stringify!($key),
@@ -99,6 +164,11 @@ macro_rules! section {
                         kind: <$kind as Value>::kind(),
                         value: self.$key.to_toml(),
                         applies: $crate::config::section::Applies::$applies,
+                        flag: None$(.or(Some(Flag {
+                            form: <$kind as Value>::FORM,
+                            check: |text| <$kind as Value>::from_flag(text).map(drop),
+                            ..$flag
+                        })))?,
                     },
                 )*]
             }
@@ -118,6 +188,19 @@ macro_rules! section {
                         }
                     )*
                     _ => Err(SetError::Unknown),
+                }
+            }
+
+            fn set_by_flag(&mut self, key: &str, given: &[String]) -> Result<(), String> {
+                use $crate::config::values::Value;
+                match key {
+                    $(
+                        stringify!($key) => {
+                            self.$key = <$kind as Value>::from_flags(given)?;
+                            Ok(())
+                        }
+                    )*
+                    _ => Err(format!("there is no key {key:?}")),
                 }
             }
         }

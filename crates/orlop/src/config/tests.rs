@@ -11,7 +11,7 @@ fn load_text(text: &str) -> Result<Loaded, Problems> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("config.toml");
     fs::write(&file, text).unwrap();
-    load(&Location::new(Some(file)), &Overrides::default())
+    load(&Location::new(Some(file)), &Flags::default())
 }
 
 /// The problem's words after the directory of its file.
@@ -154,10 +154,7 @@ fn drop_ins_come_in_the_order_of_their_names_and_win() {
     write("config.toml.d/30.toml.bak", "root = \"/d\"\n");
     write("config.toml.d/.40.toml", "root = \"/e\"\n");
     let location = Location::new(Some(dir.path().join("config.toml")));
-    let flags = Overrides {
-        state: Some("/flag".parse().unwrap()),
-        ..Overrides::default()
-    };
+    let flags = Flags::given(&[("state", "/flag")]);
     let config = load(&location, &flags).unwrap().config;
     assert_eq!(&*config.daemon.root, Path::new("/c"));
     assert_eq!(&*config.daemon.state, Path::new("/flag"));
@@ -169,9 +166,7 @@ fn drop_ins_come_in_the_order_of_their_names_and_win() {
 #[test]
 fn a_file_that_is_named_must_be_readable() {
     let missing = Location::new(Some("/nonexistent/config.toml".into()));
-    let message = load(&missing, &Overrides::default())
-        .unwrap_err()
-        .to_string();
+    let message = load(&missing, &Flags::default()).unwrap_err().to_string();
     assert!(
         message.starts_with("/nonexistent/config.toml: cannot read the file: No such file"),
         "{message}"
@@ -179,7 +174,7 @@ fn a_file_that_is_named_must_be_readable() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("config.toml");
     fs::write(&file, [0xff, 0xfe]).unwrap();
-    assert!(load(&Location::new(Some(file)), &Overrides::default()).is_err());
+    assert!(load(&Location::new(Some(file)), &Flags::default()).is_err());
 }
 
 #[test]

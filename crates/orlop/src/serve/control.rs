@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::config::values::LevelFilter;
-use crate::config::{Changes, Config, Location, Overrides, changes, load};
+use crate::config::{Changes, Config, Flags, Location, changes, load};
 use crate::log::Levels;
 use crate::rpc::Policy;
 
@@ -17,7 +17,7 @@ pub(super) struct Control(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     location: Location,
-    overrides: Overrides,
+    flags: Flags,
     levels: Levels,
     policy: Arc<Policy>,
     config: watch::Sender<Arc<Config>>,
@@ -28,7 +28,7 @@ struct Inner {
 impl Control {
     pub(super) fn new(
         location: Location,
-        overrides: Overrides,
+        flags: Flags,
         levels: Levels,
         policy: Arc<Policy>,
         config: watch::Sender<Arc<Config>>,
@@ -36,7 +36,7 @@ impl Control {
         let reloading = Mutex::new(());
         Self(Arc::new(Inner {
             location,
-            overrides,
+            flags,
             levels,
             policy,
             config,
@@ -54,7 +54,7 @@ impl Control {
     pub(super) fn reload(&self) -> anyhow::Result<Changes> {
         let inner = &self.0;
         let _alone = inner.reloading.lock();
-        let new = load(&inner.location, &inner.overrides)?.config;
+        let new = load(&inner.location, &inner.flags)?.config;
         let old = self.config();
         let changes = changes(&old, &new);
         // A level that somebody set by hand stays until the file says another.

@@ -6,25 +6,25 @@ use super::args::ServeArgs;
 use super::format;
 use super::lock::Lock;
 use super::serving::{Beginning, Serving};
-use crate::config::{Config, Location, Overrides, load};
+use crate::config::{Config, Flags, Location, load};
 use crate::log::Levels;
 
 /// What a daemon within another command is started with.
 #[derive(Debug)]
 pub(crate) struct Plan {
     location: Location,
-    overrides: Overrides,
+    flags: Flags,
     config: Config,
 }
 
 impl Plan {
     /// Reads the configuration.
     pub(crate) fn read(args: ServeArgs) -> anyhow::Result<Self> {
-        let (location, overrides) = args.split();
-        let config = load(&location, &overrides)?.config;
+        let (location, flags) = args.split();
+        let config = load(&location, &flags)?.config;
         Ok(Self {
             location,
-            overrides,
+            flags,
             config,
         })
     }
@@ -47,7 +47,7 @@ impl Embedded {
     pub(crate) async fn start(plan: Plan, levels: Levels) -> anyhow::Result<Self> {
         let Plan {
             location,
-            overrides,
+            flags,
             config,
         } = plan;
         let root = Lock::take(&config.daemon.root, "root")?;
@@ -61,7 +61,7 @@ impl Embedded {
             .unwrap_or_default();
         let beginning = Beginning {
             location,
-            overrides,
+            flags,
             config,
             levels,
             sockets: Vec::new(),

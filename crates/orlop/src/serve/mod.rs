@@ -3,7 +3,6 @@
 mod admin;
 mod args;
 mod control;
-mod docker_args;
 mod embedded;
 mod endpoints;
 mod format;
@@ -17,6 +16,5 @@ mod watchdog;
 
 pub(crate) use admin::client as admin_client;
 pub(crate) use args::ServeArgs;
-pub(crate) use docker_args::DockerArgs;
 pub(crate) use embedded::{Embedded, Plan};
 pub(crate) use start::run;

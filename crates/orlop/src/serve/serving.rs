@@ -18,7 +18,7 @@ use super::control::Control;
 use super::endpoints::Endpoints;
 use super::incoming::incoming;
 use crate::backend::{self, Running};
-use crate::config::{Config, Grpc, Location, Overrides};
+use crate::config::{Config, Flags, Grpc, Location};
 use crate::log::Levels;
 use crate::metrics::{self, CallMetrics, Exporter, Health, serve as serve_metrics};
 use crate::rpc::{CallLayer, Policy};
@@ -27,7 +27,7 @@ use crate::service_manager::Socket;
 /// What a daemon starts with.
 pub(super) struct Beginning {
     pub(super) location: Location,
-    pub(super) overrides: Overrides,
+    pub(super) flags: Flags,
     pub(super) config: Config,
     pub(super) levels: Levels,
     pub(super) sockets: Vec<Socket>,
@@ -54,7 +54,7 @@ impl Serving {
     pub(super) async fn start(beginning: Beginning) -> anyhow::Result<Self> {
         let Beginning {
             location,
-            overrides,
+            flags,
             config,
             levels,
             sockets,
@@ -87,7 +87,7 @@ impl Serving {
             .clone()
             .map(|to| crate::otlp::export(to, backend.traces().listen()));
         let sender = watch::Sender::new(Arc::clone(&config));
-        let control = Control::new(location, overrides, levels, Arc::clone(&policy), sender);
+        let control = Control::new(location, flags, levels, Arc::clone(&policy), sender);
         let services = backend.services.clone();
         let services = services.add_service(Admin(control.clone()));
 

@@ -20,8 +20,8 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// Runs the daemon until it is told to stop.
 pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
-    let (location, overrides) = args.split();
-    let loaded = load(&location, &overrides)?;
+    let (location, flags) = args.split();
+    let loaded = load(&location, &flags)?;
     let config = loaded.config;
 
     // Modes are given where files are made; an inherited mask must not narrow them.
@@ -62,7 +62,7 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
     } = inherited;
     let beginning = Beginning {
         location,
-        overrides,
+        flags,
         config,
         levels,
         sockets,

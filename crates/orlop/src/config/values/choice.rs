@@ -1,143 +1,150 @@
 //! Values that are one of a few words.
 
-/// Declares an enum whose variants are words of the configuration.
-macro_rules! choice {
-    (
-        $(#[$meta:meta])*
-        $name:ident {
-            $( $(#[$variant_meta:meta])* $variant:ident = $word:literal, )*
-        }
-    ) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum $name {
-            $( $(#[$variant_meta])* $variant, )*
-        }
+use std::fmt;
 
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(match self { $( Self::$variant => $word, )* })
-            }
-        }
+use orlop_dockershim::config::{Hairpin, NetworkPlugin};
+use orlop_engine::config::{CgroupDriver, InProcess, IpPreference, LogPolicy};
+use toml::Spanned;
+use toml::de::DeValue;
 
-        impl std::str::FromStr for $name {
-            type Err = String;
+use super::{Value, bad};
+use crate::config::section::BadValue;
 
-            fn from_str(text: &str) -> Result<Self, String> {
-                match text {
-                    $( $word => Ok(Self::$variant), )*
-                    other => Err(format!(
-                        "{other:?} is not one of {}",
-                        [$($word),*].join(", "),
-                    )),
-                }
-            }
-        }
-
-        impl $crate::config::values::Value for $name {
+/// Gives the values of a type their words.
+macro_rules! words {
+    ($type:ty { $($word:literal => $value:expr,)* }) => {
+        impl Value for $type {
             fn kind() -> String {
                 format!("one of {}", [$($word),*].join(", "))
             }
 
-            fn from_toml(
-                value: &toml::Spanned<toml::de::DeValue<'_>>,
-            ) -> Result<Self, $crate::config::section::BadValue> {
-                let bad = |message| $crate::config::section::BadValue {
-                    span: value.span(),
-                    message,
-                };
-                match value.get_ref().as_str() {
-                    Some(text) => text.parse().map_err(bad),
-                    None => Err(bad(format!(
-                        "expected {}, found a {}",
-                        Self::kind(),
-                        value.get_ref().type_str(),
-                    ))),
-                }
+            fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue> {
+                one_of(value, [$(($word, $value)),*])
             }
 
             fn to_toml(&self) -> String {
-                format!("\"{self}\"")
+                let word = [$(($word, $value)),*].into_iter().find(|(_, value)| value == self);
+                format!("\"{}\"", word.map_or("", |(word, _)| word))
             }
         }
     };
 }
 
-choice! {
-    /// Who runs the pods.
+fn one_of<T: Value, const N: usize>(
+    value: &Spanned<DeValue<'_>>,
+    words: [(&str, T); N],
+) -> Result<T, BadValue> {
+    let Some(text) = value.get_ref().as_str() else {
+        let found = value.get_ref().type_str();
+        return Err(bad(
+            value,
+            format!("expected {}, found a {found}", T::kind()),
+        ));
+    };
+    let kind = T::kind();
+    let found = words.into_iter().find(|(word, _)| *word == text);
+    found
+        .map(|(_, value)| value)
+        .ok_or_else(|| bad(value, format!("{text:?} is not {kind}")))
+}
+
+/// Who runs the pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// orlop itself.
+    Native,
+    /// The Docker Engine.
+    Docker,
+}
+
+words! {
     Backend {
-        Native = "native",
-        Docker = "docker",
+        "native" => Self::Native,
+        "docker" => Self::Docker,
     }
 }
 
-choice! {
-    /// What happens to output while a log's disk is too slow for it.
-    LogFull {
-        Wait = "wait",
-        Drop = "drop",
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_toml().trim_matches('"'))
     }
 }
 
-choice! {
-    /// Who makes control groups.
-    CgroupDriver {
-        Auto = "auto",
-        Cgroupfs = "cgroupfs",
-        Systemd = "systemd",
-    }
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Auto,
+    Text,
+    Json,
+    Journal,
 }
 
-choice! {
-    /// How log lines look.
+words! {
     LogFormat {
-        Auto = "auto",
-        Text = "text",
-        Json = "json",
-        Journal = "journal",
+        "auto" => Self::Auto,
+        "text" => Self::Text,
+        "json" => Self::Json,
+        "journal" => Self::Journal,
     }
 }
 
-choice! {
-    /// When CNI's standard plugins run in process.
-    InProcess {
-        Auto = "auto",
-        Always = "always",
-        Never = "never",
-    }
+/// The kinds of runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RuntimeKind {
+    Oci,
+    Shim,
 }
 
-choice! {
-    /// Which address of a pod is its first one.
-    IpPreference {
-        Cni = "cni",
-        Ipv4 = "ipv4",
-        Ipv6 = "ipv6",
-    }
-}
-
-choice! {
-    /// The kinds of runtime.
+words! {
     RuntimeKind {
-        Oci = "oci",
-        Shim = "shim",
+        "oci" => Self::Oci,
+        "shim" => Self::Shim,
     }
 }
 
-choice! {
-    /// Who makes the networks of pods that the Docker Engine runs.
+words! {
+    LogPolicy {
+        "wait" => Self::Block,
+        "drop" => Self::Drop,
+    }
+}
+
+words! {
+    Option<CgroupDriver> {
+        "auto" => None,
+        "cgroupfs" => Some(CgroupDriver::Cgroupfs),
+        "systemd" => Some(CgroupDriver::Systemd),
+    }
+}
+
+words! {
+    InProcess {
+        "auto" => Self::Auto,
+        "always" => Self::Always,
+        "never" => Self::Never,
+    }
+}
+
+words! {
+    IpPreference {
+        "cni" => Self::Cni,
+        "ipv4" => Self::Ipv4,
+        "ipv6" => Self::Ipv6,
+    }
+}
+
+words! {
     NetworkPlugin {
-        Cni = "cni",
-        Bridge = "bridge",
-        None = "none",
+        "cni" => Self::Cni,
+        "bridge" => Self::Bridge,
+        "none" => Self::None,
     }
 }
 
-choice! {
-    /// How a pod's packets to itself come back to it.
-    HairpinMode {
-        PromiscuousBridge = "promiscuous-bridge",
-        HairpinVeth = "hairpin-veth",
-        None = "none",
+words! {
+    Hairpin {
+        "promiscuous-bridge" => Self::PromiscuousBridge,
+        "hairpin-veth" => Self::HairpinVeth,
+        "none" => Self::None,
     }
 }

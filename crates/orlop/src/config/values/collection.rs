@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Value, mismatch, scalar::quoted};
+use super::{FlagForm, Value, mismatch, scalar::quoted};
 use crate::config::section::BadValue;
 
 impl<T: Value> Value for Vec<T> {
@@ -24,6 +24,16 @@ impl<T: Value> Value for Vec<T> {
     fn to_toml(&self) -> String {
         let items: Vec<String> = self.iter().map(T::to_toml).collect();
         format!("[{}]", items.join(", "))
+    }
+
+    const FORM: FlagForm = FlagForm::Values;
+
+    fn from_flag(text: &str) -> Result<Self, String> {
+        T::from_flag(text).map(|item| vec![item])
+    }
+
+    fn from_flags(texts: &[String]) -> Result<Self, String> {
+        texts.iter().map(|text| T::from_flag(text)).collect()
     }
 }
 

@@ -18,11 +18,7 @@ mod subnet;
 mod text;
 mod ulimit;
 
-pub(crate) use affinity::Affinity;
-pub(crate) use choice::{
-    Backend, CgroupDriver, HairpinMode, InProcess, IpPreference, LogFormat, LogFull, NetworkPlugin,
-    RuntimeKind,
-};
+pub(crate) use choice::{Backend, LogFormat, RuntimeKind};
 pub(crate) use duration::Interval;
 pub(crate) use endpoint::{MetricsEndpoint, SocketPath};
 pub(crate) use group::Group;
@@ -30,10 +26,8 @@ pub(crate) use level::LevelFilter;
 pub(crate) use limit::Limit;
 pub(crate) use otlp::OtlpEndpoint;
 pub(crate) use path::AbsolutePath;
-pub(crate) use platform::Platform;
 pub(crate) use size::ByteSize;
-pub(crate) use subnet::Subnet;
-pub(crate) use ulimit::Ulimit;
+pub(crate) use ulimit::resource;
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -50,6 +44,31 @@ pub(crate) trait Value: Sized {
 
     /// Writes the value as it would stand in a file.
     fn to_toml(&self) -> String;
+
+    /// How often a flag for it may be given, and with what.
+    const FORM: FlagForm = FlagForm::Value;
+
+    /// Takes the value from a flag.
+    fn from_flag(text: &str) -> Result<Self, String> {
+        let value = Spanned::new(0..0, DeValue::String(text.into()));
+        Self::from_toml(&value).map_err(|wrong| wrong.message)
+    }
+
+    /// Takes the value from all that a flag was given.
+    fn from_flags(texts: &[String]) -> Result<Self, String> {
+        Self::from_flag(texts.last().map_or("", String::as_str))
+    }
+}
+
+/// What a flag is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlagForm {
+    /// One value.
+    Value,
+    /// A value each time.
+    Values,
+    /// Nothing, or whether it holds.
+    Switch,
 }
 
 fn mismatch<T: Value>(value: &Spanned<DeValue<'_>>) -> BadValue {

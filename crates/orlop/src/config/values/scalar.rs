@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Value, bad, mismatch};
+use super::{FlagForm, Value, bad, mismatch};
 use crate::config::section::BadValue;
 
 impl Value for bool {
@@ -22,6 +22,13 @@ impl Value for bool {
 
     fn to_toml(&self) -> String {
         self.to_string()
+    }
+
+    const FORM: FlagForm = FlagForm::Switch;
+
+    fn from_flag(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|_| format!("{text:?} is neither true nor false"))
     }
 }
 

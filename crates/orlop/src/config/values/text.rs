@@ -1,9 +1,12 @@
 //! Values written as a string: any type that parses from and prints to text.
 
-/// Gives a [`FromStr`](std::str::FromStr) + [`Display`](std::fmt::Display)
-/// type its place in the configuration.
+/// Gives a type its place in the configuration that parses from text and prints as text: by itself
+/// ([`FromStr`](std::str::FromStr), [`Display`](std::fmt::Display)) or by two functions.
 macro_rules! text_value {
     ($type:ty, $kind:literal) => {
+        text_value!($type, $kind, str::parse, <$type>::to_string);
+    };
+    ($type:ty, $kind:literal, $read:expr, $write:expr) => {
         impl $crate::config::values::Value for $type {
             fn kind() -> String {
                 $kind.to_owned()
@@ -16,12 +19,11 @@ macro_rules! text_value {
                     .get_ref()
                     .as_str()
                     .ok_or_else(|| $crate::config::values::mismatch::<Self>(value))?;
-                text.parse()
-                    .map_err(|error: String| $crate::config::values::bad(value, error))
+                $read(text).map_err(|error: String| $crate::config::values::bad(value, error))
             }
 
             fn to_toml(&self) -> String {
-                $crate::config::values::scalar::quoted(&self.to_string())
+                $crate::config::values::scalar::quoted(&$write(self))
             }
         }
     };

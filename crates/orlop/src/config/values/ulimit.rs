@@ -1,17 +1,8 @@
 //! Resource limits of processes, as setrlimit(2) knows them.
 
-use std::fmt;
-use std::str::FromStr;
+use orlop_engine::config::Rlimit;
 
 use super::text::text_value;
-
-/// A resource limit: `nofile=1024:4096` or, soft and hard alike, `core=0`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ulimit {
-    resource: &'static str,
-    soft: u64,
-    hard: u64,
-}
 
 /// The resources of setrlimit(2), less their `RLIMIT_`.
 const RESOURCES: [&str; 16] = [
@@ -33,63 +24,57 @@ const RESOURCES: [&str; 16] = [
     "stack",
 ];
 
-impl FromStr for Ulimit {
-    type Err = String;
+/// What kernel and OCI put before a resource's name.
+const PREFIX: &str = "RLIMIT_";
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a limit such as nofile=1024:4096");
-        let (name, limits) = text.split_once('=').ok_or_else(wrong)?;
-        let resource = RESOURCES
-            .into_iter()
-            .find(|resource| *resource == name)
-            .ok_or_else(|| {
-                format!(
-                    "{name:?} is not a resource that can be limited: {}",
-                    RESOURCES.join(", ")
-                )
-            })?;
-        let (soft, hard) = limits.split_once(':').unwrap_or((limits, limits));
-        let bound = |text: &str| match text {
-            "unlimited" => Ok(u64::MAX),
-            number => number.parse().map_err(|_| wrong()),
-        };
-        let (soft, hard) = (bound(soft)?, bound(hard)?);
-        if soft > hard {
-            return Err(format!("{text:?} has a soft limit above the hard one"));
-        }
-        Ok(Self {
-            resource,
-            soft,
-            hard,
-        })
+/// A resource limit: `nofile=1024:4096` or, soft and hard alike, `core=0`.
+fn read(text: &str) -> Result<Rlimit, String> {
+    let wrong = || format!("{text:?} is not a limit such as nofile=1024:4096");
+    let (name, limits) = text.split_once('=').ok_or_else(wrong)?;
+    let resource = RESOURCES
+        .into_iter()
+        .find(|resource| *resource == name)
+        .ok_or_else(|| {
+            format!(
+                "{name:?} is not a resource that can be limited: {}",
+                RESOURCES.join(", ")
+            )
+        })?;
+    let (soft, hard) = limits.split_once(':').unwrap_or((limits, limits));
+    let bound = |text: &str| match text {
+        "unlimited" => Ok(u64::MAX),
+        number => number.parse().map_err(|_| wrong()),
+    };
+    let (soft, hard) = (bound(soft)?, bound(hard)?);
+    if soft > hard {
+        return Err(format!("{text:?} has a soft limit above the hard one"));
     }
+    Ok(Rlimit {
+        kind: format!("{PREFIX}{}", resource.to_ascii_uppercase()),
+        hard,
+        soft,
+    })
 }
 
-impl Ulimit {
-    /// The resource as setrlimit(2) names it, less its `RLIMIT_` and in lower case, then
-    /// the soft and the hard limit.
-    pub(crate) fn parts(&self) -> (&'static str, u64, u64) {
-        (self.resource, self.soft, self.hard)
-    }
+/// The resource as setrlimit(2) names it, less its `RLIMIT_` and in lower case.
+pub(crate) fn resource(limit: &Rlimit) -> String {
+    limit.kind.trim_start_matches(PREFIX).to_ascii_lowercase()
 }
 
-impl fmt::Display for Ulimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bound = |limit: u64| match limit {
-            u64::MAX => "unlimited".to_owned(),
-            number => number.to_string(),
-        };
-        write!(
-            f,
-            "{}={}:{}",
-            self.resource,
-            bound(self.soft),
-            bound(self.hard)
-        )
-    }
+fn write(limit: &Rlimit) -> String {
+    let bound = |limit: u64| match limit {
+        u64::MAX => "unlimited".to_owned(),
+        number => number.to_string(),
+    };
+    format!(
+        "{}={}:{}",
+        resource(limit),
+        bound(limit.soft),
+        bound(limit.hard)
+    )
 }
 
-text_value!(Ulimit, "resource limit");
+text_value!(Rlimit, "resource limit", read, write);
 
 #[cfg(test)]
 mod tests {
@@ -97,9 +82,12 @@ mod tests {
 
     #[test]
     fn a_limit_is_soft_and_hard() {
-        let read = |text: &str| text.parse::<Ulimit>().map(|limit| limit.to_string());
-        assert_eq!(read("nofile=1024:4096").unwrap(), "nofile=1024:4096");
-        assert_eq!(read("core=unlimited").unwrap(), "core=unlimited:unlimited");
+        let read_back = |text: &str| read(text).map(|limit| write(&limit));
+        assert_eq!(read_back("nofile=1024:4096").unwrap(), "nofile=1024:4096");
+        assert_eq!(
+            read_back("core=unlimited").unwrap(),
+            "core=unlimited:unlimited"
+        );
         for wrong in ["nofile", "nofile=", "files=1", "nofile=2:1", "core=-1"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
