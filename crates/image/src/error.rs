@@ -214,18 +214,3 @@ impl Error {
         )
     }
 }
-
-/// The whole chain of an error in one line; its outermost link alone says little.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let message = error.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        next = error.source();
-    }
-    text
-}

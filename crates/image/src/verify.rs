@@ -51,7 +51,7 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
     match archive_digest(store, layer) {
         Ok(digest) if digest == layer.diff_id => Verdict::Sound,
         Ok(digest) => Verdict::Broken(format!("its files give the digest {digest}")),
-        Err(error) => Verdict::Broken(crate::error::chain(&error)),
+        Err(error) => Verdict::Broken(orlop_causes::with_causes(&error)),
     }
 }
 

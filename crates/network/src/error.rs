@@ -125,7 +125,7 @@ impl Error {
 
     /// The message with those of its causes, for a single line.
     pub fn with_causes(&self) -> String {
-        with_causes(self)
+        orlop_causes::with_causes(self)
     }
 }
 
@@ -228,19 +228,4 @@ fn dirs(searched: &[PathBuf]) -> String {
     } else {
         names.join(", ")
     }
-}
-
-/// The message with those of its causes, skipping repetitions.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let message = inner.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        cause = inner.source();
-    }
-    text
 }

@@ -19,7 +19,6 @@ use self::gates::Gates;
 use self::host_ports::HostPorts;
 use self::places::Work;
 use crate::cni::{Cache, Chain, NetworkConf};
-use crate::error::with_causes;
 use crate::journal::{Journal, JournalEntry};
 use crate::status::{RecentFailure, Status, StatusMemory};
 use crate::store::Store;
@@ -272,7 +271,10 @@ impl Inner {
             .filter(|_| dir == self.config.conf_dir && loaded.problems.is_empty())
         {
             let network = default.conf().map_err(|error| {
-                Error::Invalid(format!("the default network: {}", with_causes(&error)))
+                Error::Invalid(format!(
+                    "the default network: {}",
+                    orlop_causes::with_causes(&error)
+                ))
             })?;
             return Ok(vec![network]);
         }
@@ -354,7 +356,7 @@ impl Inner {
         };
         for network in &networks {
             if let Err(error) = Chain::new(network, &self.config).and_then(|chain| chain.status()) {
-                let message = with_causes(&*error);
+                let message = orlop_causes::with_causes(&*error);
                 return Status::NotReady {
                     reason: "NetworkPluginNotReady",
                     message,

@@ -5,7 +5,6 @@ use std::path::Path;
 use orlop_disk::Outlives;
 
 use crate::cni::NetworkConf;
-use crate::error::with_causes;
 use crate::{Cidr, Error};
 
 /// The file a template is rendered to, in the configuration directory.
@@ -70,7 +69,7 @@ pub(crate) fn render(template: &str, cidrs: &[Cidr]) -> Result<String, Error> {
     NetworkConf::from_bytes(rendered.as_bytes(), None).map_err(|error| {
         invalid(format!(
             "the rendered template cannot be used: {}",
-            with_causes(&error)
+            orlop_causes::with_causes(&error)
         ))
     })?;
     Ok(rendered)

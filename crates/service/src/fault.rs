@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 
+pub use orlop_causes::with_causes as chain;
 use tonic::{Code, Status};
 
 /// What a backend's call can fail with.
@@ -52,21 +53,6 @@ pub fn io_code(error: &io::Error) -> Code {
         io::ErrorKind::StorageFull => Code::ResourceExhausted,
         _ => Code::Internal,
     }
-}
-
-/// The whole chain of causes on one line, without what a cause repeats.
-pub fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// A backend's `Error`: what all of them have, and after that what this one has besides, written as

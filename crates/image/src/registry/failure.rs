@@ -5,7 +5,6 @@ use std::io;
 
 use super::retry::Attempt;
 use crate::Error;
-use crate::error::chain;
 
 /// Why a request got no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn of(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        let reason = chain(&error);
+        let reason = orlop_causes::with_causes(&error);
         if let Some(tls) = find_tls(&error) {
             return Self::Untrusted(match tls {
                 rustls::Error::InvalidCertificate(_) => format!(

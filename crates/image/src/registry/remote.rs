@@ -20,7 +20,6 @@ use super::failure::Failure;
 use super::hosts::{Host, authority, hosts_for};
 use super::retry::Attempt;
 use super::transport::{Tls, Transport};
-use crate::error::chain;
 use crate::{Config, Digest, Error, Repository, Result};
 
 const MAX_REDIRECTS: usize = 10;
@@ -434,7 +433,11 @@ impl Remote {
                 format!("{limit} bytes"),
             ))),
             Ok(Err(ReadError::Http(error))) => Err(Attempt::Transient(
-                unavailable(what, &host.name(), chain(&error.without_url())),
+                unavailable(
+                    what,
+                    &host.name(),
+                    orlop_causes::with_causes(&error.without_url()),
+                ),
                 None,
             )),
             Err(_) => Err(Attempt::Transient(

@@ -12,7 +12,6 @@ use reqwest::{Certificate, Client, Identity, Url};
 use super::connections::Connections;
 use super::reach::Reach;
 use crate::blocking::blocking;
-use crate::error::chain;
 use crate::{Config, Error, Pace, Result};
 
 /// TLS settings of a host.
@@ -138,7 +137,7 @@ impl Transport {
             .map_err(|_| Error::Cancelled("making an HTTP client".to_owned()))?
             .map_err(|error| Error::Configuration {
                 path: format!("TLS settings for {}", super::hosts::authority(url)),
-                reason: chain(&error),
+                reason: orlop_causes::with_causes(&error),
             })?;
         let mut clients = self.clients();
         if clients.len() >= MAX_CLIENTS {

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::conf::NetworkConf;
-use crate::error::with_causes;
 
 /// No configuration file is larger than this.
 const MAX_FILE: u64 = 1 << 20;
@@ -88,7 +87,8 @@ impl ConfDir {
 
     fn load_file(&self, file: &Path) -> Result<NetworkConf, String> {
         let bytes = read_bounded(file).map_err(|error| error.to_string())?;
-        NetworkConf::from_bytes(&bytes, Some(&self.path)).map_err(|error| with_causes(&error))
+        NetworkConf::from_bytes(&bytes, Some(&self.path))
+            .map_err(|error| orlop_causes::with_causes(&error))
     }
 }
 

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::{NativeError, bandwidth, bridge, firewall, loopback, portmap, ptp, tuning};
 use crate::cni::{CniResult, SpecVersion, Verb};
-use crate::error::with_causes;
 
 /// A standard plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +75,9 @@ impl Call<'_> {
             .get("prevResult")
             .map(|value| CniResult::parse(value, self.version))
             .transpose()
-            .map_err(|error| NativeError::Config(format!("prevResult: {}", with_causes(&error))))
+            .map_err(|error| {
+                NativeError::Config(format!("prevResult: {}", orlop_causes::with_causes(&error)))
+            })
     }
 
     /// The result of the plugin before this one, without which a chained

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::Inner;
 use crate::cni::{CachedAttachment, Chain, NetworkConf, Target};
-use crate::error::with_causes;
 use crate::journal::JournalEntry;
 use crate::{ContainerId, Error};
 
@@ -154,7 +153,9 @@ impl Inner {
                     let _ = self.cache.remove(network, id, &cached.if_name);
                     report.released.push(id.to_owned());
                 }
-                Err(error) => report.failed.push((id.to_owned(), with_causes(&*error))),
+                Err(error) => report
+                    .failed
+                    .push((id.to_owned(), orlop_causes::with_causes(&*error))),
             }
         }
         Ok(())

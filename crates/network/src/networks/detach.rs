@@ -2,7 +2,6 @@
 
 use super::Inner;
 use crate::cni::{Chain, NetworkConf, RuntimeArgs, Target};
-use crate::error::with_causes;
 use crate::journal::JournalEntry;
 use crate::{AttachedNetwork, Attachment, Error, PodNetwork};
 
@@ -129,7 +128,7 @@ pub(super) fn conf_of(attached: &AttachedNetwork) -> Result<NetworkConf, Error> 
         Error::Invalid(format!(
             "the record of network {:?} is damaged: {}",
             attached.name,
-            with_causes(&error)
+            orlop_causes::with_causes(&error)
         ))
     })
 }

@@ -10,15 +10,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("disk", &[]),
     ("door", &[]),
     ("duration", &[]),
+    ("causes", &[]),
     ("hex", &[]),
     ("quantity", &[]),
     ("pool", &[]),
     ("credentials", &["disk", "pool"]),
     // What knows no CRI message and not each other.
-    ("image", &["disk", "duration", "hex", "pool", "credentials"]),
-    ("network", &["disk", "hex", "quantity", "pool"]),
+    (
+        "image",
+        &["causes", "disk", "duration", "hex", "pool", "credentials"],
+    ),
+    ("network", &["causes", "disk", "hex", "quantity", "pool"]),
     ("cgroup", &["disk"]),
-    ("stream", &["door"]),
+    ("stream", &["causes", "door"]),
     ("yaml", &[]),
     ("nri", &["yaml", "disk", "door", "pool"]),
     ("launch", &["wire", "cgroup", "disk"]),
@@ -32,7 +36,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // What its backends share.
     (
         "service",
-        &["cri", "cgroup", "network", "stream", "disk", "hex"],
+        &[
+            "causes", "cri", "cgroup", "network", "stream", "disk", "hex",
+        ],
     ),
     (
         "engine",

@@ -8,7 +8,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::listener::Context;
-use super::remote_command::chain;
 use crate::flow::{Role, Transport, relay};
 use crate::protocol::{PORT, REQUEST_ID, STREAM_TYPE};
 use crate::session::PortForwardRequest;
@@ -184,6 +183,6 @@ pub(super) fn failure(
 ) -> String {
     format!(
         "error forwarding port {port} to pod {pod_id}: {}",
-        chain(cause)
+        orlop_causes::with_causes(cause)
     )
 }

@@ -118,17 +118,5 @@ fn attach_status(result: Result<(), BackendError>) -> Option<Status> {
 }
 
 fn failed(what: &str, error: &(dyn std::error::Error + Send + Sync + 'static)) -> Status {
-    Status::internal_error(&format!("{what}: {}", chain(error)))
-}
-
-/// An error with all that caused it.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
+    Status::internal_error(&format!("{what}: {}", orlop_causes::with_causes(error)))
 }
