@@ -22,7 +22,7 @@ mod walk;
 mod write;
 
 pub use descent::Descent;
-pub use log::LogPlace;
+pub use log::{LogPlace, make_log_dir};
 pub use mountinfo::{Mount, Mountinfo, unescape};
 pub use mounts::{MountTable, Stranger};
 pub use probe::{prepare_probe, probe};

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2,
@@ -55,17 +55,8 @@ impl LogPlace {
     /// The place of a log, with directories made that are missing.
     pub fn make(log: &Path) -> Result<Self> {
         let way = Way::to(log)?;
-        std::fs::create_dir_all(&way.top)?;
-        let mut dir = openat(CWD, &way.top, DIRECTORY, Mode::empty())?;
-        for part in &way.below {
-            match mkdirat(&dir, part, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            dir = open_below(&dir, Path::new(part)).map_err(|error| way.explain(error))?;
-        }
         Ok(Self {
-            dir,
+            dir: way.make()?,
             name: way.name,
         })
     }
@@ -190,6 +181,18 @@ impl LogPlace {
     }
 }
 
+/// Makes the directory of a log as far as it is missing. `chosen` may be a link to somewhere; below
+/// it pods may be able to write, so that no link is followed there.
+pub fn make_log_dir(chosen: &Path, log: &Path) -> Result<()> {
+    let dir = log.parent().unwrap_or(chosen);
+    let way = Way {
+        top: chosen.to_owned(),
+        below: dir.strip_prefix(chosen).unwrap_or(dir).to_owned(),
+        name: OsString::new(),
+    };
+    way.make().map(drop)
+}
+
 /// How a log's directory is reached.
 struct Way {
     /// Followed as it is: the administrator's.
@@ -224,6 +227,25 @@ impl Way {
             below: below.to_owned(),
             name: name.to_owned(),
         })
+    }
+
+    /// Makes what is missing of it, and opens it.
+    fn make(&self) -> Result<OwnedFd> {
+        std::fs::create_dir_all(&self.top)?;
+        let mut dir = openat(CWD, &self.top, DIRECTORY, Mode::empty())?;
+        for part in self.below.components() {
+            let name = match part {
+                Component::Normal(name) => name,
+                Component::CurDir => continue,
+                _ => return Err(Errno::INVAL.into()),
+            };
+            match mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            dir = open_below(&dir, Path::new(name)).map_err(|error| self.explain(error))?;
+        }
+        Ok(dir)
     }
 
     fn explain(&self, error: Errno) -> Error {
@@ -377,5 +399,19 @@ mod tests {
         assert_eq!(place.parts().unwrap(), ["0.log.1", "0.log.2"]);
         assert!(place.read_part(OsStr::new("0.log.3")).is_err());
         assert!(place.create_part(OsStr::new("0.log.3")).is_err());
+    }
+
+    #[test]
+    fn no_directory_for_logs_is_made_behind_a_pod_s_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (chosen, foreign) = (dir.path().join("chosen"), dir.path().join("foreign"));
+        make_log_dir(&chosen, &chosen.join("one/two/0.log")).unwrap();
+        assert!(chosen.join("one/two").is_dir());
+        make_log_dir(&chosen, &chosen.join("0.log")).unwrap();
+
+        fs::create_dir(&foreign).unwrap();
+        symlink(&foreign, chosen.join("fake")).unwrap();
+        make_log_dir(&chosen, &chosen.join("fake/two/0.log")).unwrap_err();
+        assert!(fs::read_dir(foreign).unwrap().next().is_none());
     }
 }

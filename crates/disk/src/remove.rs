@@ -2,12 +2,14 @@
 
 use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, open, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, open, openat, unlinkat};
 use rustix::io::{Errno, Result};
+
+use crate::Descent;
+use crate::descent::DIRECTORY;
 
 /// How many directories of one level are remembered at a time.
 const REMEMBERED: usize = 1024;
@@ -33,7 +35,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 /// Removes `name` below `parent`, whatever it is. It is no error if there is nothing.
 ///
-/// Calls itself never and holds one descriptor however deep the tree is: nesting is free for those
+/// Calls itself never and holds three descriptors however deep the tree is: nesting is free for those
 /// who make such trees. Who moves a directory away meanwhile gets an error, and nothing outside the
 /// tree is removed.
 pub fn remove_tree_at(parent: impl AsFd, name: &OsStr) -> Result<()> {
@@ -43,36 +45,35 @@ pub fn remove_tree_at(parent: impl AsFd, name: &OsStr) -> Result<()> {
         Err(Errno::ISDIR) => {}
         Err(error) => return Err(error),
     }
-    let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
-    let mut here = match open_dir(parent, &name) {
+    let top = match openat(parent, name, DIRECTORY, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
         opened => opened?,
     };
-    let mut levels = vec![Level::enter(&here, name)?];
+    let mut place = Descent::new(top)?;
+    let mut levels = vec![Level::enter(&place, CString::default())?];
     while let Some(level) = levels.last_mut() {
         if let Some(next) = level.below.pop() {
-            match open_dir(&here, &next) {
-                Ok(opened) => here = opened,
-                Err(Errno::NOENT) => continue,
+            match place.enter(&next) {
+                Ok(()) => levels.push(Level::enter(&place, next)?),
+                Err(Errno::NOENT) => {}
                 Err(error) => return Err(error),
             }
-            levels.push(Level::enter(&here, next)?);
             continue;
         }
         if level.more {
-            (level.below, level.more) = empty_but_directories(&here)?;
+            (level.below, level.more) = empty_but_directories(&place)?;
             continue;
         }
         let Some(done) = levels.pop() else { break };
-        let Some(above) = levels.last() else {
-            return gone(unlinkat(parent, &done.name, AtFlags::REMOVEDIR));
-        };
-        here = openat(&here, "..", DIRECTORY, Mode::empty())?;
-        if above.id != id(&here)? {
+        if levels.is_empty() {
+            return gone(unlinkat(parent, name, AtFlags::REMOVEDIR));
+        }
+        place.leave()?;
+        if place.depth() + 1 != levels.len() {
             // Somebody moved the directory while it was being emptied.
             return Err(Errno::STALE);
         }
-        gone(unlinkat(&here, &done.name, AtFlags::REMOVEDIR))?;
+        gone(unlinkat(place.here(), &done.name, AtFlags::REMOVEDIR))?;
     }
     Ok(())
 }
@@ -80,7 +81,6 @@ pub fn remove_tree_at(parent: impl AsFd, name: &OsStr) -> Result<()> {
 /// A directory that is being emptied.
 struct Level {
     name: CString,
-    id: (u64, u64),
     /// Directories in it that are still to be removed.
     below: Vec<CString>,
     /// Whether there may be others beside those.
@@ -88,29 +88,10 @@ struct Level {
 }
 
 impl Level {
-    fn enter(here: &OwnedFd, name: CString) -> Result<Self> {
-        let (below, more) = empty_but_directories(here)?;
-        Ok(Self {
-            name,
-            id: id(here)?,
-            below,
-            more,
-        })
+    fn enter(place: &Descent, name: CString) -> Result<Self> {
+        let (below, more) = empty_but_directories(place)?;
+        Ok(Self { name, below, more })
     }
-}
-
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-
-fn open_dir(parent: impl AsFd, name: &CString) -> Result<OwnedFd> {
-    openat(parent, name, DIRECTORY, Mode::empty())
-}
-
-fn id(dir: &OwnedFd) -> Result<(u64, u64)> {
-    let stat = fstat(dir)?;
-    Ok((stat.st_dev, stat.st_ino))
 }
 
 fn gone(removed: Result<()>) -> Result<()> {
@@ -121,7 +102,8 @@ fn gone(removed: Result<()>) -> Result<()> {
 }
 
 /// Unlinks everything but directories, whose names it returns, and whether there may be others.
-fn empty_but_directories(dir: &OwnedFd) -> Result<(Vec<CString>, bool)> {
+fn empty_but_directories(place: &Descent) -> Result<(Vec<CString>, bool)> {
+    let dir = place.here();
     let mut below = Vec::new();
     for entry in Dir::read_from(dir)? {
         let entry = entry?;

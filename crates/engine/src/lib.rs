@@ -39,7 +39,6 @@ mod images;
 mod journal;
 mod labels;
 mod limits;
-mod log_dir;
 mod messages;
 mod metrics;
 mod names;

@@ -21,7 +21,7 @@ use crate::runtimes::Handler;
 use crate::spec::StopSignal;
 use crate::teardown::remove_tree;
 use crate::timeline::Trace;
-use crate::{blocking, bundle, log_dir, pid_namespace};
+use crate::{blocking, bundle, pid_namespace};
 
 /// A runtime that takes longer for one step is killed.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(100);
@@ -97,7 +97,8 @@ async fn launch(
     let named = named.map(|(_, path)| Named::new("the pod's config.log_directory", path.clone()));
     let by = reach::touching(engine, named.collect(), move || {
         if let Some((chosen, path)) = log {
-            log_dir::make(&chosen, &path)?;
+            let doing = format!("making the directory of the log {}", path.display());
+            orlop_disk::make_log_dir(&chosen, &path).map_err(Error::io(doing))?;
         }
         Ok(if container_too.needs_runtime() {
             StartBy::Runtime
