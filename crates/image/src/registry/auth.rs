@@ -228,7 +228,11 @@ impl Question {
                     http::header::CONTENT_TYPE,
                     "application/x-www-form-urlencoded",
                 )
-                .body(encode(&form))
+                .body(
+                    form_urlencoded::Serializer::new(String::new())
+                        .extend_pairs(form)
+                        .finish(),
+                )
         } else {
             url.query_pairs_mut().extend_pairs(&form);
             match login {
@@ -278,14 +282,4 @@ fn basic(username: &str, password: &str) -> String {
         "Basic {}",
         STANDARD.encode(format!("{username}:{password}"))
     )
-}
-
-fn encode(form: &[(&str, &str)]) -> String {
-    // A URL's query has the same encoding as a form.
-    let mut url = Url::parse("http://form/").ok();
-    if let Some(url) = &mut url {
-        url.query_pairs_mut().extend_pairs(form);
-    }
-    url.and_then(|url| url.query().map(str::to_owned))
-        .unwrap_or_default()
 }
