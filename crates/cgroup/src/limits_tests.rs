@@ -1,3 +1,5 @@
+//! What is written for limits, in each version of cgroups.
+
 use std::sync::Arc;
 
 use super::*;

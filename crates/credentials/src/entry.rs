@@ -1,3 +1,5 @@
+//! One entry of a file of credentials: name, password, token.
+
 use std::fmt;
 
 use base64::Engine as _;

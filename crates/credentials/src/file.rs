@@ -1,3 +1,5 @@
+//! Docker's `config.json`, read anew when it changed.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

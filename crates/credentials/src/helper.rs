@@ -1,3 +1,5 @@
+//! Programs that are asked for credentials.
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

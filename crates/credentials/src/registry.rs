@@ -1,3 +1,5 @@
+//! Which images a key of a file of credentials is for.
+
 use std::borrow::Cow;
 
 /// Docker Hub, as the names of images have it. It goes by several.

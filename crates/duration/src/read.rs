@@ -1,3 +1,5 @@
+//! Reads a length of time as Go does.
+
 use std::time::Duration;
 
 /// What Go has room for: 292 years.

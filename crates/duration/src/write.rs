@@ -1,3 +1,5 @@
+//! Writes a length of time as Go does, or in short.
+
 use std::time::Duration;
 
 /// Writes a length of time as Go does: `1m30s`, `1h0m0s`, `500ms`.

@@ -1,3 +1,5 @@
+//! Two digits for each byte.
+
 /// Bytes, two digits each.
 pub fn encode(bytes: &[u8]) -> String {
     bytes

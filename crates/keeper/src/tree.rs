@@ -38,19 +38,19 @@ pub(crate) fn signal(tree: Tree, number: u32) {
     let Some(signal) = Signal::from_named_raw(number as i32) else {
         return;
     };
-    let mut hunt = Hunt::new(tree);
+    let mut search = Search::new(tree);
     if signal != Signal::KILL {
-        for pid in hunt.look() {
-            hunt.send(pid, signal);
+        for pid in search.look() {
+            search.send(pid, signal);
         }
         return;
     }
-    hunt.chase(Signal::STOP);
-    for pid in hunt.found.keys() {
-        hunt.send(*pid, Signal::KILL);
+    search.chase(Signal::STOP);
+    for pid in search.found.keys() {
+        search.send(*pid, Signal::KILL);
     }
-    hunt.mark_orphans();
-    hunt.chase(Signal::KILL);
+    search.mark_orphans();
+    search.chase(Signal::KILL);
 }
 
 /// Why a process belongs to a tree.
@@ -65,7 +65,7 @@ enum Kin {
 }
 
 /// The search for the processes of a tree.
-struct Hunt {
+struct Search {
     tree: Tree,
     /// What all but a living root must see; `None` where there is nobody to say.
     mounts: Option<PathBuf>,
@@ -74,7 +74,7 @@ struct Hunt {
     found: BTreeMap<i32, (Process, OwnedFd)>,
 }
 
-impl Hunt {
+impl Search {
     fn new(tree: Tree) -> Self {
         let known = |number: i32| (number > 0).then_some(number).into_iter().collect();
         Self {

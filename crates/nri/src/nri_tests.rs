@@ -1,3 +1,5 @@
+//! Plugins that come, answer, hang and go.
+
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! A place with so many seats, where work waits for strangers.
+
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use crate::shares::{Share, Shares};

@@ -1,3 +1,5 @@
+//! A place whose seats are shared among those who wait.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! An amount, and how Kubernetes writes it.
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};

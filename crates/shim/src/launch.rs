@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
-use crate::home::PodHome;
 use crate::proto::{Writer, fields};
+use crate::state_dir::PodDir;
 use crate::task::{Any, Endpoint};
 
 /// The namespace that the shim is told; it keeps apart what several clients have.
@@ -27,7 +27,7 @@ const LONGEST_ANSWER: u64 = 64 * 1024;
 ///
 /// Shims since containerd 2.3 want their parameters as a message; most of those before do not mind
 /// it, but some take it for their options and fail.
-pub(crate) fn start(settings: &Settings, pod: &PodHome) -> Result<Endpoint> {
+pub(crate) fn start(settings: &Settings, pod: &PodDir) -> Result<Endpoint> {
     let told = start_with(settings, pod, &parameters(settings, pod));
     let Err(newer) = told else {
         return told;
@@ -43,7 +43,7 @@ pub(crate) fn start(settings: &Settings, pod: &PodHome) -> Result<Endpoint> {
     })
 }
 
-fn start_with(settings: &Settings, pod: &PodHome, input: &[u8]) -> Result<Endpoint> {
+fn start_with(settings: &Settings, pod: &PodDir, input: &[u8]) -> Result<Endpoint> {
     let mut child = call(settings, pod, &pod.bundle(), "start", &pod.id)?;
     if let Some(mut stdin) = child.stdin.take() {
         // Those that want nothing do not read.
@@ -54,13 +54,13 @@ fn start_with(settings: &Settings, pod: &PodHome, input: &[u8]) -> Result<Endpoi
 }
 
 /// Has the shim's program clean up after a task whose shim is dead.
-pub(crate) fn clean_up(settings: &Settings, pod: &PodHome, bundle: &Path, id: &str) -> Result<()> {
+pub(crate) fn clean_up(settings: &Settings, pod: &PodDir, bundle: &Path, id: &str) -> Result<()> {
     let child = call(settings, pod, bundle, "delete", id)?;
     finish(child, settings, pod).map(drop)
 }
 
 /// The same for what the pod itself had in a shim that is dead.
-pub(crate) fn clean_up_pod(settings: &Settings, pod: &PodHome, shim: Option<&Endpoint>) {
+pub(crate) fn clean_up_pod(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
     let bundle = pod.bundle();
     if bundle.join("config.json").exists() {
         // Why it can't is in the shim's log; there is nobody else to ask.
@@ -98,7 +98,7 @@ pub(crate) fn options(settings: &Settings) -> Option<Any> {
 }
 
 /// `containerd.runtime.bootstrap.v1.BootstrapParams`.
-fn parameters(settings: &Settings, pod: &PodHome) -> Vec<u8> {
+fn parameters(settings: &Settings, pod: &PodDir) -> Vec<u8> {
     let events = pod.events();
     let parameters = Writer::default()
         .text(1, &pod.id)
@@ -118,13 +118,7 @@ fn ourselves() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"))
 }
 
-fn call(
-    settings: &Settings,
-    pod: &PodHome,
-    bundle: &Path,
-    action: &str,
-    id: &str,
-) -> Result<Child> {
+fn call(settings: &Settings, pod: &PodDir, bundle: &Path, action: &str, id: &str) -> Result<Child> {
     let log = std::fs::File::options()
         .create(true)
         .append(true)
@@ -156,7 +150,7 @@ fn call(
         })
 }
 
-fn finish(mut child: Child, settings: &Settings, pod: &PodHome) -> Result<Vec<u8>> {
+fn finish(mut child: Child, settings: &Settings, pod: &PodDir) -> Result<Vec<u8>> {
     drop(child.stdin.take());
     let mut answer = Vec::new();
     let end = Instant::now() + LIMIT;
@@ -197,7 +191,7 @@ fn finish(mut child: Child, settings: &Settings, pod: &PodHome) -> Result<Vec<u8
 }
 
 /// What the shim wrote into its log at last.
-pub(crate) fn last_words(pod: &PodHome) -> String {
+pub(crate) fn last_words(pod: &PodDir) -> String {
     let log = orlop_disk::read_tail(pod.log(), 2000).unwrap_or_default();
     String::from_utf8_lossy(&log).trim().to_owned()
 }

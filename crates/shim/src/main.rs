@@ -1,17 +1,15 @@
 //! `orlop-shim`: containerd's shims behind the command line of an OCI
 //! runtime, so that a pod's keeper runs them as it runs runc.
 //!
-//! A shim serves the containers of one pod. Beside it stays a *guard* ([`guard`]), which has
+//! A shim serves the containers of one pod. Beside it stays a *supervisor* ([`supervisor`]), which has
 //! started it. For each process in it there is a *proxy* ([`proxy`]): a child of the keeper with
 //! the process's streams, which passes signals on and ends as the process does; one that is killed
 //! takes the process with it. The words of runc's command line are in [`verb`], a file each.
 
 mod arguments;
 mod background;
+mod command;
 mod error;
-mod guard;
-mod home;
-mod hunt;
 mod launch;
 mod mounts;
 mod pause;
@@ -20,6 +18,8 @@ mod proxy;
 mod ready;
 mod signals;
 mod spec;
+mod state_dir;
+mod supervisor;
 mod task;
 mod terminal;
 mod ttrpc;
@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use arguments::{Settings, Words};
 use error::{Error, Result};
-use home::Home;
+use state_dir::StateDir;
 
 fn main() -> ExitCode {
     let parsed = arguments::parse(std::env::args_os().skip(1));
@@ -65,21 +65,21 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
     if settings.root.as_os_str().is_empty() {
         return Err(Error::Usage("--root is missing".into()));
     }
-    let home = Home::new(settings.root.clone());
+    let state = StateDir::new(settings.root.clone());
     match command {
-        "guard" => guard::run(settings, &home, words)?,
-        "proxy" => return proxy::run(settings, &home, words).map(|code| code as u8),
-        "create" => verb::create::run(settings, &home, words)?,
-        "start" => verb::start::run(&home, words)?,
-        "exec" => verb::exec::run(settings, &home, words)?,
-        "kill" => verb::kill::run(&home, words)?,
-        "delete" => verb::delete::run(settings, &home, words)?,
-        "state" => verb::state::run(&home, words)?,
-        "ps" => verb::ps::run(&home, words)?,
-        "pause" => task(&home, words)?.pause(&words.word(0)?)?,
-        "resume" => task(&home, words)?.resume(&words.word(0)?)?,
-        "update" => verb::update::run(&home, words)?,
-        "end-pod" => verb::end_pod::run(settings, &home, words)?,
+        "supervise" => supervisor::run(settings, &state, words)?,
+        "proxy" => return proxy::run(settings, &state, words).map(|code| code as u8),
+        "create" => verb::create::run(settings, &state, words)?,
+        "start" => verb::start::run(&state, words)?,
+        "exec" => verb::exec::run(settings, &state, words)?,
+        "kill" => verb::kill::run(&state, words)?,
+        "delete" => verb::delete::run(settings, &state, words)?,
+        "state" => verb::state::run(&state, words)?,
+        "ps" => verb::ps::run(&state, words)?,
+        "pause" => task(&state, words)?.pause(&words.word(0)?)?,
+        "resume" => task(&state, words)?.resume(&words.word(0)?)?,
+        "update" => verb::update::run(&state, words)?,
+        "end-pod" => verb::end_pod::run(settings, &state, words)?,
         _ => {
             let problem = format!("{command} is nothing that a shim can do");
             return Err(Error::Usage(problem));
@@ -89,8 +89,8 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
 }
 
 /// The shim of the container that is named.
-fn task(home: &Home, words: &Words) -> Result<task::Tasks> {
-    home.task(&words.word(0)?)?.tasks(home)
+fn task(state: &StateDir, words: &Words) -> Result<task::Tasks> {
+    state.task(&words.word(0)?)?.tasks(state)
 }
 
 /// Tells the caller why, in the form in which runc does.

@@ -15,11 +15,11 @@ use rustix::process::setsid;
 use crate::arguments::{Settings, Words};
 use crate::background::background;
 use crate::error::{Error, Result};
-use crate::guard::{Vow, make_fifo};
-use crate::home::{Home, PodHome, TaskHome};
 use crate::ready::Ready;
 use crate::signals::All;
 use crate::spec::read;
+use crate::state_dir::{PodDir, StateDir, TaskDir};
+use crate::supervisor::{Announcement, make_fifo};
 use crate::task::{Bind, Fifos, Tasks};
 use crate::terminal::Terminal;
 use crate::{launch, mounts};
@@ -33,17 +33,17 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
 /// A process to stand for.
 struct Process {
-    task: TaskHome,
-    pod: PodHome,
+    task: TaskDir,
+    pod: PodDir,
     /// The name of a command in the container; empty for the container's own process.
     exec: String,
     terminal: bool,
 }
 
 /// Makes the process, says so, and stands for it until it ends.
-pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<u32> {
+pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<u32> {
     let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
-    match stand(settings, home, words) {
+    match stand(settings, state, words) {
         Ok(standing) => {
             ready.well();
             Ok(standing.until_the_end())
@@ -59,13 +59,13 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<u32
 struct Standing {
     process: Process,
     tasks: Tasks,
-    vow: Vow,
+    announcement: Announcement,
     streams: Streams,
 }
 
-fn stand(settings: &Settings, home: &Home, words: &Words) -> Result<Standing> {
-    let task = home.task(&words.word(0)?)?;
-    let pod = task.pod(home)?;
+fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standing> {
+    let task = state.task(&words.word(0)?)?;
+    let pod = task.pod(state)?;
     let exec = words
         .option("--exec")
         .map(|path| path.to_string_lossy().into_owned());
@@ -85,7 +85,7 @@ fn stand(settings: &Settings, home: &Home, words: &Words) -> Result<Standing> {
     // The view in which we were started would be kept for as long as we live.
     mounts::join(endpoint.pid)?;
     let signals = All::hold();
-    let vow = Vow::make(&process.pod, &process.task.id, &process.exec)?;
+    let announcement = Announcement::make(&process.pod, &process.task.id, &process.exec)?;
     let terminal = console.map(|socket| Terminal::make(&socket)).transpose()?;
     let (fifos, streams) = Streams::make(&process, terminal.as_ref())?;
     let mut tasks = Tasks::connect(&endpoint)?;
@@ -105,7 +105,7 @@ fn stand(settings: &Settings, home: &Home, words: &Words) -> Result<Standing> {
             .and_then(|()| tasks.start(id, &process.exec)),
     };
     if let Err(error) = made {
-        vow.done();
+        announcement.done();
         return Err(error);
     }
     pass_signals_on(signals, &process, terminal.as_ref())?;
@@ -122,7 +122,7 @@ fn stand(settings: &Settings, home: &Home, words: &Words) -> Result<Standing> {
     Ok(Standing {
         process,
         tasks,
-        vow,
+        announcement,
         streams,
     })
 }
@@ -132,7 +132,7 @@ impl Standing {
         let Process { task, exec, .. } = &self.process;
         let code = self.tasks.wait(&task.id, exec).unwrap_or(LOST);
         self.streams.drain();
-        self.vow.done();
+        self.announcement.done();
         code
     }
 }
@@ -152,7 +152,7 @@ impl Streams {
         } else {
             process.task.dir.join(&process.exec)
         };
-        crate::home::private(&dir)?;
+        crate::state_dir::private(&dir)?;
         let mut streams = Self {
             held: Vec::new(),
             copied: Arc::default(),

@@ -1,3 +1,5 @@
+//! Talks with a peer that plays systemd on its bus.
+
 use std::io::BufRead;
 use std::io::BufReader;
 use std::os::unix::net::UnixListener;

@@ -1,3 +1,5 @@
+//! From a container as it is asked for to its OCI spec.
+
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::fd::AsFd;

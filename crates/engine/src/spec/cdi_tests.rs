@@ -1,3 +1,5 @@
+//! Devices by the names of the Container Device Interface.
+
 use std::fs;
 
 use orlop_launch::oci::{DeviceKind, Linux, Process, User};

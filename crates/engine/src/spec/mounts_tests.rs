@@ -1,3 +1,5 @@
+//! The mounts of a container, of every kind.
+
 use std::fs::File;
 use std::os::fd::AsFd;
 

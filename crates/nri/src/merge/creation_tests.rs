@@ -1,3 +1,5 @@
+//! What several plugins want of one container, together.
+
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

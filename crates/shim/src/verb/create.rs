@@ -6,15 +6,15 @@ use super::delete::without_shim;
 use super::end_pod;
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
-use crate::guard;
-use crate::home::{Home, PodHome, TaskHome};
 use crate::mounts;
 use crate::ready::{Streams, spawn};
 use crate::spec::Spec;
+use crate::state_dir::{PodDir, StateDir, TaskDir};
+use crate::supervisor;
 
-pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
+pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
     let bundle = words.needed("--bundle")?;
-    let task = home.task(&words.word(0)?)?;
+    let task = state.task(&words.word(0)?)?;
     if task.exists() {
         let problem = format!("there is a container {} already", task.id);
         return Err(Error::Failed(problem));
@@ -26,10 +26,10 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
     }
     let alone = spec.pod().is_none();
     let pod = match spec.pod() {
-        Some(pod) => home.pod(pod)?,
-        None => home.pod_of_one(&task)?,
+        Some(pod) => state.pod(pod)?,
+        None => state.pod_of_one(&task)?,
     };
-    let shim = guard::ensure(settings, &pod, &bundle)?;
+    let shim = supervisor::ensure(settings, &pod, &bundle)?;
     let made = make(settings, words, &task, &pod.id, &bundle, spec, shim.pid);
     if made.is_err() {
         if !is_alive(&pod, shim.pid) {
@@ -40,14 +40,14 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
         let _ = task.erase();
         if alone {
             // Nobody else will.
-            let _ = end_pod::end_pod(settings, home, &pod);
+            let _ = end_pod::end_pod(settings, state, &pod);
         }
     }
     made
 }
 
 /// Whether this process is still the pod's shim, and answers.
-fn is_alive(pod: &PodHome, shim: u32) -> bool {
+fn is_alive(pod: &PodDir, shim: u32) -> bool {
     let answer = pod.tasks().and_then(|mut tasks| tasks.shim_pid(&pod.id));
     answer.is_ok_and(|pid| pid == shim)
 }
@@ -55,7 +55,7 @@ fn is_alive(pod: &PodHome, shim: u32) -> bool {
 fn make(
     settings: &Settings,
     words: &Words,
-    task: &TaskHome,
+    task: &TaskDir,
     pod: &str,
     bundle: &Path,
     spec: Spec,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::end_pod;
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
-use crate::home::{Home, PodHome, TaskHome};
+use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::{Status, Tasks};
 use crate::{launch, mounts};
 
@@ -14,8 +14,8 @@ const SIGKILL: u32 = 9;
 /// What is still there so long after SIGKILL sits in a kernel.
 const LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
-    let task = home.task(&words.word(0)?)?;
+pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
+    let task = state.task(&words.word(0)?)?;
     if !task.exists() {
         return if words.has("--force") {
             Ok(())
@@ -23,7 +23,7 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
             Err(Error::NoContainer(task.id))
         };
     }
-    let Ok(pod) = task.pod(home) else {
+    let Ok(pod) = task.pod(state) else {
         // Nothing was done for it yet.
         return task.erase();
     };
@@ -41,8 +41,8 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
         _ => without_shim(settings, &pod, &task),
     }
     task.erase()?;
-    if pod.id == home.pod_of_one(&task)?.id {
-        end_pod::end_pod(settings, home, &pod)?;
+    if pod.id == state.pod_of_one(&task)?.id {
+        end_pod::end_pod(settings, state, &pod)?;
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ pub(crate) fn end(tasks: &mut Tasks, id: &str) -> Result<()> {
 }
 
 /// The shim's program cleans up where the shim can't.
-pub(crate) fn without_shim(settings: &Settings, pod: &PodHome, task: &TaskHome) {
+pub(crate) fn without_shim(settings: &Settings, pod: &PodDir, task: &TaskDir) {
     // It has told its reason in the shim's log, and there is nobody else to ask.
     let _ = launch::clean_up(settings, pod, &task.dir, &task.id);
 }

@@ -9,25 +9,25 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::delete::{end, without_shim};
 use crate::arguments::{Settings, Words};
 use crate::error::Result;
-use crate::home::{Home, PodHome, TaskHome};
 use crate::launch;
+use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::{Endpoint, Tasks};
 
 /// A shim that was asked to end and is still there is killed.
 const LIMIT: Duration = Duration::from_secs(3);
 
-pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
-    end_pod(settings, home, &home.pod(&words.word(0)?)?)
+pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
+    end_pod(settings, state, &state.pod(&words.word(0)?)?)
 }
 
-pub(super) fn end_pod(settings: &Settings, home: &Home, pod: &PodHome) -> Result<()> {
+pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Result<()> {
     if !pod.dir.is_dir() {
         return Ok(());
     }
     let lock = pod.lock()?;
     let shim = pod.endpoint().ok();
     let tasks = shim.as_ref().and_then(|shim| Tasks::connect(shim).ok());
-    let left = tasks_of(home, &pod.id);
+    let left = tasks_of(state, &pod.id);
     match (shim, tasks) {
         (Some(shim), Some(mut tasks)) => {
             for task in left {
@@ -52,12 +52,12 @@ pub(super) fn end_pod(settings: &Settings, home: &Home, pod: &PodHome) -> Result
 }
 
 /// The pod's containers that nobody has deleted.
-fn tasks_of(home: &Home, pod: &str) -> Vec<TaskHome> {
-    let entries = fs::read_dir(home.root().join("tasks"));
+fn tasks_of(state: &StateDir, pod: &str) -> Vec<TaskDir> {
+    let entries = fs::read_dir(state.root().join("tasks"));
     let entries = entries.into_iter().flatten().filter_map(Result::ok);
-    let tasks = entries.filter_map(|entry| home.task(entry.file_name().to_str()?).ok());
+    let tasks = entries.filter_map(|entry| state.task(entry.file_name().to_str()?).ok());
     tasks
-        .filter(|task| task.pod(home).is_ok_and(|of| of.id == pod))
+        .filter(|task| task.pod(state).is_ok_and(|of| of.id == pod))
         .collect()
 }
 

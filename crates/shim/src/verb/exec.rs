@@ -2,12 +2,12 @@
 
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
-use crate::home::Home;
 use crate::ready::{Streams, spawn};
+use crate::state_dir::StateDir;
 
-pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
+pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
     let id = words.word(0)?;
-    if !home.task(&id)?.exists() {
+    if !state.task(&id)?.exists() {
         return Err(Error::NoContainer(id));
     }
     // Nobody else has this number now, and its process is in the shim no longer than we.

@@ -2,14 +2,14 @@
 
 use crate::arguments::Words;
 use crate::error::{Error, Result};
-use crate::home::Home;
+use crate::state_dir::StateDir;
 
-pub(crate) fn run(home: &Home, words: &Words) -> Result<()> {
+pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let id = words.word(0)?;
     let signal = words.word(1)?;
     let signal = signal
         .parse()
         .map_err(|_| Error::Usage(format!("{signal:?} is no signal's number")))?;
     let all = words.has("--all");
-    crate::task(home, words)?.kill(&id, "", signal, all)
+    crate::task(state, words)?.kill(&id, "", signal, all)
 }

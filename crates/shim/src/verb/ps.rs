@@ -2,11 +2,11 @@
 
 use crate::arguments::Words;
 use crate::error::Result;
-use crate::home::Home;
+use crate::state_dir::StateDir;
 
-pub(crate) fn run(home: &Home, words: &Words) -> Result<()> {
+pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let id = words.word(0)?;
-    let pids = crate::task(home, words)?.pids(&id)?;
+    let pids = crate::task(state, words)?.pids(&id)?;
     println!("{}", serde_json::json!(pids));
     Ok(())
 }

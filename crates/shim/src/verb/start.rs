@@ -2,9 +2,9 @@
 
 use crate::arguments::Words;
 use crate::error::Result;
-use crate::home::Home;
+use crate::state_dir::StateDir;
 
-pub(crate) fn run(home: &Home, words: &Words) -> Result<()> {
+pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let id = words.word(0)?;
-    crate::task(home, words)?.start(&id, "")
+    crate::task(state, words)?.start(&id, "")
 }

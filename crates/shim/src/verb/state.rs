@@ -2,12 +2,12 @@
 
 use crate::arguments::Words;
 use crate::error::Result;
-use crate::home::Home;
+use crate::state_dir::StateDir;
 use crate::task::Status;
 
-pub(crate) fn run(home: &Home, words: &Words) -> Result<()> {
-    let task = home.task(&words.word(0)?)?;
-    let state = task.tasks(home)?.state(&task.id, "")?;
+pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
+    let task = state.task(&words.word(0)?)?;
+    let state = task.tasks(state)?.state(&task.id, "")?;
     let status = match state.status {
         Status::Created => "created",
         Status::Running => "running",

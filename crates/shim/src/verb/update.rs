@@ -2,11 +2,11 @@
 
 use crate::arguments::Words;
 use crate::error::Result;
-use crate::home::Home;
 use crate::spec::read;
+use crate::state_dir::StateDir;
 
-pub(crate) fn run(home: &Home, words: &Words) -> Result<()> {
+pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let id = words.word(0)?;
     let resources = read(&words.needed("--resources")?)?;
-    crate::task(home, words)?.update(&id, resources)
+    crate::task(state, words)?.update(&id, resources)
 }

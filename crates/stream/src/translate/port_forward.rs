@@ -1,3 +1,5 @@
+//! Port forwarding of one protocol, passed on in another.
+
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::client::{ClientError, ClientOptions, Dialed};

@@ -1,3 +1,5 @@
+//! Exec and attach of one protocol, passed on in another.
+
 use std::io;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The proxy lets through, holds back and breaks off as it is told.
+
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;

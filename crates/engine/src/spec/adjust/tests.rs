@@ -1,3 +1,5 @@
+//! OCI specs as plugins change them.
+
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+//! Archives that would write elsewhere than they are unpacked.
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 

@@ -15,11 +15,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
 
 use crate::arguments::{Settings, Words};
 use crate::background::background;
+use crate::command::Command;
 use crate::error::{Error, Result};
-use crate::home::{Home, PodHome, private};
-use crate::hunt::Command;
 use crate::ready::{Ready, Streams, spawn};
 use crate::spec::Spec;
+use crate::state_dir::{PodDir, StateDir, private};
 use crate::task::{Endpoint, Fifos, Tasks};
 use crate::verb::delete;
 use crate::{launch, pause, ttrpc};
@@ -29,7 +29,7 @@ const LARGEST_LOG: u64 = 1 << 20;
 const SIGKILL: u32 = 9;
 
 /// The shim of a pod: the one that runs, or a new one.
-pub(crate) fn ensure(settings: &Settings, pod: &PodHome, bundle: &Path) -> Result<Endpoint> {
+pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result<Endpoint> {
     pod.make()?;
     let _alone = pod.lock()?;
     let before = pod.endpoint().ok();
@@ -37,7 +37,7 @@ pub(crate) fn ensure(settings: &Settings, pod: &PodHome, bundle: &Path) -> Resul
         Some(shim) if shim.has_come_up() && Tasks::connect(&shim).is_ok() => return Ok(shim),
         before => clear_away(settings, pod, before.as_ref()),
     }
-    let words = ["guard", "--bundle"].map(Into::into);
+    let words = ["supervise", "--bundle"].map(Into::into);
     let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
     let words: Vec<_> = words.into_iter().chain(more).collect();
     spawn(settings, &words, Streams::None)?;
@@ -45,12 +45,12 @@ pub(crate) fn ensure(settings: &Settings, pod: &PodHome, bundle: &Path) -> Resul
 }
 
 /// Lives as long as the shim.
-pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()> {
+pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
     let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
-    let pod = home.pod(&words.needed("--pod")?.to_string_lossy())?;
+    let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
     // Whoever starts us may be killed with all its group.
     let _ = setsid();
-    match begin(settings, home, &pod, &words.needed("--bundle")?) {
+    match begin(settings, state, &pod, &words.needed("--bundle")?) {
         Ok(endpoint) => {
             ready.well();
             outlive(endpoint.pid);
@@ -63,15 +63,22 @@ pub(crate) fn run(settings: &Settings, home: &Home, words: &Words) -> Result<()>
     }
 }
 
-fn begin(settings: &Settings, home: &Home, pod: &PodHome, container: &Path) -> Result<Endpoint> {
+fn begin(
+    settings: &Settings,
+    state: &StateDir,
+    pod: &PodDir,
+    container: &Path,
+) -> Result<Endpoint> {
     let bundle = pod.bundle();
     let rootfs = bundle.join("rootfs");
     private(&rootfs)?;
     pause::write(&rootfs.join("pause"))?;
     Spec::read(container)?.of_pod(&pod.id).write(&bundle)?;
     serve(&pod.events(), |mut socket| ttrpc::swallow(&mut socket))?;
-    let (home, watched) = (home.clone(), pod.clone());
-    serve(&pod.guard(), move |socket| watch(&home, &watched, socket))?;
+    let (state, watched) = (state.clone(), pod.clone());
+    serve(&pod.supervisor(), move |socket| {
+        watch(&state, &watched, socket);
+    })?;
     keep_log(pod)?;
     let mut endpoint = launch::start(settings, pod)?;
     // Whoever comes after us, should we die, finds it by this.
@@ -98,7 +105,7 @@ fn begin(settings: &Settings, home: &Home, pod: &PodHome, container: &Path) -> R
 
 /// Ends a shim that has not come up, or is dead, with what it has made by then: that would be in
 /// the way of the next try.
-fn clear_away(settings: &Settings, pod: &PodHome, shim: Option<&Endpoint>) {
+fn clear_away(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
     if let Some(Ok(mut tasks)) = shim.map(Tasks::connect) {
         // What it can't do itself its program does without it.
         let _ = delete::end(&mut tasks, &pod.id);
@@ -139,7 +146,7 @@ fn serve(path: &Path, each: impl Fn(UnixStream) + Clone + Send + 'static) -> Res
 }
 
 /// What a shim prints goes to a pipe of this name.
-fn keep_log(pod: &PodHome) -> Result<()> {
+fn keep_log(pod: &PodDir) -> Result<()> {
     let fifo = pod.bundle().join("log");
     make_fifo(&fifo)?;
     // With a writing end of our own it never comes to an end.
@@ -173,7 +180,7 @@ pub(crate) fn make_fifo(path: &Path) -> Result<()> {
 
 /// Listens to one who stands for a process, and has the shim forget a command that has ended. Who
 /// leaves without a word was killed, and so is what it stood for.
-fn watch(home: &Home, pod: &PodHome, socket: UnixStream) {
+fn watch(state: &StateDir, pod: &PodDir, socket: UnixStream) {
     let mut lines = BufReader::new(socket.take(4096))
         .lines()
         .map_while(std::io::Result::ok);
@@ -181,7 +188,7 @@ fn watch(home: &Home, pod: &PodHome, socket: UnixStream) {
         return;
     };
     let ended = lines.next().as_deref() == Some(DONE);
-    if let (false, Ok(task)) = (exec.is_empty(), home.task(&id)) {
+    if let (false, Ok(task)) = (exec.is_empty(), state.task(&id)) {
         // The shim has its fifos open.
         let _ = orlop_disk::remove_tree(&task.dir.join(&exec));
     }
@@ -194,7 +201,7 @@ fn watch(home: &Home, pod: &PodHome, socket: UnixStream) {
     };
 }
 
-fn end(pod: &PodHome, id: &str, exec: &str) -> Result<()> {
+fn end(pod: &PodDir, id: &str, exec: &str) -> Result<()> {
     let shim = pod.endpoint()?;
     let mut tasks = Tasks::connect(&shim)?;
     if exec.is_empty() {
@@ -213,13 +220,13 @@ fn end(pod: &PodHome, id: &str, exec: &str) -> Result<()> {
 
 const DONE: &str = "done";
 
-/// The word of one who stands for a process.
+/// Tells the supervisor, as long as it is held, that one stands for a process.
 #[derive(Debug)]
-pub(crate) struct Vow(UnixStream);
+pub(crate) struct Announcement(UnixStream);
 
-impl Vow {
-    pub(crate) fn make(pod: &PodHome, id: &str, exec: &str) -> Result<Self> {
-        let path = pod.guard();
+impl Announcement {
+    pub(crate) fn make(pod: &PodDir, id: &str, exec: &str) -> Result<Self> {
+        let path = pod.supervisor();
         let failed = |doing| Error::file(doing, &path);
         let mut socket = UnixStream::connect(&path).map_err(failed("connecting to"))?;
         let word = format!("{id}\n{exec}\n");

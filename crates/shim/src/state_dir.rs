@@ -14,9 +14,9 @@ const SHORT: usize = 20;
 
 /// The directory of a runtime.
 #[derive(Clone, Debug)]
-pub(crate) struct Home(PathBuf);
+pub(crate) struct StateDir(PathBuf);
 
-impl Home {
+impl StateDir {
     pub(crate) fn new(root: PathBuf) -> Self {
         Self(root)
     }
@@ -25,9 +25,9 @@ impl Home {
         &self.0
     }
 
-    pub(crate) fn pod(&self, id: &str) -> Result<PodHome> {
+    pub(crate) fn pod(&self, id: &str) -> Result<PodDir> {
         let short = checked(id)?.get(..SHORT).unwrap_or(id);
-        Ok(PodHome {
+        Ok(PodDir {
             id: id.to_owned(),
             dir: self.0.join("pods").join(id),
             sockets: self.0.join("sockets").join(short),
@@ -35,12 +35,12 @@ impl Home {
     }
 
     /// The pod of a container that names none: it has one of its own.
-    pub(crate) fn pod_of_one(&self, task: &TaskHome) -> Result<PodHome> {
+    pub(crate) fn pod_of_one(&self, task: &TaskDir) -> Result<PodDir> {
         self.pod(&format!("{}.pod", task.id))
     }
 
-    pub(crate) fn task(&self, id: &str) -> Result<TaskHome> {
-        Ok(TaskHome {
+    pub(crate) fn task(&self, id: &str) -> Result<TaskDir> {
+        Ok(TaskDir {
             id: checked(id)?.to_owned(),
             dir: self.0.join("tasks").join(id),
         })
@@ -49,13 +49,13 @@ impl Home {
 
 /// What is kept for a pod: the place of its shim.
 #[derive(Clone, Debug)]
-pub(crate) struct PodHome {
+pub(crate) struct PodDir {
     pub(crate) id: String,
     pub(crate) dir: PathBuf,
     sockets: PathBuf,
 }
 
-impl PodHome {
+impl PodDir {
     pub(crate) fn make(&self) -> Result<()> {
         for dir in [self.dir.as_path(), &self.bundle(), &self.sockets] {
             private(dir)?;
@@ -74,7 +74,7 @@ impl PodHome {
     }
 
     /// Where those say who they are that stand for a process.
-    pub(crate) fn guard(&self) -> PathBuf {
+    pub(crate) fn supervisor(&self) -> PathBuf {
         self.sockets.join("guard")
     }
 
@@ -125,12 +125,12 @@ impl PodHome {
 
 /// What is kept for a container.
 #[derive(Clone, Debug)]
-pub(crate) struct TaskHome {
+pub(crate) struct TaskDir {
     pub(crate) id: String,
     pub(crate) dir: PathBuf,
 }
 
-impl TaskHome {
+impl TaskDir {
     pub(crate) fn make(&self, pod: &str, shim: u32) -> Result<()> {
         private(&self.dir)?;
         private(&self.dir.join("rootfs"))?;
@@ -151,14 +151,14 @@ impl TaskHome {
         self.dir.is_dir()
     }
 
-    pub(crate) fn pod(&self, home: &Home) -> Result<PodHome> {
+    pub(crate) fn pod(&self, state: &StateDir) -> Result<PodDir> {
         let pod = orlop_disk::read_text(self.dir.join("pod"), orlop_disk::SMALL_FILE)
             .map_err(|_| Error::NoContainer(self.id.clone()))?;
-        home.pod(&pod)
+        state.pod(&pod)
     }
 
-    pub(crate) fn tasks(&self, home: &Home) -> Result<Tasks> {
-        self.pod(home)?.tasks()
+    pub(crate) fn tasks(&self, state: &StateDir) -> Result<Tasks> {
+        self.pod(state)?.tasks()
     }
 
     /// Mounts that were given to the shim for this container.
@@ -201,18 +201,18 @@ fn checked(id: &str) -> Result<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::Home;
+    use super::StateDir;
 
     #[test]
     fn identities_name_directories_of_their_own() {
-        let home = Home::new("/run/x".into());
+        let state = StateDir::new("/run/x".into());
         for bad in ["", ".", "..", "a/b", ".hidden", "a b", &"x".repeat(201)] {
-            assert!(home.task(bad).is_err(), "{bad:?}");
-            assert!(home.pod(bad).is_err(), "{bad:?}");
+            assert!(state.task(bad).is_err(), "{bad:?}");
+            assert!(state.pod(bad).is_err(), "{bad:?}");
         }
         let long = "f".repeat(64);
-        let pod = home.pod(&long).unwrap();
-        assert!(pod.guard().as_os_str().len() < 60, "{pod:?}");
+        let pod = state.pod(&long).unwrap();
+        assert!(pod.supervisor().as_os_str().len() < 60, "{pod:?}");
         assert_eq!(
             pod.bundle(),
             format!("/run/x/pods/{long}/{long}").as_ref() as &std::path::Path
