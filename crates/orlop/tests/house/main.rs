@@ -6,5 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cargo;
+mod circles;
 mod dependencies;
 mod import_rules;
+mod words;

@@ -1,0 +1,207 @@
+//! The arrows within the native engine: no files that need each other in a wide circle, and no floor
+//! that builds on one above it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::words::{Import, Source};
+
+/// Where the engine's sources are.
+const ENGINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/src");
+
+/// Files that may need each other: with more of them none can be read alone.
+const WIDEST: usize = 3;
+
+/// The circles that are wider, by how many files they have. It only shrinks.
+const WIDER: &[usize] = &[32, 6, 4];
+
+#[test]
+fn no_circle_is_wider_than_a_few_files() {
+    let arrows = Arrows::within(Path::new(ENGINE));
+    let circles = arrows.circles();
+    let wide: Vec<_> = circles.iter().filter(|one| one.len() > WIDEST).collect();
+    let sizes: Vec<_> = wide.iter().map(|one| one.len()).collect();
+    assert_eq!(sizes, WIDER, "files that need each other: {wide:#?}");
+}
+
+/// Which file of a crate needs which other.
+struct Arrows {
+    files: BTreeMap<Module, File>,
+    from: BTreeMap<Module, BTreeSet<Module>>,
+}
+
+/// The path of a module within its crate.
+type Module = Vec<String>;
+
+struct File {
+    source: Source,
+    /// What its imports call a thing, and where that is, counted from the crate's root.
+    names: BTreeMap<String, Module>,
+}
+
+impl Arrows {
+    fn within(root: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        for path in sources(root) {
+            let module = module_of(path.strip_prefix(root).unwrap());
+            let source = Source::read(&std::fs::read_to_string(&path).unwrap());
+            let names = BTreeMap::new();
+            files.insert(module, File { source, names });
+        }
+        let modules: BTreeSet<Module> = files.keys().cloned().collect();
+        for (module, file) in &mut files {
+            for Import { name, path } in &file.source.imports {
+                if let Some(path) = from_root(&modules, module, path) {
+                    file.names.insert(name.clone(), path);
+                }
+            }
+        }
+        let mut arrows = Self {
+            files,
+            from: BTreeMap::new(),
+        };
+        for module in modules {
+            let needs = arrows.needs(&module);
+            arrows.from.insert(module, needs);
+        }
+        arrows
+    }
+
+    /// The files that a file names something of.
+    fn needs(&self, module: &Module) -> BTreeSet<Module> {
+        let file = &self.files[module];
+        let mut needs = BTreeSet::new();
+        let mut followed = BTreeSet::new();
+        for path in &file.source.paths {
+            let (first, rest) = path.split_first().unwrap();
+            let whole = match file.names.get(first) {
+                Some(known) => {
+                    followed.insert(first.clone());
+                    Some([known.as_slice(), rest].concat())
+                }
+                None => from_root(self.files.keys(), module, path),
+            };
+            needs.extend(whole.and_then(|path| self.home_of(&path, 0)));
+        }
+        for (name, path) in &file.names {
+            if !self.files.contains_key(path) {
+                needs.extend(self.home_of(path, 0));
+            } else if !followed.contains(name) && !file.source.says_mod(name) {
+                // A macro was given the whole module.
+                let inside = self.files.keys().filter(|other| other.starts_with(path));
+                needs.extend(inside.cloned());
+            }
+        }
+        needs.remove(module);
+        needs
+    }
+
+    /// The file that something stands in, whoever hands it on.
+    fn home_of(&self, path: &[String], depth: usize) -> Option<Module> {
+        let longest = (0..=path.len()).rev();
+        let module = longest
+            .map(|len| &path[..len])
+            .find(|module| self.files.contains_key(*module))?;
+        let handed_on = path.get(module.len());
+        let handed_on = handed_on.and_then(|name| {
+            let file = &self.files[module];
+            let is_foreign = file.source.imports.iter().any(|one| one.name == *name);
+            match file.names.get(name) {
+                Some(known) if depth < 8 => {
+                    let rest = &path[module.len() + 1..];
+                    Some(self.home_of(&[known.as_slice(), rest].concat(), depth + 1))
+                }
+                _ => is_foreign.then_some(None),
+            }
+        });
+        handed_on.unwrap_or_else(|| Some(module.to_vec()))
+    }
+
+    /// The sets of files of which each needs each other, over whatever others; widest first.
+    fn circles(&self) -> Vec<Vec<String>> {
+        let reached: BTreeMap<&Module, BTreeSet<&Module>> = self
+            .from
+            .keys()
+            .map(|one| (one, self.reached(one)))
+            .collect();
+        let mut circles = BTreeSet::new();
+        for (one, others) in &reached {
+            let circle: BTreeSet<String> = others
+                .iter()
+                .filter(|other| reached[*other].contains(one))
+                .map(|other| other.join("::"))
+                .collect();
+            if circle.len() > 1 {
+                circles.insert(circle);
+            }
+        }
+        let mut circles: Vec<Vec<String>> = circles
+            .into_iter()
+            .map(|one| one.into_iter().collect())
+            .collect();
+        circles.sort_by_key(|one| std::cmp::Reverse(one.len()));
+        circles
+    }
+
+    fn reached<'a>(&'a self, from: &Module) -> BTreeSet<&'a Module> {
+        let mut reached = BTreeSet::new();
+        let mut next: Vec<&Module> = self.from[from].iter().collect();
+        while let Some(one) = next.pop() {
+            if reached.insert(one) {
+                next.extend(&self.from[one]);
+            }
+        }
+        reached
+    }
+}
+
+/// A path of a source file as one that begins at the crate's root; `None` if it leads elsewhere.
+fn from_root<'m>(
+    modules: impl IntoIterator<Item = &'m Module>,
+    here: &Module,
+    path: &[String],
+) -> Option<Module> {
+    let (first, rest) = path.split_first()?;
+    match first.as_str() {
+        "crate" => Some(rest.to_vec()),
+        "self" => Some([here.as_slice(), rest].concat()),
+        "super" => {
+            let up = path.iter().take_while(|word| *word == "super").count();
+            let kept = here.len().checked_sub(up)?;
+            Some([&here[..kept], &path[up..]].concat())
+        }
+        _ => {
+            let below = [here.as_slice(), std::slice::from_ref(first)].concat();
+            let is_child = modules.into_iter().any(|module| *module == below);
+            is_child.then(|| [here.as_slice(), path].concat())
+        }
+    }
+}
+
+/// All source files below a directory but those that hold tests.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|it| it == "rs") && !stem.ends_with("tests") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn module_of(path: &Path) -> Module {
+    let words = path.with_extension("");
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+    let mut module: Module = words.collect();
+    if module
+        .last()
+        .is_some_and(|last| last == "mod" || last == "lib")
+    {
+        module.pop();
+    }
+    module
+}

@@ -1,0 +1,224 @@
+//! A source file as its imports and the paths that it names; what is for tests alone is left out.
+
+/// What a source file names.
+pub struct Source {
+    /// What it imports.
+    pub imports: Vec<Import>,
+    /// The paths in its text, of two words or more each.
+    pub paths: Vec<Vec<String>>,
+    modules: Vec<String>,
+}
+
+/// Something imported.
+pub struct Import {
+    /// What it is called here.
+    pub name: String,
+    /// Where it is.
+    pub path: Vec<String>,
+}
+
+impl Source {
+    pub fn read(text: &str) -> Self {
+        let words = without_tests(words(text));
+        let mut source = Self {
+            imports: Vec::new(),
+            paths: Vec::new(),
+            modules: Vec::new(),
+        };
+        let mut at = 0;
+        while at < words.len() {
+            match words[at].as_str() {
+                "use" => {
+                    let end = at + words[at..].iter().position(|word| word == ";").unwrap();
+                    imports(&words[at + 1..end], &[], &mut source.imports);
+                    at = end;
+                }
+                "mod" => {
+                    source.modules.push(words[at + 1].clone());
+                    at += 2;
+                }
+                word if is_name(word) => {
+                    let path = path_at(&words[at..]);
+                    at += path.len() * 2 - 1;
+                    if path.len() > 1 {
+                        source.paths.push(path);
+                    }
+                }
+                _ => at += 1,
+            }
+        }
+        source
+    }
+
+    /// Whether it has a module of this name.
+    pub fn says_mod(&self, name: &str) -> bool {
+        self.modules.iter().any(|module| module == name)
+    }
+}
+
+/// The words joined by `::` at the beginning.
+fn path_at(words: &[String]) -> Vec<String> {
+    let mut path = vec![words[0].clone()];
+    let mut rest = &words[1..];
+    while let [colons, word, ..] = rest
+        && colons == "::"
+        && is_name(word)
+    {
+        path.push(word.clone());
+        rest = &rest[2..];
+    }
+    path
+}
+
+/// What a tree of imports, without its `use`, brings.
+fn imports(words: &[String], above: &[String], into: &mut Vec<Import>) {
+    let path = |names: &[String]| [above, names].concat();
+    let names: Vec<String> = words
+        .iter()
+        .take_while(|word| *word != "{" && *word != "as")
+        .filter(|word| *word != "::")
+        .cloned()
+        .collect();
+    if let Some(open) = words.iter().position(|word| word == "{") {
+        let above = path(&names);
+        let (mut depth, mut begin) = (0, open + 1);
+        for (at, word) in words.iter().enumerate().skip(open) {
+            match word.as_str() {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                _ => {}
+            }
+            let ends = depth == 0 || (depth == 1 && word == ",");
+            if ends && at > begin {
+                imports(&words[begin..at], &above, into);
+            }
+            if ends {
+                begin = at + 1;
+            }
+        }
+        return;
+    }
+    let renamed = words.iter().position(|word| word == "as");
+    let mut path = path(&names);
+    if path.last().is_some_and(|last| last == "self") && path.len() > 1 {
+        path.pop();
+    }
+    let name = renamed.map_or_else(|| path.last().cloned(), |at| words.get(at + 1).cloned());
+    let name = name.unwrap_or_default();
+    into.push(Import { name, path });
+}
+
+/// Drops each item under `#[cfg(test)]`.
+fn without_tests(words: Vec<String>) -> Vec<String> {
+    const FOR_TESTS: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let mut kept = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        if !words[at..].iter().map(String::as_str).take(7).eq(FOR_TESTS) {
+            kept.push(words[at].clone());
+            at += 1;
+            continue;
+        }
+        let mut depth = 0;
+        for word in &words[at + 7..] {
+            at += 1;
+            match word.as_str() {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 && matches!(word.as_str(), "}" | ";") {
+                break;
+            }
+        }
+        at += 7;
+    }
+    kept
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// The words of a text without comments and literals.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let len = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some(len) = literal(rest) {
+            len
+        } else if first.is_alphanumeric() || first == '_' {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+            let len = end.unwrap_or(rest.len());
+            words.push(rest[..len].to_owned());
+            len
+        } else if rest.starts_with("::") {
+            words.push("::".to_owned());
+            2
+        } else {
+            if !first.is_whitespace() {
+                words.push(first.to_string());
+            }
+            first.len_utf8()
+        };
+        rest = &rest[len..];
+    }
+    words
+}
+
+/// The length of the text or character that stands at the beginning, if one does.
+fn literal(text: &str) -> Option<usize> {
+    let raw = text.trim_start_matches('b');
+    if let Some(raw) = raw.strip_prefix('r')
+        && raw.trim_start_matches('#').starts_with('"')
+    {
+        let hashes = raw.len() - raw.trim_start_matches('#').len();
+        let end = format!("\"{}", "#".repeat(hashes));
+        let inside = &raw[hashes + 1..];
+        let rest = &inside[inside.find(&end)? + end.len()..];
+        return Some(text.len() - rest.len());
+    }
+    let inside = text.strip_prefix('b').unwrap_or(text);
+    if inside.starts_with('"') {
+        return Some(text.len() - inside.len() + quoted(inside, '"')?);
+    }
+    let mut chars = inside.strip_prefix('\'')?.chars();
+    // Else it is a lifetime.
+    let is_char = chars.next()? == '\\' || chars.next()? == '\'';
+    is_char.then(|| text.len() - inside.len() + quoted(inside, '\'').unwrap_or(1))
+}
+
+/// The length of what is quoted at the beginning.
+fn quoted(text: &str, quote: char) -> Option<usize> {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == quote => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[test]
+fn imports_and_paths_are_seen_and_tests_are_not() {
+    let source = Source::read(
+        r##"
+        //! use crate::comment;
+        use crate::a::{self, B, c::{D as E}};
+        #[cfg(test)]
+        mod tests { use crate::for_tests; }
+        mod below;
+        fn f<'a>() { let _ = ('"', '\'', "crate::text", r#"crate::raw"#, super::g::<u8>()); }
+        "##,
+    );
+    let named = |one: &Import| format!("{}={}", one.name, one.path.join("::"));
+    let imports: Vec<_> = source.imports.iter().map(named).collect();
+    assert_eq!(imports, ["a=crate::a", "B=crate::a::B", "E=crate::a::c::D"]);
+    assert_eq!(source.paths, [["super", "g"]]);
+    assert!(source.says_mod("below"));
+}
