@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::container::Phase;
 use crate::engine::Engine;
-use crate::pod;
+use crate::record::container::Phase;
+use crate::record::pod;
 
 /// Numbers of things.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +34,7 @@ pub struct Gauges {
 impl Engine {
     /// Counts what there is.
     pub fn gauges(&self) -> Gauges {
+        let Self(node) = self;
         let mut gauges = Gauges {
             pods: BTreeMap::from([
                 ("creating", 0),
@@ -48,14 +49,14 @@ impl Engine {
                 ("exited", 0),
                 ("removing", 0),
             ]),
-            commands: number(self.execs.count()),
-            subscribers: number(self.events.count()),
-            images: number(self.images.list().len()),
-            leases: number(self.images.leases().len()),
-            pulls: number(self.pulls.under_way().len()),
+            commands: number(node.commands.count()),
+            subscribers: number(node.events.count()),
+            images: number(node.images.list().len()),
+            leases: number(node.images.leases().len()),
+            pulls: number(node.pulls.under_way().len()),
             ..Gauges::default()
         };
-        for pod in self.pods.all() {
+        for pod in node.pods.all() {
             let state = match pod.phase() {
                 pod::Phase::Creating => "creating",
                 pod::Phase::Ready => "ready",
@@ -66,7 +67,7 @@ impl Engine {
             let connected = pod.now().keeper.is_some_and(|keeper| keeper.is_connected());
             gauges.keepers += i64::from(connected);
         }
-        for container in self.containers.all() {
+        for container in node.containers.all() {
             let state = match container.phase() {
                 Phase::Creating => "creating",
                 Phase::Created => "created",
@@ -76,7 +77,7 @@ impl Engine {
             };
             *gauges.containers.entry(state).or_default() += 1;
         }
-        let store = self.images.fs_info();
+        let store = node.images.fs_info();
         gauges.store_bytes = i64::try_from(store.used_bytes).unwrap_or(i64::MAX);
         gauges.store_inodes = i64::try_from(store.inodes_used).unwrap_or(i64::MAX);
         gauges

@@ -15,7 +15,7 @@ use orlop_disk::{MountTable, Stranger};
 use orlop_pool::Place;
 use tokio::time::timeout;
 
-use crate::engine::Engine;
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::off_reactor::{blocking, waiting};
 
@@ -47,7 +47,7 @@ impl Named {
 
 /// Does work that touches paths which clients named, on a thread that may block for that long.
 /// Those that do not answer are told.
-pub fn touching<T, F>(engine: &Engine, named: Vec<Named>, work: F) -> BoxFuture<'static, Result<T>>
+pub fn touching<T, F>(config: &Config, named: Vec<Named>, work: F) -> BoxFuture<'static, Result<T>>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T> + Send + 'static,
@@ -55,7 +55,7 @@ where
     if named.is_empty() {
         return Box::pin(blocking(work));
     }
-    let own = own_roots(engine);
+    let own = own_roots(config);
     // Nearly all lie on the node's own file systems: then this is all.
     let looked = blocking(move || {
         let strangers = strangers(&own, named)?;
@@ -75,7 +75,7 @@ where
 /// Likewise for work that also takes as long as a stranger wants, on a share of that one's place.
 pub fn touching_in<T, F>(
     (place, owner): (&'static Place, String),
-    engine: &Engine,
+    config: &Config,
     named: Vec<Named>,
     work: F,
 ) -> BoxFuture<'static, Result<T>>
@@ -83,7 +83,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> Result<T> + Send + 'static,
 {
-    let own = own_roots(engine);
+    let own = own_roots(config);
     Box::pin(async move {
         let strangers = blocking(move || strangers(&own, named)).await?;
         if strangers.is_empty() {
@@ -93,8 +93,8 @@ where
     })
 }
 
-fn own_roots(engine: &Engine) -> [PathBuf; 2] {
-    [engine.config.root.clone(), engine.config.state.clone()]
+fn own_roots(config: &Config) -> [PathBuf; 2] {
+    [config.root.clone(), config.state.clone()]
 }
 
 enum Looked<T, F> {

@@ -1,12 +1,9 @@
 //! The services, each call handed to the file of its name in `rpc/`, `rpc_images/` ….
 
-use std::sync::Arc;
-
-use orlop_service::frame::{self, Backend};
-pub use orlop_service::frame::{Answers, in_batches};
+use orlop_service::frame::Backend;
 
 use crate::engine::Engine;
-use crate::error::{Error, Result, status};
+use crate::error::{Error, Result};
 use crate::{rpc, rpc_containers, rpc_images, rpc_inspection, rpc_networks};
 
 orlop_service::serve_cri!(Engine);
@@ -23,21 +20,4 @@ impl Backend for Engine {
     ) -> Result<T> {
         work.await
     }
-}
-
-/// A list as a stream of batches that are made from files rather than from memory.
-pub fn in_blocking_batches<T, M, F>(items: Vec<Arc<T>>, make: F) -> Answers<M>
-where
-    T: Send + Sync + 'static,
-    M: Send + 'static,
-    F: Fn(&[Arc<T>]) -> M + Send + Sync + 'static,
-{
-    let make = Arc::new(make);
-    frame::in_slow_batches(items, move |batch| {
-        let make = Arc::clone(&make);
-        async move {
-            let made = crate::blocking(move || Ok(make(&batch))).await;
-            made.map_err(|error| status(&error))
-        }
-    })
 }

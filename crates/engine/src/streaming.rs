@@ -1,6 +1,7 @@
 //! What stands behind the streaming server: commands, containers and ports for its sessions.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_launch::{AttachStreams, ExecIo, Keeper};
@@ -11,10 +12,10 @@ use orlop_stream::{
 };
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::container::Container;
-use crate::engine::Engine;
+use crate::container::command::{Session, no_input, streams};
 use crate::error::{Error, Result};
-use crate::session::{Session, no_input, streams};
+use crate::node::Node;
+use crate::record::container::Container;
 
 /// How long to wait for the size of a client's terminal, which comes with its first message.
 const FIRST_SIZE: Duration = Duration::from_millis(200);
@@ -22,9 +23,9 @@ const FIRST_SIZE: Duration = Duration::from_millis(200);
 /// How long a port of a pod may take to answer.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
 
-/// The engine, as the streaming server sees it.
+/// The node, as the streaming server sees it.
 #[derive(Debug)]
-pub struct Sessions(pub Engine);
+pub struct Sessions(pub Arc<Node>);
 
 impl Host for Sessions {
     type Failure = Error;
@@ -43,11 +44,11 @@ impl Host for Sessions {
 }
 
 async fn exec(
-    engine: &Engine,
+    node: &Arc<Node>,
     request: ExecRequest,
     mut client: ClientSession,
 ) -> Result<ExitOutcome> {
-    let container = engine.running_container(&request.container_id)?;
+    let container = node.containers.running(&request.container_id)?;
     let (io, pipes) = if request.tty {
         (
             ExecIo::Terminal(first_size(&mut client.resizes).await),
@@ -56,7 +57,7 @@ async fn exec(
     } else {
         command_streams(&request)?
     };
-    let mut command = Session::start(engine, &container, &request.cmd, io).await?;
+    let mut command = Session::start(node, &container, &request.cmd, io).await?;
     let served = match command.terminal.take() {
         Some(terminal) => client.serve_terminal(terminal, command.wait()).await,
         None => client.serve_pipes(pipes, command.wait()).await,
@@ -107,8 +108,8 @@ fn command_streams(request: &ExecRequest) -> Result<(ExecIo, Pipes)> {
     Ok((streams(stdin, stdout, stderr), pipes))
 }
 
-async fn attach(engine: &Engine, request: AttachRequest, mut client: ClientSession) -> Result<()> {
-    let container = engine.running_container(&request.container_id)?;
+async fn attach(node: &Arc<Node>, request: AttachRequest, mut client: ClientSession) -> Result<()> {
+    let container = node.containers.running(&request.container_id)?;
     let keeper = container.pod.keeper()?;
     let mut pipes = Pipes::default();
     let mut theirs = AttachStreams::default();
@@ -162,8 +163,8 @@ async fn follow_size(keeper: &Keeper, container: &Container, resizes: Option<Res
     std::future::pending::<()>().await;
 }
 
-async fn port_forward(engine: &Engine, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
-    let pod = engine.pods.find(pod_id)?;
+async fn port_forward(node: &Arc<Node>, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
+    let pod = node.pods.find(pod_id)?;
     let doing = format!("forwarding port {port} of pod sandbox {}", pod.id);
     let stream = pod
         .keeper()?

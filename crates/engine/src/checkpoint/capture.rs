@@ -20,11 +20,11 @@ use super::{
     CONFIG_DUMP, CONTAINER_LOG, ConfigDump, DELETED_FILES, DUMP_LOG, IMAGES, ROOTFS_DIFF,
     SPEC_DUMP, STATUS_DUMP, archive, busy, layer, reasons,
 };
-use crate::container::{Container, Phase};
-use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
-use crate::messages::container_status;
-use crate::teardown::remove_tree;
+use crate::node::Node;
+use crate::record::container::{Container, Phase};
+use crate::record::directories::remove_tree;
+use crate::record::messages::container_status;
 use crate::{blocking, clock, spec};
 
 /// What is to be done in time unless the client says otherwise.
@@ -37,7 +37,7 @@ const FREEZE_LIMIT: Duration = Duration::from_secs(10);
 const LOG_MAX: u64 = 8 << 20;
 
 /// Refuses containers that cannot be written out.
-pub fn check(engine: &Engine, container: &Container) -> Result<()> {
+pub fn check(node: &Arc<Node>, container: &Container) -> Result<()> {
     if criu().is_none() {
         return Err(no_criu());
     }
@@ -53,7 +53,7 @@ pub fn check(engine: &Engine, container: &Container) -> Result<()> {
             format!("container {id} is in a user namespace; such containers cannot be written out");
         return Err(Error::Precondition(problem).into());
     }
-    engine.runtimes.of(&container.pod).map(drop)
+    node.runtimes.of(&container.pod).map(drop)
 }
 
 /// What tells an operator that a program is missing.
@@ -66,7 +66,7 @@ pub fn no_criu() -> Arc<Error> {
 /// Writes containers out, each to its own [directory](directory), until told to stop. Whatever
 /// happens, they run afterwards.
 pub async fn capture(
-    engine: &Engine,
+    node: &Arc<Node>,
     containers: &[Arc<Container>],
     options: Options,
     limit: Duration,
@@ -82,10 +82,10 @@ pub async fn capture(
     }
     let work = async {
         for container in containers {
-            pause(engine, container).await?;
+            pause(node, container).await?;
         }
         for container in containers {
-            write(engine, container, options, limit).await?;
+            write(node, container, options, limit).await?;
         }
         Ok(())
     };
@@ -104,7 +104,7 @@ pub async fn capture(
     let mut resumed = Ok(());
     for container in containers {
         // One that stays frozen must not keep the others so.
-        if let Err(error) = resume(engine, container).await {
+        if let Err(error) = resume(node, container).await {
             tracing::error!(container = %container.id, error = chain(&*error), "thawing");
             resumed = Err(error);
         }
@@ -128,14 +128,14 @@ pub async fn clear(containers: &[Arc<Container>]) {
 }
 
 /// Lets a container run on that was being written out when the daemon was killed.
-pub async fn recover(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+pub async fn recover(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
     if !directory(container).exists() {
         return Ok(());
     }
     let containers = std::slice::from_ref(container);
     nobody_at_work(containers).await;
     if container.phase() == Phase::Running {
-        resume(engine, container).await?;
+        resume(node, container).await?;
     }
     clear(containers).await;
     Ok(())
@@ -155,16 +155,16 @@ async fn nobody_at_work(containers: &[Arc<Container>]) {
     }
 }
 
-async fn pause(engine: &Engine, container: &Container) -> Result<()> {
-    let handler = engine.runtimes.of(&container.pod)?;
+async fn pause(node: &Arc<Node>, container: &Container) -> Result<()> {
+    let handler = node.runtimes.of(&container.pod)?;
     let paused = handler.runtime.pause(container.id.as_str(), FREEZE_LIMIT);
     paused
         .await
         .map_err(|source| launch("pausing", container, source))
 }
 
-async fn resume(engine: &Engine, container: &Container) -> Result<()> {
-    let runtime = &engine.runtimes.of(&container.pod)?.runtime;
+async fn resume(node: &Arc<Node>, container: &Container) -> Result<()> {
+    let runtime = &node.runtimes.of(&container.pod)?.runtime;
     let id = container.id.as_str();
     let Err(source) = runtime.resume(id, FREEZE_LIMIT).await else {
         return Ok(());
@@ -182,13 +182,13 @@ fn launch(doing: &str, container: &Container, source: orlop_launch::Error) -> Ar
 }
 
 async fn write(
-    engine: &Engine,
+    node: &Arc<Node>,
     container: &Arc<Container>,
     options: Options,
     limit: Duration,
 ) -> Result<()> {
     let dir = directory(container);
-    let handler = engine.runtimes.of(&container.pod)?;
+    let handler = node.runtimes.of(&container.pod)?;
     let how = CheckpointOptions {
         image_path: dir.join(IMAGES),
         work_path: dir.clone(),
@@ -203,7 +203,7 @@ async fn write(
         let error = launch("writing out", container, source);
         return Err(with_reasons(error, dir.join(DUMP_LOG)).await);
     }
-    let lower = lower_layers(engine, container)?;
+    let lower = lower_layers(node, container)?;
     let container = Arc::clone(container);
     blocking(move || write_around(&container, &dir, &lower)).await
 }
@@ -222,13 +222,13 @@ pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
     }
 }
 
-fn lower_layers(engine: &Engine, container: &Container) -> Result<Vec<PathBuf>> {
-    let leases = engine.images.leases().into_iter();
+fn lower_layers(node: &Arc<Node>, container: &Container) -> Result<Vec<PathBuf>> {
+    let leases = node.images.leases().into_iter();
     let mut held = leases.filter(|lease| lease.owner == container.id.as_str());
     let lease = held
         .next()
         .ok_or_else(|| Error::Internal(format!("container {} holds no image", container.id)))?;
-    engine.images.layers(&lease.image).map_err(|source| {
+    node.images.layers(&lease.image).map_err(|source| {
         let doing = format!("finding the layers of image {}", lease.image);
         Error::Image { doing, source }.into()
     })

@@ -9,11 +9,12 @@ use orlop_launch::{Restore, oci};
 use super::options::Options;
 use super::source::Facts;
 use super::{IMAGES, RESTORE_LOG, ROOTFS_DIFF, capture};
-use crate::container::Container;
-use crate::engine::Engine;
+use crate::blocking;
 use crate::error::{Error, Result};
-use crate::teardown::remove_tree;
-use crate::{blocking, bundle};
+use crate::node::Node;
+use crate::record::container::Container;
+use crate::record::directories::remove_tree;
+use crate::record::spec_file;
 
 /// How strictly what is asked for must be what was written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub fn keep_cgroup(container: &Container, spec: &mut oci::Spec) -> Result<()> {
 }
 
 /// Puts what the container had changed into its writable layer. Blocks.
-pub fn unpack_changes(engine: &Engine, container: &Container) -> Result<()> {
+pub fn unpack_changes(node: &Arc<Node>, container: &Container) -> Result<()> {
     let path = directory(container).join(ROOTFS_DIFF);
     let archive = match File::open(&path) {
         Ok(archive) => archive,
@@ -65,7 +66,7 @@ pub fn unpack_changes(engine: &Engine, container: &Container) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(format!("opening {}", path.display()))(error).into()),
     };
-    let limits = &engine.config.images.limits;
+    let limits = &node.config.images.limits;
     orlop_image::unpack_changes(ROOTFS_DIFF, archive, &container.upper(), limits).map_err(
         |source| {
             let doing = "unpacking what the container of the checkpoint had changed".to_owned();
@@ -77,7 +78,7 @@ pub fn unpack_changes(engine: &Engine, container: &Container) -> Result<()> {
 /// Refuses a container that could not go on as what was asked for.
 pub async fn check(container: &Arc<Container>, facts: &Facts, strict: Match) -> Result<()> {
     let container = Arc::clone(container);
-    let made = blocking(move || bundle::read_spec(&container.bundle)).await?;
+    let made = blocking(move || spec_file::read(&container.bundle)).await?;
     let (Some(made), Some(was)) = (made.process, facts.process.as_ref()) else {
         return Err(Error::Precondition("the checkpoint has no process".to_owned()).into());
     };

@@ -16,10 +16,11 @@ use orlop_launch::oci;
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open};
 
 use super::{CONFIG_DUMP, ConfigDump, FILES, IMAGES, SPEC_DUMP, archive, open_beneath};
-use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::node::Node;
 use crate::reach::{self, Named};
-use crate::{blocking, images};
+use crate::{blocking, image};
+use std::sync::Arc;
 
 /// Annotations of images that are checkpoints: CRI-O's, and what `checkpointctl` writes.
 const ANNOTATIONS: [&str; 2] = [
@@ -49,19 +50,25 @@ pub enum Asked {
 }
 
 /// What a container's image turns out to be, if the pods of the namespace may have it.
-pub async fn of(engine: &Engine, asked: Option<&ImageSpec>, namespace: &str) -> Result<Asked> {
+pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) -> Result<Asked> {
     let name = asked.map(|asked| asked.image.as_str()).unwrap_or_default();
     if name.starts_with('/') {
         return Ok(Asked::Checkpoint(Source::Archive(PathBuf::from(name))));
     }
-    let image = engine.image_for("config.image", asked)?;
-    images::admit(engine, &image, asked, namespace).await?;
+    let image = image::asked_for(&node.images, "config.image", asked)?;
+    image::admit(
+        (&node.images, &node.config.images),
+        &image,
+        asked,
+        namespace,
+    )
+    .await?;
     // Those that are made from an archive say nothing of what to run; others are not looked at.
     let runs = !image.config.entrypoint.is_empty() || !image.config.cmd.is_empty();
-    if runs || !is_checkpoint(engine, &image).await? {
+    if runs || !is_checkpoint(node, &image).await? {
         return Ok(Asked::Image(image));
     }
-    if !engine.config.containers.restore_images {
+    if !node.config.containers.restore_images {
         let problem = format!(
             "image {name:?} is a checkpoint, which may hold processes with any rights; this node \
              restores none from images: to allow it set containers.restore_images"
@@ -71,8 +78,8 @@ pub async fn of(engine: &Engine, asked: Option<&ImageSpec>, namespace: &str) -> 
     Ok(Asked::Checkpoint(Source::Image(Box::new(image))))
 }
 
-async fn is_checkpoint(engine: &Engine, image: &Image) -> Result<bool> {
-    let manifest = engine.images.raw_manifest(&image.id).await;
+async fn is_checkpoint(node: &Arc<Node>, image: &Image) -> Result<bool> {
+    let manifest = node.images.raw_manifest(&image.id).await;
     let manifest = manifest.map_err(|source| {
         let doing = format!("reading the manifest of image {}", image.id);
         Error::Image { doing, source }
@@ -84,18 +91,18 @@ async fn is_checkpoint(engine: &Engine, image: &Image) -> Result<bool> {
 
 impl Source {
     /// Puts the files of the checkpoint into the new directory `dir`.
-    pub async fn unpack(&self, engine: &Engine, dir: &Path) -> Result<()> {
+    pub async fn unpack(&self, node: &Arc<Node>, dir: &Path) -> Result<()> {
         let dir = dir.to_owned();
-        let limits = engine.config.images.limits.clone();
+        let limits = node.config.images.limits.clone();
         match self {
             Self::Archive(path) => {
                 let path = path.clone();
                 let named = vec![Named::new("config.image", &path)];
                 let read = move || archive::read(&path, &dir, &limits);
-                reach::touching(engine, named, read).await
+                reach::touching(&node.config, named, read).await
             }
             Self::Image(image) => {
-                let layers = engine.images.layers(&image.id).map_err(|source| {
+                let layers = node.images.layers(&image.id).map_err(|source| {
                     let doing = format!("finding the layers of image {}", image.id);
                     Error::Image { doing, source }
                 })?;
@@ -182,7 +189,7 @@ fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T> {
 
 /// The image that the container was made from, fetched where it is not there and the pods of the
 /// namespace may have it.
-pub async fn base_image(engine: &Engine, facts: &ConfigDump, namespace: &str) -> Result<Image> {
+pub async fn base_image(node: &Arc<Node>, facts: &ConfigDump, namespace: &str) -> Result<Image> {
     let names = [
         &facts.rootfs_image_ref,
         &facts.rootfs_image_name,
@@ -190,7 +197,7 @@ pub async fn base_image(engine: &Engine, facts: &ConfigDump, namespace: &str) ->
     ];
     for name in names.into_iter().filter(|name| !name.is_empty()) {
         // Of names that mean nothing here another may.
-        if let Ok(Some(image)) = images::find(engine, name) {
+        if let Ok(Some(image)) = image::find(&node.images, name) {
             return Ok(image);
         }
     }
@@ -209,7 +216,7 @@ pub async fn base_image(engine: &Engine, facts: &ConfigDump, namespace: &str) ->
         auth: None,
         policy: PolicyFor::Namespace(namespace.to_owned()),
     };
-    let pulled = engine.images.pull(pull).await;
+    let pulled = node.images.pull(pull).await;
     pulled.map_err(|source| {
         let doing = format!("pulling {reference:?}, the image of the checkpoint");
         Error::Image { doing, source }.into()

@@ -3,7 +3,7 @@
 use super::{Finding, cgroups, clock, disk, kernel, registries, runtimes, signatures};
 use crate::blocking;
 use crate::config::{Config, RuntimeHandler};
-use crate::runtimes::adapter;
+use crate::node::runtimes::adapter;
 
 /// Looks at this host with the eyes of a daemon of that configuration. Changes nothing, but that
 /// runtimes are tried out.

@@ -8,10 +8,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Finding;
-use crate::engine::Engine;
+use crate::after_restart::tidy;
+use crate::blocking;
 use crate::error::{Error, Result, chain};
-use crate::ids::{ContainerId, PodId};
-use crate::{blocking, pod, teardown, tidy};
+use crate::node::Node;
+use crate::pod::teardown;
+use crate::record::directories::remove_tree;
+use crate::record::ids::{ContainerId, PodId};
+use crate::record::pod;
+use std::sync::Arc;
 
 const AREA: &str = "orphans";
 
@@ -41,48 +46,48 @@ enum Orphan {
 }
 
 /// Looks for what belongs to no pod, and ends, releases and removes it if asked to.
-pub(crate) async fn examine(engine: &Engine, repair: bool) -> Result<Vec<Finding>> {
-    let first = find(engine).await?;
+pub(crate) async fn examine(node: &Arc<Node>, repair: bool) -> Result<Vec<Finding>> {
+    let first = find(node).await?;
     let orphans = if first.is_empty() {
         first
     } else {
         tokio::time::sleep(SECOND_LOOK).await;
-        let second = find(engine).await?;
+        let second = find(node).await?;
         first.intersection(&second).cloned().collect()
     };
     let mut findings = Vec::new();
     for orphan in orphans {
-        engine.metrics.leak(orphan.kind());
+        node.metrics.leak(orphan.kind());
         let remedy = "run `orlop doctor --repair`";
         let mut finding = Finding::problem(AREA, orphan.text(), remedy);
         if repair {
-            match orphan.end(engine).await {
+            match orphan.end(node).await {
                 Ok(()) => finding.repaired = true,
                 Err(error) => finding.remedy = format!("by hand: {}", chain(&*error)),
             }
         }
         findings.push(finding);
     }
-    findings.extend(unread(engine).await?);
-    findings.extend(stuck(engine, repair).await);
+    findings.extend(unread(node).await?);
+    findings.extend(stuck(node, repair).await);
     if findings.is_empty() {
         findings.push(Finding::ok(AREA, "everything there belongs to a pod"));
     }
     Ok(findings)
 }
 
-async fn find(engine: &Engine) -> Result<BTreeSet<Orphan>> {
-    let on_disk = engine.clone();
+async fn find(node: &Arc<Node>) -> Result<BTreeSet<Orphan>> {
+    let on_disk = Arc::clone(node);
     let mut orphans = blocking(move || Ok(find_on_disk(&on_disk))).await?;
-    let known = Known::of(engine).await?;
-    for lease in engine.images.leases() {
+    let known = Known::of(node).await?;
+    for lease in node.images.leases() {
         let container = lease.owner.split('/').next().unwrap_or_default();
         if !known.containers.contains(container) {
             orphans.insert(Orphan::Lease(lease.owner));
         }
     }
     let is_valid = move |id: &orlop_network::ContainerId| known.pods.contains(id.as_str());
-    match engine.networks.orphans(is_valid).await {
+    match node.networks.orphans(is_valid).await {
         Ok(found) => {
             let networks = found
                 .iter()
@@ -101,14 +106,14 @@ struct Known {
 }
 
 impl Known {
-    async fn of(engine: &Engine) -> Result<Self> {
-        let engine = engine.clone();
-        blocking(move || Ok(Self::look(&engine))).await
+    async fn of(node: &Arc<Node>) -> Result<Self> {
+        let node = Arc::clone(node);
+        blocking(move || Ok(Self::look(&node))).await
     }
 
-    fn look(engine: &Engine) -> Self {
+    fn look(node: &Arc<Node>) -> Self {
         let mut known = Self {
-            pods: engine
+            pods: node
                 .pods
                 .all()
                 .iter()
@@ -116,27 +121,27 @@ impl Known {
                 .collect(),
             containers: BTreeSet::new(),
         };
-        for name in names_in(&engine.pods_dir()) {
-            let containers = engine.pods_dir().join(&name).join("containers");
+        for name in names_in(&node.paths.pods()) {
+            let containers = node.paths.pods().join(&name).join("containers");
             known.containers.extend(names_in(&containers));
             known.pods.insert(name);
         }
-        let containers = engine.containers.all();
+        let containers = node.containers.all();
         let ids = containers.iter().map(|container| container.id.to_string());
         known.containers.extend(ids);
         known
     }
 }
 
-fn find_on_disk(engine: &Engine) -> BTreeSet<Orphan> {
+fn find_on_disk(node: &Arc<Node>) -> BTreeSet<Orphan> {
     let mut orphans = BTreeSet::new();
-    let state = &engine.config.state;
+    let state = &node.config.state;
     // Known ones are read last: what comes meanwhile is known then.
-    let runs = names_in(&engine.runs_dir());
+    let runs = names_in(&node.paths.runs());
     let pins = names_in(&state.join("netns"));
-    let cgroups = engine.cgroups.pods();
+    let cgroups = node.cgroups.pods();
     let mut containers = Vec::new();
-    for handler in engine.runtimes.everything() {
+    for handler in node.runtimes.everything() {
         // Others may keep their containers in a directory that is configured.
         if !handler.runtime.root.starts_with(state) {
             continue;
@@ -150,7 +155,7 @@ fn find_on_disk(engine: &Engine) -> BTreeSet<Orphan> {
     let private = state.join("private");
     let roots = names_in(&private.join("rootfs"));
     let shms = names_in(&private.join("shm"));
-    let known = Known::look(engine);
+    let known = Known::look(node);
     let no_pod = |name: &String| PodId::parse(name).is_some() && !known.pods.contains(name);
     orphans.extend(runs.into_iter().filter(no_pod).map(Orphan::Keeper));
     orphans.extend(
@@ -217,11 +222,11 @@ impl Orphan {
         }
     }
 
-    async fn end(&self, engine: &Engine) -> Result<()> {
+    async fn end(&self, node: &Arc<Node>) -> Result<()> {
         match self {
-            Self::Keeper(pod) => tidy::end_unknown_keeper(engine, pod).await,
+            Self::Keeper(pod) => tidy::end_unknown_keeper(node, pod).await,
             Self::NetworkNamespace(pod) => {
-                let pin = engine.config.state.join("netns").join(pod);
+                let pin = node.paths.net_pins().join(pod);
                 blocking(move || {
                     orlop_launch::remove_pin(&pin).map_err(|source| {
                         let doing = "removing a network namespace".into();
@@ -231,14 +236,14 @@ impl Orphan {
                 .await
             }
             Self::Cgroup(pod) => {
-                let cgroups = engine.cgroups.pods().into_iter();
+                let cgroups = node.cgroups.pods().into_iter();
                 for (_, cgroup) in cgroups.filter(|(id, _)| id.as_str() == pod) {
-                    engine.cgroups.remove_empty(cgroup).await?;
+                    node.cgroups.remove_empty(cgroup).await?;
                 }
                 Ok(())
             }
             Self::RuntimeState { runtime, container } => {
-                let mut handlers = engine.runtimes.everything();
+                let mut handlers = node.runtimes.everything();
                 let Some(handler) = handlers.find(|handler| handler.name == *runtime) else {
                     return Ok(());
                 };
@@ -250,22 +255,22 @@ impl Orphan {
             }
             Self::MountPoint(path) => {
                 let path = path.clone();
-                blocking(move || teardown::remove_tree(&path)).await
+                blocking(move || remove_tree(&path)).await
             }
             Self::Lease(owner) => {
-                let freed = engine.images.release(owner).await;
+                let freed = node.images.release(owner).await;
                 let freed = freed.map_err(|source| {
                     let doing = format!("releasing the image held as {owner}");
                     Error::Image { doing, source }
                 })?;
-                engine.metrics.freed(&freed);
+                node.metrics.freed(&freed);
                 Ok(())
             }
             Self::Network(_) => {
-                let known = Known::of(engine).await?;
+                let known = Known::of(node).await?;
                 let is_valid =
                     move |id: &orlop_network::ContainerId| known.pods.contains(id.as_str());
-                let collected = engine.networks.gc(is_valid).await;
+                let collected = node.networks.gc(is_valid).await;
                 collected.map(drop).map_err(|source| {
                     let doing = "releasing network attachments".into();
                     Error::Network { doing, source }.into()
@@ -276,11 +281,11 @@ impl Orphan {
 }
 
 /// Records that the daemon could not read when it started.
-async fn unread(engine: &Engine) -> Result<Vec<Finding>> {
-    let directory = engine.pods_dir();
+async fn unread(node: &Arc<Node>) -> Result<Vec<Finding>> {
+    let directory = node.paths.pods();
     let listed = directory.clone();
     let names = blocking(move || Ok(names_in(&listed))).await?;
-    let unread = names.into_iter().filter(|name| !engine.pods.contains(name));
+    let unread = names.into_iter().filter(|name| !node.pods.contains(name));
     let finding = |name: String| {
         let path = directory.join(&name);
         // One that is being removed right now is gone by the time somebody looks.
@@ -299,9 +304,9 @@ async fn unread(engine: &Engine) -> Result<Vec<Finding>> {
 }
 
 /// Pods whose removal was begun and got stuck, and pods that lost their keeper unnoticed.
-async fn stuck(engine: &Engine, repair: bool) -> Vec<Finding> {
+async fn stuck(node: &Arc<Node>, repair: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for pod in engine.pods.all() {
+    for pod in node.pods.all() {
         let keeper = pod.now().keeper;
         let connected = keeper.is_some_and(|keeper| keeper.is_connected());
         match pod.phase() {
@@ -310,7 +315,7 @@ async fn stuck(engine: &Engine, repair: bool) -> Vec<Finding> {
                 let remedy = "run `orlop doctor --repair`, or `orlop rmp` for this pod";
                 let mut finding = Finding::warning(AREA, text, remedy);
                 if repair {
-                    match teardown::remove(engine, &pod).await {
+                    match teardown::remove(node, &pod).await {
                         Ok(()) => finding.repaired = true,
                         Err(error) => finding.remedy = format!("by hand: {}", chain(&*error)),
                     }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::Finding;
-use crate::cgroups::Cgroups;
 use crate::config::Config;
 use crate::error::chain;
-use crate::runtimes::{self, Trial};
+use crate::node::cgroups::Cgroups;
+use crate::node::runtimes::{self, Trial};
 
 const AREA: &str = "runtimes";
 

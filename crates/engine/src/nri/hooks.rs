@@ -14,41 +14,35 @@ use orlop_nri::v1alpha1::{
 };
 
 use super::view;
-use crate::container::{Container, Effective, Phase};
-use crate::engine::Engine;
+use crate::container::{limits, process};
 use crate::error::{Error, Result, chain};
-use crate::pod::{self, Pod};
-use crate::{blocking, limits, process, spec};
-
-/// What plugins were told of a container.
-#[derive(Debug, Default)]
-pub struct Told {
-    /// That it has ended.
-    pub stopped: bool,
-}
+use crate::node::Node;
+use crate::record::container::{Container, Effective, Phase, Told};
+use crate::record::pod::{self, Pod};
+use crate::{blocking, spec};
 
 /// A pod is complete; plugins may refuse it.
-pub async fn pod_running(engine: &Engine, pod: &Arc<Pod>) -> Result<()> {
+pub async fn pod_running(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
     pod.tell(|told| told.running = true);
-    if !engine.nri.wants(Event::RunPodSandbox) {
+    if !node.nri.wants(Event::RunPodSandbox) {
         return Ok(());
     }
-    let told = Box::pin(engine.nri.run_pod(view::pod(engine, pod)));
+    let told = Box::pin(node.nri.run_pod(view::pod(node, pod)));
     told.await.map_err(refused)
 }
 
 /// A pod's resources are about to change; plugins may refuse that.
 pub async fn pod_updating(
-    engine: &Engine,
+    node: &Arc<Node>,
     pod: &Arc<Pod>,
     overhead: Option<&LinuxContainerResources>,
     resources: Option<&LinuxContainerResources>,
 ) -> Result<()> {
-    if !engine.nri.wants(Event::UpdatePodSandbox) {
+    if !node.nri.wants(Event::UpdatePodSandbox) {
         return Ok(());
     }
-    let told = Box::pin(engine.nri.update_pod(
-        view::pod(engine, pod),
+    let told = Box::pin(node.nri.update_pod(
+        view::pod(node, pod),
         overhead.map(view::resources_of_request),
         resources.map(view::resources_of_request),
     ));
@@ -56,28 +50,28 @@ pub async fn pod_updating(
 }
 
 /// They have changed.
-pub async fn post_pod_updated(engine: &Engine, pod: &Arc<Pod>) {
-    if engine.nri.wants(Event::PostUpdatePodSandbox) {
-        let told = Box::pin(engine.nri.post_update_pod(view::pod(engine, pod)));
+pub async fn post_pod_updated(node: &Arc<Node>, pod: &Arc<Pod>) {
+    if node.nri.wants(Event::PostUpdatePodSandbox) {
+        let told = Box::pin(node.nri.post_update_pod(view::pod(node, pod)));
         note(pod.id.as_str(), told.await);
     }
 }
 
 /// A pod's containers have ended, and its network is there yet. Told once.
-pub async fn pod_stopped(engine: &Engine, pod: &Arc<Pod>) {
+pub async fn pod_stopped(node: &Arc<Node>, pod: &Arc<Pod>) {
     let ready = pod.phase() == pod::Phase::Ready;
     let due =
         pod.tell(|told| (ready || told.running) && !std::mem::replace(&mut told.stopped, true));
-    if due && engine.nri.wants(Event::StopPodSandbox) {
-        let told = Box::pin(engine.nri.stop_pod(view::pod(engine, pod)));
+    if due && node.nri.wants(Event::StopPodSandbox) {
+        let told = Box::pin(node.nri.stop_pod(view::pod(node, pod)));
         note(pod.id.as_str(), told.await);
     }
 }
 
 /// A pod is gone.
-pub async fn pod_removed(engine: &Engine, pod: &Arc<Pod>) {
-    if engine.nri.wants(Event::RemovePodSandbox) {
-        let told = Box::pin(engine.nri.remove_pod(view::pod(engine, pod)));
+pub async fn pod_removed(node: &Arc<Node>, pod: &Arc<Pod>) {
+    if node.nri.wants(Event::RemovePodSandbox) {
+        let told = Box::pin(node.nri.remove_pod(view::pod(node, pod)));
         note(pod.id.as_str(), told.await);
     }
 }
@@ -85,25 +79,25 @@ pub async fn pod_removed(engine: &Engine, pod: &Arc<Pod>) {
 /// A container is about to be made: asks for adjustments, and makes them. What plugins want of
 /// other containers is done, too.
 pub async fn adjust(
-    engine: &Engine,
+    node: &Arc<Node>,
     container: &Arc<Container>,
     spec: oci::Spec,
     effective: Effective,
 ) -> Result<(oci::Spec, Effective)> {
-    let pod = view::pod(engine, &container.pod);
+    let pod = view::pod(node, &container.pod);
     let own = view::container(container, Some(&spec));
-    let created = engine.nri.create(pod, own).await.map_err(refused)?;
+    let created = node.nri.create(pod, own).await.map_err(refused)?;
     for (plugin, eviction) in created.evictions {
-        evict(engine, &plugin, vec![eviction]).await;
+        evict(node, &plugin, vec![eviction]).await;
     }
-    apply_updates(engine, "a new container's plugins", created.updates).await;
-    let (engine, container) = (engine.clone(), Arc::clone(container));
+    apply_updates(node, "a new container's plugins", created.updates).await;
+    let (node, container) = (Arc::clone(node), Arc::clone(container));
     blocking(move || {
         let mut adjusted = spec;
-        let handler = engine.runtimes.of(&container.pod)?;
+        let handler = node.runtimes.of(&container.pod)?;
         let facts = spec::AdjustFacts {
-            host: &engine.host,
-            policy: &engine.config.containers.policy,
+            host: &node.host,
+            policy: &node.config.containers.policy,
             features: &handler.features,
         };
         let warnings = spec::adjust(&created.adjust, &facts, &mut adjusted).map_err(Error::Spec)?;
@@ -126,76 +120,76 @@ pub async fn adjust(
 }
 
 /// A container that plugins were asked about was not made after all.
-pub async fn undone(engine: &Engine, container: &Arc<Container>) {
-    container_stopped(engine, container).await;
-    let farewell = farewell(engine, container).await;
-    container_removed(engine, container, farewell).await;
+pub async fn undone(node: &Arc<Node>, container: &Arc<Container>) {
+    container_stopped(node, container).await;
+    let farewell = farewell(node, container).await;
+    container_removed(node, container, farewell).await;
 }
 
 /// A container was made.
-pub async fn post_created(engine: &Engine, container: &Arc<Container>) {
-    tell(engine, container, Event::PostCreateContainer).await;
+pub async fn post_created(node: &Arc<Node>, container: &Arc<Container>) {
+    tell(node, container, Event::PostCreateContainer).await;
 }
 
 /// A container is about to start; plugins may refuse.
-pub async fn starting(engine: &Engine, container: &Arc<Container>) -> Result<()> {
+pub async fn starting(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
     let event = Event::StartContainer;
-    if !engine.nri.wants(event) {
+    if !node.nri.wants(event) {
         return Ok(());
     }
-    let told = Box::pin(ask(engine, container, event));
+    let told = Box::pin(ask(node, container, event));
     told.await.map_err(refused)
 }
 
 /// A container has started.
-pub async fn post_started(engine: &Engine, container: &Arc<Container>) {
-    tell(engine, container, Event::PostStartContainer).await;
+pub async fn post_started(node: &Arc<Node>, container: &Arc<Container>) {
+    tell(node, container, Event::PostStartContainer).await;
 }
 
 /// A container's resources are about to change. Gives back what it is to get instead, if plugins
 /// want it so, and does what they want of other containers.
 pub async fn updating(
-    engine: &Engine,
+    node: &Arc<Node>,
     container: &Arc<Container>,
     asked: &LinuxContainerResources,
 ) -> Result<Option<LinuxResources>> {
-    if !engine.nri.wants(Event::UpdateContainer) {
+    if !node.nri.wants(Event::UpdateContainer) {
         return Ok(None);
     }
     Box::pin(async move {
-        let (pod, own) = view::both(engine, container).await;
+        let (pod, own) = view::both(node, container).await;
         let asked = view::resources_of_request(asked);
-        let updated = engine.nri.update(pod, own, asked).await.map_err(refused)?;
+        let updated = node.nri.update(pod, own, asked).await.map_err(refused)?;
         for (plugin, eviction) in updated.evictions {
-            evict(engine, &plugin, vec![eviction]).await;
+            evict(node, &plugin, vec![eviction]).await;
         }
-        apply_updates(engine, "an updated container's plugins", updated.updates).await;
+        apply_updates(node, "an updated container's plugins", updated.updates).await;
         Ok(updated.resources)
     })
     .await
 }
 
 /// They have changed.
-pub async fn post_updated(engine: &Engine, container: &Arc<Container>) {
-    tell(engine, container, Event::PostUpdateContainer).await;
+pub async fn post_updated(node: &Arc<Node>, container: &Arc<Container>) {
+    tell(node, container, Event::PostUpdateContainer).await;
 }
 
 /// A container has ended, or will never start. Told once, after its start was told.
-pub async fn container_stopped(engine: &Engine, container: &Arc<Container>) {
+pub async fn container_stopped(node: &Arc<Node>, container: &Arc<Container>) {
     let mut told = container.told.lock().await;
-    stopped_while_told(engine, container, &mut told).await;
+    stopped_while_told(node, container, &mut told).await;
 }
 
 /// Likewise, for whoever holds what was told.
-pub async fn stopped_while_told(engine: &Engine, container: &Arc<Container>, told: &mut Told) {
-    if std::mem::replace(&mut told.stopped, true) || !engine.nri.wants(Event::StopContainer) {
+pub async fn stopped_while_told(node: &Arc<Node>, container: &Arc<Container>, told: &mut Told) {
+    if std::mem::replace(&mut told.stopped, true) || !node.nri.wants(Event::StopContainer) {
         return;
     }
     Box::pin(async move {
-        let (pod, own) = view::both(engine, container).await;
-        match engine.nri.stop_container(pod, own).await {
+        let (pod, own) = view::both(node, container).await;
+        match node.nri.stop_container(pod, own).await {
             Ok(updates) => {
-                apply_updates(engine, "an ended container's plugins", updates).await;
+                apply_updates(node, "an ended container's plugins", updates).await;
             }
             Err(error) => note(container.id.as_str(), Err(error)),
         }
@@ -204,11 +198,11 @@ pub async fn stopped_while_told(engine: &Engine, container: &Arc<Container>, tol
 }
 
 /// What is to be told of a container that is about to be removed: then it is on disk no more.
-pub async fn farewell(engine: &Engine, container: &Arc<Container>) -> Option<Farewell> {
-    if !engine.nri.wants(Event::RemoveContainer) {
+pub async fn farewell(node: &Arc<Node>, container: &Arc<Container>) -> Option<Farewell> {
+    if !node.nri.wants(Event::RemoveContainer) {
         return None;
     }
-    let both = Box::pin(async move { Box::new(view::both(engine, container).await) });
+    let both = Box::pin(async move { Box::new(view::both(node, container).await) });
     Some(Farewell(both.await))
 }
 
@@ -217,7 +211,7 @@ pub struct Farewell(Box<(PodSandbox, ContainerView)>);
 
 /// A container is gone.
 pub async fn container_removed(
-    engine: &Engine,
+    node: &Arc<Node>,
     container: &Arc<Container>,
     farewell: Option<Farewell>,
 ) {
@@ -225,34 +219,34 @@ pub async fn container_removed(
         let told = Box::pin(async move {
             let (pod, own) = *both;
             let event = Event::RemoveContainer;
-            engine.nri.container(event, pod, own).await
+            node.nri.container(event, pod, own).await
         });
         note(container.id.as_str(), told.await);
     }
 }
 
-async fn tell(engine: &Engine, container: &Arc<Container>, event: Event) {
-    if engine.nri.wants(event) {
-        let told = Box::pin(ask(engine, container, event));
+async fn tell(node: &Arc<Node>, container: &Arc<Container>, event: Event) {
+    if node.nri.wants(event) {
+        let told = Box::pin(ask(node, container, event));
         note(container.id.as_str(), told.await);
     }
 }
 
-async fn ask(engine: &Engine, container: &Arc<Container>, event: Event) -> orlop_nri::Result<()> {
-    let (pod, own) = view::both(engine, container).await;
-    engine.nri.container(event, pod, own).await
+async fn ask(node: &Arc<Node>, container: &Arc<Container>, event: Event) -> orlop_nri::Result<()> {
+    let (pod, own) = view::both(node, container).await;
+    node.nri.container(event, pod, own).await
 }
 
 /// Updates containers as plugins ask. Gives back what failed and should not have; what is not
 /// there, or has ended, needs no update.
 pub async fn apply_updates(
-    engine: &Engine,
+    node: &Arc<Node>,
     by: &str,
     updates: Vec<ContainerUpdate>,
 ) -> Vec<ContainerUpdate> {
     let mut failed = Vec::new();
     for update in updates {
-        if let Err(error) = apply_update(engine, &update).await {
+        if let Err(error) = apply_update(node, &update).await {
             let problem = chain(&*error);
             let container = &update.container_id;
             if update.ignore_failure {
@@ -266,8 +260,8 @@ pub async fn apply_updates(
     failed
 }
 
-async fn apply_update(engine: &Engine, update: &ContainerUpdate) -> Result<()> {
-    let Some(container) = engine.containers.exactly(&update.container_id) else {
+async fn apply_update(node: &Arc<Node>, update: &ContainerUpdate) -> Result<()> {
+    let Some(container) = node.containers.exactly(&update.container_id) else {
         return Ok(());
     };
     let wanted = update.linux.as_ref();
@@ -278,18 +272,18 @@ async fn apply_update(engine: &Engine, update: &ContainerUpdate) -> Result<()> {
     if !matches!(container.phase(), Phase::Created | Phase::Running) {
         return Ok(());
     }
-    let change = limits::of_plugin(engine, &container, wanted)?;
-    limits::change(engine, &container, &change).await
+    let change = limits::of_plugin(node, &container, wanted)?;
+    limits::change(node, &container, &change).await
 }
 
 /// Ends containers as a plugin asks.
-pub async fn evict(engine: &Engine, plugin: &str, evictions: Vec<ContainerEviction>) {
+pub async fn evict(node: &Arc<Node>, plugin: &str, evictions: Vec<ContainerEviction>) {
     for ContainerEviction {
         container_id,
         reason,
     } in evictions
     {
-        let Some(container) = engine.containers.exactly(&container_id) else {
+        let Some(container) = node.containers.exactly(&container_id) else {
             continue;
         };
         tracing::warn!(
@@ -298,7 +292,7 @@ pub async fn evict(engine: &Engine, plugin: &str, evictions: Vec<ContainerEvicti
             reason,
             "ending a container as an NRI plugin asks"
         );
-        if let Err(error) = process::stop(engine, &container, Duration::ZERO).await {
+        if let Err(error) = process::stop(node, &container, Duration::ZERO).await {
             let problem = chain(&*error);
             tracing::warn!(
                 container = container_id,

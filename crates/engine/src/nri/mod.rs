@@ -5,13 +5,15 @@
 //! container.
 
 mod hooks;
+mod in_json;
 mod of_oci;
 mod runtime;
 mod view;
 
 pub use hooks::{
-    Told, adjust, container_removed, container_stopped, farewell, pod_removed, pod_running,
-    pod_stopped, pod_updating, post_created, post_pod_updated, post_started, post_updated,
-    starting, stopped_while_told, undone, updating,
+    adjust, container_removed, container_stopped, farewell, pod_removed, pod_running, pod_stopped,
+    pod_updating, post_created, post_pod_updated, post_started, post_updated, starting,
+    stopped_while_told, undone, updating,
 };
+pub use in_json::in_json;
 pub use runtime::PluginRuntime;

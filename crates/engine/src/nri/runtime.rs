@@ -1,36 +1,36 @@
 //! The engine, as the interface sees it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::stream::{self, StreamExt as _};
 use orlop_nri::v1alpha1::{Container, ContainerEviction, ContainerUpdate, PodSandbox};
 use orlop_nri::{BoxFuture, Runtime};
 
 use super::{hooks, view};
-use crate::container::Phase;
-use crate::engine::{Engine, WeakEngine};
-use crate::pod;
+use crate::node::Node;
+use crate::record::container::Phase;
+use crate::record::pod;
 
 /// Specifications read side by side.
 const SIDE_BY_SIDE: usize = 8;
 
 /// Answers plugins for an engine, as long as that lives.
 #[derive(Debug)]
-pub struct PluginRuntime(pub WeakEngine);
+pub struct PluginRuntime(pub Weak<Node>);
 
 impl Runtime for PluginRuntime {
     fn snapshot(&self) -> BoxFuture<'_, (Vec<PodSandbox>, Vec<Container>)> {
         Box::pin(async move {
-            let Some(engine) = self.0.upgrade() else {
+            let Some(node) = self.0.upgrade() else {
                 return Default::default();
             };
-            let mut pods = engine.pods.all();
+            let mut pods = node.pods.all();
             pods.retain(|one| matches!(one.phase(), pod::Phase::Ready | pod::Phase::NotReady));
             pods.sort_by_key(|one| one.created_at);
-            let mut containers = engine.containers.all();
+            let mut containers = node.containers.all();
             containers.retain(|one| matches!(one.phase(), Phase::Created | Phase::Running));
             containers.sort_by_key(|one| one.created_at);
-            let pods = pods.iter().map(|one| view::pod(&engine, one)).collect();
+            let pods = pods.iter().map(|one| view::pod(&node, one)).collect();
             let containers = stream::iter(containers)
                 .map(|one| async move { view::container_with_spec(&one).await })
                 .buffered(SIDE_BY_SIDE)
@@ -46,21 +46,21 @@ impl Runtime for PluginRuntime {
         updates: Vec<ContainerUpdate>,
     ) -> BoxFuture<'_, Vec<ContainerUpdate>> {
         Box::pin(async move {
-            let Some(engine) = self.0.upgrade() else {
+            let Some(node) = self.0.upgrade() else {
                 return updates;
             };
-            let own = engine.clone();
+            let own = Arc::clone(&node);
             let work = async move { hooks::apply_updates(&own, &plugin, updates).await };
-            finish(&engine, Box::pin(work)).await
+            finish(&node, Box::pin(work)).await
         })
     }
 
     fn evict(&self, plugin: String, evictions: Vec<ContainerEviction>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if let Some(engine) = self.0.upgrade() {
-                finish(&engine, {
-                    let engine = engine.clone();
-                    async move { hooks::evict(&engine, &plugin, evictions).await }
+            if let Some(node) = self.0.upgrade() {
+                finish(&node, {
+                    let node = Arc::clone(&node);
+                    async move { hooks::evict(&node, &plugin, evictions).await }
                 })
                 .await;
             }
@@ -69,11 +69,11 @@ impl Runtime for PluginRuntime {
 }
 
 /// To its end, even if the plugin leaves meanwhile.
-async fn finish<T>(engine: &Engine, work: impl Future<Output = T> + Send + 'static) -> T
+async fn finish<T>(node: &Arc<Node>, work: impl Future<Output = T> + Send + 'static) -> T
 where
     T: Default + Send + 'static,
 {
-    let done = engine.finish(async move { Ok(work.await) }).await;
+    let done = node.finish(async move { Ok(work.await) }).await;
     done.unwrap_or_else(|error: Arc<_>| {
         tracing::error!(%error, "doing what an NRI plugin asked for");
         T::default()

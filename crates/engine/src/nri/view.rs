@@ -12,16 +12,17 @@ use orlop_nri::v1alpha1::{
 };
 
 use super::of_oci;
-use crate::container::{Container, Phase};
-use crate::engine::Engine;
-use crate::pod::Pod;
-use crate::{blocking, bundle};
+use crate::blocking;
+use crate::node::Node;
+use crate::record::container::{Container, Phase};
+use crate::record::pod::Pod;
+use crate::record::spec_file;
 
 /// A pod.
-pub fn pod(engine: &Engine, pod: &Pod) -> PodSandbox {
+pub fn pod(node: &Arc<Node>, pod: &Pod) -> PodSandbox {
     let metadata = pod.metadata();
     let keeper = pod.now().keeper;
-    let cgroup = engine.cgroups.of_pod(pod);
+    let cgroup = node.cgroups.of_pod(pod);
     PodSandbox {
         id: pod.id.to_string(),
         name: metadata.name,
@@ -35,7 +36,7 @@ pub fn pod(engine: &Engine, pod: &Pod) -> PodSandbox {
             pod_resources: pod.resources().as_ref().map(resources_of_request),
             cgroup_parent: pod.linux().cgroup_parent.clone(),
             cgroups_path: cgroup.map_or_else(String::new, |own| own.path().to_string()),
-            namespaces: namespaces(engine, pod),
+            namespaces: namespaces(node, pod),
             resources: None,
         }),
         pid: keeper.map_or(0, |keeper| keeper.pid()),
@@ -44,7 +45,7 @@ pub fn pod(engine: &Engine, pod: &Pod) -> PodSandbox {
 }
 
 /// The namespaces that a pod holds, while it holds them.
-fn namespaces(engine: &Engine, pod: &Pod) -> Vec<LinuxNamespace> {
+fn namespaces(node: &Arc<Node>, pod: &Pod) -> Vec<LinuxNamespace> {
     let Ok(keeper) = pod.keeper() else {
         return Vec::new();
     };
@@ -58,7 +59,7 @@ fn namespaces(engine: &Engine, pod: &Pod) -> Vec<LinuxNamespace> {
         });
     };
     if own(modes.network()) {
-        add("network", engine.net_pin(pod));
+        add("network", node.paths.net_pin(&pod.id));
         add("uts", keeper.uts_ns());
     }
     if own(modes.ipc()) {
@@ -71,15 +72,15 @@ fn namespaces(engine: &Engine, pod: &Pod) -> Vec<LinuxNamespace> {
 }
 
 /// A container and its pod, with its specification as it is on disk.
-pub async fn both(engine: &Engine, own: &Arc<Container>) -> (PodSandbox, ContainerView) {
-    (pod(engine, &own.pod), container_with_spec(own).await)
+pub async fn both(node: &Arc<Node>, own: &Arc<Container>) -> (PodSandbox, ContainerView) {
+    (pod(node, &own.pod), container_with_spec(own).await)
 }
 
 /// A container, with its specification as it is on disk. One without has none yet, or was there
 /// before the node was booted.
 pub async fn container_with_spec(own: &Arc<Container>) -> ContainerView {
     let path = own.bundle.clone();
-    let spec = blocking(move || bundle::read_spec(&path)).await.ok();
+    let spec = blocking(move || spec_file::read(&path)).await.ok();
     container(own, spec.as_ref())
 }
 
@@ -120,7 +121,7 @@ pub fn container(own: &Container, spec: Option<&oci::Spec>) -> ContainerView {
     // What the client wrote is seen in any case, whatever of it the runtime is told.
     view.annotations.extend(sorted(&own.config.annotations));
     let linux = view.linux.get_or_insert_with(LinuxContainer::default);
-    linux.seccomp_profile = profile(&own.config);
+    linux.seccomp_profile = profile(own);
     view
 }
 
@@ -155,10 +156,9 @@ pub fn resources_of_request(asked: &LinuxContainerResources) -> LinuxResources {
     }
 }
 
-fn profile(config: &cri::ContainerConfig) -> Option<SecurityProfile> {
+fn profile(own: &Container) -> Option<SecurityProfile> {
     use cri::security_profile::ProfileType as Asked;
-    let linux = config.linux.as_ref()?;
-    let asked = linux.security_context.as_ref()?.seccomp.as_ref()?;
+    let asked = own.security().seccomp.as_ref()?;
     let kind = match asked.profile_type() {
         Asked::RuntimeDefault => ProfileType::RuntimeDefault,
         Asked::Unconfined => ProfileType::Unconfined,

@@ -7,10 +7,10 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: AttachRequest) -> Result<AttachResponse> {
+pub async fn call(Engine(node): &Engine, request: AttachRequest) -> Result<AttachResponse> {
     sessions::check_attach(&request).map_err(Error::from)?;
-    let container = engine.running_container(&request.container_id)?;
+    let container = node.containers.running(&request.container_id)?;
     let tty = container.config.tty;
-    let answer = sessions::attach(engine.streams()?, &request, container.id.to_string(), tty);
+    let answer = sessions::attach(node.streams()?, &request, container.id.to_string(), tty);
     Ok(answer.map_err(Error::from)?)
 }

@@ -11,16 +11,17 @@ use crate::checkpoint::{archive, capture};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reach::{self, Named};
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: CheckpointContainerRequest,
 ) -> Result<CheckpointContainerResponse> {
-    let container = engine.visible_container(&request.container_id)?;
+    let container = node.containers.visible(&request.container_id)?;
     let location = Path::new(&request.location).to_owned();
     let (named, asked) = (vec![Named::new("location", &location)], location.clone());
-    reach::touching(engine, named.clone(), move || check(&asked)).await?;
+    reach::touching(&node.config, named.clone(), move || check(&asked)).await?;
     let limit = match u64::try_from(request.timeout) {
         Ok(0) => capture::USUAL_LIMIT,
         Ok(seconds) => Duration::from_secs(seconds),
@@ -29,25 +30,25 @@ pub async fn call(
             return Err(Error::invalid("timeout", problem).into());
         }
     };
-    capture::check(engine, &container)?;
+    capture::check(node, &container)?;
     let stop = CancellationToken::new();
     // A client that leaves does not leave a frozen container.
     let _left = stop.clone().drop_guard();
-    let engine_too = engine.clone();
+    let node_too = Arc::clone(node);
     let work = async move {
         let _turn = container.dumps.lock().await;
         let containers = [container.clone()];
         let options = Options::default();
-        let mut outcome = capture::capture(&engine_too, &containers, options, limit, &stop).await;
+        let mut outcome = capture::capture(&node_too, &containers, options, limit, &stop).await;
         if outcome.is_ok() {
             let dir = capture::directory(&container);
             let write = move || archive::write(&dir, &location);
-            outcome = reach::touching(&engine_too, named, write).await;
+            outcome = reach::touching(&node_too.config, named, write).await;
         }
         capture::clear(&containers).await;
         outcome
     };
-    engine.finish(work).await?;
+    node.finish(work).await?;
     Ok(CheckpointContainerResponse {})
 }
 

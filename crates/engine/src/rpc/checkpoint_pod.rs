@@ -8,32 +8,36 @@ use crate::checkpoint::{capture, of_pod};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::reach::{self, Named};
+use std::sync::Arc;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: CheckpointPodRequest) -> Result<CheckpointPodResponse> {
-    let pod = engine.visible_pod(&request.pod_sandbox_id)?;
+pub async fn call(
+    Engine(node): &Engine,
+    request: CheckpointPodRequest,
+) -> Result<CheckpointPodResponse> {
+    let pod = node.pods.visible(&request.pod_sandbox_id)?;
     let options = Options::parse(&request.options)?;
     let path = request.output_path;
     let named = vec![Named::new("output_path", &path)];
-    let output = reach::touching(engine, named, move || of_pod::output(&path)).await?;
-    let containers = of_pod::chosen(engine, &pod, &request.container_ids)?;
+    let output = reach::touching(&node.config, named, move || of_pod::output(&path)).await?;
+    let containers = of_pod::chosen(node, &pod, &request.container_ids)?;
     let stop = CancellationToken::new();
     // A client that leaves does not leave a frozen pod.
     let _left = stop.clone().drop_guard();
-    let engine_too = engine.clone();
+    let node_too = Arc::clone(node);
     let work = async move {
         let mut turns = Vec::new();
         for container in &containers {
             turns.push(container.dumps.lock().await);
         }
         let limit = capture::USUAL_LIMIT;
-        let mut outcome = capture::capture(&engine_too, &containers, options, limit, &stop).await;
+        let mut outcome = capture::capture(&node_too, &containers, options, limit, &stop).await;
         if outcome.is_ok() {
-            outcome = of_pod::write(&engine_too, &pod, &containers, options, output).await;
+            outcome = of_pod::write(&node_too, &pod, &containers, options, output).await;
         }
         capture::clear(&containers).await;
         outcome
     };
-    engine.finish(work).await?;
+    node.finish(work).await?;
     Ok(CheckpointPodResponse {})
 }

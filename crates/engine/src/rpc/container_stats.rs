@@ -5,14 +5,15 @@ use orlop_cri::v1::{ContainerStatsRequest, ContainerStatsResponse};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::{blocking, stats};
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ContainerStatsRequest,
 ) -> Result<ContainerStatsResponse> {
-    let container = engine.visible_container(&request.container_id)?;
-    let engine = engine.clone();
-    let stats = blocking(move || Ok(stats::of_container(&engine, &container))).await?;
+    let container = node.containers.visible(&request.container_id)?;
+    let node = Arc::clone(node);
+    let stats = blocking(move || Ok(stats::of_container(&node, &container))).await?;
     Ok(ContainerStatsResponse { stats: Some(stats) })
 }

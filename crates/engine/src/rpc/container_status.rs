@@ -6,18 +6,18 @@ use orlop_cri::v1::{ContainerStatusRequest, ContainerStatusResponse};
 use serde_json::{Value, json};
 
 use crate::blocking;
-use crate::bundle::read_spec_as;
-use crate::container::Container;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::messages::container_status;
+use crate::record::container::Container;
+use crate::record::messages::container_status;
+use crate::record::spec_file;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ContainerStatusRequest,
 ) -> Result<ContainerStatusResponse> {
-    let container = engine.visible_container(&request.container_id)?;
+    let container = node.containers.visible(&request.container_id)?;
     let info = if request.verbose {
         info(&container).await
     } else {
@@ -31,7 +31,7 @@ pub async fn call(
 
 async fn info(container: &Container) -> HashMap<String, String> {
     let bundle = container.bundle.clone();
-    let spec: Value = blocking(move || read_spec_as(&bundle))
+    let spec: Value = blocking(move || spec_file::read_as(&bundle))
         .await
         .unwrap_or_default();
     let info = json!({

@@ -1,38 +1,38 @@
 //! `CreateContainer`: everything a container needs, on disk and checked, but no process yet.
 
-use std::path::{Component, Path};
 use std::sync::Arc;
 
 use orlop_cri::v1::{
     ContainerConfig, ContainerEventType, CreateContainerRequest, CreateContainerResponse,
 };
-use orlop_launch::criu;
+use orlop_launch::{criu, oci};
 
+use crate::ask::ContainerAsk;
 use crate::checkpoint::capture;
 use crate::checkpoint::go_on::{self, Match};
 use crate::checkpoint::source::{self, Facts, Source};
-use crate::container::{self, Container, Event, GoesOn, ImageFacts};
+use crate::container::bundle::{self, Wishes};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::ids::ContainerId;
-use crate::names::ContainerName;
-use crate::pod::{Phase, Pod};
+use crate::node::Node;
+use crate::pod::teardown;
+use crate::record::container::{self, Container, Effective, Event, GoesOn, ImageFacts};
+use crate::record::directories::remove_tree;
+use crate::record::ids::ContainerId;
+use crate::record::names::ContainerName;
+use crate::record::pod::{Phase, Pod};
+use crate::record::spec_file;
 use crate::timeline::{Origin, Trace};
-use crate::{blocking, bundle, images, nri, teardown};
-
-/// More environment variables than any program looks at.
-const MAX_ENVS: usize = 100_000;
+use crate::{blocking, image, nri};
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: CreateContainerRequest,
 ) -> Result<CreateContainerResponse> {
-    let pod = engine.pods.find(&request.pod_sandbox_id)?;
-    let config = request
-        .config
-        .ok_or_else(|| Error::invalid("config", "is missing"))?;
-    let id = create(engine, pod, config, None).await?;
+    let pod = node.pods.find(&request.pod_sandbox_id)?;
+    let asked = ContainerAsk::read(request.config)?;
+    let id = create(node, pod, asked, None).await?;
     Ok(CreateContainerResponse {
         container_id: id.to_string(),
     })
@@ -40,25 +40,24 @@ pub async fn call(
 
 /// Makes a container, from a checkpoint if one is given or if its image is one.
 pub async fn create(
-    engine: &Engine,
+    node: &Arc<Node>,
     pod: Arc<Pod>,
-    config: ContainerConfig,
+    ContainerAsk { config }: ContainerAsk,
     checkpoint: Option<Checkpoint>,
 ) -> Result<ContainerId> {
     let name = ContainerName::of(&pod.id, &config)?;
-    check(&config)?;
     // It is started soon, as a rule.
-    engine.cgroups.expect_move(&engine.tasks);
+    node.cgroups.expect_move(&node.tasks);
     let asked = Asked {
         config,
         checkpoint,
         origin: Origin::current(),
     };
     let make = {
-        let (engine, name) = (engine.clone(), name.clone());
-        move || async move { find_or_make(&engine, &pod, &name, asked).await }
+        let (node, name) = (Arc::clone(node), name.clone());
+        move || async move { find_or_make(&node, &pod, &name, asked).await }
     };
-    engine.creations.run(name, make).await
+    node.creations.run(name, make).await
 }
 
 /// What a container is to go on from.
@@ -81,7 +80,7 @@ struct Asked {
 
 /// A client that missed our answer asks again: it gets the container that it already has.
 async fn find_or_make(
-    engine: &Engine,
+    node: &Arc<Node>,
     pod: &Arc<Pod>,
     name: &ContainerName,
     asked: Asked,
@@ -95,8 +94,8 @@ async fn find_or_make(
         );
         return Err(Error::Precondition(problem).into());
     }
-    let Some(container) = engine.container_named(name) else {
-        return make_traced(engine, pod, asked).await;
+    let Some(container) = node.containers.named(name) else {
+        return make_traced(node, pod, asked).await;
     };
     match container.phase() {
         container::Phase::Created if container.config == asked.config => {
@@ -104,8 +103,8 @@ async fn find_or_make(
         }
         // Half made by an earlier run of the daemon, and not undone yet.
         container::Phase::Creating => {
-            teardown::undo_container(engine, &container).await?;
-            return make_traced(engine, pod, asked).await;
+            teardown::undo_container(node, &container).await?;
+            return make_traced(node, pod, asked).await;
         }
         _ => {}
     }
@@ -117,20 +116,20 @@ async fn find_or_make(
     .into())
 }
 
-async fn make_traced(engine: &Engine, pod: &Arc<Pod>, asked: Asked) -> Result<ContainerId> {
+async fn make_traced(node: &Arc<Node>, pod: &Arc<Pod>, asked: Asked) -> Result<ContainerId> {
     let Asked {
         config,
         checkpoint,
         origin,
     } = asked;
     let name = config.metadata.as_ref().map(|it| it.name.clone());
-    let trace = engine.trace_of(pod);
+    let trace = node.trace_of(pod);
     let call = trace.begin("CreateContainer", &name.unwrap_or_default(), origin);
     let id = ContainerId::random();
     let made = match checkpoint {
         // Each holds what those who only join need not.
-        Some(given) => Box::pin(make_from(engine, pod, id, config, given, &trace)).await,
-        None => Box::pin(make_as_asked(engine, pod, id, config, &trace)).await,
+        Some(given) => Box::pin(make_from(node, pod, id, config, given, &trace)).await,
+        None => Box::pin(make_as_asked(node, pod, id, config, &trace)).await,
     };
     call.end(&made);
     made
@@ -138,15 +137,15 @@ async fn make_traced(engine: &Engine, pod: &Arc<Pod>, asked: Asked) -> Result<Co
 
 /// Makes a container from its image, which may be a checkpoint.
 async fn make_as_asked(
-    engine: &Engine,
+    node: &Arc<Node>,
     pod: &Arc<Pod>,
     id: ContainerId,
     config: ContainerConfig,
     trace: &Trace,
 ) -> Result<ContainerId> {
-    let source = match source::of(engine, config.image.as_ref(), pod.namespace()).await? {
+    let source = match source::of(node, config.image.as_ref(), pod.namespace()).await? {
         source::Asked::Image(image) => {
-            return make(engine, pod, id, config, image, None, trace).await;
+            return make(node, pod, id, config, image, None, trace).await;
         }
         source::Asked::Checkpoint(source) => source,
     };
@@ -155,13 +154,13 @@ async fn make_as_asked(
         goes_on: GoesOn::default(),
         strict: Match::Terminal,
     };
-    Box::pin(make_from(engine, pod, id, config, checkpoint, trace)).await
+    Box::pin(make_from(node, pod, id, config, checkpoint, trace)).await
 }
 
 /// Makes a container that goes on from a checkpoint. What is unpacked before there is a record is
 /// removed as debris if we are killed.
 async fn make_from(
-    engine: &Engine,
+    node: &Arc<Node>,
     pod: &Arc<Pod>,
     id: ContainerId,
     config: ContainerConfig,
@@ -175,15 +174,21 @@ async fn make_from(
     let name = config.metadata.clone().unwrap_or_default().name;
     let unpacked = go_on::directory_in(&dir);
     let begin = async {
-        let unpack = checkpoint.source.unpack(engine, &unpacked);
+        let unpack = checkpoint.source.unpack(node, &unpacked);
         trace.step("checkpoint", &name, unpack).await?;
         let unpacked = unpacked.clone();
         let facts = blocking(move || Facts::read(&unpacked)).await?;
-        let image = source::base_image(engine, &facts.config, pod.namespace()).await?;
+        let image = source::base_image(node, &facts.config, pod.namespace()).await?;
         // What an archive says of its image's name is nobody's word.
-        images::admit(engine, &image, None, pod.namespace()).await?;
+        image::admit(
+            (&node.images, &node.config.images),
+            &image,
+            None,
+            pod.namespace(),
+        )
+        .await?;
         if checkpoint.strict == Match::Process {
-            let asked = engine.image_for("config.image", config.image.as_ref())?;
+            let asked = image::asked_for(&node.images, "config.image", config.image.as_ref())?;
             if asked.id != image.id {
                 let problem = format!("is {}, but the checkpoint is of {}", asked.id, image.id);
                 return Err(Error::invalid("config.image", problem).into());
@@ -194,7 +199,7 @@ async fn make_from(
     let (facts, image) = match begin.await {
         Ok(begun) => begun,
         Err(error) => {
-            let removed = blocking(move || teardown::remove_tree(&dir)).await;
+            let removed = blocking(move || remove_tree(&dir)).await;
             if let Err(error) = removed {
                 tracing::warn!(%error, "what is left of a checkpoint goes at the next start");
             }
@@ -206,7 +211,7 @@ async fn make_from(
         goes_on: checkpoint.goes_on,
         strict: checkpoint.strict,
     };
-    make(engine, pod, id, config, image, Some(Box::new(from)), trace).await
+    make(node, pod, id, config, image, Some(Box::new(from)), trace).await
 }
 
 /// What is known of the checkpoint that a container goes on from.
@@ -217,7 +222,7 @@ struct From {
 }
 
 async fn make(
-    engine: &Engine,
+    node: &Arc<Node>,
     pod: &Arc<Pod>,
     id: ContainerId,
     config: ContainerConfig,
@@ -242,15 +247,15 @@ async fn make(
     let goes_on = from.as_ref().map(|from| from.goes_on);
     let create = blocking(move || Container::create(id, &pod_too, config, facts, goes_on));
     let container = Arc::new(trace.step("record", &name, create).await?);
-    engine.containers.insert(Arc::clone(&container));
-    match complete(engine, &container, &image, from, trace).await {
+    node.containers.insert(Arc::clone(&container));
+    match complete(node, &container, &image, from, trace).await {
         Ok(()) => {
-            engine.tell_container(&container, ContainerEventType::ContainerCreatedEvent);
-            nri::post_created(engine, &container).await;
+            node.tell_container(&container, ContainerEventType::ContainerCreatedEvent);
+            nri::post_created(node, &container).await;
             Ok(container.id.clone())
         }
         Err(error) => {
-            if let Err(error) = teardown::erase_container(engine, &container).await {
+            if let Err(error) = teardown::erase_container(node, &container).await {
                 // Not visible to clients; the pod's removal or the next start erases it.
                 tracing::error!(container = %container.id, %error, "undoing a failed container");
             }
@@ -261,22 +266,69 @@ async fn make(
 
 /// Makes all that a container needs, and lets clients see it.
 async fn complete(
-    engine: &Engine,
+    node: &Arc<Node>,
     container: &Arc<Container>,
     image: &orlop_image::Image,
     from: Option<Box<From>>,
     trace: &Trace,
 ) -> Result<()> {
-    let _hold = engine.nri.hold().await;
-    let effective = bundle::build(engine, container, image, trace).await?;
+    let _hold = node.nri.hold().await;
+    let effective = build(node, container, image, trace).await?;
     if let Some(from) = from {
         go_on::check(container, &from.facts, from.strict).await?;
     }
     let recorded = container.record(Event::Ready { effective }).await;
     if recorded.is_err() {
-        nri::undone(engine, container).await;
+        nri::undone(node, container).await;
     }
     recorded
+}
+
+async fn build(
+    node: &Arc<Node>,
+    container: &Arc<Container>,
+    image: &orlop_image::Image,
+    trace: &Trace,
+) -> Result<Effective> {
+    let wishes = if node.nri.wants(orlop_nri::Event::CreateContainer) {
+        Wishes::Plugins
+    } else {
+        Wishes::None
+    };
+    let (spec, effective) = bundle::build(node, container, image, wishes, trace).await?;
+    if wishes == Wishes::None {
+        return Ok(effective);
+    }
+    // It holds plugins' messages, which are large.
+    let adjust = Box::pin(adjust(node, container, spec, effective));
+    let name = container.metadata().name;
+    trace.step("plugins", &name, adjust).await
+}
+
+/// Writes the specification that plugins want.
+async fn adjust(
+    node: &Arc<Node>,
+    container: &Arc<Container>,
+    spec: oci::Spec,
+    effective: Effective,
+) -> Result<Effective> {
+    let adjusted = Box::pin(nri::adjust(node, container, spec, effective));
+    let written = match adjusted.await {
+        Ok((spec, effective)) => {
+            let container = Arc::clone(container);
+            let write = move || {
+                spec_file::write(&container.bundle, &spec)?;
+                container.specified(&spec);
+                Ok(effective)
+            };
+            blocking(write).await
+        }
+        Err(error) => Err(error),
+    };
+    if written.is_err() {
+        nri::undone(node, container).await;
+    }
+    written
 }
 
 /// Requests often carry only a digest; people know images by their tags.
@@ -286,32 +338,4 @@ fn name_for_people(config: &ContainerConfig, image: &orlop_image::Image) -> Stri
         return asked.user_specified_image;
     }
     image.repo_tags.first().cloned().unwrap_or(asked.image)
-}
-
-/// Refuses what could not work, before anything is made. What concerns the OCI spec is
-/// checked where the spec is made.
-fn check(config: &ContainerConfig) -> Result<()> {
-    if config
-        .image
-        .as_ref()
-        .is_none_or(|image| image.image.is_empty())
-    {
-        return Err(Error::invalid("config.image.image", "is empty").into());
-    }
-    let log_path = Path::new(&config.log_path);
-    if !log_path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
-    {
-        let problem = format!("{log_path:?} must lie below the pod's log directory");
-        return Err(Error::invalid("config.log_path", problem).into());
-    }
-    if config.envs.len() > MAX_ENVS {
-        let problem = format!(
-            "{} variables; at most {MAX_ENVS} are allowed",
-            config.envs.len()
-        );
-        return Err(Error::invalid("config.envs", problem).into());
-    }
-    Ok(())
 }

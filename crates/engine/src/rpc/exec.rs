@@ -7,9 +7,9 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: ExecRequest) -> Result<ExecResponse> {
+pub async fn call(Engine(node): &Engine, request: ExecRequest) -> Result<ExecResponse> {
     sessions::check_exec(&request).map_err(Error::from)?;
-    let container = engine.running_container(&request.container_id)?;
-    let answer = sessions::exec(engine.streams()?, request, container.id.to_string());
+    let container = node.containers.running(&request.container_id)?;
+    let answer = sessions::exec(node.streams()?, request, container.id.to_string());
     Ok(answer.map_err(Error::from)?)
 }

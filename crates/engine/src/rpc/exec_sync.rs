@@ -7,16 +7,16 @@ use orlop_service::exec_output::{ExecOutput, OutputStream};
 use parking_lot::Mutex;
 use tokio::net::unix::pipe;
 
+use crate::container::command::{self, Session};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::session::{self, Session};
 
 /// Reads of [`BUFFER`] bytes that empty any pipe: an unprivileged one holds 1 MiB at most.
 const READS: usize = 64;
 const BUFFER: usize = 16 * 1024;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncResponse> {
+pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<ExecSyncResponse> {
     let limit = match request.timeout {
         0 => None,
         seconds => Some(Duration::from_secs(u64::try_from(seconds).map_err(
@@ -28,14 +28,14 @@ pub async fn call(engine: &Engine, request: ExecSyncRequest) -> Result<ExecSyncR
             },
         )?)),
     };
-    let container = engine.running_container(&request.container_id)?;
-    let (stdout, stdout_end) = session::output_pipe()?;
-    let (stderr, stderr_end) = session::output_pipe()?;
-    let io = session::streams(session::no_input()?, stdout_end, stderr_end);
-    let mut session = Session::start(engine, &container, &request.cmd, io).await?;
+    let container = node.containers.running(&request.container_id)?;
+    let (stdout, stdout_end) = command::output_pipe()?;
+    let (stderr, stderr_end) = command::output_pipe()?;
+    let io = command::streams(command::no_input()?, stdout_end, stderr_end);
+    let mut session = Session::start(node, &container, &request.cmd, io).await?;
 
-    let each = engine.config.containers.exec_output_limit;
-    let kept = Mutex::new(ExecOutput::new(each, &engine.exec_outputs));
+    let each = node.config.containers.exec_output_limit;
+    let kept = Mutex::new(ExecOutput::new(each, &node.exec_outputs));
     let out = Capture::new(stdout, OutputStream::Out, &kept);
     let err = Capture::new(stderr, OutputStream::Err, &kept);
     let finished = {

@@ -9,8 +9,8 @@ use crate::engine::Engine;
 use crate::error::Result;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, _: ImageFsInfoRequest) -> Result<ImageFsInfoResponse> {
-    let info = engine.images.fs_info();
+pub async fn call(Engine(node): &Engine, _: ImageFsInfoRequest) -> Result<ImageFsInfoResponse> {
+    let info = node.images.fs_info();
     let usage = FilesystemUsage {
         timestamp: clock::now(),
         fs_id: Some(FilesystemIdentifier {

@@ -8,20 +8,25 @@ use serde_json::{Value, json};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::images::{find, listed};
+use crate::image::{find, listed};
+use crate::node::Node;
+use std::sync::Arc;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: ImageStatusRequest) -> Result<ImageStatusResponse> {
+pub async fn call(
+    Engine(node): &Engine,
+    request: ImageStatusRequest,
+) -> Result<ImageStatusResponse> {
     let name = request.image.unwrap_or_default().image;
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
     // Clients ask this way whether they must pull: "no" is an answer, not an error.
-    let Some(image) = find(engine, &name)? else {
+    let Some(image) = find(&node.images, &name)? else {
         return Ok(ImageStatusResponse::default());
     };
     let info = if request.verbose {
-        info(engine, &image).await?
+        info(node, &image).await?
     } else {
         HashMap::new()
     };
@@ -31,14 +36,14 @@ pub async fn call(engine: &Engine, request: ImageStatusRequest) -> Result<ImageS
     })
 }
 
-async fn info(engine: &Engine, image: &Image) -> Result<HashMap<String, String>> {
+async fn info(node: &Arc<Node>, image: &Image) -> Result<HashMap<String, String>> {
     let failed = |source| Error::Image {
         doing: format!("reading the records of image {}", image.id),
         source,
     };
-    let config = engine.images.raw_config(&image.id).await.map_err(failed)?;
+    let config = node.images.raw_config(&image.id).await.map_err(failed)?;
     let config: Value = serde_json::from_slice(&config).unwrap_or_default();
-    let layers = engine.images.layers(&image.id).map_err(failed)?;
+    let layers = node.images.layers(&image.id).map_err(failed)?;
     let info = json!({
         "chainID": image.config.chain_id().map(|id| id.to_string()).unwrap_or_default(),
         "imageSpec": config,

@@ -7,22 +7,23 @@ use orlop_cri::v1::{
     ListContainerStatsResponse,
 };
 
-use crate::container::Container;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::node::Node;
+use crate::record::container::Container;
 use crate::{blocking, stats};
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ListContainerStatsRequest,
 ) -> Result<ListContainerStatsResponse> {
-    let containers = chosen(engine, request.filter);
-    let engine = engine.clone();
+    let containers = chosen(node, request.filter);
+    let node = Arc::clone(node);
     let stats = blocking(move || {
         Ok(containers
             .iter()
-            .map(|container| stats::of_container(&engine, container))
+            .map(|container| stats::of_container(&node, container))
             .collect())
     })
     .await?;
@@ -30,12 +31,12 @@ pub async fn call(
 }
 
 /// The running containers that a filter chooses.
-pub fn chosen(engine: &Engine, filter: Option<ContainerStatsFilter>) -> Vec<Arc<Container>> {
+pub fn chosen(node: &Arc<Node>, filter: Option<ContainerStatsFilter>) -> Vec<Arc<Container>> {
     let filter = filter.unwrap_or_default();
     let running = ContainerStateValue {
         state: orlop_cri::v1::ContainerState::ContainerRunning.into(),
     };
-    engine.visible_containers(Some(&ContainerFilter {
+    node.containers.chosen(Some(&ContainerFilter {
         id: filter.id,
         state: Some(running),
         pod_sandbox_id: filter.pod_sandbox_id,

@@ -4,14 +4,14 @@ use orlop_cri::v1::{ListContainersRequest, ListContainersResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::messages::listed_container;
+use crate::record::messages::listed_container;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ListContainersRequest,
 ) -> Result<ListContainersResponse> {
-    let containers = engine.visible_containers(request.filter.as_ref());
+    let containers = node.containers.chosen(request.filter.as_ref());
     Ok(ListContainersResponse {
         containers: containers
             .iter()

@@ -4,14 +4,14 @@ use orlop_cri::v1::{ListPodSandboxRequest, ListPodSandboxResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::messages::listed_pod;
+use crate::record::messages::listed_pod;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ListPodSandboxRequest,
 ) -> Result<ListPodSandboxResponse> {
-    let pods = engine.visible_pods(request.filter.as_ref());
+    let pods = node.pods.chosen(request.filter.as_ref());
     Ok(ListPodSandboxResponse {
         items: pods.iter().map(|pod| listed_pod(pod)).collect(),
     })

@@ -8,6 +8,7 @@ use crate::blocking;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats::metrics::{self, Disk};
+use std::sync::Arc;
 
 /// Processors that share the reading: it is the kernel's work more than ours, and takes most of
 /// the time.
@@ -18,18 +19,18 @@ const SMALLEST_SHARE: usize = 32;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     _: ListPodSandboxMetricsRequest,
 ) -> Result<ListPodSandboxMetricsResponse> {
-    let pods = chosen(engine, None);
+    let pods = chosen(node, None);
     let share = pods.len().div_ceil(SHARES).max(SMALLEST_SHARE);
     let reading = pods.chunks(share).map(|share| {
-        let (engine, share) = (engine.clone(), share.to_vec());
+        let (node, share) = (Arc::clone(node), share.to_vec());
         blocking(move || {
-            let mut disk = Disk::at(&engine.config.root);
+            let mut disk = Disk::at(&node.config.root);
             let pods = share.iter();
             Ok(pods
-                .map(|pod| metrics::of_pod(&engine, pod, &mut disk))
+                .map(|pod| metrics::of_pod(&node, pod, &mut disk))
                 .collect::<Vec<_>>())
         })
     });

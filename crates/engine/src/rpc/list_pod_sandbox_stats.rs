@@ -9,25 +9,26 @@ use orlop_cri::v1::{
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::pod::Pod;
+use crate::node::Node;
+use crate::record::pod::Pod;
 use crate::{blocking, stats};
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ListPodSandboxStatsRequest,
 ) -> Result<ListPodSandboxStatsResponse> {
-    let pods = chosen(engine, request.filter);
-    let engine = engine.clone();
+    let pods = chosen(node, request.filter);
+    let node = Arc::clone(node);
     let stats =
-        blocking(move || Ok(pods.iter().map(|pod| stats::of_pod(&engine, pod)).collect())).await?;
+        blocking(move || Ok(pods.iter().map(|pod| stats::of_pod(&node, pod)).collect())).await?;
     Ok(ListPodSandboxStatsResponse { stats })
 }
 
 /// The pods that are ready and that a filter chooses.
-pub fn chosen(engine: &Engine, filter: Option<PodSandboxStatsFilter>) -> Vec<Arc<Pod>> {
+pub fn chosen(node: &Arc<Node>, filter: Option<PodSandboxStatsFilter>) -> Vec<Arc<Pod>> {
     let filter = filter.unwrap_or_default();
-    engine.visible_pods(Some(&PodSandboxFilter {
+    node.pods.chosen(Some(&PodSandboxFilter {
         id: filter.id,
         state: Some(PodSandboxStateValue {
             state: PodSandboxState::SandboxReady.into(),

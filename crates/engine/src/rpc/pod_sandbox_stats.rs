@@ -5,14 +5,15 @@ use orlop_cri::v1::{PodSandboxStatsRequest, PodSandboxStatsResponse};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::{blocking, stats};
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: PodSandboxStatsRequest,
 ) -> Result<PodSandboxStatsResponse> {
-    let pod = engine.visible_pod(&request.pod_sandbox_id)?;
-    let engine = engine.clone();
-    let stats = blocking(move || Ok(stats::of_pod(&engine, &pod))).await?;
+    let pod = node.pods.visible(&request.pod_sandbox_id)?;
+    let node = Arc::clone(node);
+    let stats = blocking(move || Ok(stats::of_pod(&node, &pod))).await?;
     Ok(PodSandboxStatsResponse { stats: Some(stats) })
 }

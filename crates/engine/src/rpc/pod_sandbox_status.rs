@@ -8,15 +8,15 @@ use serde_json::json as object;
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::messages::pod_status;
-use crate::pod::Pod;
+use crate::record::messages::pod_status;
+use crate::record::pod::Pod;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: PodSandboxStatusRequest,
 ) -> Result<PodSandboxStatusResponse> {
-    let pod = engine.visible_pod(&request.pod_sandbox_id)?;
+    let pod = node.pods.visible(&request.pod_sandbox_id)?;
     // Before anything is looked at: an event that comes meanwhile must count as newer.
     let timestamp = crate::clock::now();
     Ok(PodSandboxStatusResponse {
@@ -26,7 +26,7 @@ pub async fn call(
         } else {
             HashMap::new()
         },
-        containers_statuses: engine.container_statuses(&pod),
+        containers_statuses: node.containers.statuses_of(&pod),
         timestamp,
     })
 }

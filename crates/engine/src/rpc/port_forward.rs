@@ -7,12 +7,15 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: PortForwardRequest) -> Result<PortForwardResponse> {
-    let pod = engine.pods.find(&request.pod_sandbox_id)?;
+pub async fn call(
+    Engine(node): &Engine,
+    request: PortForwardRequest,
+) -> Result<PortForwardResponse> {
+    let pod = node.pods.find(&request.pod_sandbox_id)?;
     // A pod that does not run has no ports.
     pod.keeper()?;
     let pod = pod.id.to_string();
     let ports = sessions::ports(&request).map_err(Error::from)?;
-    let answer = sessions::port_forward(engine.streams()?, pod, ports);
+    let answer = sessions::port_forward(node.streams()?, pod, ports);
     Ok(answer.map_err(Error::from)?)
 }

@@ -10,9 +10,10 @@ use tokio::sync::oneshot;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::timeline::{Origin, Outcome};
+use std::sync::Arc;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImageResponse> {
+pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<PullImageResponse> {
     let name = request.image.unwrap_or_default().image;
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
@@ -23,14 +24,14 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         auth: request.auth.map(credentials),
         policy: PolicyFor::Namespace(pod.unwrap_or_default().namespace),
     };
-    let (work, _waiter) = engine.pulls.begin(&name);
+    let (work, _waiter) = node.pulls.begin(&name);
     let (here, left) = oneshot::channel::<()>();
-    let (engine_too, origin) = (engine.clone(), Origin::current());
+    let (node_too, origin) = (Arc::clone(node), Origin::current());
     let pulling = async move {
         let begin = Instant::now();
-        let trace = engine_too.traces.pull(&name);
+        let trace = node_too.traces.pull(&name);
         let call = trace.begin("PullImage", "", origin);
-        let images = &engine_too.images;
+        let images = &node_too.images;
         let (pulled, steps) = images.pull_in_steps(pull, async { drop(left.await) }).await;
         for step in &steps {
             // Given up because of another, it lasted until now; one of a pull that was joined may
@@ -48,7 +49,7 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         }
         call.end(&pulled);
         let bytes = pulled.as_ref().map_or(0, |image| image.size);
-        let metrics = &engine_too.metrics;
+        let metrics = &node_too.metrics;
         metrics
             .timeline
             .pulled(Outcome::of(&pulled), begin.elapsed(), bytes);
@@ -59,7 +60,7 @@ pub async fn call(engine: &Engine, request: PullImageRequest) -> Result<PullImag
         work.end(&pulled);
         Ok(pulled?)
     };
-    let image = engine.finish(pulling).await?;
+    let image = node.finish(pulling).await?;
     // Until here: a client that leaves drops the call in the middle.
     drop(here);
     Ok(PullImageResponse {

@@ -2,22 +2,23 @@
 
 use orlop_cri::v1::{RemoveContainerRequest, RemoveContainerResponse};
 
-use crate::engine::{Engine, Work};
+use crate::engine::Engine;
 use crate::error::Result;
-use crate::teardown;
+use crate::node::Work;
+use crate::pod::teardown;
+use std::sync::Arc;
 
 /// Answers the call. A container that is not there is removed.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: RemoveContainerRequest,
 ) -> Result<RemoveContainerResponse> {
-    if let Some(container) = engine.containers.find_if_any(&request.container_id)? {
+    if let Some(container) = node.containers.find_if_any(&request.container_id)? {
         let work = (Work::RemoveContainer, container.id.to_string());
-        let engine_too = engine.clone();
-        engine
-            .works
+        let node_too = Arc::clone(node);
+        node.works
             .run(work, || async move {
-                teardown::remove_container(&engine_too, &container).await
+                teardown::remove_container(&node_too, &container).await
             })
             .await?;
     }

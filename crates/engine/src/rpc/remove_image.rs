@@ -4,17 +4,21 @@ use orlop_cri::v1::{RemoveImageRequest, RemoveImageResponse};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use std::sync::Arc;
 
 /// Answers the call. An image that is not there is removed.
-pub async fn call(engine: &Engine, request: RemoveImageRequest) -> Result<RemoveImageResponse> {
+pub async fn call(
+    Engine(node): &Engine,
+    request: RemoveImageRequest,
+) -> Result<RemoveImageResponse> {
     let name = request.image.unwrap_or_default().image;
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
-    let engine_too = engine.clone();
+    let node_too = Arc::clone(node);
     let remove = async move {
-        let freed = engine_too.images.remove(&name).await;
-        let freed = freed.inspect(|freed| engine_too.metrics.freed(freed));
+        let freed = node_too.images.remove(&name).await;
+        let freed = freed.inspect(|freed| node_too.metrics.freed(freed));
         freed.map(drop).map_err(|source| {
             Error::Image {
                 doing: format!("removing image {name:?}"),
@@ -23,6 +27,6 @@ pub async fn call(engine: &Engine, request: RemoveImageRequest) -> Result<Remove
             .into()
         })
     };
-    engine.finish(remove).await?;
+    node.finish(remove).await?;
     Ok(RemoveImageResponse {})
 }

@@ -2,23 +2,24 @@
 
 use orlop_cri::v1::{RemovePodSandboxRequest, RemovePodSandboxResponse};
 
-use crate::engine::{Engine, Work};
+use crate::engine::Engine;
 use crate::error::Result;
-use crate::teardown;
+use crate::node::Work;
+use crate::pod::teardown;
+use std::sync::Arc;
 
 /// Answers the call. A pod that is not there is removed.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: RemovePodSandboxRequest,
 ) -> Result<RemovePodSandboxResponse> {
-    if let Some(pod) = engine.pods.find_if_any(&request.pod_sandbox_id)? {
+    if let Some(pod) = node.pods.find_if_any(&request.pod_sandbox_id)? {
         let work = (Work::RemovePod, pod.id.to_string());
-        let engine_too = engine.clone();
-        engine
-            .works
+        let node_too = Arc::clone(node);
+        node.works
             .run(
                 work,
-                || async move { teardown::remove(&engine_too, &pod).await },
+                || async move { teardown::remove(&node_too, &pod).await },
             )
             .await?;
     }

@@ -2,17 +2,17 @@
 
 use orlop_cri::v1::{ReopenContainerLogRequest, ReopenContainerLogResponse};
 
-use crate::container::Phase;
+use crate::container::process;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::process;
+use crate::record::container::Phase;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ReopenContainerLogRequest,
 ) -> Result<ReopenContainerLogResponse> {
-    let container = engine.containers.find(&request.container_id)?;
+    let container = node.containers.find(&request.container_id)?;
     if container.phase() != Phase::Running {
         let problem = format!(
             "container {} is not running, so its log is not open",

@@ -9,37 +9,38 @@ use orlop_cri::v1::{
 };
 
 use super::{create_container, run_pod_sandbox};
+use crate::ask::ContainerAsk;
 use crate::checkpoint::go_on::Match;
 use crate::checkpoint::of_pod::{self, Checkpoint};
 use crate::checkpoint::options::Options;
 use crate::checkpoint::source::Source;
-use crate::container::GoesOn;
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
-use crate::names::PodName;
-use crate::pod::Pod;
+use crate::node::Node;
+use crate::pod::teardown;
 use crate::reach::{self, Named};
-use crate::teardown;
+use crate::record::container::GoesOn;
+use crate::record::names::PodName;
+use crate::record::pod::Pod;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: RestorePodRequest) -> Result<RestorePodResponse> {
-    let engine_too = engine.clone();
+pub async fn call(Engine(node): &Engine, request: RestorePodRequest) -> Result<RestorePodResponse> {
+    let node_too = Arc::clone(node);
     // Half a pod is undone even if the client leaves.
-    engine
-        .finish(async move { restore(&engine_too, request).await })
+    node.finish(async move { restore(&node_too, request).await })
         .await
 }
 
-async fn restore(engine: &Engine, request: RestorePodRequest) -> Result<RestorePodResponse> {
+async fn restore(node: &Arc<Node>, request: RestorePodRequest) -> Result<RestorePodResponse> {
     let asked = Options::parse(&request.options)?;
     let config = request
         .config
         .ok_or_else(|| Error::invalid("config", "is missing"))?;
     let path = request.checkpoint_path;
     let named = vec![Named::new("checkpoint_path", &path)];
-    let checkpoint = reach::touching(engine, named, move || of_pod::read(&path)).await?;
+    let checkpoint = reach::touching(&node.config, named, move || of_pod::read(&path)).await?;
     check_names(&checkpoint, &request.container_configs)?;
-    let runtime = &engine.runtimes.handler(&request.runtime_handler)?.name;
+    let runtime = &node.runtimes.handler(&request.runtime_handler)?.name;
     if *runtime != checkpoint.runtime {
         let problem = format!(
             "means {runtime:?}, but the checkpoint was written by {:?}",
@@ -50,22 +51,25 @@ async fn restore(engine: &Engine, request: RestorePodRequest) -> Result<RestoreP
     let goes_on = GoesOn {
         tcp_established: asked.tcp_established || checkpoint.options.tcp_established,
     };
+    // Before the pod is made.
+    let containers = request.container_configs.into_iter();
+    let containers = containers.map(|config| ContainerAsk::read(Some(config)));
+    let containers = containers.collect::<Result<Vec<_>>>()?;
     // A client that missed our answer asks again.
-    let was_there = engine.pod_named(&PodName::of(&config)?).is_some();
+    let was_there = node.pods.named(&PodName::of(&config)?).is_some();
     let run = RunPodSandboxRequest {
         config: Some(config),
         runtime_handler: request.runtime_handler,
     };
-    let id = run_pod_sandbox::call(engine, run).await?.pod_sandbox_id;
-    let pod = engine.pods.find(&id)?;
-    let configs = request.container_configs;
-    match make_containers(engine, &pod, configs, &checkpoint, goes_on).await {
+    let id = run_pod_sandbox::run(node, run).await?.pod_sandbox_id;
+    let pod = node.pods.find(&id)?;
+    match make_containers(node, &pod, containers, &checkpoint, goes_on).await {
         Ok(restored_containers) => Ok(RestorePodResponse {
             pod_sandbox_id: id,
             restored_containers,
         }),
         Err(error) => {
-            if !was_there && let Err(problem) = teardown::remove(engine, &pod).await {
+            if !was_there && let Err(problem) = teardown::remove(node, &pod).await {
                 tracing::error!(pod = id, error = chain(&*problem), "undoing a restored pod");
             }
             Err(error)
@@ -108,15 +112,15 @@ fn check_names(checkpoint: &Checkpoint, configs: &[ContainerConfig]) -> Result<(
 }
 
 async fn make_containers(
-    engine: &Engine,
+    node: &Arc<Node>,
     pod: &Arc<Pod>,
-    configs: Vec<ContainerConfig>,
+    containers: Vec<ContainerAsk>,
     checkpoint: &Checkpoint,
     goes_on: GoesOn,
 ) -> Result<Vec<RestoredContainer>> {
     let mut made = Vec::new();
-    for config in configs {
-        let name = config.metadata.clone().unwrap_or_default().name;
+    for asked in containers {
+        let name = asked.config.metadata.clone().unwrap_or_default().name;
         let Some(archive) = checkpoint.archives.get(&name) else {
             continue;
         };
@@ -125,7 +129,7 @@ async fn make_containers(
             goes_on,
             strict: Match::Process,
         };
-        let id = create_container::create(engine, Arc::clone(pod), config, Some(from)).await?;
+        let id = create_container::create(node, Arc::clone(pod), asked, Some(from)).await?;
         made.push(RestoredContainer {
             name,
             container_id: id.to_string(),

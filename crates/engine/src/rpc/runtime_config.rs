@@ -9,8 +9,8 @@ use crate::engine::Engine;
 use crate::error::Result;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, _: RuntimeConfigRequest) -> Result<RuntimeConfigResponse> {
-    let cgroup_driver = match engine.cgroup_driver {
+pub async fn call(Engine(node): &Engine, _: RuntimeConfigRequest) -> Result<RuntimeConfigResponse> {
+    let cgroup_driver = match node.cgroups.driver() {
         Driver::Cgroupfs => CgroupDriver::Cgroupfs,
         Driver::Systemd => CgroupDriver::Systemd,
     };

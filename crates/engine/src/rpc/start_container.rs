@@ -4,44 +4,47 @@ use std::sync::Arc;
 
 use orlop_cri::v1::{StartContainerRequest, StartContainerResponse};
 
-use crate::container::{Container, Phase};
-use crate::engine::{Engine, Work};
+use crate::container::process;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::node::{Node, Work};
+use crate::nri;
+use crate::record::container::{Container, Phase};
+use crate::record::pod;
 use crate::timeline::Origin;
-use crate::{nri, pod, process};
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: StartContainerRequest,
 ) -> Result<StartContainerResponse> {
-    let container = engine.containers.find(&request.container_id)?;
+    let container = node.containers.find(&request.container_id)?;
     let work = (Work::StartContainer, container.id.to_string());
-    let engine_too = engine.clone();
+    let node_too = Arc::clone(node);
     let origin = Origin::current();
-    let start = || async move { start(&engine_too, &container, origin).await };
-    engine.works.run(work, start).await?;
+    let start = || async move { start(&node_too, &container, origin).await };
+    node.works.run(work, start).await?;
     Ok(StartContainerResponse {})
 }
 
 /// A client that missed our answer asks again: a container that runs was started.
-async fn start(engine: &Engine, container: &Arc<Container>, origin: Origin) -> Result<()> {
+async fn start(node: &Arc<Node>, container: &Arc<Container>, origin: Origin) -> Result<()> {
     // The pod is not stopped meanwhile.
     let _pod = container.pod.turn.read().await;
-    let _hold = engine.nri.hold().await;
+    let _hold = node.nri.hold().await;
     // Plugins hear of its end after its start.
     let mut told = container.told.lock().await;
     let due = container.phase() == Phase::Created && container.pod.phase() == pod::Phase::Ready;
     let asked = if due {
-        nri::starting(engine, container).await
+        nri::starting(node, container).await
     } else {
         Ok(())
     };
-    let started = start_in_turn(engine, container, origin, asked).await;
+    let started = start_in_turn(node, container, origin, asked).await;
     match &started {
-        Ok(()) if due => nri::post_started(engine, container).await,
+        Ok(()) if due => nri::post_started(node, container).await,
         Err(_) if container.phase() == Phase::Exited => {
-            nri::stopped_while_told(engine, container, &mut told).await;
+            nri::stopped_while_told(node, container, &mut told).await;
         }
         _ => {}
     }
@@ -49,7 +52,7 @@ async fn start(engine: &Engine, container: &Arc<Container>, origin: Origin) -> R
 }
 
 async fn start_in_turn(
-    engine: &Engine,
+    node: &Arc<Node>,
     container: &Arc<Container>,
     origin: Origin,
     asked: Result<()>,
@@ -62,12 +65,12 @@ async fn start_in_turn(
             Err(Error::Precondition(problem).into())
         }
         Phase::Created => {
-            let trace = engine.trace_of(&container.pod);
+            let trace = node.trace_of(&container.pod);
             let call = trace.begin("StartContainer", &container.metadata().name, origin);
             let started = match asked {
-                Ok(()) => process::start(engine, container, &trace).await,
+                Ok(()) => process::start(node, container, &trace).await,
                 Err(error) => {
-                    process::could_not_start(engine, container, &error).await;
+                    process::could_not_start(node, container, &error).await;
                     Err(error)
                 }
             };

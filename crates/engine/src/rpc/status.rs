@@ -8,23 +8,25 @@ use orlop_cri::v1::{
 };
 use serde_json::json;
 
-use crate::blocking;
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
-use crate::runtimes::Handler;
+use crate::node::Node;
+use crate::node::runtimes::Handler;
+use crate::{blocking, nri};
+use std::sync::Arc;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: StatusRequest) -> Result<StatusResponse> {
+pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<StatusResponse> {
     Ok(StatusResponse {
         status: Some(RuntimeStatus {
-            conditions: vec![runtime_ready(engine).await, network_ready(engine).await],
+            conditions: vec![runtime_ready(node).await, network_ready(node).await],
         }),
         info: if request.verbose {
-            info(engine)
+            info(node)
         } else {
             HashMap::new()
         },
-        runtime_handlers: handlers(engine),
+        runtime_handlers: handlers(node),
         features: Some(RuntimeFeatures {
             supplemental_groups_policy: true,
             user_namespaces_host_network: false,
@@ -35,8 +37,8 @@ pub async fn call(engine: &Engine, request: StatusRequest) -> Result<StatusRespo
 
 /// The daemon does not start without a runtime that works, nor without a disk that it can write to;
 /// but a disk may fail later.
-async fn runtime_ready(engine: &Engine) -> RuntimeCondition {
-    let (root, state) = (engine.config.root.clone(), engine.config.state.clone());
+async fn runtime_ready(node: &Arc<Node>) -> RuntimeCondition {
+    let (root, state) = (node.config.root.clone(), node.config.state.clone());
     let probed = blocking(move || {
         for (what, dir) in [("root", root), ("state", state)] {
             let doing = format!("writing to the {what} directory {}", dir.display());
@@ -63,8 +65,8 @@ fn told_of_disk(error: &str) -> String {
     )
 }
 
-async fn network_ready(engine: &Engine) -> RuntimeCondition {
-    let (status, reason, message) = match engine.networks.status().await {
+async fn network_ready(node: &Arc<Node>) -> RuntimeCondition {
+    let (status, reason, message) = match node.networks.status().await {
         orlop_network::Status::Ready { warnings } => (true, String::new(), warnings.join("; ")),
         orlop_network::Status::NotReady { reason, message } => (false, reason.into(), message),
     };
@@ -77,31 +79,30 @@ async fn network_ready(engine: &Engine) -> RuntimeCondition {
 }
 
 /// The kubelet looks for the default handler under the empty name, too.
-fn handlers(engine: &Engine) -> Vec<RuntimeHandler> {
-    let default = engine
+fn handlers(node: &Arc<Node>) -> Vec<RuntimeHandler> {
+    let default = node
         .runtimes
         .all()
-        .filter(|one| one.name == engine.runtimes.default_name());
+        .filter(|one| one.name == node.runtimes.default_name());
     let entry = |name: &str, handler: &Handler| RuntimeHandler {
         name: name.to_owned(),
         features: Some(RuntimeHandlerFeatures {
             recursive_read_only_mounts: handler.features.recursive_read_only(),
-            user_namespaces: handler.features.user_namespaces() && engine.host.mapped_layers,
+            user_namespaces: handler.features.user_namespaces() && node.host.mapped_layers,
         }),
     };
     default
         .map(|handler| entry("", handler))
         .chain(
-            engine
-                .runtimes
+            node.runtimes
                 .all()
                 .map(|handler| entry(&handler.name, handler)),
         )
         .collect()
 }
 
-fn info(engine: &Engine) -> HashMap<String, String> {
-    let handlers: HashMap<_, _> = engine
+fn info(node: &Arc<Node>) -> HashMap<String, String> {
+    let handlers: HashMap<_, _> = node
         .runtimes
         .all()
         .map(|handler| {
@@ -113,17 +114,17 @@ fn info(engine: &Engine) -> HashMap<String, String> {
         })
         .collect();
     let config = json!({
-        "root": engine.config.root,
-        "state": engine.config.state,
-        "keeper": engine.config.keeper,
-        "cgroupDriver": format!("{:?}", engine.cgroup_driver).to_lowercase(),
-        "defaultRuntime": engine.runtimes.default_name(),
+        "root": node.config.root,
+        "state": node.config.state,
+        "keeper": node.config.keeper,
+        "cgroupDriver": format!("{:?}", node.cgroups.driver()).to_lowercase(),
+        "defaultRuntime": node.runtimes.default_name(),
         "runtimes": handlers,
-        "pods": engine.pods.all().len(),
-        "containers": engine.containers.all().len(),
+        "pods": node.pods.all().len(),
+        "containers": node.containers.all().len(),
     });
     HashMap::from([
         ("config".to_owned(), config.to_string()),
-        ("nri".to_owned(), engine.state_of_plugins().to_string()),
+        ("nri".to_owned(), nri::in_json(&node.nri).to_string()),
     ])
 }

@@ -4,26 +4,30 @@ use std::time::Duration;
 
 use orlop_cri::v1::{StopContainerRequest, StopContainerResponse};
 
-use crate::container::Phase;
+use crate::container::process;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::{nri, process};
+use crate::nri;
+use crate::record::container::Phase;
+use std::sync::Arc;
 
 /// Answers the call. A container that is not there is stopped. The stop goes on when the
 /// client leaves; a second stop with a shorter timeout overtakes the first.
-pub async fn call(engine: &Engine, request: StopContainerRequest) -> Result<StopContainerResponse> {
-    if let Some(container) = engine.containers.find_if_any(&request.container_id)? {
+pub async fn call(
+    Engine(node): &Engine,
+    request: StopContainerRequest,
+) -> Result<StopContainerResponse> {
+    if let Some(container) = node.containers.find_if_any(&request.container_id)? {
         let grace = Duration::from_secs(request.timeout.try_into().unwrap_or(0));
-        let engine_too = engine.clone();
-        engine
-            .finish(async move {
-                process::stop(&engine_too, &container, grace).await?;
-                if container.phase() == Phase::Exited {
-                    nri::container_stopped(&engine_too, &container).await;
-                }
-                Ok(())
-            })
-            .await?;
+        let node_too = Arc::clone(node);
+        node.finish(async move {
+            process::stop(&node_too, &container, grace).await?;
+            if container.phase() == Phase::Exited {
+                nri::container_stopped(&node_too, &container).await;
+            }
+            Ok(())
+        })
+        .await?;
     }
     Ok(StopContainerResponse {})
 }

@@ -2,22 +2,23 @@
 
 use orlop_cri::v1::{StopPodSandboxRequest, StopPodSandboxResponse};
 
-use crate::engine::{Engine, Work};
+use crate::engine::Engine;
 use crate::error::Result;
-use crate::teardown;
+use crate::node::Work;
+use crate::pod::teardown;
+use std::sync::Arc;
 
 /// Answers the call. A pod that is not there is stopped.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: StopPodSandboxRequest,
 ) -> Result<StopPodSandboxResponse> {
-    if let Some(pod) = engine.pods.find_if_any(&request.pod_sandbox_id)? {
+    if let Some(pod) = node.pods.find_if_any(&request.pod_sandbox_id)? {
         let work = (Work::StopPod, pod.id.to_string());
-        let engine_too = engine.clone();
-        engine
-            .works
+        let node_too = Arc::clone(node);
+        node.works
             .run(work, || async move {
-                teardown::stop_visible(&engine_too, &pod).await
+                teardown::stop_visible(&node_too, &pod).await
             })
             .await?;
     }

@@ -3,23 +3,24 @@
 use orlop_cri::v1::{StreamContainerStatsRequest, StreamContainerStatsResponse};
 
 use super::list_container_stats::chosen;
+use crate::batches::{Answers, in_blocking_batches};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::service::{Answers, in_blocking_batches};
 use crate::stats;
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: StreamContainerStatsRequest,
 ) -> Result<Answers<StreamContainerStatsResponse>> {
-    let containers = chosen(engine, request.filter);
-    let engine = engine.clone();
+    let containers = chosen(node, request.filter);
+    let node = Arc::clone(node);
     Ok(in_blocking_batches(containers, move |batch| {
         StreamContainerStatsResponse {
             container_stats: batch
                 .iter()
-                .map(|one| stats::of_container(&engine, one))
+                .map(|one| stats::of_container(&node, one))
                 .collect(),
         }
     }))

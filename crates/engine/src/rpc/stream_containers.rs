@@ -2,17 +2,17 @@
 
 use orlop_cri::v1::{StreamContainersRequest, StreamContainersResponse};
 
+use crate::batches::{Answers, in_batches};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::messages::listed_container;
-use crate::service::{Answers, in_batches};
+use crate::record::messages::listed_container;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: StreamContainersRequest,
 ) -> Result<Answers<StreamContainersResponse>> {
-    let containers = engine.visible_containers(request.filter.as_ref());
+    let containers = node.containers.chosen(request.filter.as_ref());
     Ok(in_batches(containers, |batch| StreamContainersResponse {
         containers: batch
             .iter()

@@ -2,17 +2,17 @@
 
 use orlop_cri::v1::{StreamImagesRequest, StreamImagesResponse};
 
+use crate::batches::{Answers, in_batches};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::images::{chosen, listed};
-use crate::service::{Answers, in_batches};
+use crate::image::{chosen, listed};
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: StreamImagesRequest,
 ) -> Result<Answers<StreamImagesResponse>> {
-    let images = chosen(engine, request.filter.as_ref())?;
+    let images = chosen(&node.images, request.filter.as_ref())?;
     Ok(in_batches(images, |batch| StreamImagesResponse {
         images: batch.iter().map(|image| listed(image)).collect(),
     }))

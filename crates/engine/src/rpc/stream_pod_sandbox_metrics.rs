@@ -4,24 +4,25 @@
 use orlop_cri::v1::{StreamPodSandboxMetricsRequest, StreamPodSandboxMetricsResponse};
 
 use super::list_pod_sandbox_stats::chosen;
+use crate::batches::{Answers, in_blocking_batches};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::service::{Answers, in_blocking_batches};
 use crate::stats::metrics::{self, Disk};
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     _: StreamPodSandboxMetricsRequest,
 ) -> Result<Answers<StreamPodSandboxMetricsResponse>> {
-    let pods = chosen(engine, None);
-    let engine = engine.clone();
+    let pods = chosen(node, None);
+    let node = Arc::clone(node);
     Ok(in_blocking_batches(pods, move |batch| {
-        let mut disk = Disk::at(&engine.config.root);
+        let mut disk = Disk::at(&node.config.root);
         StreamPodSandboxMetricsResponse {
             pod_sandbox_metrics: batch
                 .iter()
-                .map(|pod| metrics::of_pod(&engine, pod, &mut disk))
+                .map(|pod| metrics::of_pod(&node, pod, &mut disk))
                 .collect(),
         }
     }))

@@ -3,24 +3,22 @@
 use orlop_cri::v1::{StreamPodSandboxStatsRequest, StreamPodSandboxStatsResponse};
 
 use super::list_pod_sandbox_stats::chosen;
+use crate::batches::{Answers, in_blocking_batches};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::service::{Answers, in_blocking_batches};
 use crate::stats;
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: StreamPodSandboxStatsRequest,
 ) -> Result<Answers<StreamPodSandboxStatsResponse>> {
-    let pods = chosen(engine, request.filter);
-    let engine = engine.clone();
+    let pods = chosen(node, request.filter);
+    let node = Arc::clone(node);
     Ok(in_blocking_batches(pods, move |batch| {
         StreamPodSandboxStatsResponse {
-            pod_sandbox_stats: batch
-                .iter()
-                .map(|pod| stats::of_pod(&engine, pod))
-                .collect(),
+            pod_sandbox_stats: batch.iter().map(|pod| stats::of_pod(&node, pod)).collect(),
         }
     }))
 }

@@ -2,17 +2,17 @@
 
 use orlop_cri::v1::{StreamPodSandboxesRequest, StreamPodSandboxesResponse};
 
+use crate::batches::{Answers, in_batches};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::messages::listed_pod;
-use crate::service::{Answers, in_batches};
+use crate::record::messages::listed_pod;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: StreamPodSandboxesRequest,
 ) -> Result<Answers<StreamPodSandboxesResponse>> {
-    let pods = engine.visible_pods(request.filter.as_ref());
+    let pods = node.pods.chosen(request.filter.as_ref());
     Ok(in_batches(pods, |batch| StreamPodSandboxesResponse {
         pod_sandboxes: batch.iter().map(|pod| listed_pod(pod)).collect(),
     }))

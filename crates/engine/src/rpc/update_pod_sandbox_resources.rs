@@ -11,24 +11,24 @@ use orlop_cri::v1::{
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::pod::{Event, Phase, Pod};
+use crate::node::Node;
+use crate::record::pod::{Event, Phase, Pod};
 use crate::{nri, spec};
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: UpdatePodSandboxResourcesRequest,
 ) -> Result<UpdatePodSandboxResourcesResponse> {
-    let pod = engine.visible_pod(&request.pod_sandbox_id)?;
-    let engine_too = engine.clone();
-    engine
-        .finish(async move { update(&engine_too, &pod, request.resources, request.overhead).await })
+    let pod = node.pods.visible(&request.pod_sandbox_id)?;
+    let node_too = Arc::clone(node);
+    node.finish(async move { update(&node_too, &pod, request.resources, request.overhead).await })
         .await?;
     Ok(UpdatePodSandboxResourcesResponse {})
 }
 
 async fn update(
-    engine: &Engine,
+    node: &Arc<Node>,
     pod: &Arc<Pod>,
     resources: Option<LinuxContainerResources>,
     overhead: Option<LinuxContainerResources>,
@@ -36,19 +36,19 @@ async fn update(
     let _turn = pod.turn.write().await;
     let resources = resources.or_else(|| pod.resources());
     let overhead = overhead.or_else(|| pod.overhead());
-    let limits = spec::pod_limits(resources.as_ref(), overhead.as_ref(), &engine.host)
-        .map_err(Error::Spec)?;
+    let limits =
+        spec::pod_limits(resources.as_ref(), overhead.as_ref(), &node.host).map_err(Error::Spec)?;
     // Now plugins may refuse it; they see the pod as it is before.
-    let _hold = engine.nri.hold().await;
-    nri::pod_updating(engine, pod, overhead.as_ref(), resources.as_ref()).await?;
+    let _hold = node.nri.hold().await;
+    nri::pod_updating(node, pod, overhead.as_ref(), resources.as_ref()).await?;
     if pod.phase() == Phase::Ready {
-        engine.cgroups.limit_pod(pod, limits).await?;
+        node.cgroups.limit_pod(pod, limits).await?;
     }
     let updated = Event::Updated {
         resources: Box::new(resources.unwrap_or_default()),
         overhead: Box::new(overhead.unwrap_or_default()),
     };
     pod.record(updated).await?;
-    nri::post_pod_updated(engine, pod).await;
+    nri::post_pod_updated(node, pod).await;
     Ok(())
 }

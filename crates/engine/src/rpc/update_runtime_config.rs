@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: UpdateRuntimeConfigRequest,
 ) -> Result<UpdateRuntimeConfigResponse> {
     let network = request
@@ -15,8 +15,7 @@ pub async fn call(
         .and_then(|config| config.network_config);
     let cidr = network.map(|network| network.pod_cidr).unwrap_or_default();
     if !cidr.is_empty() {
-        engine
-            .networks
+        node.networks
             .set_pod_cidr(&cidr)
             .await
             .map_err(|source| Error::Network {

@@ -9,10 +9,10 @@ use orlop_image::Digest;
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use crate::batches::Answers;
 use crate::changes::{Change, ChangeKind, changes};
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
-use crate::service::Answers;
 
 /// Changes in one message.
 const BATCH: usize = 256;
@@ -22,10 +22,10 @@ const AHEAD: usize = 4;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ListChangesRequest,
 ) -> Result<Answers<ListChangesResponse>> {
-    let container = engine.visible_container(&request.container_id)?;
+    let container = node.containers.visible(&request.container_id)?;
     let image: Digest = container.image.id.parse().map_err(|source| {
         Error::Internal(format!(
             "container {} has an image without a digest: {source}",
@@ -33,13 +33,10 @@ pub async fn call(
         ))
     })?;
     // Leased as long as the container lives, so that the layers stay.
-    let lower = engine
-        .images
-        .layers(&image)
-        .map_err(|source| Error::Image {
-            doing: format!("finding the layers of container {}", container.id),
-            source,
-        })?;
+    let lower = node.images.layers(&image).map_err(|source| Error::Image {
+        doing: format!("finding the layers of container {}", container.id),
+        source,
+    })?;
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut batch = Vec::with_capacity(BATCH);

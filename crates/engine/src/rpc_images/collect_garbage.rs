@@ -8,19 +8,21 @@ use orlop_image::{Digest, Freed};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::node::Node;
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: CollectGarbageRequest,
 ) -> Result<CollectGarbageResponse> {
     let images = if request.unused_images {
-        unused(engine)
+        unused(node)
     } else {
         Vec::new()
     };
     if request.dry_run {
-        let freed = engine.images.would_free(&images).await;
+        let freed = node.images.would_free(&images).await;
         let freed = freed.map_err(failed("looking for what is not needed"))?;
         let mut answer = CollectGarbageResponse::default();
         answer
@@ -29,34 +31,34 @@ pub async fn call(
         count(&mut answer, &freed);
         return Ok(answer);
     }
-    engine.finish(collect(engine.clone(), images)).await
+    node.finish(collect(Arc::clone(node), images)).await
 }
 
-async fn collect(engine: Engine, images: Vec<Digest>) -> Result<CollectGarbageResponse> {
+async fn collect(node: Arc<Node>, images: Vec<Digest>) -> Result<CollectGarbageResponse> {
     let mut answer = CollectGarbageResponse::default();
     for id in images {
         // A container may have come meanwhile.
-        if in_use(&engine).contains(&id.to_string()) {
+        if in_use(&node).contains(&id.to_string()) {
             continue;
         }
-        let freed = engine.images.remove(&id.to_string()).await;
+        let freed = node.images.remove(&id.to_string()).await;
         let freed = freed.map_err(failed("removing an image that is not in use"))?;
-        engine.metrics.freed(&freed);
+        node.metrics.freed(&freed);
         answer.removed.push(id.to_string());
         count(&mut answer, &freed);
     }
     // What pulls and containers need is held, however young it is.
-    let freed = engine.images.gc(Duration::ZERO).await;
+    let freed = node.images.gc(Duration::ZERO).await;
     let freed = freed.map_err(failed("removing what is not needed"))?;
-    engine.metrics.freed(&freed);
+    node.metrics.freed(&freed);
     count(&mut answer, &freed);
     Ok(answer)
 }
 
 /// The images that no container uses and that aren't pinned.
-fn unused(engine: &Engine) -> Vec<Digest> {
-    let in_use = in_use(engine);
-    let images = engine.images.list().into_iter();
+fn unused(node: &Arc<Node>) -> Vec<Digest> {
+    let in_use = in_use(node);
+    let images = node.images.list().into_iter();
     images
         .filter(|image| !image.pinned && !in_use.contains(&image.id.to_string()))
         .map(|image| image.id)
@@ -64,10 +66,10 @@ fn unused(engine: &Engine) -> Vec<Digest> {
 }
 
 /// The ids of the images of containers and image volumes.
-fn in_use(engine: &Engine) -> HashSet<String> {
-    let containers = engine.containers.all();
+fn in_use(node: &Arc<Node>) -> HashSet<String> {
+    let containers = node.containers.all();
     let of_containers = containers.iter().map(|one| one.image.id.clone());
-    let leases = engine.images.leases().into_iter();
+    let leases = node.images.leases().into_iter();
     of_containers
         .chain(leases.map(|lease| lease.image.to_string()))
         .collect()

@@ -10,10 +10,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::batches::Answers;
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
-use crate::images::find;
-use crate::service::Answers;
+use crate::image::find;
 
 /// Bytes of a message.
 const CHUNK: usize = 256 << 10;
@@ -23,7 +23,7 @@ const QUEUE: usize = 4;
 
 /// Answers the call. A client that takes the archive too slowly gets the failure instead of the rest.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ExportImagesRequest,
 ) -> Result<Answers<ExportImagesResponse>> {
     let format = match request.format() {
@@ -38,25 +38,25 @@ pub async fn call(
     }
     // Better told now than in the midst of the stream.
     for name in &request.images {
-        find(engine, name)?.ok_or_else(|| Error::NotFound {
+        find(&node.images, name)?.ok_or_else(|| Error::NotFound {
             what: "image",
             id: name.clone(),
         })?;
     }
     let (queue, chunks) = mpsc::channel(QUEUE);
-    let images = engine.images.clone();
+    let images = node.images.clone();
     let given_up = Arc::new(OnceLock::new());
     let out = Chunks {
         queue,
         chunk: Vec::with_capacity(CHUNK),
-        pace: Pace::of(&engine.config.images),
+        pace: Pace::of(&node.config.images),
         given_up: Arc::clone(&given_up),
         reactor: Handle::current(),
     };
     // Not through the queue: who takes nothing out of it must not be waited for.
     let (fail, failure) = oneshot::channel();
     // Ends when it is done, or at its next chunk when the client has left or does not take it.
-    engine.tasks.spawn(async move {
+    node.tasks.spawn(async move {
         let names: Vec<&str> = request.images.iter().map(String::as_str).collect();
         if let Err(source) = images.export(&names, format, out).await {
             let doing = "exporting images";

@@ -14,6 +14,8 @@ use tonic::{Status, Streaming};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::node::Node;
+use std::sync::Arc;
 
 /// Messages that may wait for being read.
 const QUEUE: usize = 2;
@@ -21,17 +23,17 @@ const QUEUE: usize = 2;
 /// Answers the call. Nothing is imported if the client leaves before the archive's end, or sends it
 /// too slowly.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     parts: Streaming<ImportImagesRequest>,
 ) -> Result<ImportImagesResponse> {
     let mut parts = Parts {
         stream: parts,
-        pace: Pace::of(&engine.config.images),
+        pace: Pace::of(&node.config.images),
     };
     let Some(Part::Start(start)) = parts.next().await? else {
         return Err(Error::invalid("start", "must be the first message").into());
     };
-    check_platform(engine, &start)?;
+    check_platform(node, &start)?;
     let (queue, pieces) = mpsc::channel(QUEUE);
     let source = ImportSource::Stream(Box::new(Archive {
         pieces,
@@ -40,7 +42,7 @@ pub async fn call(
     }));
     let name = Some(start.name.as_str()).filter(|name| !name.is_empty());
     let mut feeding = pin!(feed(parts, queue));
-    let mut importing = pin!(engine.images.import(source, name));
+    let mut importing = pin!(node.images.import(source, name));
     let imported = tokio::select! {
         biased;
         fed = &mut feeding => {
@@ -62,7 +64,7 @@ pub async fn call(
 }
 
 /// Images of other platforms would be of no use to the node's containers.
-fn check_platform(engine: &Engine, start: &ImportStart) -> Result<()> {
+fn check_platform(node: &Arc<Node>, start: &ImportStart) -> Result<()> {
     if start.platform.is_empty() {
         return Ok(());
     }
@@ -70,7 +72,7 @@ fn check_platform(engine: &Engine, start: &ImportStart) -> Result<()> {
         .platform
         .parse()
         .map_err(|error: orlop_image::Error| Error::invalid("start.platform", error.to_string()))?;
-    if asked != engine.config.images.platform {
+    if asked != node.config.images.platform {
         let problem = "importing images of another platform is not implemented by this runtime";
         return Err(Error::Unimplemented(problem.to_owned()).into());
     }

@@ -6,14 +6,16 @@ use orlop_image::{PolicyFor, PullRequest, Verdict};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::images::name_asked_for;
+use crate::image::name_asked_for;
+use crate::node::Node;
+use std::sync::Arc;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: JudgeImageRequest) -> Result<JudgeImageResponse> {
+pub async fn call(Engine(node): &Engine, request: JudgeImageRequest) -> Result<JudgeImageResponse> {
     if request.image.is_empty() {
         return Err(Error::invalid("image", "is empty").into());
     }
-    let verdict = judge(engine, &request).await;
+    let verdict = judge(node, &request).await;
     let verdict = verdict.map_err(|source| Error::Image {
         doing: format!("judging image {:?}", request.image),
         source,
@@ -22,10 +24,10 @@ pub async fn call(engine: &Engine, request: JudgeImageRequest) -> Result<JudgeIm
 }
 
 async fn judge(
-    engine: &Engine,
+    node: &Arc<Node>,
     request: &JudgeImageRequest,
 ) -> orlop_image::Result<Option<Verdict>> {
-    let (images, name) = (&engine.images, &request.image);
+    let (images, name) = (&node.images, &request.image);
     let stored = if request.remote {
         None
     } else {

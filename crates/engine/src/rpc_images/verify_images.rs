@@ -7,19 +7,21 @@ use orlop_cri::images::{BrokenContent, VerifyImagesRequest, VerifyImagesResponse
 use orlop_image::{Image, Verified};
 use tonic::Status;
 
+use crate::batches::Answers;
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
-use crate::images::find;
-use crate::service::Answers;
+use crate::image::find;
+use crate::node::Node;
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: VerifyImagesRequest,
 ) -> Result<Answers<VerifyImagesResponse>> {
     let mut images = Vec::new();
     for name in &request.images {
-        let image = find(engine, name)?.ok_or_else(|| Error::NotFound {
+        let image = find(&node.images, name)?.ok_or_else(|| Error::NotFound {
             what: "image",
             id: name.clone(),
         })?;
@@ -28,14 +30,14 @@ pub async fn call(
         }
     }
     if request.images.is_empty() {
-        images = engine.images.list();
+        images = node.images.list();
     }
-    let (engine, repair) = (engine.clone(), request.repair);
+    let (node, repair) = (Arc::clone(node), request.repair);
     let verified = async move {
-        let work = verify(engine.clone(), images, repair);
+        let work = verify(Arc::clone(&node), images, repair);
         let answers = if repair {
             // Not to be broken off between the old layer and the new.
-            engine.finish(work).await
+            node.finish(work).await
         } else {
             work.await
         };
@@ -46,12 +48,12 @@ pub async fn call(
 }
 
 async fn verify(
-    engine: Engine,
+    node: Arc<Node>,
     images: Vec<Image>,
     repair: bool,
 ) -> Result<Vec<VerifyImagesResponse>> {
     let ids: Vec<_> = images.iter().map(|image| image.id).collect();
-    let verified = engine.images.verify_images(&ids, repair).await;
+    let verified = node.images.verify_images(&ids, repair).await;
     let verified = verified.map_err(|source| Error::Image {
         doing: "verifying images".into(),
         source,

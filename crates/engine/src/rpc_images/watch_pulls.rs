@@ -13,22 +13,27 @@ use orlop_image::LayerState;
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
+use crate::batches::Answers;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::pulls::{Ended, UnderWay, full_name};
-use crate::service::Answers;
+use crate::image::pulls::{Ended, UnderWay, full_name};
+use crate::node::Node;
+use std::sync::Arc;
 
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: WatchPullsRequest) -> Result<Answers<PullProgress>> {
+pub async fn call(
+    Engine(node): &Engine,
+    request: WatchPullsRequest,
+) -> Result<Answers<PullProgress>> {
     let watcher = Watcher {
         name: (!request.image.is_empty()).then(|| full_name(&request.image)),
         until_done: request.until_done,
-        begun: engine.pulls.begun(),
-        ended: engine.pulls.ended(),
-        engine: engine.clone(),
+        begun: node.pulls.begun(),
+        ended: node.pulls.ended(),
+        node: Arc::clone(node),
         told: HashMap::new(),
         ready: VecDeque::new(),
         busy: true,
@@ -43,7 +48,7 @@ pub async fn call(engine: &Engine, request: WatchPullsRequest) -> Result<Answers
 }
 
 struct Watcher {
-    engine: Engine,
+    node: Arc<Node>,
     /// The full name of the image whose pulls are told; all without one.
     name: Option<String>,
     until_done: bool,
@@ -91,7 +96,7 @@ impl Watcher {
             Some(Ok(ended)) => self.end(ended),
             // Ends were missed: what is under way no more is forgotten.
             Some(Err(broadcast::error::RecvError::Lagged(_))) => {
-                let under_way = self.engine.pulls.under_way();
+                let under_way = self.node.pulls.under_way();
                 let known = self.told.len();
                 self.told
                     .retain(|id, _| under_way.values().any(|pull| pull.id == *id));
@@ -104,9 +109,9 @@ impl Watcher {
 
     fn look(&mut self) {
         self.next_look = Instant::now() + PAUSE;
-        let flights = self.engine.images.pulls();
+        let flights = self.node.images.pulls();
         let mut busy = false;
-        for (name, pull) in self.engine.pulls.under_way() {
+        for (name, pull) in self.node.pulls.under_way() {
             if !self.is_wanted(&name) {
                 continue;
             }

@@ -1,5 +1,7 @@
 //! `Examine`: looks for what belongs to no pod, and for damage in the store; mends it if asked to.
 
+use std::sync::Arc;
+
 use orlop_cri::inspection::{ExamineRequest, ExamineResponse, Finding};
 use orlop_nri::Listen;
 use orlop_service::finding::of_network;
@@ -7,37 +9,38 @@ use orlop_service::finding::of_network;
 use crate::doctor::orphans;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::node::Node;
 
 /// Answers the call. Repairs go on when the client leaves.
-pub async fn call(engine: &Engine, request: ExamineRequest) -> Result<ExamineResponse> {
-    let engine_too = engine.clone();
-    let findings = engine
-        .finish(async move { examine(&engine_too, request).await })
+pub async fn call(Engine(node): &Engine, request: ExamineRequest) -> Result<ExamineResponse> {
+    let node_too = Arc::clone(node);
+    let findings = node
+        .finish(async move { examine(&node_too, request).await })
         .await?;
     Ok(ExamineResponse { findings })
 }
 
-async fn examine(engine: &Engine, request: ExamineRequest) -> Result<Vec<Finding>> {
-    let mut findings = orphans::examine(engine, request.repair).await?;
-    findings.push(of_network(&engine.networks.status().await));
-    findings.extend(plugins(engine));
+async fn examine(node: &Arc<Node>, request: ExamineRequest) -> Result<Vec<Finding>> {
+    let mut findings = orphans::examine(node, request.repair).await?;
+    findings.push(of_network(&node.networks.status().await));
+    findings.extend(plugins(node));
     if request.images {
-        findings.extend(images(engine, request.repair).await?);
+        findings.extend(images(node, request.repair).await?);
     }
     Ok(findings)
 }
 
-fn plugins(engine: &Engine) -> Option<Finding> {
+fn plugins(node: &Arc<Node>) -> Option<Finding> {
     const AREA: &str = "nri";
-    let config = engine.nri.config()?;
+    let config = node.nri.config()?;
     if let Listen::At(path) = &config.listen
-        && !engine.nri.is_listening()
+        && !node.nri.is_listening()
     {
         let text = format!("no plugin can connect: {} is not served", path.display());
         let remedy = "see the daemon's log; set nri.socket to a path of its own";
         return Some(Finding::warning(AREA, text, remedy));
     }
-    let plugins = engine.nri.list();
+    let plugins = node.nri.list();
     let names: Vec<_> = plugins
         .iter()
         .map(|plugin| format!("{}-{}", plugin.index, plugin.name))
@@ -49,9 +52,9 @@ fn plugins(engine: &Engine) -> Option<Finding> {
     Some(Finding::ok(AREA, text))
 }
 
-async fn images(engine: &Engine, repair: bool) -> Result<Vec<Finding>> {
+async fn images(node: &Arc<Node>, repair: bool) -> Result<Vec<Finding>> {
     const AREA: &str = "images";
-    let verified = engine.images.verify(repair).await;
+    let verified = node.images.verify(repair).await;
     let verified = verified.map_err(|source| {
         let doing = "comparing images with their digests".into();
         Error::Image { doing, source }

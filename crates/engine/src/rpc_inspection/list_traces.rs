@@ -7,6 +7,6 @@ use crate::error::Result;
 use crate::timeline;
 
 /// Answers the call.
-pub async fn call(engine: &Engine, request: ListTracesRequest) -> Result<ListTracesResponse> {
-    Ok(timeline::answer(&engine.traces, &request))
+pub async fn call(Engine(node): &Engine, request: ListTracesRequest) -> Result<ListTracesResponse> {
+    Ok(timeline::answer(&node.traces, &request))
 }

@@ -7,14 +7,15 @@ use orlop_network::Orphan;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::network_gc;
+use crate::pod::network_gc;
+use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: CollectNetworkGarbageRequest,
 ) -> Result<CollectNetworkGarbageResponse> {
-    let orphans = engine.networks.orphans(network_gc::has_pod(engine)).await;
+    let orphans = node.networks.orphans(network_gc::has_pod(node)).await;
     let orphans = orphans.map_err(|source| Error::Network {
         doing: "looking for network attachments without a pod".into(),
         source,
@@ -26,10 +27,10 @@ pub async fn call(
         });
     }
     let collecting = {
-        let engine = engine.clone();
-        async move { network_gc::collect(&engine).await }
+        let node = Arc::clone(node);
+        async move { network_gc::collect(&node).await }
     };
-    let report = engine.finish(collecting).await?;
+    let report = node.finish(collecting).await?;
     let known = |id: &str| {
         let found = orphans.iter().find(|orphan| orphan.id == id);
         let unknown = || Orphan {

@@ -9,18 +9,18 @@ use serde_json::json;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::network_gc;
+use crate::pod::network_gc;
 
 /// Answers the call.
 pub async fn call(
-    engine: &Engine,
+    Engine(node): &Engine,
     request: ListAttachmentsRequest,
 ) -> Result<ListAttachmentsResponse> {
-    let entries = engine.networks.list().await.map_err(|source| {
+    let entries = node.networks.list().await.map_err(|source| {
         let doing = "reading what is attached to the network".into();
         Error::Network { doing, source }
     })?;
-    let has_pod = network_gc::has_pod(engine);
+    let has_pod = network_gc::has_pod(node);
     let wanted = entries.iter().filter(|entry| {
         entry
             .attachment

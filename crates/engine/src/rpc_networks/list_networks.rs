@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 
 /// Answers the call.
-pub async fn call(engine: &Engine, _: ListNetworksRequest) -> Result<ListNetworksResponse> {
-    let attached = engine.networks.list().await.map_err(|source| {
+pub async fn call(Engine(node): &Engine, _: ListNetworksRequest) -> Result<ListNetworksResponse> {
+    let attached = node.networks.list().await.map_err(|source| {
         let doing = "reading what is attached to the network".into();
         Error::Network { doing, source }
     })?;
@@ -18,7 +18,7 @@ pub async fn call(engine: &Engine, _: ListNetworksRequest) -> Result<ListNetwork
         };
         u32::try_from(attached.iter().filter(has).count()).unwrap_or(u32::MAX)
     };
-    let networks = engine.networks.describe().await.into_iter();
+    let networks = node.networks.describe().await.into_iter();
     let mut answer = ListNetworksResponse {
         networks: networks
             .map(|network| ConfiguredNetwork {
@@ -29,10 +29,10 @@ pub async fn call(engine: &Engine, _: ListNetworksRequest) -> Result<ListNetwork
                 in_process: network.in_process,
             })
             .collect(),
-        conf_dir: engine.networks.conf_dir().to_string_lossy().into_owned(),
+        conf_dir: node.networks.conf_dir().to_string_lossy().into_owned(),
         ..Default::default()
     };
-    match engine.networks.status().await {
+    match node.networks.status().await {
         Status::Ready { warnings } => {
             answer.ready = true;
             answer.warnings = warnings;

@@ -71,6 +71,7 @@ impl CgroupParent {
     }
 
     /// Who makes it.
+    #[cfg(test)]
     pub fn driver(&self) -> Driver {
         self.driver
     }

@@ -4,14 +4,15 @@ use orlop_cri::v1::{LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats}
 use orlop_service::usage::{Reading, of_interfaces};
 
 use super::container::of_container;
-use crate::container::Phase;
-use crate::engine::Engine;
-use crate::pod::Pod;
+use crate::node::Node;
+use crate::record::container::Phase;
+use crate::record::pod::Pod;
+use std::sync::Arc;
 
 /// Reads a pod's figures. Blocks.
-pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
+pub fn of_pod(node: &Arc<Node>, pod: &Pod) -> PodSandboxStats {
     let mut meter = pod.meter.lock();
-    let reading = meter.read_pod(|| engine.cgroups.of_pod(pod));
+    let reading = meter.read_pod(|| node.cgroups.of_pod(pod));
     let reading = reading.as_ref();
     // Looked at while nobody closes the meter: a pod that ends loses its keeper first.
     let network = pod
@@ -19,7 +20,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
         .filter(|_| !pod.host_network())
         .map(|pid| of_interfaces(&meter.traffic(pid)));
     drop(meter);
-    let containers = engine.containers_of(pod);
+    let containers = node.containers.of(pod);
     let running = containers
         .iter()
         .filter(|container| container.phase() == Phase::Running);
@@ -36,7 +37,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod) -> PodSandboxStats {
             network,
             process: reading.and_then(Reading::processes),
             containers: running
-                .map(|container| of_container(engine, container))
+                .map(|container| of_container(node, container))
                 .collect(),
             io: reading.and_then(Reading::io),
         }),

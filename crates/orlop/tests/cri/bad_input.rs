@@ -1,6 +1,12 @@
 //! Requests that make no sense: the right code, the field's name, and nothing left behind.
 
-use orlop_cri::v1::{ContainerConfig, Int64Value, Mount, PodSandboxConfig};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use orlop_cri::v1::{
+    ContainerConfig, Int64Value, Mount, NamespaceMode, NamespaceOption, PodSandboxConfig,
+    PortMapping, UserNamespace,
+};
 use orlop_testkit::Node;
 use tonic::{Code, Status};
 
@@ -47,6 +53,78 @@ fn pod_cases() -> Vec<Case<PodSandboxConfig>> {
             word: "hostname",
         },
     ]
+}
+
+/// Pods of which it shows only in the part that is asked for that they cannot be.
+fn impossible_pods() -> Vec<Case<PodSandboxConfig>> {
+    use Code::InvalidArgument;
+    vec![
+        Case {
+            what: "a host port beyond all ports",
+            spoil: |pod| {
+                pod.port_mappings = vec![PortMapping {
+                    host_port: 70_000,
+                    container_port: 80,
+                    ..PortMapping::default()
+                }];
+            },
+            code: InvalidArgument,
+            word: "config.port_mappings[0].host_port",
+        },
+        Case {
+            what: "a bandwidth that is none",
+            spoil: |pod| {
+                let name = "kubernetes.io/ingress-bandwidth".to_owned();
+                pod.annotations.insert(name, "fast".to_owned());
+            },
+            code: InvalidArgument,
+            word: "kubernetes.io/ingress-bandwidth",
+        },
+        Case {
+            what: "a user namespace without its ids",
+            spoil: |pod| {
+                options(pod).userns_options = Some(UserNamespace {
+                    mode: NamespaceMode::Pod.into(),
+                    ..UserNamespace::default()
+                });
+            },
+            code: InvalidArgument,
+            word: "uids",
+        },
+        Case {
+            what: "a setting of the kernel that no pod has",
+            spoil: |pod| {
+                let linux = pod.linux.get_or_insert_default();
+                linux.sysctls.insert("vm.swappiness".into(), "1".into());
+            },
+            code: InvalidArgument,
+            word: "vm.swappiness",
+        },
+        Case {
+            what: "a name server over two lines",
+            spoil: |pod| {
+                let dns = pod.dns_config.get_or_insert_default();
+                dns.servers = vec!["10.0.0.1\nnameserver 6.6.6.6".to_owned()];
+            },
+            code: InvalidArgument,
+            word: "config.dns_config.servers",
+        },
+        Case {
+            what: "a cgroup whose name no directory can have",
+            spoil: |pod| pod.linux.get_or_insert_default().cgroup_parent = "a\0b".to_owned(),
+            code: InvalidArgument,
+            word: "config.linux.cgroup_parent",
+        },
+    ]
+}
+
+fn options(pod: &mut PodSandboxConfig) -> &mut NamespaceOption {
+    let security = pod
+        .linux
+        .get_or_insert_default()
+        .security_context
+        .get_or_insert_default();
+    security.namespace_options.get_or_insert_default()
 }
 
 fn container_cases() -> Vec<Case<ContainerConfig>> {
@@ -142,6 +220,37 @@ async fn senseless_pods_are_refused() {
         );
     }
     world.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_made_for_a_pod_that_cannot_be() {
+    let world = world!(Node::orlop());
+    let places = [
+        world.node.root().join("pods"),
+        world.node.state().join("pods"),
+        world.node.state().join("netns"),
+    ];
+    // Whatever is made there, and be it removed again, changes when it was changed.
+    let changed = || places.each_ref().map(|place| last_change(place));
+    let before = changed();
+    for case in impossible_pods() {
+        let pod = world.node.pod("impossible").with(|pod| {
+            options(pod).network = NamespaceMode::Pod.into();
+            (case.spoil)(pod);
+        });
+        let error = world.cri.run_pod(&pod).await.expect_err(case.what);
+        check(&world.node, case.what, &error, case.code, case.word);
+        assert_eq!(changed(), before, "something was made for {}", case.what);
+    }
+    let pod = world.node.pod("possible");
+    world.run_pod(&pod).await;
+    assert_ne!(changed(), before, "a pod leaves these places as they were");
+    world.finish().await;
+}
+
+fn last_change(place: &Path) -> (i64, i64) {
+    let found = std::fs::metadata(place).expect("look at a directory of the daemon's");
+    (found.mtime(), found.mtime_nsec())
 }
 
 #[tokio::test]

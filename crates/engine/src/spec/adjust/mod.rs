@@ -4,27 +4,19 @@
 //! be wrong, and a container that cannot start says less than a refusal.
 
 mod devices;
+mod facts;
 mod mounts;
 mod process;
 mod resources;
 mod security;
 
-use orlop_launch::oci::{Features, Hook, Hooks, Spec};
+use orlop_launch::oci::{Hook, Hooks, Spec};
 use orlop_nri::v1alpha1 as nri;
 
-use super::input::{HostFacts, Policy};
 use super::{Error, cdi};
+use facts::field;
 
-/// What is known beside the specification.
-#[derive(Debug, Clone, Copy)]
-pub struct AdjustFacts<'a> {
-    /// The node.
-    pub host: &'a HostFacts,
-    /// The node's configuration.
-    pub policy: &'a Policy,
-    /// What the container's runtime can do.
-    pub features: &'a Features,
-}
+pub use facts::AdjustFacts;
 
 /// Makes the changes. Gives back what could not be given on this node, for the log.
 pub fn adjust(
@@ -51,11 +43,6 @@ pub fn adjust(
     }
     mounts::adjust(&wanted.mounts, spec)?;
     Ok(warnings)
-}
-
-/// The path of a field in messages.
-fn field(name: &str) -> String {
-    format!("NRI adjustment: {name}")
 }
 
 fn annotations(wanted: &nri::ContainerAdjustment, spec: &mut Spec) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use orlop_launch::oci::{
-    DeviceKind, Linux, Mount, Namespace, NamespaceKind, Process, Resources, SeccompAction,
+    DeviceKind, Features, Linux, Mount, Namespace, NamespaceKind, Process, Resources, SeccompAction,
 };
 use orlop_nri::v1alpha1::{
     ContainerAdjustment, Hook, IoPrioClass, KeyValue, LinuxContainerAdjustment, LinuxCpu,
@@ -16,6 +16,7 @@ use orlop_nri::v1alpha1::{
 };
 
 use super::super::host::tests::facts;
+use super::super::input::Policy;
 use super::*;
 
 fn spec() -> Spec {

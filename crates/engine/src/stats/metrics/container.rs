@@ -5,21 +5,22 @@ use orlop_cri::v1::ContainerMetrics;
 use orlop_service::usage::{self, Disk, TABLE};
 
 use crate::clock;
-use crate::container::Container;
-use crate::engine::Engine;
+use crate::node::Node;
+use crate::record::container::Container;
+use std::sync::Arc;
 
 const NANOS: u64 = 1_000_000_000;
 
 /// Reads a container's metrics. Blocks.
 pub(super) fn of_container(
-    engine: &Engine,
+    node: &Arc<Node>,
     container: &Container,
     disk: &mut Disk,
 ) -> ContainerMetrics {
     let mut meter = container.meter.lock();
-    let own = || engine.cgroups.of_container(container);
+    let own = || node.cgroups.of_container(container);
     let reading = meter.read(own);
-    let layer = meter.layer.usage(|| container.upper(), &engine.config.root);
+    let layer = meter.layer.usage(|| container.upper(), &node.config.root);
     let cgroup = meter.cgroup().cloned().or_else(own);
 
     let id = cgroup

@@ -6,14 +6,15 @@ use orlop_service::usage::{self, Disk, TABLE};
 
 use super::container::of_container;
 use crate::clock;
-use crate::container::Phase;
-use crate::engine::Engine;
-use crate::pod::Pod;
+use crate::node::Node;
+use crate::record::container::Phase;
+use crate::record::pod::Pod;
+use std::sync::Arc;
 
 /// Reads a pod's metrics. Blocks.
-pub fn of_pod(engine: &Engine, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
+pub fn of_pod(node: &Arc<Node>, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
     let mut meter = pod.meter.lock();
-    let own = || engine.cgroups.of_pod(pod);
+    let own = || node.cgroups.of_pod(pod);
     let reading = meter.read(own);
     let cgroup = match meter.cgroup() {
         Some(cgroup) => cgroup.path().to_string(),
@@ -37,7 +38,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics 
         usage::traffic(&mut samples, &meter.traffic(pid));
     }
     drop(meter);
-    let containers = engine.containers_of(pod);
+    let containers = node.containers.of(pod);
     let running = containers
         .iter()
         .filter(|container| container.phase() == Phase::Running);
@@ -45,7 +46,7 @@ pub fn of_pod(engine: &Engine, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics 
         pod_sandbox_id: pod.id.to_string(),
         metrics: samples.finish(),
         container_metrics: running
-            .map(|container| of_container(engine, container, disk))
+            .map(|container| of_container(node, container, disk))
             .collect(),
     }
 }

@@ -1,0 +1,62 @@
+//! Trials of runtimes in whose middle a daemon was killed: what was made for them would stay.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orlop_launch::{OciRuntime, TRIAL_PREFIX};
+
+use crate::blocking;
+use crate::checkpoint::busy;
+use crate::error::chain;
+use crate::record::directories::remove_tree;
+
+/// A runtime that takes longer does not work.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Ends and removes what earlier daemons of this directory were trying out. Where they were not
+/// disturbed there is nothing.
+pub async fn end(state: &Path, runtimes: &[OciRuntime]) {
+    for bundle in bundles(state) {
+        let Some(id) = bundle.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        tracing::info!(
+            id,
+            "ending the trial of a runtime that a daemon before this one began"
+        );
+        let at_work = (id.to_owned(), bundle.clone());
+        let ended = blocking(move || {
+            busy::end(&at_work.0, &at_work.1);
+            Ok(())
+        });
+        if let Err(error) = ended.await {
+            tracing::warn!(
+                id,
+                error = chain(&*error),
+                "waiting for a runtime that is being tried"
+            );
+        }
+        // Which of them made it is not known. To the others it is nothing.
+        for runtime in runtimes {
+            if let Err(error) = runtime.delete(id, LIMIT).await {
+                tracing::debug!(id, runtime = runtime.name, %error, "ending a trial");
+            }
+        }
+        let removed = bundle.clone();
+        if let Err(error) = blocking(move || remove_tree(&removed)).await {
+            tracing::warn!(id, error = chain(&*error), "removing a trial bundle");
+        }
+    }
+}
+
+fn bundles(state: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            let name = entry.file_name();
+            name.to_str()
+                .is_some_and(|name| name.starts_with(TRIAL_PREFIX))
+        })
+        .map(|entry| entry.path())
+        .collect()
+}

@@ -1,0 +1,5 @@
+//! Taking up what an earlier run of the daemon left.
+
+pub mod abandoned_trials;
+pub mod restore;
+pub mod tidy;

@@ -1,0 +1,210 @@
+//! Finishing what an earlier run of the daemon began, while clients are served already.
+//!
+//! Whoever asks meanwhile for a pod or container that is being undone here waits for that: the
+//! undoing holds its turn.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+
+use crate::after_restart::restore::{self, Leftovers};
+use crate::blocking;
+use crate::checkpoint::capture;
+use crate::container::process;
+use crate::error::{Error, Result, chain};
+use crate::node::Node;
+use crate::pod::{keeper_events, reconnect, teardown};
+use crate::record::container::{Container, Phase};
+use crate::record::directories::remove_tree;
+use crate::record::pod::{self, Pod};
+
+/// Pods worked on side by side: clients share the machine.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Does all that is left to do.
+pub async fn run(node: &Arc<Node>, left: Leftovers) {
+    let Leftovers {
+        unread,
+        debris,
+        runs,
+        pods,
+        silent,
+        lost,
+        half_started,
+    } = left;
+    for directory in debris {
+        node.metrics.leak("directory");
+        tracing::warn!(path = %directory.display(), "no readable record; removing what is left");
+        report(
+            remove(directory).await,
+            "removing a directory without a record",
+        );
+    }
+    for container in half_started {
+        let _turn = container.turn.lock().await;
+        report(
+            process::clean_up(node, &container).await,
+            "cleaning up after half a start",
+        );
+    }
+    let is_silent: HashSet<_> = silent.iter().map(|pod| pod.id.clone()).collect();
+    let (silent, pods): (Vec<_>, Vec<_>) = pods
+        .into_iter()
+        .partition(|(pod, _)| is_silent.contains(&pod.id));
+    for (pod, containers) in silent {
+        // However long it takes: nothing else waits for it.
+        let node_too = Arc::clone(node);
+        node.tasks.spawn(async move {
+            find_again(&node_too, &pod).await;
+            tidy_pod(&node_too, &pod, &containers).await;
+        });
+    }
+    stream::iter(lost)
+        .for_each_concurrent(SIDE_BY_SIDE, |pod| {
+            let node = Arc::clone(node);
+            async move { keeper_events::clean_up_loss(&node, &pod).await }
+        })
+        .await;
+    stream::iter(pods)
+        .for_each_concurrent(SIDE_BY_SIDE, |(pod, containers)| {
+            let node = Arc::clone(node);
+            async move { tidy_pod(&node, &pod, &containers).await }
+        })
+        .await;
+    report(
+        release_leftovers(node, unread, runs).await,
+        "releasing what belongs to nobody",
+    );
+}
+
+/// It stays as it was recorded; stop and remove will try again.
+fn report(result: Result<()>, doing: &str) {
+    if let Err(error) = result {
+        tracing::error!(error = chain(&*error), "{doing}");
+    }
+}
+
+async fn remove(directory: PathBuf) -> Result<()> {
+    blocking(move || remove_tree(&directory)).await
+}
+
+/// A keeper that was busy when the daemon started.
+async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) {
+    let wanted = || {
+        let undone = matches!(pod.phase(), pod::Phase::Creating | pod::Phase::Removing);
+        node.pods.contains(pod.id.as_str()) && !undone
+    };
+    match reconnect::reach(pod, None, wanted).await {
+        Some((keeper, events)) => {
+            for container in restore::adopt(node, pod, keeper, events).await {
+                let _turn = container.turn.lock().await;
+                report(
+                    process::clean_up(node, &container).await,
+                    "cleaning up after half a start",
+                );
+            }
+        }
+        None if wanted() && pod.phase() == pod::Phase::Ready => {
+            keeper_events::lost(node, pod).await;
+        }
+        None => {}
+    }
+}
+
+async fn tidy_pod(node: &Arc<Node>, pod: &Arc<Pod>, containers: &[Arc<Container>]) {
+    let tidied = match pod.phase() {
+        pod::Phase::Creating => teardown::undo(node, pod).await,
+        pod::Phase::Removing => teardown::remove(node, pod).await,
+        pod::Phase::Ready => tidy_containers(node, containers).await,
+        pod::Phase::NotReady => match stop_again(node, pod).await {
+            Ok(()) => tidy_containers(node, containers).await,
+            failed => failed,
+        },
+    };
+    if let Err(error) = tidied {
+        tracing::error!(pod = %pod.id, error = chain(&*error), "finishing what was begun");
+    }
+}
+
+/// It was being stopped, or its keeper was thought dead.
+async fn stop_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
+    let _turn = pod.turn.write().await;
+    if pod.now().keeper.is_some() {
+        teardown::stop(node, pod).await?;
+    }
+    Ok(())
+}
+
+/// Undoes containers that were half made, and finishes removals.
+async fn tidy_containers(node: &Arc<Node>, containers: &[Arc<Container>]) -> Result<()> {
+    for container in containers {
+        match container.phase() {
+            Phase::Creating => teardown::undo_container(node, container).await?,
+            Phase::Removing => teardown::remove_container(node, container).await?,
+            _ => capture::recover(node, container).await?,
+        }
+    }
+    Ok(())
+}
+
+/// Releases what belongs to no pod or container.
+async fn release_leftovers(
+    node: &Arc<Node>,
+    unread: HashSet<String>,
+    runs: Vec<String>,
+) -> Result<()> {
+    for name in runs {
+        if !unread.contains(&name) && !node.pods.contains(&name) {
+            node.metrics.leak("keeper");
+            end_unknown_keeper(node, &name).await?;
+        }
+    }
+    if unread.is_empty() {
+        release_leases(node).await?;
+    } else {
+        // Nobody can tell which containers the unread pods have.
+        tracing::warn!(
+            pods = unread.len(),
+            "unread records: no image lease is released"
+        );
+    }
+    let pods = Arc::clone(node);
+    let is_valid = move |id: &orlop_network::ContainerId| {
+        unread.contains(id.as_str()) || pods.pods.contains(id.as_str())
+    };
+    match node.networks.gc(is_valid).await {
+        Ok(report) => report
+            .released
+            .iter()
+            .for_each(|_| node.metrics.leak("network")),
+        Err(error) => {
+            tracing::warn!(%error, "releasing network attachments of pods that are gone");
+        }
+    }
+    Ok(())
+}
+
+/// Ends the keeper of a pod that nobody knows, and removes its namespace and files.
+pub async fn end_unknown_keeper(node: &Arc<Node>, name: &str) -> Result<()> {
+    let run = node.paths.runs().join(name);
+    teardown::remove_run(node, &run, name).await
+}
+
+async fn release_leases(node: &Arc<Node>) -> Result<()> {
+    for lease in node.images.leases() {
+        let container = lease.owner.split('/').next().unwrap_or_default();
+        if !node.containers.contains(container) {
+            let freed = node.images.release(&lease.owner).await;
+            let freed = freed.map_err(|source| Error::Image {
+                doing: "releasing the images of containers that are gone".into(),
+                source,
+            })?;
+            node.metrics.freed(&freed);
+            node.metrics.leak("lease");
+        }
+    }
+    Ok(())
+}

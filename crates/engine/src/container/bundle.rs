@@ -1,0 +1,573 @@
+//! A container's OCI bundle: its mounts, its specification, and the process of a command.
+
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cri::v1::{ImageSpec, Mount};
+use orlop_image::rootfs::OverlayMount;
+use orlop_image::{Digest, Image};
+use orlop_launch::{Keeper, oci};
+use orlop_pool::Place;
+
+use crate::checkpoint::go_on;
+use crate::container::namespaces;
+use crate::error::{Error, Result};
+use crate::node::{Node, selinux_levels};
+use crate::reach::{self, Named};
+use crate::record::container::{Container, Effective, PendingMount};
+use crate::record::directories::make_private_dir;
+use crate::record::names::ContainerName;
+use crate::record::pod::Pod;
+use crate::record::pod_files::PodFiles;
+use crate::record::spec_file;
+use crate::timeline::Trace;
+use crate::{blocking, image, spec};
+
+/// A client whose time was over asks again within this time if it still wants the container.
+const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
+
+/// What an image has where it declares a volume is copied, however much that is.
+static FILLING: Place = Place::new("filling the volumes that images declare", 32, 4, 4096);
+
+/// An image mounted as a volume.
+#[derive(Debug)]
+struct ImageVolume {
+    container_path: String,
+    pending: PendingMount,
+    digest: String,
+}
+
+/// Whether others change a specification before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wishes {
+    /// Nobody does.
+    None,
+    /// Plugins do; who asks them writes it.
+    Plugins,
+}
+
+/// Takes leases on the images, prepares the mounts, and writes the specification unless others have
+/// [`Wishes`].
+pub async fn build(
+    node: &Arc<Node>,
+    container: &Arc<Container>,
+    image: &Image,
+    wishes: Wishes,
+    trace: &Trace,
+) -> Result<(oci::Spec, Effective)> {
+    let name = container.metadata().name;
+    let volumes = volume_images(node, container)?;
+    admit_volumes(node, container, &volumes).await?;
+    let leases = hold_images(node, container, image, &volumes);
+    trace.step("lease", &name, leases).await?;
+    let volumes = if volumes.is_empty() {
+        Vec::new()
+    } else {
+        let mounts = mount_volumes(node, container, &volumes);
+        trace.step("volumes", &name, mounts).await?
+    };
+    let build = {
+        let (node_too, image) = (Arc::clone(node), image.clone());
+        let (named, container) = (named_paths(container), Arc::clone(container));
+        let fills = !image.config.volumes.is_empty() || container.goes_on.is_some();
+        let owner = image.id.to_string();
+        let build = move || {
+            let made = build_blocking(&node_too, &container, &image, volumes)?;
+            if wishes == Wishes::None {
+                // All is done on one thread.
+                spec_file::write(&container.bundle, &made.0)?;
+                container.specified(&made.0);
+            }
+            Ok(made)
+        };
+        if fills {
+            reach::touching_in((&FILLING, owner), &node.config, named, build)
+        } else {
+            reach::touching(&node.config, named, build)
+        }
+    };
+    trace.step("rootfs", &name, build).await
+}
+
+/// The node's paths that the request names and the specification looks at.
+fn named_paths(container: &Container) -> Vec<Named> {
+    let config = &container.config;
+    let mounts = config.mounts.iter().enumerate();
+    let mounts = mounts
+        .filter(|(_, mount)| asked_image(mount).is_none())
+        .map(|(index, mount)| {
+            (
+                format!("config.mounts[{index}].host_path"),
+                &mount.host_path,
+            )
+        });
+    let devices = config.devices.iter().enumerate();
+    let devices = devices.map(|(index, device)| {
+        (
+            format!("config.devices[{index}].host_path"),
+            &device.host_path,
+        )
+    });
+    let seccomp = container.security().seccomp.as_ref();
+    let profile = seccomp.map(|profile| {
+        let field = "config.linux.security_context.seccomp.localhost_ref".to_owned();
+        (field, &profile.localhost_ref)
+    });
+    mounts
+        .chain(devices)
+        .chain(profile)
+        .map(|(field, path)| (field, path.strip_prefix("localhost/").unwrap_or(path)))
+        .filter(|(_, path)| path.starts_with('/') && !path.contains('\0'))
+        .map(|(field, path)| Named::new(field, path))
+        .collect()
+}
+
+/// Refuses images as volumes that may not be used.
+async fn admit_volumes(
+    node: &Arc<Node>,
+    container: &Container,
+    volumes: &[VolumeImage],
+) -> Result<()> {
+    for volume in volumes {
+        let asked = container.config.mounts[volume.index].image.as_ref();
+        image::admit(
+            (&node.images, &node.config.images),
+            &volume.image,
+            asked,
+            container.pod.namespace(),
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+async fn hold_images(
+    node: &Arc<Node>,
+    container: &Container,
+    image: &Image,
+    volumes: &[VolumeImage],
+) -> Result<()> {
+    lease(node, container.id.as_str(), image).await?;
+    for volume in volumes {
+        let owner = volume_owner(container, volume.index);
+        lease(node, &owner, &volume.image).await?;
+    }
+    Ok(())
+}
+
+fn build_blocking(
+    node: &Arc<Node>,
+    container: &Arc<Container>,
+    image: &Image,
+    volumes: Vec<ImageVolume>,
+) -> Result<(oci::Spec, Effective)> {
+    for directory in [container.work(), container.volumes()] {
+        make_private_dir(&directory)?;
+    }
+    make_upper(node, container, image)?;
+    if container.goes_on.is_some() {
+        go_on::unpack_changes(node, container)?;
+    }
+    let rootfs = root_mount(node, container, &image.id)?;
+    let mut made = specification(node, container, image, &rootfs, &volumes)?;
+    if container.goes_on.is_some() {
+        go_on::keep_cgroup(container, &mut made.0)?;
+    }
+    let volumes = volumes.into_iter().map(|volume| volume.pending);
+    container.set_pending_mounts(std::iter::once(rootfs).chain(volumes).collect());
+    Ok(made)
+}
+
+/// Has the keeper put the container's mounts in place.
+pub async fn place_mounts(
+    node: &Arc<Node>,
+    container: &Arc<Container>,
+    keeper: &Keeper,
+) -> Result<()> {
+    let pending = match container.take_pending_mounts() {
+        Some(pending) => pending,
+        None => mounts_anew(node, container).await?,
+    };
+    let pending = blocking(move || {
+        for mount in &pending {
+            make_private_dir(&mount.path)?;
+        }
+        Ok(pending)
+    })
+    .await?;
+    for PendingMount { mount, path } in pending {
+        let id = container.id.as_str();
+        keeper
+            .place_mount(id, mount, &path)
+            .await
+            .map_err(|source| Error::Launch {
+                doing: format!("mounting the files of container {id}"),
+                source,
+            })?;
+    }
+    Ok(())
+}
+
+/// Writes the `process.json` of a command: the container's own process with other arguments.
+pub fn write_process(
+    node: &Arc<Node>,
+    container: &Container,
+    dir: &Path,
+    args: &[String],
+    tty: bool,
+) -> Result<()> {
+    let affinity = node.config.containers.policy.exec_cpu_affinity.as_ref();
+    let resources = container
+        .now()
+        .effective
+        .resources
+        .linux
+        .unwrap_or_default();
+    let affinity = affinity.map(|affinity| affinity.among(&resources.cpuset_cpus));
+    let process =
+        spec::exec_process(&container.process()?, args, tty, affinity).map_err(Error::Spec)?;
+    make_private_dir(dir)?;
+    spec_file::write_json(&dir.join("process.json"), &process)
+}
+
+/// The daemon was restarted between creation and start: its mounts are gone with it.
+async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec<PendingMount>> {
+    let leases = Leases::of(node, container);
+    let image = leases.image(container.id.as_str())?;
+    let mut pending = Vec::new();
+    for index in indices_of_volumes(container) {
+        let image = leases.image(&volume_owner(container, index))?;
+        pending.push(mount_volume(node, container, index, &image).await?);
+    }
+    let (node, container) = (Arc::clone(node), Arc::clone(container));
+    let root = blocking(move || root_mount(&node, &container, &image)).await?;
+    pending.insert(0, root);
+    Ok(pending)
+}
+
+/// The images that a container holds, which may have lost their names since.
+struct Leases<'c> {
+    container: &'c Container,
+    held: BTreeMap<String, Digest>,
+}
+
+impl<'c> Leases<'c> {
+    fn of(node: &Arc<Node>, container: &'c Container) -> Self {
+        let leases = node.images.leases().into_iter();
+        let held = leases
+            .filter(|lease| is_owner(container, &lease.owner))
+            .map(|lease| (lease.owner, lease.image))
+            .collect();
+        Self { container, held }
+    }
+
+    fn image(&self, owner: &str) -> Result<Digest> {
+        self.held.get(owner).copied().ok_or_else(|| {
+            let id = &self.container.id;
+            let problem = format!("container {id} holds no image as {owner}; remove it");
+            Error::Internal(problem).into()
+        })
+    }
+}
+
+/// Whether a lease is the container's own.
+fn is_owner(container: &Container, owner: &str) -> bool {
+    owner.split('/').next() == Some(container.id.as_str())
+}
+
+fn root_mount(node: &Arc<Node>, container: &Container, image: &Digest) -> Result<PendingMount> {
+    let lower = layers(node, image)?;
+    let mut overlay = OverlayMount::new(lower, container.upper(), container.work());
+    if id_of_root(&container.pod)?.is_some() {
+        let path = container.pod.user_ns();
+        let namespace =
+            std::fs::File::open(&path).map_err(Error::io(format!("opening {}", path.display())))?;
+        overlay.idmap = Some(Arc::new(namespace.into()));
+    }
+    let mount = overlay.mount().map_err(|source| Error::Image {
+        doing: format!(
+            "mounting the root file system of container {}",
+            container.id
+        ),
+        source,
+    })?;
+    Ok(PendingMount {
+        mount,
+        path: node.paths.mounts(container).join("rootfs"),
+    })
+}
+
+/// An image that a mount of the request asks for.
+#[derive(Debug)]
+struct VolumeImage {
+    index: usize,
+    container_path: String,
+    image: Image,
+}
+
+/// Who holds the lease of a volume: an owner has one only.
+fn volume_owner(container: &Container, index: usize) -> String {
+    format!("{}/{index}", container.id)
+}
+
+/// The mounts of the request that ask for an image.
+fn indices_of_volumes(container: &Container) -> Vec<usize> {
+    let mounts = container.config.mounts.iter().enumerate();
+    mounts
+        .filter(|(_, mount)| asked_image(mount).is_some())
+        .map(|(index, _)| index)
+        .collect()
+}
+
+fn asked_image(mount: &Mount) -> Option<&ImageSpec> {
+    mount.image.as_ref().filter(|image| !image.image.is_empty())
+}
+
+fn volume_images(node: &Arc<Node>, container: &Container) -> Result<Vec<VolumeImage>> {
+    let mut volumes = Vec::new();
+    for (index, request) in container.config.mounts.iter().enumerate() {
+        let Some(asked) = asked_image(request) else {
+            continue;
+        };
+        let image = image::asked_for(
+            &node.images,
+            &format!("config.mounts[{index}].image"),
+            Some(asked),
+        )?;
+        let container_path = request.container_path.clone();
+        volumes.push(VolumeImage {
+            index,
+            container_path,
+            image,
+        });
+    }
+    Ok(volumes)
+}
+
+async fn mount_volumes(
+    node: &Arc<Node>,
+    container: &Container,
+    images: &[VolumeImage],
+) -> Result<Vec<ImageVolume>> {
+    let mut volumes = Vec::new();
+    for VolumeImage {
+        index,
+        container_path,
+        image,
+    } in images
+    {
+        volumes.push(ImageVolume {
+            container_path: container_path.clone(),
+            pending: mount_volume(node, container, *index, &image.id).await?,
+            digest: image.id.to_string(),
+        });
+    }
+    Ok(volumes)
+}
+
+async fn mount_volume(
+    node: &Arc<Node>,
+    container: &Container,
+    index: usize,
+    image: &Digest,
+) -> Result<PendingMount> {
+    let mount = node.images.mount_read_only(image).await;
+    let mount = mount.map_err(|source| Error::Image {
+        doing: format!("ImageVolumeMountFailed: mounting image {image}"),
+        source,
+    })?;
+    let path = node.paths.mounts(container).join(format!("image-{index}"));
+    Ok(PendingMount { mount, path })
+}
+
+/// Makes the writable layer. A container's root directory looks like its image's, and belongs to
+/// the root of the pod's user namespace if it has one.
+fn make_upper(node: &Arc<Node>, container: &Container, image: &Image) -> Result<()> {
+    let upper = container.upper();
+    let failed = || Error::io(format!("making {}", upper.display()));
+    make_private_dir(&upper)?;
+    let (mut mode, mut owner) = (0o755, (0, 0));
+    if let Some(top) = layers(node, &image.id)?.first() {
+        let look = std::fs::metadata(top).map_err(failed())?;
+        mode = look.mode() & 0o7777;
+        owner = (look.uid(), look.gid());
+    }
+    if let Some(shift) = id_of_root(&container.pod)? {
+        owner = shifted(owner, shift)?;
+    }
+    std::os::unix::fs::chown(&upper, Some(owner.0), Some(owner.1)).map_err(failed())?;
+    std::fs::set_permissions(&upper, Permissions::from_mode(mode))
+        .map_err(failed())
+        .map_err(Into::into)
+}
+
+/// The ids of the host that a file's owner has in a user namespace whose root is `root` there.
+fn shifted(owner: (u32, u32), root: (u32, u32)) -> Result<(u32, u32)> {
+    let uid = owner.0.checked_add(root.0);
+    let gid = owner.1.checked_add(root.1);
+    // The last number stands for none.
+    let ids = uid
+        .zip(gid)
+        .filter(|(uid, gid)| (*uid).max(*gid) < u32::MAX);
+    ids.ok_or_else(|| {
+        let ((uid, gid), (root, group)) = (owner, root);
+        Error::Precondition(format!(
+            "the root directory of the image belongs to {uid}:{gid}, which is no user in a user \
+             namespace that begins at {root}:{group}"
+        ))
+        .into()
+    })
+}
+
+/// The host's ids of the root of the pod's user namespace.
+fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
+    let ranges = spec::IdRanges::parse(Some(pod.namespaces())).map_err(Error::Spec)?;
+    let first = |maps: &[oci::IdMapping]| maps.first().map_or(0, |map| map.host_id);
+    Ok(ranges.map(|ranges| (first(&ranges.uids), first(&ranges.gids))))
+}
+
+fn layers(node: &Arc<Node>, image: &Digest) -> Result<Vec<PathBuf>> {
+    node.images.layers(image).map_err(|source| {
+        Error::Image {
+            doing: format!("finding the layers of image {image}"),
+            source,
+        }
+        .into()
+    })
+}
+
+async fn lease(node: &Arc<Node>, owner: &str, image: &Image) -> Result<()> {
+    node.images.lease(owner, &image.id).await.map_err(|source| {
+        let doing = format!("holding image {} for container {owner}", image.id);
+        Error::Image { doing, source }.into()
+    })
+}
+
+/// Gives the container's images up.
+pub async fn release(node: &Arc<Node>, container: &Container) -> Result<()> {
+    for lease in node
+        .images
+        .leases()
+        .into_iter()
+        .filter(|lease| is_owner(container, &lease.owner))
+    {
+        let freed = node.images.release(&lease.owner).await;
+        let freed = freed.map_err(|source| Error::Image {
+            doing: format!("releasing the images of container {}", container.id),
+            source,
+        })?;
+        node.metrics.freed(&freed);
+    }
+    Ok(())
+}
+
+/// Whether whoever asked for a container has left and has not come again.
+fn abandoned(node: &Arc<Node>, name: &ContainerName) -> bool {
+    node.creations.abandoned(name) > CLIENT_MAY_COME_AGAIN
+}
+
+fn specification(
+    node: &Arc<Node>,
+    container: &Arc<Container>,
+    image: &Image,
+    rootfs: &PendingMount,
+    volumes: &[ImageVolume],
+) -> Result<(oci::Spec, Effective)> {
+    let pod = &container.pod;
+    let handler = node.runtimes.of(pod)?;
+    let namespaces = namespaces::joined(&node.containers, container)?;
+    let files = PodFiles::of(pod);
+    let labels = selinux_levels::of_pod(node, pod)?;
+    let shm = node.paths.shm_for(pod);
+    let cgroup = node.cgroups.parent(pod)?;
+    let rootfs_path = rootfs.path.to_string_lossy();
+    let image_mounts: Vec<_> = volumes
+        .iter()
+        .map(|volume| spec::ImageMount {
+            container_path: &volume.container_path,
+            path: &volume.pending.path,
+            dir: volume.pending.mount.as_fd(),
+            digest: &volume.digest,
+        })
+        .collect();
+    let volumes_dir = container.volumes();
+    let name = ContainerName::of(&pod.id, &container.config).ok();
+    let input = spec::SpecInput {
+        container_id: container.id.as_str(),
+        config: &container.config,
+        pod_config: &pod.config,
+        pod: spec::PodFacts {
+            id: pod.id.as_str(),
+            namespaces: &namespaces,
+            files: spec::PodFiles {
+                hostname: Some(&files.hostname),
+                hosts: Some(&files.hosts),
+                resolv_conf: Some(&files.resolv),
+                shm: Some(&shm),
+            },
+            cgroup: &cgroup,
+            labels: labels.as_ref(),
+        },
+        image: spec::ImageFacts {
+            name: &container.image.name,
+            entrypoint: &image.config.entrypoint,
+            cmd: &image.config.cmd,
+            env: &image.config.env,
+            user: &image.config.user,
+            working_dir: &image.config.working_dir,
+            volumes: &image.config.volumes,
+            stop_signal: &image.config.stop_signal,
+        },
+        rootfs: spec::RootfsFacts {
+            path: &rootfs_path,
+            dir: rootfs.mount.as_fd(),
+        },
+        image_mounts: &image_mounts,
+        volumes_dir: &volumes_dir,
+        abandoned: &|| name.as_ref().is_some_and(|name| abandoned(node, name)),
+        handler: spec::HandlerFacts {
+            features: &handler.features,
+            pod_annotations: &handler.settings.pod_annotations,
+            container_annotations: &handler.settings.container_annotations,
+            privileged_without_host_devices: handler.settings.privileged_without_host_devices,
+        },
+        host: &node.host,
+        policy: &node.config.containers.policy,
+    };
+    let (spec, effective) = spec::build(&input).map_err(Error::Spec)?;
+    for warning in &effective.warnings {
+        tracing::warn!(container = %container.id, "{warning}");
+    }
+    let effective = Effective {
+        user: effective.user,
+        mounts: effective.mounts,
+        resources: effective.resources,
+        stop_signal: effective.stop_signal.to_cri().into(),
+        cgroups_path: None,
+    };
+    Ok((spec, effective))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_beyond_all_ids_is_an_error_and_not_another_owner() {
+        let root = (65_536, 131_072);
+        assert_eq!(shifted((3, 4), root).unwrap(), (65_539, 131_076));
+        for owner in [
+            (u32::MAX, 0),
+            (0, u32::MAX - 131_072),
+            (u32::MAX - 65_536, 0),
+        ] {
+            let error = shifted(owner, root).unwrap_err().to_string();
+            assert!(error.contains("no user in a user namespace"), "{error}");
+        }
+    }
+}

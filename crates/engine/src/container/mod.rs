@@ -1,0 +1,9 @@
+//! A container's life: its bundle, its processes, its limits, commands in it.
+
+pub mod bundle;
+pub mod command;
+pub mod limits;
+mod namespaces;
+mod pid_namespace;
+pub mod process;
+pub mod without_keeper;

@@ -1,0 +1,360 @@
+//! A container's processes: starting, stopping, cleaning up after them.
+//!
+//! All of it goes through the pod's keeper, which is their parent. Where the keeper is lost,
+//! what remains is killed through the cgroup and the runtime is called from here.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cri::v1::{ContainerEventType, NamespaceMode, Signal};
+use orlop_launch::{CreateContainer, FailureKind, Keeper, StartBy};
+use tokio::time::timeout;
+
+use crate::checkpoint::go_on;
+use crate::container::{bundle, pid_namespace, without_keeper};
+use crate::error::{Error, Result, chain};
+use crate::node::Node;
+use crate::node::runtimes::Handler;
+use crate::reach::{self, Named};
+use crate::record::container::{Container, Event, Exit, Phase};
+use crate::record::directories::remove_tree;
+use crate::spec::StopSignal;
+use crate::timeline::Trace;
+use crate::{blocking, clock};
+
+/// A runtime that takes longer for one step is killed.
+const RUNTIME_LIMIT: Duration = Duration::from_secs(100);
+
+/// A process that is still there so long after SIGKILL sits in the kernel.
+const KILL_LIMIT: Duration = Duration::from_mins(1);
+
+const SIGKILL: u32 = 9;
+const SIGTERM: u32 = 15;
+
+/// The exit code of a container that could not be started, as the peers report it.
+const START_ERROR: i32 = 128;
+
+/// Starts a complete container. On failure it counts as ended.
+pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) -> Result<()> {
+    let keeper = container.pod.keeper()?;
+    let handler = node.runtimes.of(&container.pod)?;
+    let name = container.metadata().name;
+    node.cgroups.expect_move(&node.tasks);
+    trace
+        .step("record", &name, container.record(Event::Starting))
+        .await?;
+    match launch(node, container, &keeper, &handler, trace).await {
+        Ok(started) => {
+            // It runs, written down or not.
+            container.record_if_possible(started).await;
+            node.tell_container(container, ContainerEventType::ContainerStartedEvent);
+            Ok(())
+        }
+        Err(error) => {
+            could_not_start(node, container, &error).await;
+            Err(error)
+        }
+    }
+}
+
+/// A container that could not be started counts as ended.
+pub async fn could_not_start(node: &Arc<Node>, container: &Arc<Container>, error: &Error) {
+    let exit = Exit {
+        at: clock::now(),
+        code: START_ERROR,
+        reason: reason_of_failure(error).into(),
+        message: chain(error),
+    };
+    container.exited(exit).await;
+    if let Err(error) = clean_up(node, container).await {
+        tracing::warn!(container = %container.id, %error, "cleaning up after a failed start");
+    }
+    node.tell_container(container, ContainerEventType::ContainerStoppedEvent);
+}
+
+async fn launch(
+    node: &Arc<Node>,
+    container: &Arc<Container>,
+    keeper: &Keeper,
+    handler: &Handler,
+    trace: &Trace,
+) -> Result<Event> {
+    let id = container.id.as_str();
+    let name = container.metadata().name;
+    let failed = |doing: &str| {
+        let doing = format!("{doing} container {id}");
+        |source| Arc::new(Error::Launch { doing, source })
+    };
+    let mounts = bundle::place_mounts(node, container, keeper);
+    trace.step("mounts", &name, mounts).await?;
+    let log_path = container.log_path();
+    let log_dir = log_path
+        .is_some()
+        .then(|| PathBuf::from(&container.pod.config.log_directory));
+    let (container_too, log) = (Arc::clone(container), log_dir.clone().zip(log_path.clone()));
+    let named = log.iter();
+    let named = named.map(|(_, path)| Named::new("the pod's config.log_directory", path.clone()));
+    let by = reach::touching(&node.config, named.collect(), move || {
+        if let Some((chosen, path)) = log {
+            let doing = format!("making the directory of the log {}", path.display());
+            orlop_disk::make_log_dir(&chosen, &path).map_err(Error::io(doing))?;
+        }
+        Ok(if container_too.needs_runtime() {
+            StartBy::Runtime
+        } else {
+            StartBy::Keeper
+        })
+    })
+    .await?;
+    let create = CreateContainer {
+        id: id.to_owned(),
+        bundle: container.bundle.clone(),
+        log_path,
+        log_dir,
+        log_policy: node.config.containers.log_policy,
+        log_line_max: u32::try_from(node.config.containers.max_log_line).ok(),
+        log_rate: node.config.containers.log_rate,
+        log_size: node.config.containers.log_size,
+        tty: container.config.tty,
+        stdin: container.config.stdin,
+        stdin_once: container.config.stdin_once,
+        oom_cgroup: node.cgroups.memory_dir(container),
+        restore: container.goes_on.map(|_| go_on::restore(container)),
+        ..CreateContainer::default()
+    };
+    let joined = pid_namespace::hold(node, container, keeper).await?;
+    let creating = keeper.create(&handler.runtime, &create, RUNTIME_LIMIT);
+    let created = trace.step("runtime", &name, creating).await;
+    if container.goes_on.is_some() {
+        return match created.map_err(failed("restoring")) {
+            Ok(created) => {
+                if let Some(joined) = joined {
+                    joined.check(container)?;
+                }
+                go_on::started(container).await;
+                let (at, pid) = (clock::now(), created.pid);
+                Ok(Event::Started { at, pid })
+            }
+            Err(error) => Err(go_on::failed(container, error).await),
+        };
+    }
+    let created = created.map_err(failed("creating"))?;
+    if let Some(joined) = joined {
+        joined.check(container)?;
+    }
+    // Before the start: a short-lived process has ended when the runtime returns.
+    let at = clock::now();
+    let bundle = &container.bundle;
+    let starting = keeper.start(&handler.runtime, id, bundle, by, RUNTIME_LIMIT);
+    let started = trace.step("exec", &name, starting).await;
+    started.map_err(failed("starting"))?;
+    Ok(Event::Started {
+        at,
+        pid: created.pid,
+    })
+}
+
+fn reason_of_failure(error: &Error) -> &'static str {
+    match error {
+        Error::Launch { source, .. }
+            if source.failure_kind() == Some(FailureKind::RuntimeMissing) =>
+        {
+            "ContainerCannotRun"
+        }
+        _ => "StartError",
+    }
+}
+
+/// Asks a container to end and kills it when it has not after `grace`. One that does not run
+/// is stopped.
+pub async fn stop(node: &Arc<Node>, container: &Arc<Container>, grace: Duration) -> Result<()> {
+    // A start that is under way is finished first: it ends by itself within its limit.
+    drop(container.turn.lock().await);
+    if container.phase() != Phase::Running {
+        return Ok(());
+    }
+    let id = container.id.as_str();
+    let Ok(keeper) = container.pod.keeper() else {
+        return stop_without_keeper(node, container).await;
+    };
+    if !grace.is_zero() {
+        if container.claim_stop_signal() {
+            signal_first_process(&keeper, id, stop_signal(container)).await?;
+        }
+        if timeout(grace, container.wait()).await.is_ok() {
+            return Ok(());
+        }
+    }
+    kill(node, container, &keeper).await?;
+    if timeout(KILL_LIMIT, container.wait()).await.is_ok() {
+        return Ok(());
+    }
+    Err(Error::Timeout(format!(
+        "container {id} is still there {KILL_LIMIT:?} after SIGKILL; a process of it is probably \
+         waiting in the kernel for a disk or a file server"
+    ))
+    .into())
+}
+
+/// Ends a container whose keeper is gone, and cleans up after it.
+async fn stop_without_keeper(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+    let _turn = container.turn.lock().await;
+    if container.phase() != Phase::Running {
+        return Ok(());
+    }
+    without_keeper::end(node, container).await?;
+    clean_up(node, container).await
+}
+
+fn stop_signal(container: &Container) -> u32 {
+    let asked = Signal::try_from(container.now().effective.stop_signal).unwrap_or_default();
+    StopSignal::from_cri(asked).map_or(SIGTERM, |signal| signal.number().unsigned_abs())
+}
+
+async fn signal_first_process(keeper: &Keeper, id: &str, signal: u32) -> Result<()> {
+    match keeper.kill(id, signal).await {
+        // Lost in this moment: the watcher of its events sees to the container.
+        Err(error) if error.is_gone() => Ok(()),
+        result => result.map_err(|source| {
+            Error::Launch {
+                doing: format!("signalling container {id}"),
+                source,
+            }
+            .into()
+        }),
+    }
+}
+
+/// Kills the first process and, where that does not take the others with it, those too.
+async fn kill(node: &Arc<Node>, container: &Arc<Container>, keeper: &Keeper) -> Result<()> {
+    signal_first_process(keeper, container.id.as_str(), SIGKILL).await?;
+    node.cgroups.kill_processes(container).await;
+    Ok(())
+}
+
+/// Has the runtime forget a container that has ended, and undoes its mounts. May be repeated.
+pub async fn clean_up(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+    if container.is_clean() {
+        return Ok(());
+    }
+    let id = container.id.as_str();
+    let Ok(handler) = node.runtimes.of(&container.pod) else {
+        return without_runtime(node, container).await;
+    };
+    let keeper = container.pod.keeper();
+    if let Ok(keeper) = &keeper
+        && let Some(state) = state_to_remove(node, container, &handler).await
+    {
+        match directly(node, container, keeper, state).await {
+            Ok(()) => return Ok(()),
+            // Its runtime may know better.
+            Err(error) => {
+                tracing::debug!(container = id, %error, "cleaning up without its runtime");
+            }
+        }
+    }
+    let deleted = match keeper {
+        Ok(keeper) => {
+            keeper
+                .delete(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT)
+                .await
+        }
+        Err(_) => handler.runtime.delete(id, RUNTIME_LIMIT).await,
+    };
+    let deleted = match deleted {
+        Err(error) if error.is_gone() => handler.runtime.delete(id, RUNTIME_LIMIT).await,
+        result => result,
+    };
+    deleted.map_err(|source| Error::Launch {
+        doing: format!("cleaning up after container {id}"),
+        source,
+    })?;
+    // A runtime that died in the middle, or with its shim, has left what its next call knows
+    // nothing of.
+    node.cgroups.kill_processes(container).await;
+    node.cgroups.remove(container).await?;
+    container.set_clean();
+    Ok(())
+}
+
+/// The runtime's state of a container, if removing that is all that its `delete` would do beyond
+/// what we do ourselves: with its processes gone, its cgroups being directories, and nothing that
+/// it undoes by other means.
+async fn state_to_remove(
+    node: &Arc<Node>,
+    container: &Arc<Container>,
+    handler: &Handler,
+) -> Option<PathBuf> {
+    let state = handler.runtime.state_of(container.id.as_str())?;
+    // One that could not be started may be half made.
+    if container.now().started_at == 0 || !node.cgroups.are_directories() {
+        return None;
+    }
+    let container = Arc::clone(container);
+    let needs_runtime = blocking(move || Ok(container.needs_runtime())).await;
+    needs_runtime.is_ok_and(|needs| !needs).then_some(state)
+}
+
+/// Whether its first process takes all others with it, as the init of a PID namespace does.
+fn dies_as_one(container: &Container) -> bool {
+    let modes = container.namespaces();
+    modes.is_some_and(|modes| modes.pid() == NamespaceMode::Container)
+}
+
+/// Cleans up without a process of the runtime's.
+async fn directly(
+    node: &Arc<Node>,
+    container: &Container,
+    keeper: &Keeper,
+    state: PathBuf,
+) -> Result<()> {
+    let id = container.id.as_str();
+    if !dies_as_one(container) {
+        node.cgroups.kill_processes(container).await;
+    }
+    keeper.forget(id).await.map_err(|source| Error::Launch {
+        doing: format!("forgetting container {id}"),
+        source,
+    })?;
+    node.cgroups.remove(container).await?;
+    blocking(move || remove_tree(&state)).await?;
+    container.set_clean();
+    Ok(())
+}
+
+/// Its runtime is no longer configured: what is left goes without it.
+async fn without_runtime(node: &Arc<Node>, container: &Container) -> Result<()> {
+    let id = container.id.as_str();
+    tracing::warn!(
+        container = id,
+        "its runtime is not configured any more; ending it without"
+    );
+    node.cgroups.kill_processes(container).await;
+    if let Ok(keeper) = container.pod.keeper() {
+        keeper.forget(id).await.map_err(|source| Error::Launch {
+            doing: format!("forgetting container {id}"),
+            source,
+        })?;
+    }
+    node.cgroups.remove(container).await?;
+    container.set_clean();
+    Ok(())
+}
+
+/// Opens the container's log anew.
+pub async fn reopen_log(container: &Container) -> Result<()> {
+    let id = container.id.as_str();
+    container
+        .pod
+        .keeper()?
+        .reopen_log(id)
+        .await
+        .map_err(|source| {
+            Error::Launch {
+                doing: format!("reopening the log of container {id}"),
+                source,
+            }
+            .into()
+        })
+}

@@ -1,0 +1,44 @@
+//! Whether a pod may have an image.
+
+use orlop_cri::v1::ImageSpec;
+use orlop_image::{Config, Image, Images, Reference};
+
+use crate::error::{Error, Result};
+
+/// Refuses an image that the pods of the namespace may not have, by the name that was asked for.
+pub async fn admit(
+    (images, config): (&Images, &Config),
+    image: &Image,
+    asked: Option<&ImageSpec>,
+    namespace: &str,
+) -> Result<()> {
+    if config.policies.is_empty() {
+        return Ok(());
+    }
+    let name = asked.and_then(|asked| name_asked_for(asked, image));
+    let admitted = images.admit(&image.id, name.as_ref(), namespace);
+    admitted.await.map_err(|source| {
+        Error::Image {
+            doing: format!("using image {}", image.id),
+            source,
+        }
+        .into()
+    })
+}
+
+/// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
+/// That may be an id, too, and ids look like names: `sha256:0123…` would be one of docker.io.
+pub fn name_asked_for(asked: &ImageSpec, image: &Image) -> Option<Reference> {
+    let told = &asked.user_specified_image;
+    let text = if told.is_empty() { &asked.image } else { told };
+    let name: Reference = text.parse().ok()?;
+    let full = name.to_string();
+    let mut names = image.repo_tags.iter().chain(&image.repo_digests);
+    if names.any(|name| *name == full) {
+        return Some(name);
+    }
+    let algorithms = ["sha256:", "sha512:"];
+    let mut stripped = algorithms.iter().filter_map(|it| text.strip_prefix(it));
+    let digits = stripped.next().unwrap_or(text);
+    (!image.id.hex().starts_with(digits)).then_some(name)
+}

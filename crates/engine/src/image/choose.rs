@@ -1,0 +1,46 @@
+//! Which image is meant.
+
+use std::sync::Arc;
+
+use orlop_cri::v1::{ImageFilter, ImageSpec};
+use orlop_image::{Image, Images};
+
+use crate::error::{Error, Result};
+
+/// The images that a filter chooses; all without one.
+pub fn chosen(images: &Images, filter: Option<&ImageFilter>) -> Result<Vec<Arc<Image>>> {
+    let name = filter
+        .and_then(|filter| filter.image.as_ref())
+        .map(|spec| spec.image.as_str());
+    let found = match name.filter(|name| !name.is_empty()) {
+        Some(name) => find(images, name)?.into_iter().collect(),
+        None => images.list(),
+    };
+    Ok(found.into_iter().map(Arc::new).collect())
+}
+
+/// The image that a name means.
+pub fn find(images: &Images, name: &str) -> Result<Option<Image>> {
+    images.find(name).map_err(|source| {
+        Error::Image {
+            doing: format!("looking for image {name:?}"),
+            source,
+        }
+        .into()
+    })
+}
+
+/// The image that a request names.
+pub fn asked_for(images: &Images, field: &str, spec: Option<&ImageSpec>) -> Result<Image> {
+    let name = spec.map(|spec| spec.image.as_str()).unwrap_or_default();
+    if name.is_empty() {
+        return Err(Error::invalid(format!("{field}.image"), "is empty").into());
+    }
+    find(images, name)?.ok_or_else(|| {
+        Error::NotFound {
+            what: "image",
+            id: name.to_owned(),
+        }
+        .into()
+    })
+}

@@ -1,0 +1,10 @@
+//! Images as requests name them: which is meant, whether a pod may have it, and the pulls under way.
+
+mod admit;
+mod choose;
+mod listed;
+pub mod pulls;
+
+pub use admit::{admit, name_asked_for};
+pub use choose::{asked_for, chosen, find};
+pub use listed::listed;

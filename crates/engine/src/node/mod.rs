@@ -1,0 +1,12 @@
+//! What the native service holds while it runs, and who is asked for what.
+
+pub mod cgroups;
+pub mod commands;
+mod held;
+pub mod metrics;
+pub mod paths;
+pub mod runtimes;
+pub mod selinux_levels;
+mod subscribers;
+
+pub use held::{Node, Work};

@@ -1,0 +1,265 @@
+//! The runtime handlers: what a pod's `runtime_handler` chooses among.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_launch::{OciRuntime, detect, oci};
+
+use orlop_cgroup::Driver;
+
+use crate::config::{Config, RuntimeHandler, RuntimeKind};
+use crate::error::{Error, Result, chain};
+use crate::node::cgroups::TRIALS;
+use crate::node::paths::private_dir;
+use crate::record::pod::Pod;
+
+/// A runtime that does not answer within this time is not used.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// A runtime by which pods can be run.
+#[derive(Debug)]
+pub struct Handler {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its command line.
+    pub runtime: OciRuntime,
+    /// What it says it can do.
+    pub features: oci::Features,
+    /// What the configuration says of it.
+    pub settings: RuntimeHandler,
+}
+
+/// All handlers.
+#[derive(Debug)]
+pub struct Runtimes {
+    default: String,
+    handlers: BTreeMap<String, Arc<Handler>>,
+    /// Those that are not offered, but may have made containers in an earlier run.
+    retired: BTreeMap<String, Arc<Handler>>,
+}
+
+impl Runtimes {
+    /// Takes the configured runtimes, or looks for those that everybody has.
+    pub async fn find(config: &Config, driver: Driver) -> Result<Self> {
+        let mut handlers = BTreeMap::new();
+        let mut retired = BTreeMap::new();
+        let mut default = config.default_runtime.clone();
+        let known = usual(config, driver);
+        if config.runtimes.is_empty() {
+            let found = first_that_works(config, driver).await?;
+            default.get_or_insert_with(|| found.name.clone());
+            handlers.insert(found.name.clone(), Arc::new(found));
+        }
+        for runtime in known {
+            let name = runtime.name.clone();
+            let handler = Handler {
+                name: name.clone(),
+                settings: by_name(&name),
+                runtime,
+                features: oci::Features::default(),
+            };
+            retired.insert(name, Arc::new(handler));
+        }
+        for (name, settings) in &config.runtimes {
+            let runtime = runtime(config, driver, name, settings);
+            let handler = Arc::new(handler(runtime, settings.clone()).await);
+            handlers.insert(name.clone(), handler);
+        }
+        let Some(default) = default.or_else(|| handlers.keys().next().cloned()) else {
+            return Err(Error::Internal("no runtime is configured".into()).into());
+        };
+        if !handlers.contains_key(&default) {
+            let problem = format!("the default runtime {default:?} is not among those configured");
+            return Err(Error::Internal(problem).into());
+        }
+        Ok(Self {
+            default,
+            handlers,
+            retired,
+        })
+    }
+
+    /// The handler of this name; the empty name is the default one's.
+    pub fn handler(&self, name: &str) -> Result<Arc<Handler>> {
+        let wanted = if name.is_empty() { &self.default } else { name };
+        self.handlers.get(wanted).cloned().ok_or_else(|| {
+            let known: Vec<_> = self.handlers.keys().map(String::as_str).collect();
+            let problem = format!(
+                "no runtime handler {name:?} is configured; there are: {}",
+                known.join(", ")
+            );
+            Error::invalid("runtime_handler", problem).into()
+        })
+    }
+
+    /// The handler by which a pod's containers were made, whatever the configuration says now.
+    pub fn of(&self, pod: &Pod) -> Result<Arc<Handler>> {
+        let offered = self.handlers.get(&pod.runtime);
+        match offered.or_else(|| self.retired.get(&pod.runtime)) {
+            Some(handler) => Ok(Arc::clone(handler)),
+            None => self.handler(&pod.handler),
+        }
+    }
+
+    /// All handlers by name.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Handler>> {
+        self.handlers.values()
+    }
+
+    /// All that may know containers, those that are not offered included.
+    pub fn everything(&self) -> impl Iterator<Item = &Arc<Handler>> {
+        let retired = self.retired.iter();
+        let only_retired = retired.filter(|(name, _)| !self.handlers.contains_key(*name));
+        self.handlers
+            .values()
+            .chain(only_retired.map(|(_, handler)| handler))
+    }
+
+    /// The handler for pods that name none.
+    pub fn default_name(&self) -> &str {
+        &self.default
+    }
+}
+
+/// The runtimes that everybody has, the fastest first.
+const KNOWN: [&str; 2] = ["crun", "runc"];
+
+/// As they are used where none is configured.
+pub fn usual(config: &Config, driver: Driver) -> [OciRuntime; 2] {
+    KNOWN.map(|name| runtime(config, driver, name, &by_name(name)))
+}
+
+fn by_name(name: &str) -> RuntimeHandler {
+    RuntimeHandler {
+        path: name.into(),
+        ..RuntimeHandler::default()
+    }
+}
+
+/// crun is tried first: it is the fastest. It is really tried, because an old crun refuses
+/// some hosts.
+async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
+    let detected = detect(usual(config, driver), &config.state, trial_parent(driver)).await;
+    for rejection in &detected.rejected {
+        let (runtime, why) = (&rejection.runtime.name, chain(&rejection.error));
+        tracing::info!(runtime, why, "a runtime does not work on this host");
+    }
+    let Some(runtime) = detected.runtime else {
+        let reasons: Vec<_> = detected
+            .rejected
+            .iter()
+            .map(|rejection| format!("{}: {}", rejection.runtime.name, chain(&rejection.error)))
+            .collect();
+        return Err(Error::Internal(format!(
+            "neither crun nor runc works on this host; install one, or configure another \
+             runtime ({})",
+            reasons.join("; ")
+        ))
+        .into());
+    };
+    let settings = RuntimeHandler {
+        path: runtime.program.clone(),
+        ..RuntimeHandler::default()
+    };
+    Ok(handler(runtime, settings).await)
+}
+
+/// How a runtime's trial went.
+#[derive(Debug)]
+pub struct Trial {
+    /// The runtime.
+    pub runtime: OciRuntime,
+    /// Whether it could make a container.
+    pub result: orlop_launch::Result<()>,
+}
+
+/// Tries out all configured runtimes, or all that everybody has.
+pub async fn try_all(config: &Config, driver: Driver) -> Vec<Trial> {
+    let candidates: Vec<OciRuntime> = if config.runtimes.is_empty() {
+        usual(config, driver).into()
+    } else {
+        let configured = config.runtimes.iter();
+        configured
+            .map(|(name, settings)| runtime(config, driver, name, settings))
+            .collect()
+    };
+    let mut trials = Vec::new();
+    for runtime in candidates {
+        let result = runtime
+            .try_out(&std::env::temp_dir(), trial_parent(driver))
+            .await;
+        trials.push(Trial { runtime, result });
+    }
+    trials
+}
+
+fn trial_parent(driver: Driver) -> &'static str {
+    match driver {
+        Driver::Cgroupfs => TRIALS,
+        Driver::Systemd => "system.slice:orlop",
+    }
+}
+
+async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
+    // Older runtimes have no `features`; a missing program shows when a pod asks for it.
+    let features = runtime.features(ANSWER_LIMIT).await.unwrap_or_default();
+    // A shim of runc's says so, too, but what is started by its state is the shim's affair.
+    runtime.state_as_runc = features.is_runc() && !settings.is_shim();
+    Handler {
+        name: runtime.name.clone(),
+        runtime,
+        features,
+        settings,
+    }
+}
+
+fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandler) -> OciRuntime {
+    let root = settings.root.clone();
+    let root = root.unwrap_or_else(|| match settings.kind {
+        RuntimeKind::Oci => config.state.join("runtimes").join(name),
+        // A shim mounts below it, which is not to show on the host.
+        RuntimeKind::Shim { .. } => private_dir(&config.state).join("shims").join(name),
+    });
+    let own = program(&settings.path);
+    let mut runtime = match &settings.kind {
+        RuntimeKind::Oci => OciRuntime::new(name, own, root),
+        RuntimeKind::Shim { config: file } => {
+            let mut runtime = OciRuntime::new(name, adapter(config), root);
+            runtime.args = vec!["--shim".into(), own.into()];
+            if let Some(file) = file {
+                runtime.args.extend(["--shim-config".into(), file.into()]);
+            }
+            runtime
+        }
+    };
+    runtime.args.extend(settings.args.iter().map(Into::into));
+    runtime.systemd_cgroup = driver == Driver::Systemd;
+    runtime
+}
+
+/// What makes a shim look like a runtime.
+pub(crate) fn adapter(config: &Config) -> PathBuf {
+    config.keeper.with_file_name("orlop-shim")
+}
+
+/// A bare name is looked for where administrators' and distributions' programs are.
+fn program(path: &Path) -> PathBuf {
+    if path.components().count() > 1 {
+        return path.to_owned();
+    }
+    let places = [
+        "/usr/local/sbin",
+        "/usr/local/bin",
+        "/usr/sbin",
+        "/usr/bin",
+        "/sbin",
+        "/bin",
+    ];
+    let found = places
+        .iter()
+        .map(|place| Path::new(place).join(path))
+        .find(|path| path.exists());
+    found.unwrap_or_else(|| path.to_owned())
+}

@@ -1,0 +1,43 @@
+//! A pod's attachment to the node's network, written down before it is made.
+
+use orlop_network::{Attachment, Networks};
+
+use crate::error::{Error, Result};
+use crate::record::pod::{Event, Pod};
+
+/// Attaches a pod that has a keeper.
+pub async fn attach(networks: &Networks, pod: &Pod, attachment: Box<Attachment>) -> Result<()> {
+    pod.record(Event::Attaching {
+        attachment: attachment.clone(),
+    })
+    .await?;
+    let network = networks
+        .attach(*attachment)
+        .await
+        .map_err(|source| Error::Network {
+            doing: format!("attaching pod {} to the network", pod.id),
+            source,
+        })?;
+    pod.record(Event::Attached {
+        network: Box::new(network),
+    })
+    .await
+}
+
+/// Detaches a pod, if it was ever attached or an attachment was begun. May be repeated.
+pub async fn detach(networks: &Networks, pod: &Pod) -> Result<()> {
+    let now = pod.now();
+    let Some(attachment) = now.attachment else {
+        return Ok(());
+    };
+    let done = match &now.network {
+        Some(network) => networks.detach(&attachment, Some(network)).await,
+        None => networks.detach_noted(&attachment).await,
+    };
+    done.map_err(|source| Error::Network {
+        doing: format!("detaching pod {} from the network", pod.id),
+        source,
+    })?;
+    pod.record_if_possible(Event::Detached).await;
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! Releasing network attachments that belong to no pod, now and then.
+
+use std::time::Duration;
+
+use orlop_network::{ContainerId, GcReport};
+use tokio::time::{MissedTickBehavior, interval_at};
+
+use crate::error::{Error, Result, chain};
+use crate::node::Node;
+use std::sync::Arc;
+
+/// Collects every so often for as long as the daemon lives. At its start everything is collected
+/// anyway.
+pub fn start(node: &Arc<Node>, every: Duration) {
+    let node_too = Arc::clone(node);
+    node.tasks.spawn(async move {
+        let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            match collect(&node_too).await {
+                Ok(report) => tell(&report),
+                // Somebody else collects.
+                Err(error) => {
+                    tracing::debug!(error = chain(&*error), "collecting network garbage");
+                }
+            }
+        }
+    });
+}
+
+/// Releases what belongs to no pod, and has plugins that know the GC verb do the same.
+pub async fn collect(node: &Arc<Node>) -> Result<GcReport> {
+    let report = node.networks.gc(has_pod(node)).await;
+    report.map_err(|source| {
+        let doing = "releasing network attachments of pods that are gone".into();
+        Error::Network { doing, source }.into()
+    })
+}
+
+/// Whether an attachment has a pod. One whose record is there and could not be read counts:
+/// nobody can tell that it is gone.
+pub fn has_pod(node: &Arc<Node>) -> impl Fn(&ContainerId) -> bool + Send + use<> {
+    let node = Arc::clone(node);
+    move |id| node.pods.contains(id.as_str()) || node.paths.pods().join(id.as_str()).exists()
+}
+
+fn tell(report: &GcReport) {
+    if !report.released.is_empty() {
+        let pods = report.released.len();
+        tracing::info!(pods, "released network attachments of pods that are gone");
+    }
+    for network in &report.put_off {
+        // There will be quieter times.
+        tracing::debug!(network, "pods come and go: its plugins collect later");
+    }
+    for (id, problem) in &report.failed {
+        tracing::warn!(
+            id,
+            problem,
+            "a network attachment without a pod could not be released"
+        );
+    }
+}

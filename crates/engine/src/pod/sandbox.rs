@@ -1,0 +1,183 @@
+//! What a pod sandbox is made of: a keeper in namespaces, files, a network.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cri::v1::NamespaceMode;
+use orlop_launch::{
+    IdMap, Keeper, KeeperEvents, KeeperSpec, PodNamespaces, ShmMount, Sysctl, remove_pin,
+};
+
+use crate::ask::PodParts;
+use crate::blocking;
+use crate::error::{Error, Result};
+use crate::node::Node;
+use crate::node::cgroups::KEEPER_OOM_SCORE;
+use crate::pod::files;
+use crate::pod::{keeper_events, network};
+use crate::record::directories::{make_private_dir, remove_tree};
+use crate::record::pod::Pod;
+use crate::timeline::Trace;
+
+/// Shared memory of a pod, as the peers size it.
+const SHM_SIZE: u64 = 64 << 20;
+
+/// A shim that has not ended by then is stuck with what it runs.
+const SHIM_LIMIT: Duration = Duration::from_mins(1);
+
+/// Makes the namespaces, the network, and the files, in this order, because the hosts file
+/// has the pod's addresses in it.
+pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Trace) -> Result<()> {
+    let PodParts {
+        user,
+        sysctls,
+        attachment,
+        files,
+    } = parts;
+    node.levels.allot(node, pod).await?;
+    let has_users = user.is_some();
+    let inside = Inside {
+        user,
+        sysctls,
+        hostname: files.hostname.clone(),
+    };
+    let keeper = start_keeper(node, pod, inside);
+    let (keeper, events) = trace.step("keeper", "", keeper).await?;
+    if has_users {
+        link_user_namespace(pod, &keeper).await?;
+    }
+    pod.set_keeper(Some(keeper));
+    keeper_events::watch(node, pod, events);
+    if let Some(attachment) = attachment {
+        let attach = network::attach(&node.networks, pod, attachment);
+        trace.step("network", "", attach).await?;
+    }
+    let pod_too = Arc::clone(pod);
+    let write = blocking(move || files::write(&pod_too, &files));
+    trace.step("files", "", write).await
+}
+
+/// What is asked of the namespaces that a keeper makes.
+struct Inside {
+    user: Option<(Vec<IdMap>, Vec<IdMap>)>,
+    sysctls: BTreeMap<String, String>,
+    hostname: String,
+}
+
+async fn start_keeper(
+    node: &Arc<Node>,
+    pod: &Arc<Pod>,
+    inside: Inside,
+) -> Result<(Keeper, KeeperEvents)> {
+    let (node, pod_too) = (Arc::clone(node), Arc::clone(pod));
+    let spec = blocking(move || {
+        let spec = keeper_spec(&node, &pod_too, inside);
+        if let Some(shm) = &spec.shm {
+            make_private_dir(&shm.path)?;
+        }
+        Ok(spec)
+    })
+    .await?;
+    Keeper::spawn(spec).await.map_err(|source| {
+        Error::Launch {
+            doing: format!("starting the keeper of pod {}", pod.id),
+            source,
+        }
+        .into()
+    })
+}
+
+/// Gives the pod's user namespace a path.
+async fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
+    let (target, path) = (keeper.user_ns(), pod.user_ns());
+    blocking(move || {
+        std::os::unix::fs::symlink(target, &path)
+            .map_err(Error::io(format!("making {}", path.display())))
+            .map_err(Into::into)
+    })
+    .await
+}
+
+/// Undoes what [`build`] made, as far as it is there.
+pub async fn dismantle(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
+    end_shim(node, pod).await?;
+    network::detach(&node.networks, pod).await?;
+    end_keeper(pod).await?;
+    pod.meter.lock().close();
+    node.cgroups.remove_pod(pod).await?;
+    let (pin, shm) = (node.paths.net_pin(&pod.id), node.paths.shm(pod));
+    blocking(move || {
+        remove_pin(&pin).map_err(|source| Error::Launch {
+            doing: format!("removing the network namespace {}", pin.display()),
+            source,
+        })?;
+        remove_tree(&shm)
+    })
+    .await
+}
+
+/// Ends what the pod's containers shared beside its namespaces, a virtual machine for example.
+async fn end_shim(node: &Arc<Node>, pod: &Pod) -> Result<()> {
+    let Ok(handler) = node.runtimes.of(pod) else {
+        return Ok(());
+    };
+    if !handler.settings.is_shim() {
+        return Ok(());
+    }
+    let ended = handler.runtime.end_pod(pod.id.as_str(), SHIM_LIMIT).await;
+    ended.map_err(|source| {
+        let doing = format!("ending the shim of pod sandbox {}", pod.id);
+        Error::Launch { doing, source }
+    })?;
+    node.cgroups.remove_shim_task(pod).await
+}
+
+/// Ends the pod's keeper, if it lives.
+pub async fn end_keeper(pod: &Pod) -> Result<()> {
+    let keeper = pod.now().keeper;
+    // Without this its end would be taken for an accident.
+    pod.set_keeper(None);
+    let ended = match keeper {
+        Some(keeper) => keeper.end().await,
+        // Never known, or given up, and yet it may live.
+        None => orlop_launch::end_keeper(&pod.run).await,
+    };
+    ended.map_err(|source| {
+        let doing = format!("ending the keeper of pod sandbox {}", pod.id);
+        Error::Launch { doing, source }.into()
+    })
+}
+
+fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
+    let modes = pod.namespaces();
+    let own_net = modes.network() != NamespaceMode::Node;
+    let own_ipc = modes.ipc() != NamespaceMode::Node;
+    KeeperSpec {
+        program: node.config.keeper.clone(),
+        pod_id: pod.id.to_string(),
+        dir: pod.run.clone(),
+        namespaces: PodNamespaces {
+            net: own_net,
+            ipc: own_ipc,
+            // A host name of its own would make no sense on the host's network.
+            uts: own_net,
+            shared_pid: modes.pid() == NamespaceMode::Pod,
+            user: inside.user,
+        },
+        hostname: own_net.then_some(inside.hostname),
+        net_pin: own_net.then(|| node.paths.net_pin(&pod.id)),
+        sysctls: inside
+            .sysctls
+            .into_iter()
+            .map(|(name, value)| Sysctl { name, value })
+            .collect(),
+        shm: own_ipc.then(|| ShmMount {
+            path: node.paths.shm(pod),
+            size: SHM_SIZE,
+        }),
+        cgroups: node.cgroups.of_keepers(),
+        oom_score_adj: Some(KEEPER_OOM_SCORE),
+        env: Vec::new(),
+    }
+}

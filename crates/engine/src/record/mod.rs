@@ -1,0 +1,17 @@
+//! What exists and what is on record of it: the pods and containers, their identifiers and names,
+//! their journals, and how they look to clients.
+
+pub mod container;
+pub mod containers;
+pub mod directories;
+pub mod ids;
+mod journal;
+pub mod message_in_json;
+pub mod messages;
+pub mod names;
+pub mod pod;
+pub mod pod_files;
+pub mod pods;
+mod recorded;
+pub mod spec_file;
+pub mod store;

@@ -1,0 +1,37 @@
+//! The pods of the node.
+
+use std::sync::Arc;
+
+use orlop_cri::v1::PodSandboxFilter;
+
+use crate::error::{Error, Result};
+use crate::record::messages::pod_matches;
+use crate::record::pod::Pod;
+use crate::record::store::Store;
+
+/// The pods.
+pub type Pods = Store<Pod>;
+
+impl Pods {
+    /// The pods that clients may see, in the order of their creation.
+    pub fn chosen(&self, filter: Option<&PodSandboxFilter>) -> Vec<Arc<Pod>> {
+        let mut pods = self.all();
+        pods.retain(|pod| pod.visible() && pod_matches(pod, filter));
+        pods.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
+        pods
+    }
+
+    /// A pod that a client may ask about.
+    pub fn visible(&self, id: &str) -> Result<Arc<Pod>> {
+        let pod = self.find(id)?;
+        if pod.visible() {
+            return Ok(pod);
+        }
+        let id = id.to_owned();
+        Err(Error::NotFound {
+            what: "pod sandbox",
+            id,
+        }
+        .into())
+    }
+}

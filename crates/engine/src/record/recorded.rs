@@ -1,0 +1,200 @@
+//! State that is what its journal adds up to.
+//!
+//! An event is written down, then it is true; both with the journal held, so that the order on
+//! disk is the order in which things became true. It happens on a thread for work that blocks,
+//! and to its end even if the caller leaves meanwhile.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::blocking;
+use crate::error::{Error, Result};
+use crate::record::journal::Journal;
+
+/// What events add up to.
+pub trait State: Debug + Clone + Default + Send + Sync + 'static {
+    /// A line of the journal.
+    type Event: Debug + Serialize + DeserializeOwned + Send + 'static;
+
+    /// Lets an event be true.
+    fn apply(&mut self, event: Self::Event);
+}
+
+/// A state with its journal.
+#[derive(Debug)]
+pub struct Recorded<S: State>(Arc<Inner<S>>);
+
+#[derive(Debug)]
+struct Inner<S: State> {
+    /// Whose record it is, for messages.
+    of: String,
+    now: RwLock<S>,
+    journal: Mutex<Journal<S::Event>>,
+}
+
+impl<S: State> Recorded<S> {
+    /// Starts the record of `of` with its first event. Blocks.
+    pub fn create(of: String, path: &Path, first: &S::Event) -> Result<Self> {
+        let journal = Journal::create(path, first)
+            .map_err(Error::io(format!("writing the record of {of}")))?;
+        Ok(Self::new(of, S::default(), journal))
+    }
+
+    /// Reads a record: its first event, and the state that the others add up to. `None` if it
+    /// says nothing. Blocks.
+    pub fn open(of: String, path: &Path) -> Result<Option<(S::Event, Self)>> {
+        let (journal, events) = match Journal::open(path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(Error::io(format!("reading the record of {of}"))(error).into());
+            }
+        };
+        let mut events = events.into_iter();
+        let Some(first) = events.next() else {
+            return Ok(None);
+        };
+        let mut now = S::default();
+        events.for_each(|event| now.apply(event));
+        Ok(Some((first, Self::new(of, now, journal))))
+    }
+
+    fn new(of: String, now: S, journal: Journal<S::Event>) -> Self {
+        Self(Arc::new(Inner {
+            of,
+            now: RwLock::new(now),
+            journal: Mutex::new(journal),
+        }))
+    }
+
+    /// Writes an event down, then lets it be true.
+    pub async fn record(&self, event: S::Event) -> Result<()> {
+        self.off_reactor(move |inner| {
+            let mut journal = inner.journal();
+            journal
+                .append(&event)
+                .map_err(Error::io(format!("writing the record of {}", inner.of)))?;
+            inner.apply(event);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Lets an event be true even if it can't be written down, for steps that free what a full
+    /// disk lacks, or that have happened already.
+    pub async fn record_if_possible(&self, event: S::Event) {
+        self.record_unless(|_| false, event).await;
+    }
+
+    /// Likewise, unless the state says that there is nothing to record; tells whether there was.
+    pub async fn record_unless(
+        &self,
+        needless: impl FnOnce(&S) -> bool + Send + 'static,
+        event: S::Event,
+    ) -> bool {
+        let recorded = self.off_reactor(move |inner| {
+            let mut journal = inner.journal();
+            if inner.look(needless) {
+                return Ok(false);
+            }
+            if let Err(error) = journal.append(&event) {
+                tracing::warn!(of = inner.of, %error, "writing a record; going on without");
+            }
+            inner.apply(event);
+            Ok(true)
+        });
+        recorded.await.unwrap_or_else(|error| {
+            tracing::error!(of = self.0.of, %error, "recording an event");
+            false
+        })
+    }
+
+    async fn off_reactor<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner<S>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || work(&inner)).await
+    }
+
+    /// Looks at the state.
+    pub fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {
+        self.0.look(look)
+    }
+
+    /// Changes what is not a matter of record.
+    pub fn change<T>(&self, change: impl FnOnce(&mut S) -> T) -> T {
+        change(&mut self.0.now.write())
+    }
+}
+
+impl<S: State> Inner<S> {
+    fn journal(&self) -> parking_lot::MutexGuard<'_, Journal<S::Event>> {
+        self.journal.lock()
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {
+        look(&self.now.read())
+    }
+
+    fn apply(&self, event: S::Event) {
+        self.now.write().apply(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sum of its events.
+    #[derive(Debug, Clone, Default)]
+    struct Sum(u32);
+
+    impl State for Sum {
+        type Event = u32;
+
+        fn apply(&mut self, event: u32) {
+            self.0 += event;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_recorded_is_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let sum = Recorded::<Sum>::create("a sum".into(), &path, &7).unwrap();
+        sum.record(1).await.unwrap();
+        sum.record_if_possible(2).await;
+        assert!(!sum.record_unless(|sum| sum.0 == 3, 100).await);
+        assert!(sum.record_unless(|sum| sum.0 == 0, 4).await);
+        assert_eq!(sum.look(|sum| sum.0), 7);
+        let (first, again) = Recorded::<Sum>::open("a sum".into(), &path)
+            .unwrap()
+            .unwrap();
+        assert_eq!((first, again.look(|sum| sum.0)), (7, 7));
+    }
+
+    #[tokio::test]
+    #[expect(clippy::await_holding_lock, reason = "another thread waits for it")]
+    async fn an_event_is_recorded_even_when_its_caller_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let sum = Recorded::<Sum>::create("a sum".into(), &path, &0).unwrap();
+        let held = sum.0.journal.lock();
+        let leaving = tokio::time::timeout(std::time::Duration::from_millis(20), sum.record(5));
+        leaving.await.unwrap_err();
+        assert_eq!(sum.look(|sum| sum.0), 0, "not true before it is written");
+        drop(held);
+        for _ in 0..500 {
+            if sum.look(|sum| sum.0) == 5 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("the event was lost");
+    }
+}

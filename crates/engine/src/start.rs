@@ -1,0 +1,200 @@
+//! How the native service comes up and goes down.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use orlop_cgroup::Driver;
+use orlop_image::Images;
+use orlop_network::Networks;
+use orlop_nri::Nri;
+use orlop_service::exec_output::OutputBudget;
+use orlop_service::joins::Joins;
+use tokio_util::task::TaskTracker;
+
+use crate::after_restart::{abandoned_trials, restore, tidy};
+use crate::blocking;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::error::{Error, Result, chain};
+use crate::events::Events;
+use crate::node::Node;
+use crate::node::cgroups::Cgroups;
+use crate::node::commands::Commands;
+use crate::node::metrics::Metrics;
+use crate::node::paths::{Paths, private_dir};
+use crate::node::runtimes::{self, Runtimes};
+use crate::node::selinux_levels::AllottedLevels;
+use crate::nri::PluginRuntime;
+use crate::pod::network_gc;
+use crate::record::directories::make_private_dir;
+use crate::record::store::Store;
+use crate::spec::{AppArmor, HostFacts};
+use crate::streaming::Sessions;
+use crate::timeline::Traces;
+
+impl Engine {
+    /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
+    pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
+        let (root, state) = (config.root.clone(), config.state.clone());
+        // Statistics of many pods are read from files that stay open.
+        if let Err(error) = orlop_launch::raise_open_files() {
+            tracing::warn!(%error, "cannot raise the number of files that may be open");
+        }
+        blocking(move || prepare_directories(&root, &state)).await?;
+        let (cgroups, host) = {
+            let config = config.clone();
+            blocking(move || {
+                let cgroups = Cgroups::find(&config)?;
+                let host =
+                    HostFacts::detect(cgroups.hierarchies(), cgroups.driver(), default_apparmor())
+                        .map_err(Error::io("looking at this node"))?;
+                Ok((cgroups, host))
+            })
+            .await?
+        };
+        let cgroup_driver = cgroups.driver();
+        // Side by side: each waits for the disk or for programs.
+        let (images, networks, runtimes) = tokio::join!(
+            open_images(&config),
+            open_networks(&config),
+            find_runtimes(&config, cgroup_driver),
+        );
+        cgroups.remove_trials().await;
+        let (images, networks, runtimes) = (images?, networks?, runtimes?);
+        let nri = Nri::new(config.nri.clone(), metrics.plugins().clone());
+        let exec_outputs = OutputBudget::new(
+            config.containers.exec_output_memory,
+            config.containers.message_limit,
+        );
+        let node = Arc::new(Node {
+            paths: Paths::new(&config.root, &config.state),
+            config,
+            cgroups,
+            host,
+            pods: Store::new("pod sandbox"),
+            containers: Store::new("container"),
+            images,
+            pulls: Arc::default(),
+            networks,
+            runtimes,
+            levels: AllottedLevels::default(),
+            events: Events::default(),
+            traces: Traces::new(metrics.timeline.clone()),
+            nri,
+            metrics,
+            commands: Commands::default(),
+            exec_outputs,
+            sandboxes: Joins::default(),
+            creations: Joins::default(),
+            works: Joins::default(),
+            tasks: TaskTracker::new(),
+            streams: OnceLock::new(),
+        });
+        let left = restore::run(&node).await?;
+        serve_streams(&node).await?;
+        let plugins_see = PluginRuntime(Arc::downgrade(&node));
+        node.nri.start(Arc::new(plugins_see)).await;
+        let node_too = Arc::clone(&node);
+        node.tasks
+            .spawn(async move { tidy::run(&node_too, left).await });
+        if let Some(every) = node.config.network_gc_interval {
+            network_gc::start(&node, every);
+        }
+        Ok(Self(node))
+    }
+
+    /// Lets go of what the daemon holds; pods go on. A node without pods is left as it was found.
+    pub async fn stop(&self) {
+        let Self(node) = self;
+        node.nri.stop().await;
+        node.images.close().await;
+        if node.pods.all().iter().any(|pod| pod.now().keeper.is_some()) {
+            return;
+        }
+        let private = node.paths.private();
+        let unmounted = blocking(move || {
+            rustix::mount::unmount(&private, rustix::mount::UnmountFlags::NOFOLLOW)
+                .map_err(|errno| {
+                    Error::io(format!("unmounting {}", private.display()))(errno.into())
+                })
+                .map_err(Into::into)
+        });
+        if let Err(error) = unmounted.await {
+            tracing::debug!(
+                error = chain(&*error),
+                "leaving the private directory mounted"
+            );
+        }
+    }
+}
+
+async fn serve_streams(node: &Arc<Node>) -> Result<()> {
+    let serving = node.config.streaming.serve(Sessions(Arc::clone(node)));
+    let server = serving.await.map_err(Error::Internal)?;
+    // Set here only.
+    let _ = node.streams.set(server);
+    Ok(())
+}
+
+async fn find_runtimes(config: &Config, driver: Driver) -> Result<Runtimes> {
+    let usual = runtimes::usual(config, driver);
+    abandoned_trials::end(&config.state, &usual).await;
+    Runtimes::find(config, driver).await
+}
+
+async fn open_images(config: &Config) -> Result<Images> {
+    let opened = Images::open(config.images.clone()).await;
+    opened.map_err(|source| {
+        Error::Image {
+            doing: "opening the image store".into(),
+            source,
+        }
+        .into()
+    })
+}
+
+async fn open_networks(config: &Config) -> Result<Networks> {
+    let config = config.network.clone();
+    blocking(move || {
+        Networks::open(config).map_err(|source| {
+            let doing = "opening the record of network attachments".into();
+            Error::Network { doing, source }.into()
+        })
+    })
+    .await
+}
+
+/// Without the default profile, pods that ask for it are refused, and the others run.
+fn default_apparmor() -> Option<String> {
+    if !AppArmor::is_enabled() {
+        return None;
+    }
+    let loaded = AppArmor::load_default();
+    loaded
+        .inspect_err(|error| tracing::warn!(%error, "loading the default AppArmor profile"))
+        .ok()
+}
+
+fn prepare_directories(root: &Path, state: &Path) -> Result<()> {
+    for path in [root.join("pods"), state.join("pods"), state.join("netns")] {
+        make_private_dir(&path)?;
+    }
+    for dir in [root, state] {
+        orlop_disk::prepare_probe(dir)
+            .map_err(Error::io(format!("writing to {}", dir.display())))?;
+    }
+    // Writable layers hold what containers' roots left there, programs with the setuid bit too:
+    // nobody else on the node may get at them.
+    let pods = root.join("pods");
+    std::fs::set_permissions(&pods, Permissions::from_mode(0o700))
+        .map_err(Error::io(format!("closing {} to others", pods.display())))?;
+    orlop_launch::make_private_dir(&private_dir(state)).map_err(|source| {
+        Error::Launch {
+            doing: "preparing the state directory".into(),
+            source,
+        }
+        .into()
+    })
+}
