@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orlop_disk::Mountinfo;
+use orlop_disk::{Membership, Mountinfo};
 
-use crate::{CgroupPath, Error, Membership};
+use crate::{CgroupPath, Error};
 
 /// Which cgroup interface governs this node's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

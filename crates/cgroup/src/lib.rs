@@ -12,7 +12,6 @@ mod entry;
 mod error;
 mod hierarchy;
 mod limits;
-mod membership;
 mod oom;
 mod path;
 mod processes;
@@ -26,7 +25,6 @@ pub use entry::Entry;
 pub use error::Error;
 pub use hierarchy::{Hierarchies, Version};
 pub use limits::Limits;
-pub use membership::Membership;
 pub use oom::OomWatch;
 pub use path::{CgroupPath, Driver, PathError};
 pub use stats::{

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io;
 
-use crate::{CgroupPath, Hierarchies, Membership};
+use orlop_disk::Membership;
+
+use crate::{CgroupPath, Hierarchies};
 
 impl Hierarchies {
     /// Has the kernel ready to move processes for the next milliseconds. Blocks, 8 to 10 ms where

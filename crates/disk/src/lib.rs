@@ -10,8 +10,10 @@
     )
 )]
 
+mod changes;
 mod descent;
 mod log;
+mod membership;
 mod mountinfo;
 mod mounts;
 mod probe;
@@ -21,8 +23,10 @@ mod room;
 mod walk;
 mod write;
 
+pub use changes::{Change, ChangeKind, changes};
 pub use descent::Descent;
 pub use log::{LogPlace, make_log_dir};
+pub use membership::Membership;
 pub use mountinfo::{Mount, Mountinfo, unescape};
 pub use mounts::{MountTable, Stranger};
 pub use probe::{prepare_probe, probe};

@@ -5,8 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies, Membership};
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
 use orlop_cri::v1::LinuxContainerResources;
+use orlop_disk::Membership;
 use serde::{Deserialize, Serialize};
 
 use crate::docker::types::Resources;

@@ -23,7 +23,6 @@
 mod after_restart;
 mod ask;
 mod batches;
-pub mod changes;
 mod checkpoint;
 pub mod config;
 mod container;

@@ -19,7 +19,7 @@ use rustix::fs::{
 use tar::{Builder, EntryType, Header};
 
 use super::open_beneath;
-use crate::changes::{Change, ChangeKind, changes};
+use orlop_disk::{Change, ChangeKind, changes};
 
 /// Names that stand for what is gone (OCI image layer specification, "Whiteouts").
 const WHITEOUT: &str = ".wh.";

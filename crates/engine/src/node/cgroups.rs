@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits, Membership};
+use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits};
+use orlop_disk::Membership;
 use orlop_pool::Place;
 use tokio_util::task::TaskTracker;
 

@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use orlop_cri::extensions::{self as wire, ListChangesRequest, ListChangesResponse};
+use orlop_disk::{Change, ChangeKind, changes};
 use orlop_image::Digest;
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use crate::batches::Answers;
-use crate::changes::{Change, ChangeKind, changes};
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
 

@@ -9,7 +9,6 @@ use orlop_cri::client::RuntimeClient;
 use orlop_cri::extensions::{Change, ChangeKind, ListChangesRequest, ListChangesResponse};
 use orlop_cri::v1::ContainerState;
 use orlop_disk::{Mountinfo, unescape};
-use orlop_engine::changes;
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -87,7 +86,7 @@ async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> any
     let overlay = Overlay::of_root(&mounts).with_context(|| why.to_owned())?;
     let walked = tokio::task::spawn_blocking(move || {
         let mut found = Vec::new();
-        changes::changes(&overlay.upper, &overlay.lower, &mut |change| {
+        orlop_disk::changes(&overlay.upper, &overlay.lower, &mut |change| {
             found.push(change);
             true
         })
@@ -98,9 +97,9 @@ async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> any
         printer.take(&Change {
             path: change.path.as_os_str().as_bytes().to_vec(),
             kind: match change.kind {
-                changes::ChangeKind::Modified => ChangeKind::Modified,
-                changes::ChangeKind::Added => ChangeKind::Added,
-                changes::ChangeKind::Deleted => ChangeKind::Deleted,
+                orlop_disk::ChangeKind::Modified => ChangeKind::Modified,
+                orlop_disk::ChangeKind::Added => ChangeKind::Added,
+                orlop_disk::ChangeKind::Deleted => ChangeKind::Deleted,
             }
             .into(),
             mode: change.mode,

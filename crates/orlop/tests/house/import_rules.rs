@@ -86,7 +86,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "kuberuntime",
             "service",
             "cri",
-            "cgroup",
             "stream",
             "yaml",
             "disk",

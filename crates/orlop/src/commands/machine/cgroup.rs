@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orlop_cgroup::Membership;
-use orlop_disk::{Mount, Mountinfo};
+use orlop_disk::{Membership, Mount, Mountinfo};
 
 /// Deeper cgroups are not looked into.
 const MAX_DEPTH: usize = 32;

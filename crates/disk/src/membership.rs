@@ -9,12 +9,12 @@ pub struct Membership(String);
 impl Membership {
     /// Of this process.
     pub fn own() -> io::Result<Self> {
-        orlop_disk::read_kernel_text("/proc/self/cgroup").map(Self)
+        crate::read_kernel_text("/proc/self/cgroup").map(Self)
     }
 
     /// Of a process.
     pub fn of(pid: u32) -> io::Result<Self> {
-        orlop_disk::read_kernel_text(format!("/proc/{pid}/cgroup")).map(Self)
+        crate::read_kernel_text(format!("/proc/{pid}/cgroup")).map(Self)
     }
 
     /// A text that was read elsewhere.
