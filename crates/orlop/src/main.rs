@@ -7,13 +7,11 @@
     )
 )]
 
-#[macro_use]
-mod say;
-
 mod backend;
-mod cli;
 mod commands;
 mod config;
+mod doctor;
+mod entry;
 mod log;
 mod memory;
 mod metrics;
@@ -26,5 +24,5 @@ mod threads;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main()
+    entry::main()
 }

@@ -1,12 +1,11 @@
 //! The threads of the daemon.
 
-use std::any::Any;
 use std::io;
-use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
+use orlop_cli::reactor::built;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
@@ -39,12 +38,6 @@ pub(crate) fn serving(workers: u16) -> anyhow::Result<Runtime> {
     built(&mut builder).context(WITHOUT_THREADS)
 }
 
-/// The runtime of a client command, which does one thing at a time.
-pub(crate) fn client() -> anyhow::Result<Runtime> {
-    built(&mut Builder::new_current_thread())
-        .context("cannot start the input/output of the command")
-}
-
 /// Whether there may be so many threads more.
 fn try_threads(count: usize) -> io::Result<()> {
     let gate = Mutex::new(());
@@ -55,22 +48,4 @@ fn try_threads(count: usize) -> io::Result<()> {
         drop(closed);
         started.map(drop)
     })
-}
-
-/// The reactor has no other way to say what it lacks than a panic, where it is not alone to say it.
-fn built(builder: &mut Builder) -> anyhow::Result<Runtime> {
-    let usual = panic::take_hook();
-    panic::set_hook(Box::new(|_| {}));
-    let built = catch_unwind(AssertUnwindSafe(|| builder.enable_all().build()));
-    panic::set_hook(usual);
-    match built {
-        Ok(built) => Ok(built?),
-        Err(panic) => Err(anyhow!("{}", words(&*panic))),
-    }
-}
-
-fn words(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no reason given")
 }

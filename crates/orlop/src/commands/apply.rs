@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use orlop_cli::{say, stdout};
 use orlop_kuberuntime::agent::Weight;
 
 use super::node::socket::{AgentArgs, Outcome, encoded};
-use super::output::stdout;
 
 /// Manifests are small; whatever is larger is something else.
 const LARGEST: u64 = 10 << 20;

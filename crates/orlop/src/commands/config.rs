@@ -1,117 +1,84 @@
-//! `crictl config`: options in crictl.yaml. Comments and order of the file are kept.
+//! `orlop config`: look at, check or reload the daemon's configuration.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use orlop_cli::{reactor, say};
 
-use super::output::{Table, stdout};
-use super::settings::{DEFAULT, OPTIONS, Settings, entry};
+use crate::config::{Flags, Location, default_file, effective, load, reference};
+use crate::serve::{DaemonArgs, admin_client};
 
-/// What to do with the options.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// Show the value of an option
-    #[arg(long, value_name = "OPTION", conflicts_with_all = ["set", "list", "option"])]
-    get: Option<String>,
-
-    /// Set options
-    #[arg(long, value_name = "OPTION=VALUE", value_delimiter = ',', conflicts_with_all = ["list", "option"])]
-    set: Vec<String>,
-
-    /// Show all options
-    #[arg(long, conflicts_with = "option")]
-    list: bool,
-
-    /// An option to set
-    #[arg(requires = "value")]
-    option: Option<String>,
-
-    /// Its value
-    value: Option<String>,
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print a file with every key, its default and what it does
+    Default,
+    /// Print the reference of all keys, in Markdown
+    #[command(hide = true)]
+    Reference,
+    /// Print the values in force and where each comes from
+    Show(FileArgs),
+    /// Name everything that is wrong with the configuration
+    Check(FileArgs),
+    /// Have a running daemon read its configuration again
+    Reload(DaemonArgs),
 }
 
-pub(super) fn run(args: &Args, path: Option<&Path>) -> anyhow::Result<()> {
-    let path = path.unwrap_or_else(|| Path::new(DEFAULT));
-    let text = match orlop_disk::read_text(path, orlop_disk::SMALL_FILE) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-    };
-    let mut settings =
-        Settings::parse(&text).with_context(|| format!("cannot use {}", path.display()))?;
-    let mut out = stdout();
-    if let Some(option) = &args.get {
-        writeln!(out, "{}", settings.get(option)?)?;
-    } else if args.list {
-        let mut table = Table::new(["KEY", "VALUE"]);
-        for option in OPTIONS {
-            table.row([option.to_owned(), settings.get(option)?]);
-        }
-        table.print(&mut out)?;
-    } else {
-        let mut changes: Vec<(&str, &str)> = Vec::new();
-        for change in &args.set {
-            changes.push(
-                change
-                    .split_once('=')
-                    .with_context(|| format!("`{change}` is not of the form option=value"))?,
-            );
-        }
-        if let (Some(option), Some(value)) = (&args.option, &args.value) {
-            changes.push((option, value));
-        }
-        if changes.is_empty() {
-            bail!("say what to do: --get OPTION, --set OPTION=VALUE or --list");
-        }
-        let mut text = text;
-        for (option, value) in changes {
-            settings.set(option, value)?;
-            text = changed(&text, option, value);
-        }
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory)
-                .with_context(|| format!("cannot create {}", directory.display()))?;
-        }
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    out.flush()?;
-    Ok(())
+/// The configuration in question.
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    /// The configuration file; its drop-ins are FILE.d/*.toml
+    /// [default: /etc/orlop/config.toml, where it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
-/// The text with one option set, all else as it was.
-fn changed(text: &str, option: &str, value: &str) -> String {
-    let value = if value.is_empty() { "\"\"" } else { value };
-    let mut changed = String::new();
-    let mut found = false;
-    for line in text.lines() {
-        if entry(line).is_some_and(|(key, _)| key == option) {
-            found = true;
-            let _ = writeln!(changed, "{option}: {value}");
-        } else if line.trim() != "{}" {
-            let _ = writeln!(changed, "{line}");
+impl ConfigCommand {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Default => print(&default_file())?,
+            Self::Reference => print(&reference())?,
+            Self::Show(args) => {
+                print(&effective(&load(
+                    &Location::new(args.config),
+                    &Flags::default(),
+                )?))?;
+            }
+            Self::Check(args) => return check(args),
+            Self::Reload(args) => {
+                let reloading = admin_client::call(args.socket(), "Reload", String::new());
+                print(&format!("{}\n", reactor::client()?.block_on(reloading)?))?;
+            }
         }
+        Ok(ExitCode::SUCCESS)
     }
-    if !found {
-        let _ = writeln!(changed, "{option}: {value}");
-    }
-    changed
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
+    match load(&Location::new(args.config), &Flags::default()) {
+        Ok(loaded) if loaded.files.is_empty() => print("no files, all defaults\n")?,
+        Ok(loaded) => {
+            for file in &loaded.files {
+                print(&format!("{}: valid\n", file.display()))?;
+            }
+        }
+        Err(problems) => {
+            for problem in &problems.0 {
+                say!("{problem}");
+            }
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
 
-    #[test]
-    fn setting_an_option_keeps_everything_else() {
-        let text = "# mine\ndebug: false\ntimeout: 2 # s\n";
-        assert_eq!(
-            changed(text, "debug", "true"),
-            "# mine\ndebug: true\ntimeout: 2 # s\n"
-        );
-        assert_eq!(changed("", "image-endpoint", ""), "image-endpoint: \"\"\n");
-        assert_eq!(changed("{}\n", "debug", "true"), "debug: true\n");
+/// Prints, and takes no offence at a reader that has seen enough.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }

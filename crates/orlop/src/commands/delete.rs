@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use orlop_cli::say;
 
 use super::apply;
 use super::node::socket::{AgentArgs, encoded};

@@ -14,7 +14,7 @@ mod signals;
 mod start;
 mod watchdog;
 
-pub(crate) use admin::client as admin_client;
+pub(crate) use admin::{DaemonArgs, client as admin_client};
 pub(crate) use args::ServeArgs;
 pub(crate) use embedded::{Embedded, Plan};
 pub(crate) use start::run;

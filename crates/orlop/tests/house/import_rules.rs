@@ -77,7 +77,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "credentials",
         ],
     ),
-    // The binary ties backends together; its own commands are clients of CRI and of streams.
+    // Clients of any runtime, who see no more of ours than of others.
+    ("cli", &["cri", "stream", "yaml", "disk", "duration"]),
+    // The binary ties backends together.
     (
         "orlop",
         &[
@@ -85,9 +87,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "dockershim",
             "kuberuntime",
             "service",
+            "cli",
             "cri",
             "stream",
-            "yaml",
             "disk",
             "door",
             "duration",

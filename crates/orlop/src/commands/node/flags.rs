@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use orlop_cli::Span;
 use orlop_kuberuntime::agent::{
     AgentOptions, AtEnd, FileRemark, KubeletConfiguration, read_configuration,
 };
@@ -13,7 +14,6 @@ use super::logging::LogFlags;
 use super::maps::{pairs, thresholds};
 use super::tuning::TuningFlags;
 use super::{address, name};
-use crate::commands::flags::Span;
 
 /// Flags of the agent.
 #[derive(Debug, Args)]

@@ -11,13 +11,12 @@ use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use orlop_cli::reactor;
 use orlop_stream::read_body;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-
-use crate::threads;
 
 /// More than an agent says at once of its pods.
 const LARGEST: usize = 64 << 20;
@@ -70,7 +69,7 @@ impl AgentArgs {
                 .await
                 .with_context(|| format!("the agent has not answered for {PATIENCE:?}"))?
         };
-        let (status, answer) = threads::client()?.block_on(asking)?;
+        let (status, answer) = reactor::client()?.block_on(asking)?;
         if !status.is_success() {
             bail!("{}", String::from_utf8_lossy(&answer).trim());
         }

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
+use orlop_cli::{Table, stdout};
 use serde_json::Value;
 
 use super::socket::AgentArgs;
-use crate::commands::output::{Table, stdout};
 
 /// How the answer is shown.
 #[derive(Debug, clap::Args)]

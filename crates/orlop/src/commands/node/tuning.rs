@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use orlop_cli::Span;
 use orlop_kuberuntime::agent::{AgentOptions, KubeletConfiguration};
 
 use super::maps::pairs;
-use crate::commands::flags::Span;
 
 /// Flags that few need.
 #[derive(Debug, Default, Args)]

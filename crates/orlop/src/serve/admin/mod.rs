@@ -10,8 +10,10 @@
 //! | `Reload` | nothing | what was read and what waits for a restart |
 
 pub(crate) mod client;
+mod daemon;
 mod service;
 
+pub(crate) use daemon::DaemonArgs;
 pub(super) use service::{Admin, describe};
 
 const SERVICE: &str = "orlop.v1.Admin";

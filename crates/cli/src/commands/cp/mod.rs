@@ -1,0 +1,139 @@
+//! `cp`: files to and from containers, through commands run in them: `tar` where the container
+//! has it, else `cat`, which is good for single files.
+
+mod inside;
+mod pack;
+mod place;
+mod single;
+mod unpack;
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use crate::connect::Session;
+use crate::input::select;
+use crate::terminal::interrupt;
+use inside::Inside;
+use place::Place;
+
+/// From where to where.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// CONTAINER:PATH or a path here; - for an archive on the standard input
+    #[arg(value_name = "SOURCE|CONTAINER")]
+    source: Place,
+
+    /// CONTAINER:PATH or a path here; - for an archive on the standard output. Into a directory
+    /// that is there, else under this name
+    #[arg(value_name = "TARGET|CONTAINER")]
+    target: Place,
+
+    /// Keep owners and special modes
+    #[arg(short, long)]
+    archive: bool,
+
+    /// Don't say how much was copied
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What to keep of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// Names, contents, times and permissions.
+    Plain,
+    /// Owners and set-id bits as well.
+    Owners,
+}
+
+/// How much was copied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Copied {
+    files: u64,
+    bytes: u64,
+    /// What could not be, each said with its reason.
+    left_out: u64,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    let client = session.patient_runtime(None).await?;
+    let keep = if args.archive {
+        Keep::Owners
+    } else {
+        Keep::Plain
+    };
+    let (word, path, other, out) = match (&args.source, &args.target) {
+        (Place::Container(..), Place::Container(..)) => {
+            bail!("one of the two must be here: copy from container to container in two steps")
+        }
+        (Place::Container(word, path), other) => (word, path, other, true),
+        (other, Place::Container(word, path)) => (word, path, other, false),
+        _ => bail!("neither is in a container: write CONTAINER:PATH for one of the two"),
+    };
+    if !path.starts_with('/') {
+        bail!("the path in the container must begin with /: {word}:/{path}");
+    }
+    let id = select::container(&client, word).await?;
+    let inside = Inside::new(client, id);
+    let work = async {
+        match (other, out) {
+            (Place::Stream, true) => inside.archive_out(path).await.map(|()| None),
+            (Place::Stream, false) => inside.archive_in(path).await.map(|()| None),
+            (Place::Here(here), true) => from(&inside, path, here, keep).await.map(Some),
+            (Place::Here(here), false) => to(&inside, here, path, keep).await.map(Some),
+            (Place::Container(..), _) => Ok(None),
+        }
+    };
+    let copied = tokio::select! {
+        copied = work => {
+            if copied.is_err() {
+                inside.take_back().await;
+            }
+            copied?
+        }
+        _ = interrupt::received() => {
+            // What was begun is undone where it is written.
+            inside.cancel();
+            inside.settled().await;
+            inside.take_back().await;
+            bail!("interrupted")
+        }
+    };
+    if let Some(copied) = copied.filter(|_| !args.quiet) {
+        let size = crate::output::short_bytes(copied.bytes);
+        let files = if copied.files == 1 { "file" } else { "files" };
+        say!("copied {} {files}, {size}", copied.files);
+        if copied.left_out > 0 {
+            bail!("{} could not be copied", copied.left_out);
+        }
+    }
+    Ok(())
+}
+
+/// Out of the container.
+async fn from(inside: &Inside, path: &str, here: &Path, keep: Keep) -> anyhow::Result<Copied> {
+    let target = unpack::Target::new(path, here)?;
+    match inside.unpack(path, target, keep).await? {
+        Some(copied) => Ok(copied),
+        None => single::from(inside, path, here)
+            .await
+            .with_context(|| inside.without_tar()),
+    }
+}
+
+/// Into the container.
+async fn to(inside: &Inside, here: &Path, path: &str, keep: Keep) -> anyhow::Result<Copied> {
+    let metadata = std::fs::symlink_metadata(here)
+        .with_context(|| format!("cannot read {}", here.display()))?;
+    match inside.pack(here, path, keep).await? {
+        Some(copied) => Ok(copied),
+        None if metadata.is_file() => single::to(inside, here, path)
+            .await
+            .with_context(|| inside.without_tar()),
+        None => bail!(
+            "{}; without it only single files can be copied",
+            inside.without_tar()
+        ),
+    }
+}

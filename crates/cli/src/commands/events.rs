@@ -1,0 +1,264 @@
+//! `events`: what happens to containers, as it happens.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, ContainerStatus};
+
+use crate::connect::Session;
+use crate::output::{self, Format, FormatFlags, Style, rfc3339, short_id, stdout};
+
+/// Which events, and how to show them.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    format: FormatFlags,
+
+    /// Only events that fit: type=created|started|stopped|deleted, pod=NAME or id,
+    /// namespace=NAME, container=NAME or id, label=KEY=VALUE (of the pod). Several of one kind
+    /// are alternatives
+    #[arg(short, long, value_name = "CONDITION")]
+    filter: Vec<Condition>,
+
+    /// End after so many events
+    #[arg(short = 'n', long, value_name = "N")]
+    count: Option<u64>,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    let format = args.format.or_json()?;
+    let filter = Filter::new(args.filter);
+    let mut events = session.runtime().await?.container_events().await?;
+    let style = Style::of(&io::stdout());
+    let mut left = args.count;
+    while left != Some(0) {
+        let Some(event) = events.next().await? else {
+            break;
+        };
+        if !filter.lets_through(&event) {
+            continue;
+        }
+        let mut out = stdout();
+        if matches!(format, Format::Table) {
+            writeln!(out, "{}", line(&event, style))?;
+        } else {
+            output::list(&mut out, &event, &format)?;
+        }
+        out.flush()?;
+        left = left.map(|left| left - 1);
+    }
+    Ok(())
+}
+
+/// What an event must be like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Condition {
+    Type(ContainerEventType),
+    Pod(String),
+    Namespace(String),
+    Container(String),
+    Label(String, String),
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || {
+            "write type=created|started|stopped|deleted, pod=NAME, namespace=NAME, \
+             container=NAME or label=KEY=VALUE"
+                .to_owned()
+        };
+        let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+        if value.is_empty() {
+            return Err(wrong());
+        }
+        let value_text = value.to_owned();
+        match key {
+            "type" => Ok(Self::Type(match value.to_ascii_lowercase().as_str() {
+                "created" | "container_created_event" => ContainerEventType::ContainerCreatedEvent,
+                "started" | "container_started_event" => ContainerEventType::ContainerStartedEvent,
+                "stopped" | "container_stopped_event" => ContainerEventType::ContainerStoppedEvent,
+                "deleted" | "container_deleted_event" => ContainerEventType::ContainerDeletedEvent,
+                _ => return Err(wrong()),
+            })),
+            "pod" => Ok(Self::Pod(value_text)),
+            "namespace" => Ok(Self::Namespace(value_text)),
+            "container" => Ok(Self::Container(value_text)),
+            "label" => {
+                let (key, value) = value.split_once('=').ok_or_else(wrong)?;
+                Ok(Self::Label(key.to_owned(), value.to_owned()))
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// Conditions by kind: of each kind one must hold. Labels are kinds of their own.
+struct Filter(BTreeMap<String, Vec<Condition>>);
+
+impl Filter {
+    fn new(conditions: Vec<Condition>) -> Self {
+        let mut kinds: BTreeMap<String, Vec<Condition>> = BTreeMap::new();
+        for condition in conditions {
+            let kind = match &condition {
+                Condition::Type(_) => "type".to_owned(),
+                Condition::Pod(_) => "pod".to_owned(),
+                Condition::Namespace(_) => "namespace".to_owned(),
+                Condition::Container(_) => "container".to_owned(),
+                Condition::Label(key, _) => format!("label {key}"),
+            };
+            kinds.entry(kind).or_default().push(condition);
+        }
+        Self(kinds)
+    }
+
+    fn lets_through(&self, event: &ContainerEventResponse) -> bool {
+        self.0
+            .values()
+            .all(|kind| kind.iter().any(|condition| condition.holds(event)))
+    }
+}
+
+impl Condition {
+    fn holds(&self, event: &ContainerEventResponse) -> bool {
+        let pod = event.pod_sandbox_status.as_ref();
+        let metadata = pod.and_then(|pod| pod.metadata.as_ref());
+        match self {
+            Self::Type(kind) => event.container_event_type() == *kind,
+            Self::Pod(word) => {
+                metadata.is_some_and(|metadata| metadata.name == *word)
+                    || pod.is_some_and(|pod| pod.id.starts_with(word))
+            }
+            Self::Namespace(word) => metadata.is_some_and(|metadata| metadata.namespace == *word),
+            Self::Container(word) => {
+                event.container_id.starts_with(word)
+                    || container(event)
+                        .and_then(name)
+                        .is_some_and(|name| name == word)
+            }
+            Self::Label(key, value) => pod.is_some_and(|pod| pod.labels.get(key) == Some(value)),
+        }
+    }
+}
+
+/// The container that the event is about; a pod's own events have none.
+fn container(event: &ContainerEventResponse) -> Option<&ContainerStatus> {
+    event
+        .containers_statuses
+        .iter()
+        .find(|status| status.id == event.container_id)
+}
+
+fn name(status: &ContainerStatus) -> Option<&str> {
+    status
+        .metadata
+        .as_ref()
+        .map(|metadata| metadata.name.as_str())
+}
+
+/// `TIME TYPE NAMESPACE/POD CONTAINER ID`, with the exit code of what has ended.
+fn line(event: &ContainerEventResponse, style: Style) -> String {
+    let (word, colour) = match event.container_event_type() {
+        ContainerEventType::ContainerCreatedEvent => ("created", 36),
+        ContainerEventType::ContainerStartedEvent => ("started", 32),
+        ContainerEventType::ContainerStoppedEvent => ("stopped", 33),
+        ContainerEventType::ContainerDeletedEvent => ("deleted", 31),
+    };
+    let metadata = event
+        .pod_sandbox_status
+        .as_ref()
+        .and_then(|pod| pod.metadata.clone())
+        .unwrap_or_default();
+    let status = container(event);
+    let is_pod = event
+        .pod_sandbox_status
+        .as_ref()
+        .is_some_and(|pod| pod.id == event.container_id);
+    let what = match status.and_then(name) {
+        Some(name) => name,
+        None if is_pod => "(pod)",
+        None => "-",
+    };
+    let mut line = format!(
+        "{}  {}  {}/{}  {what}  {}",
+        rfc3339(event.created_at),
+        style.colour(colour, word),
+        metadata.namespace,
+        metadata.name,
+        short_id(&event.container_id)
+    );
+    if let Some(status) = status
+        && event.container_event_type() == ContainerEventType::ContainerStoppedEvent
+    {
+        let _ = write!(line, "  exit code {}", status.exit_code);
+        if !status.reason.is_empty() {
+            let _ = write!(line, " ({})", status.reason);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_cri::v1::{ContainerMetadata, PodSandboxMetadata, PodSandboxStatus};
+
+    use super::*;
+
+    fn event() -> ContainerEventResponse {
+        ContainerEventResponse {
+            container_id: "c1".into(),
+            container_event_type: ContainerEventType::ContainerStoppedEvent.into(),
+            pod_sandbox_status: Some(PodSandboxStatus {
+                id: "p1".into(),
+                metadata: Some(PodSandboxMetadata {
+                    name: "web-0".into(),
+                    namespace: "shop".into(),
+                    ..Default::default()
+                }),
+                labels: [("app".to_owned(), "web".to_owned())].into(),
+                ..Default::default()
+            }),
+            containers_statuses: vec![ContainerStatus {
+                id: "c1".into(),
+                metadata: Some(ContainerMetadata {
+                    name: "main".into(),
+                    attempt: 0,
+                }),
+                exit_code: 137,
+                reason: "OOMKilled".into(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn conditions_of_one_kind_are_alternatives_and_kinds_add_up() {
+        let lets = |conditions: &[&str]| {
+            let parsed = conditions.iter().map(|text| text.parse().unwrap());
+            Filter::new(parsed.collect()).lets_through(&event())
+        };
+        assert!(lets(&[]));
+        assert!(lets(&["type=started", "type=stopped"]));
+        assert!(!lets(&["type=started"]));
+        assert!(lets(&["pod=web-0", "namespace=shop", "container=main"]));
+        assert!(!lets(&["pod=web-0", "namespace=else"]));
+        assert!(lets(&["label=app=web"]) && !lets(&["label=app=web", "label=tier=db"]));
+        assert!(lets(&["pod=p1", "container=c1"]), "ids will do");
+        for wrong in ["type=x", "pod", "pod=", "colour=red", "label=a"] {
+            assert!(wrong.parse::<Condition>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_line_tells_who_and_how() {
+        let line = line(&event(), Style::PLAIN);
+        assert!(
+            line.ends_with("stopped  shop/web-0  main  c1  exit code 137 (OOMKilled)"),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! `image import`: takes in the images of an archive or of a directory.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use orlop_cri::images::import_images_request::Part;
+use orlop_cri::images::{ImportImagesRequest, ImportStart};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::{Session, client, refused};
+use crate::output::write_all;
+
+/// Bytes of a message.
+const CHUNK: usize = 256 << 10;
+
+/// Messages that may wait for the runtime.
+const QUEUE: usize = 4;
+
+/// Which archive.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The archive: an OCI image layout or what `docker save` writes, plain or compressed with
+    /// gzip or zstd; or a directory with an OCI image layout; `-` is the standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+
+    /// A name for an image that the archive doesn't name
+    #[arg(long, value_name = "IMAGE")]
+    name: Option<String>,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    let input = if args.file.is_dir() {
+        Input::Directory(args.file.clone())
+    } else if args.file.as_os_str() == "-" {
+        if io::stdin().is_terminal() {
+            bail!("the standard input is a terminal: name a file, or lead an archive in");
+        }
+        Input::Archive(Box::new(io::stdin()))
+    } else {
+        let file = File::open(&args.file);
+        let file = file.with_context(|| format!("cannot open {}", args.file.display()))?;
+        Input::Archive(Box::new(file))
+    };
+    let mut client = client(session).await?;
+    let start = Part::Start(ImportStart {
+        name: args.name.unwrap_or_default(),
+        ..Default::default()
+    });
+    let (queue, parts) = mpsc::channel(QUEUE);
+    queue.send(message(start)).await?;
+    let (failed, failure) = oneshot::channel();
+    tokio::task::spawn_blocking(move || {
+        let fed = match input {
+            Input::Archive(input) => feed(input, &queue),
+            Input::Directory(dir) => pack(&dir, &queue),
+        };
+        if let Err(error) = fed {
+            // With the queue: its end would be the archive's end, and this archive has none.
+            let _ = failed.send((error, queue));
+        }
+    });
+    let answer = tokio::select! {
+        answer = client.import_images(ReceiverStream::new(parts)) => answer,
+        Ok((error, _queue)) = failure => {
+            let context = format!("cannot read {}", args.file.display());
+            return Err(error).context(context);
+        }
+    };
+    let answer = answer.map_err(refused).context("cannot import")?;
+    let mut text = String::new();
+    for image in answer.into_inner().images {
+        let _ = writeln!(text, "{} {}", image.id, image.names.join(" "));
+    }
+    Ok(write_all(&text)?)
+}
+
+/// Where the images are.
+enum Input {
+    Archive(Box<dyn Read + Send>),
+    Directory(PathBuf),
+}
+
+/// Sends a directory as an archive.
+fn pack(dir: &Path, queue: &mpsc::Sender<ImportImagesRequest>) -> io::Result<()> {
+    let out = io::BufWriter::with_capacity(CHUNK, Chunks(queue));
+    let mut archive = tar::Builder::new(out);
+    archive.follow_symlinks(false);
+    let packed = archive
+        .append_dir_all(".", dir)
+        .and_then(|()| archive.into_inner()?.flush());
+    match packed {
+        // The runtime has all it wants, or refused; its answer says which.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        packed => packed,
+    }
+}
+
+/// Makes a message of what is written.
+struct Chunks<'a>(&'a mpsc::Sender<ImportImagesRequest>);
+
+impl Write for Chunks<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(CHUNK)];
+        self.0
+            .blocking_send(message(Part::Chunk(bytes.to_vec())))
+            .map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends what there is to read.
+fn feed(mut input: impl Read, queue: &mpsc::Sender<ImportImagesRequest>) -> io::Result<()> {
+    loop {
+        let chunk = orlop_disk::read_start(&mut input, CHUNK as u64)?;
+        // The runtime has all it wants, or refused; its answer says which.
+        if chunk.is_empty() || queue.blocking_send(message(Part::Chunk(chunk))).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn message(part: Part) -> ImportImagesRequest {
+    ImportImagesRequest { part: Some(part) }
+}

@@ -1,0 +1,61 @@
+//! `image`: what orlop does with images beyond the CRI. Without a word it is crictl's `image`,
+//! another name of `images`.
+
+mod export;
+mod gc;
+mod import;
+mod policy;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use orlop_cri::images::images_client::ImagesClient;
+use tonic::transport::Channel;
+
+use super::images;
+use crate::connect::{Session, refused};
+
+/// What to do with images.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[group(skip)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+
+    #[command(flatten)]
+    list: images::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Take in the images of an archive
+    Import(import::Args),
+    /// Write images as one archive
+    Export(export::Args),
+    /// Compare what is stored with its digests
+    Verify(verify::Args),
+    /// Tell whether an image may be used, by which rule and key
+    Policy(policy::Args),
+    /// Remove what no image, pull or container uses
+    Gc(gc::Args),
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
+    match args.verb {
+        None => images::run(args.list, session).await?,
+        Some(Verb::Import(args)) => import::run(args, session).await?,
+        Some(Verb::Export(args)) => export::run(args, session).await?,
+        Some(Verb::Verify(args)) => return verify::run(args, session).await,
+        Some(Verb::Policy(args)) => return policy::run(args, session).await,
+        Some(Verb::Gc(args)) => gc::run(args, session).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A client of orlop's own service. Its calls have no deadline: an archive takes its time.
+async fn client(session: &Session) -> anyhow::Result<ImagesClient<Channel>> {
+    let connection = session.patient_image_connection().await?;
+    Ok(connection.orlop_images())
+}

@@ -1,0 +1,25 @@
+//! `stopp`: stops pods.
+
+use anyhow::Context;
+
+use crate::connect::Session;
+use crate::input::select;
+use crate::output::write_all;
+
+/// Which pods.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The pods
+    #[arg(value_name = "POD", required = true)]
+    pods: Vec<String>,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    let client = session.patient_runtime(None).await?;
+    for id in select::pods(&client, &args.pods).await? {
+        let stopped = client.stop_pod_sandbox(&id).await;
+        stopped.with_context(|| format!("cannot stop pod {id}"))?;
+        write_all(&format!("Stopped sandbox {id}\n"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! `update`: changes the limits of containers.
+
+use anyhow::Context;
+use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
+
+use crate::connect::Session;
+use crate::input::select;
+use crate::output::write_all;
+
+/// Which containers, and which limits; what isn't given stays.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The containers
+    #[arg(value_name = "CONTAINER", required = true)]
+    containers: Vec<String>,
+
+    /// Microseconds of a period of the CPU quota
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
+    cpu_period: i64,
+
+    /// Microseconds of CPU in each period; -1 for no limit
+    #[arg(
+        long,
+        value_name = "MICROSECONDS",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
+    cpu_quota: i64,
+
+    /// Weight against other containers
+    #[arg(long, value_name = "SHARES", default_value_t = 0)]
+    cpu_share: i64,
+
+    /// Bytes of memory
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    memory: i64,
+
+    /// The CPUs to use, as in 0-2,7
+    #[arg(long, value_name = "LIST", default_value = "")]
+    cpuset_cpus: String,
+
+    /// The memory nodes to use
+    #[arg(long, value_name = "LIST", default_value = "")]
+    cpuset_mems: String,
+
+    /// Who dies first when memory is short: -1000 to 1000
+    #[arg(
+        long,
+        value_name = "SCORE",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
+    oom_score_adj: i64,
+
+    /// Means nothing here
+    #[arg(long, hide = true)]
+    cpu_count: Option<i64>,
+
+    /// Means nothing here
+    #[arg(long, hide = true)]
+    cpu_maximum: Option<i64>,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    if args.cpu_count.or(args.cpu_maximum).is_some() {
+        say!("warning: --cpu-count and --cpu-maximum are for Windows and do nothing here");
+    }
+    let client = session.patient_runtime(None).await?;
+    let limits = LinuxContainerResources {
+        cpu_period: args.cpu_period,
+        cpu_quota: args.cpu_quota,
+        cpu_shares: args.cpu_share,
+        memory_limit_in_bytes: args.memory,
+        oom_score_adj: args.oom_score_adj,
+        cpuset_cpus: args.cpuset_cpus,
+        cpuset_mems: args.cpuset_mems,
+        ..Default::default()
+    };
+    for id in select::containers(&client, &args.containers).await? {
+        let request = UpdateContainerResourcesRequest {
+            container_id: id.clone(),
+            linux: Some(limits.clone()),
+            ..Default::default()
+        };
+        let updated = client.update_container_resources(request).await;
+        updated.with_context(|| format!("cannot update container {id}"))?;
+        write_all(&format!("{id}\n"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! TLS towards streaming servers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+
+/// Flags for streaming over TLS.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct TlsFlags {
+    /// The name that the streaming server's certificate must have [default: localhost]
+    #[arg(long, alias = "tls-server-name", value_name = "NAME")]
+    tls_sni: Option<String>,
+
+    /// The authority that signed it, PEM. Without it any certificate will do: the URL comes from
+    /// the runtime itself, and good for one session only
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    /// A certificate of one's own for the streaming server, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+impl TlsFlags {
+    /// The name to ask for.
+    pub(crate) fn server_name(&self) -> &str {
+        self.tls_sni.as_deref().unwrap_or("localhost")
+    }
+
+    /// For the streaming client.
+    pub(crate) fn config(&self) -> anyhow::Result<Arc<ClientConfig>> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .context("cannot use TLS")?;
+        let builder = match &self.tls_ca {
+            Some(path) => builder.with_root_certificates(authorities(path)?),
+            None => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+        };
+        let config = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let chain = certificates(certificate)?;
+                let read = || format!("cannot read the key {}", key.display());
+                let key = PrivateKeyDer::from_pem_file(key).with_context(read)?;
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .context("the certificate and the key don't go together")?
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        Ok(Arc::new(config))
+    }
+}
+
+fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        store
+            .add(certificate)
+            .with_context(|| format!("cannot use a certificate in {}", path.display()))?;
+    }
+    Ok(store)
+}
+
+fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let failed = || format!("cannot read certificates from {}", path.display());
+    let found = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(failed)?;
+    if found.is_empty() {
+        bail!("{} has no certificate", path.display());
+    }
+    Ok(found)
+}
+
+/// Takes whatever certificate the server has; it must still own its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

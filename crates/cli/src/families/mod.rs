@@ -1,0 +1,6 @@
+//! What commands have in common that do the same to different things.
+
+pub(crate) mod inspection;
+pub(crate) mod removal;
+pub(crate) mod side_by_side;
+pub(crate) mod usage;

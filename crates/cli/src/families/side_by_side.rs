@@ -1,0 +1,38 @@
+//! Doing the same to several things at once.
+
+use std::future::Future;
+
+use anyhow::{anyhow, bail};
+use futures_util::stream::{self, StreamExt};
+
+/// How many calls are under way at once.
+const AT_ONCE: usize = 16;
+
+/// Does it to each, side by side, and tells of all that failed.
+pub(crate) async fn each<T, F>(
+    things: impl IntoIterator<Item = T>,
+    action: impl Fn(T) -> F,
+) -> anyhow::Result<()>
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
+    let results: Vec<_> = stream::iter(things)
+        .map(action)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    errors(results)
+}
+
+/// Several results as one, with all that failed.
+pub(crate) fn errors(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut failed: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    match failed.len() {
+        0 => Ok(()),
+        1 => Err(failed.pop().unwrap_or_else(|| anyhow!("it failed"))),
+        _ => {
+            let lines: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
+            bail!("{}", lines.join("\n"))
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `man`: the manual pages, made from the definitions that `--help` is made of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, Command, CommandFactory};
+use clap_mangen::Man;
+
+/// Where to.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The directory, which is made if need be: one page for the program and one for each command
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+impl ManArgs {
+    /// Writes the pages of a program.
+    pub fn run<C: CommandFactory>(self) -> anyhow::Result<()> {
+        let directory = &self.directory;
+        fs::create_dir_all(directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+        let mut root = C::command();
+        root.build();
+        write(&root, root.get_name(), directory)
+    }
+}
+
+/// Writes the page of a command and of those below it.
+fn write(command: &Command, name: &str, directory: &Path) -> anyhow::Result<()> {
+    let page = command
+        .clone()
+        .display_name(name.to_owned())
+        .version(env!("CARGO_PKG_VERSION"));
+    let mut text = Vec::new();
+    // A page without a date is the same whenever it is made.
+    Man::new(page)
+        .manual("orlop")
+        .source(concat!("orlop ", env!("CARGO_PKG_VERSION")))
+        .date("")
+        .render(&mut text)?;
+    let path = directory.join(format!("{name}.1"));
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    for below in command.get_subcommands() {
+        if !below.is_hide_set() && below.get_name() != "help" {
+            write(below, &format!("{name}-{}", below.get_name()), directory)?;
+        }
+    }
+    Ok(())
+}

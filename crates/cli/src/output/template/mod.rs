@@ -1,0 +1,133 @@
+//! Templates in the language of Go's text/template, over JSON values: what `--template` takes.
+//!
+//! Built: text, trimming, comments, fields, variables, pipelines, parentheses, `if`, `range`,
+//! `with`, `else`, and the functions of [`functions`]. A key that isn't there is an error.
+//! Not built: `define`, `template` and `block`, methods, and comparison of more than two kinds.
+
+mod eval;
+mod functions;
+mod lex;
+mod parse;
+
+use serde_json::Value;
+
+/// A template.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    nodes: Vec<parse::Node>,
+}
+
+/// What is wrong with a template or its application.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TemplateError {
+    /// It can't be read.
+    #[error("cannot read the template: {0}")]
+    Syntax(String),
+    /// It can't be applied to this value.
+    #[error("cannot apply the template: {0}")]
+    Apply(String),
+}
+
+impl Template {
+    /// Reads a template.
+    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
+        let pieces = lex::pieces(text).map_err(TemplateError::Syntax)?;
+        Ok(Self {
+            nodes: parse::nodes(&pieces).map_err(TemplateError::Syntax)?,
+        })
+    }
+
+    /// Applies it.
+    pub(crate) fn render(&self, value: &Value) -> Result<String, TemplateError> {
+        eval::render(&self.nodes, value).map_err(TemplateError::Apply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn render(template: &str) -> Result<String, String> {
+        let value = json!({
+            "status": {"id": "abc", "labels": {"b.c/d": "2", "a": "1"}, "mounts": [], "pid": 17},
+            "items": [{"name": "x", "ready": true}, {"name": "y", "ready": false}],
+            "nothing": null,
+        });
+        Template::parse(template)
+            .and_then(|template| template.render(&value))
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn templates_do_what_go_does() {
+        for (template, expected) in [
+            ("{{.status.id}}", "abc"),
+            ("id={{ .status.id }} pid={{.status.pid}}", "id=abc pid=17"),
+            (r#"{{index .status.labels "b.c/d"}}"#, "2"),
+            ("{{range .items}}{{.name}};{{end}}", "x;y;"),
+            ("{{range $i, $v := .items}}{{$i}}{{$v.name}}{{end}}", "0x1y"),
+            (
+                "{{range $k, $v := .status.labels}}{{$k}}={{$v}} {{end}}",
+                "a=1 b.c/d=2 ",
+            ),
+            ("{{range .status.mounts}}x{{else}}none{{end}}", "none"),
+            (
+                "{{if .status.mounts}}y{{else if .status.pid}}p{{else}}n{{end}}",
+                "p",
+            ),
+            ("{{with .status}}{{.id}}{{end}}", "abc"),
+            ("{{(index .items 1).name}}", "y"),
+            ("{{len .items}}", "2"),
+            ("{{.status.id | printf \"%s-%s\" \"v\" | len}}", "5"),
+            (
+                "{{printf \"%s-%v %q\" .status.id .status.pid \"x\"}}",
+                "abc-17 \"x\"",
+            ),
+            (
+                "{{json .items}}",
+                "[{\"name\":\"x\",\"ready\":true},{\"name\":\"y\",\"ready\":false}]\n",
+            ),
+            ("{{.status.id | upper | printf \"<%s>\"}}", "<ABC>"),
+            (
+                "{{if and (eq .status.id \"abc\") (not .nothing)}}ok{{end}}",
+                "ok",
+            ),
+            (
+                "{{if or .nothing (gt .status.pid 20)}}a{{else}}b{{end}}",
+                "b",
+            ),
+            ("{{- /* note */ -}} a {{- .status.id -}}  \n b", "aabcb"),
+            ("{{$x := .status}}{{$x.id}}{{$.status.pid}}", "abc17"),
+            (
+                "{{.items}}",
+                "[map[name:x ready:true] map[name:y ready:false]]",
+            ),
+            ("{{.nothing}}", "<no value>"),
+            ("{{title \"abc\"}}{{lower `ABC`}}", "Abcabc"),
+        ] {
+            assert_eq!(render(template).as_deref(), Ok(expected), "{template}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert!(
+            render("{{.status.ids}}")
+                .unwrap_err()
+                .contains("no key `ids`")
+        );
+        assert!(render("{{.status.id").unwrap_err().contains("}}"));
+        assert!(render("{{if .a}}").unwrap_err().contains("end"));
+        assert!(
+            render("{{frobnicate .a}}")
+                .unwrap_err()
+                .contains("frobnicate")
+        );
+        assert!(render("{{end}}").unwrap_err().contains("end"));
+        assert!(render("{{index .items 7}}").unwrap_err().contains('7'));
+        assert!(render("{{.status.id.x}}").unwrap_err().contains('x'));
+        assert!(render("{{$y}}").unwrap_err().contains("$y"));
+    }
+}

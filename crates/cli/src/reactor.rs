@@ -1,0 +1,31 @@
+//! The reactor that drives a command's input and output.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+
+use anyhow::{Context, anyhow};
+use tokio::runtime::{Builder, Runtime};
+
+/// The runtime of a client command, which does one thing at a time.
+pub fn client() -> anyhow::Result<Runtime> {
+    built(&mut Builder::new_current_thread())
+        .context("cannot start the input/output of the command")
+}
+
+/// The reactor has no other way to say what it lacks than a panic, where it is not alone to say it.
+pub fn built(builder: &mut Builder) -> anyhow::Result<Runtime> {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let built = catch_unwind(AssertUnwindSafe(|| builder.enable_all().build()));
+    panic::set_hook(usual);
+    match built {
+        Ok(built) => Ok(built?),
+        Err(panic) => Err(anyhow!("{}", words(&*panic))),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no reason given")
+}

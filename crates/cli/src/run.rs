@@ -1,0 +1,28 @@
+//! From a command line that was read to the command's end.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+
+use crate::commands::{Command, Host};
+use crate::connect::{ClientFlags, Dialect, Session, advice};
+use crate::output::forgive_deaf_reader;
+use crate::reactor;
+
+impl Command {
+    /// Does it, on one thread.
+    pub fn run(self, flags: ClientFlags, dialect: Dialect, host: Host) -> anyhow::Result<ExitCode> {
+        let session = Session::open(flags, dialect)?.on(host);
+        let runtime = reactor::client()?;
+        let result = runtime.block_on(self.call(&session));
+        // A read of the terminal may still be under way; nobody waits for it.
+        runtime.shutdown_background();
+        let result = forgive_deaf_reader(result);
+        if let (Err(error), Dialect::Orlop) = (&result, dialect)
+            && let Some(advice) = advice::on(error)
+        {
+            return Err(anyhow!("{error:#}\n  {advice}"));
+        }
+        result
+    }
+}

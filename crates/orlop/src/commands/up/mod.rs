@@ -1,0 +1,209 @@
+//! `up`: a machine without a cluster in one command: the daemon, the node agent, and the pods of a
+//! directory, shown as they are.
+
+mod lines;
+mod view;
+
+use std::fs::OpenOptions;
+use std::io::IsTerminal;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use orlop_cli::say;
+use orlop_kuberuntime::agent::{Agent, AgentHandle, AgentOptions, AtEnd, read_configuration};
+use rustix::fs::Mode;
+use rustix::process::umask;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::node;
+use crate::serve::{Embedded, Plan, ServeArgs};
+use crate::service_manager::{Inherited, Notifier, State};
+use crate::{log, threads};
+
+/// Work that blocks may end by itself for so long after all is done.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UpArgs {
+    /// A directory of manifests, or one file; it is watched
+    #[arg(value_name = "DIR")]
+    manifests: PathBuf,
+
+    #[command(flatten)]
+    serve: ServeArgs,
+
+    /// A KubeletConfiguration for the node agent; with it, its HTTPS server is on, too
+    #[arg(long, value_name = "FILE")]
+    node_config: Option<PathBuf>,
+
+    /// The node's name [default: the host's]
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+
+    /// Where the node agent keeps what must survive it [default: ROOT/node]
+    #[arg(long, value_name = "DIR")]
+    node_root: Option<PathBuf>,
+
+    /// The socket of `orlop apply`, `delete` and `node status` [default: STATE/node.sock]
+    #[arg(long, value_name = "PATH")]
+    control_socket: Option<PathBuf>,
+
+    /// Where the pods' logs are [default: /var/log/pods]
+    #[arg(long, value_name = "DIR")]
+    pod_logs_dir: Option<PathBuf>,
+
+    /// What the pods' cgroups are beneath [default: /]
+    #[arg(long, value_name = "CGROUP")]
+    cgroup_root: Option<String>,
+
+    /// Leave the pods running when this ends
+    #[arg(long)]
+    keep: bool,
+}
+
+impl UpArgs {
+    pub(crate) fn run(mut self, inherited: Inherited) -> anyhow::Result<ExitCode> {
+        if !self.manifests.exists() {
+            bail!(
+                "there is no {}: make a directory and put manifests into it",
+                self.manifests.display()
+            );
+        }
+        // The flattened flags go to the daemon, the rest to the agent.
+        let plan = Plan::read(self.serve.clone())?;
+        let shows = std::io::stdout().is_terminal();
+        umask(Mode::from_raw_mode(0o022));
+        let options = self.options(&plan)?;
+        let logging = &plan.config().log;
+        let (levels, log_file) = if shows {
+            std::fs::create_dir_all(&options.root_dir)
+                .with_context(|| format!("cannot make {}", options.root_dir.display()))?;
+            let path = options.root_dir.join("up.log");
+            let file = OpenOptions::new()
+                .create(true)
+                .write(true)
+                .truncate(true)
+                .mode(0o640)
+                .open(&path)
+                .with_context(|| format!("cannot write the log {}", path.display()))?;
+            (log::start_in_file(logging, file)?, Some(path))
+        } else {
+            (log::start(logging, inherited.journal)?, None)
+        };
+        log::log_panics();
+        let written = &options.configuration;
+        node::spare_from_oom(written.oom_score_adj);
+        node::open_files(written.max_open_files);
+        let runtime = threads::serving(plan.config().daemon.worker_threads)?;
+        let outcome = runtime.block_on(async {
+            let embedded = Box::pin(Embedded::start(plan, levels)).await?;
+            live(embedded, options, inherited.notifier, log_file).await
+        });
+        runtime.shutdown_timeout(LAST_WORK);
+        outcome.map(|()| ExitCode::SUCCESS)
+    }
+
+    fn options(&mut self, plan: &Plan) -> anyhow::Result<AgentOptions> {
+        let daemon = &plan.config().daemon;
+        let root = self
+            .node_root
+            .take()
+            .unwrap_or_else(|| daemon.root.join("node"));
+        let name = self.node_name.take().unwrap_or_else(node::name);
+        let mut options = AgentOptions::new(&name.to_lowercase(), root);
+        if let Some(path) = &self.node_config {
+            let (configuration, idle) = read_configuration(path)?;
+            for remark in idle {
+                say!("{remark}");
+            }
+            options.configuration = configuration;
+        } else {
+            // Nobody has asked for them, and a kubelet may have the ports.
+            options.configuration.enable_server = false;
+            options.configuration.healthz_port = 0;
+        }
+        let manifests = std::path::absolute(&self.manifests)
+            .with_context(|| format!("cannot use {}", self.manifests.display()))?;
+        let manifests = manifests
+            .to_str()
+            .context("the path of the manifests is no UTF-8")?;
+        manifests.clone_into(&mut options.configuration.static_pod_path);
+        if let Some(logs) = &self.pod_logs_dir {
+            let logs = logs.to_str().context("the path of the logs is no UTF-8")?;
+            logs.clone_into(&mut options.configuration.pod_logs_dir);
+            options.container_logs_dir = None;
+        }
+        if let Some(cgroup) = &self.cgroup_root {
+            options.configuration.cgroup_root.clone_from(cgroup);
+        }
+        options.node_ip = node::address();
+        let socket = self.control_socket.take();
+        options.control_socket = Some(socket.unwrap_or_else(|| daemon.state.join("node.sock")));
+        options.at_end = if self.keep { AtEnd::Leave } else { AtEnd::Stop };
+        Ok(options)
+    }
+}
+
+async fn live(
+    mut embedded: Embedded,
+    mut options: AgentOptions,
+    notifier: Notifier,
+    log_file: Option<PathBuf>,
+) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    options.configuration.container_runtime_endpoint =
+        format!("unix://{}", embedded.socket().display());
+    let keeps = options.at_end == AtEnd::Leave;
+    let agent = Agent::start(options).await?;
+    let handle = agent.handle();
+    notifier.tell(State::Ready);
+    let stop = CancellationToken::new();
+    let mut running = tokio::spawn(agent.run(stop.clone()));
+    let showing = CancellationToken::new();
+    let shown = tokio::spawn(show(handle, log_file, showing.clone(), keeps));
+
+    let outcome = tokio::select! {
+        error = embedded.failure() => Err(error),
+        ended = &mut running => Err(match ended {
+            Ok(()) => anyhow::anyhow!("the agent ended by itself"),
+            Err(error) => anyhow::Error::from(error).context("the agent broke"),
+        }),
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    };
+    notifier.tell(State::Stopping);
+    stop.cancel();
+    if outcome.is_ok() {
+        tokio::select! {
+            _ = &mut running => {}
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }
+    showing.cancel();
+    let _ = shown.await;
+    embedded.finish().await?;
+    outcome
+}
+
+/// Shows the pods: as a table that is kept up to date on a terminal, else a line for each change.
+async fn show(
+    handle: AgentHandle,
+    log_file: Option<PathBuf>,
+    stop: CancellationToken,
+    keeps: bool,
+) {
+    let shown = match log_file {
+        Some(path) => view::show(&handle, &path, &stop, keeps).await,
+        None => lines::show(&handle, &stop).await,
+    };
+    if let Err(error) = shown {
+        tracing::debug!(%error, "nobody looks any more");
+    }
+}
