@@ -6,9 +6,12 @@
 //! | `listener` | what listens and what is accepted, unix and TCP alike |
 //! | `accept` | the one loop that accepts: bounded, outliving want of descriptors |
 //! | `http1` | HTTP/1.1 on a connection, its heads bounded (feature `http1`) |
+//! | `any_certificate` | TLS of a client that takes whatever certificate a server has (feature `tls`) |
 //! | `tls` | TLS whose files may be renewed at any time (feature `tls`) |
 
 mod accept;
+#[cfg(feature = "tls")]
+mod any_certificate;
 #[cfg(feature = "http1")]
 mod http1;
 mod listener;
@@ -17,6 +20,8 @@ mod socket;
 mod tls;
 
 pub use accept::{Accept, AcceptLoop, accept};
+#[cfg(feature = "tls")]
+pub use any_certificate::AnyCertificate;
 #[cfg(feature = "http1")]
 pub use http1::{HeadLimits, serve_http1};
 pub use listener::{Connection, Listener};

@@ -78,7 +78,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // Clients of any runtime, who see no more of ours than of others.
-    ("cli", &["cri", "stream", "yaml", "disk", "duration"]),
+    (
+        "cli",
+        &["cri", "stream", "yaml", "disk", "door", "duration"],
+    ),
     // The binary ties backends together.
     (
         "orlop",
