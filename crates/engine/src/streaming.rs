@@ -16,6 +16,8 @@ use crate::container::command::{Session, no_input, streams};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::record::container::Container;
+use crate::record::containers::Containers;
+use crate::record::pods::Pods;
 
 /// How long to wait for the size of a client's terminal, which comes with its first message.
 const FIRST_SIZE: Duration = Duration::from_millis(200);
@@ -35,11 +37,11 @@ impl Host for Sessions {
     }
 
     async fn attach(&self, request: AttachRequest, client: ClientSession) -> Result<()> {
-        attach(&self.0, request, client).await
+        attach(&self.0.containers, request, client).await
     }
 
     async fn port_forward(&self, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
-        port_forward(&self.0, pod_id, port).await
+        port_forward(&self.0.pods, pod_id, port).await
     }
 }
 
@@ -108,8 +110,12 @@ fn command_streams(request: &ExecRequest) -> Result<(ExecIo, Pipes)> {
     Ok((streams(stdin, stdout, stderr), pipes))
 }
 
-async fn attach(node: &Arc<Node>, request: AttachRequest, mut client: ClientSession) -> Result<()> {
-    let container = node.containers.running(&request.container_id)?;
+async fn attach(
+    containers: &Containers,
+    request: AttachRequest,
+    mut client: ClientSession,
+) -> Result<()> {
+    let container = containers.running(&request.container_id)?;
     let keeper = container.pod.keeper()?;
     let mut pipes = Pipes::default();
     let mut theirs = AttachStreams::default();
@@ -163,8 +169,8 @@ async fn follow_size(keeper: &Keeper, container: &Container, resizes: Option<Res
     std::future::pending::<()>().await;
 }
 
-async fn port_forward(node: &Arc<Node>, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
-    let pod = node.pods.find(pod_id)?;
+async fn port_forward(pods: &Pods, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
+    let pod = pods.find(pod_id)?;
     let doing = format!("forwarding port {port} of pod sandbox {}", pod.id);
     let stream = pod
         .keeper()?

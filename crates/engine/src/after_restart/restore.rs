@@ -203,7 +203,7 @@ pub async fn adopt(
 }
 
 /// Ends the commands of an earlier run: whoever asked for them has lost them with that run.
-fn end_commands(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper, execs: Vec<ExecInfo>) {
+fn end_commands(node: &Node, pod: &Arc<Pod>, keeper: &Keeper, execs: Vec<ExecInfo>) {
     for exec in execs {
         if node.commands.awaits(&exec.id) {
             continue;

@@ -16,6 +16,7 @@ use crate::checkpoint::capture;
 use crate::container::process;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
+use crate::node::paths::Paths;
 use crate::pod::{keeper_events, reconnect, teardown};
 use crate::record::container::{Container, Phase};
 use crate::record::directories::remove_tree;
@@ -46,7 +47,7 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
     for container in half_started {
         let _turn = container.turn.lock().await;
         report(
-            process::clean_up(node, &container).await,
+            process::clean_up(&node.cgroups, &node.runtimes, &container).await,
             "cleaning up after half a start",
         );
     }
@@ -102,7 +103,7 @@ async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) {
             for container in restore::adopt(node, pod, keeper, events).await {
                 let _turn = container.turn.lock().await;
                 report(
-                    process::clean_up(node, &container).await,
+                    process::clean_up(&node.cgroups, &node.runtimes, &container).await,
                     "cleaning up after half a start",
                 );
             }
@@ -114,7 +115,7 @@ async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) {
     }
 }
 
-async fn tidy_pod(node: &Arc<Node>, pod: &Arc<Pod>, containers: &[Arc<Container>]) {
+async fn tidy_pod(node: &Node, pod: &Arc<Pod>, containers: &[Arc<Container>]) {
     let tidied = match pod.phase() {
         pod::Phase::Creating => teardown::undo(node, pod).await,
         pod::Phase::Removing => teardown::remove(node, pod).await,
@@ -130,7 +131,7 @@ async fn tidy_pod(node: &Arc<Node>, pod: &Arc<Pod>, containers: &[Arc<Container>
 }
 
 /// It was being stopped, or its keeper was thought dead.
-async fn stop_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
+async fn stop_again(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     let _turn = pod.turn.write().await;
     if pod.now().keeper.is_some() {
         teardown::stop(node, pod).await?;
@@ -139,12 +140,12 @@ async fn stop_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
 }
 
 /// Undoes containers that were half made, and finishes removals.
-async fn tidy_containers(node: &Arc<Node>, containers: &[Arc<Container>]) -> Result<()> {
+async fn tidy_containers(node: &Node, containers: &[Arc<Container>]) -> Result<()> {
     for container in containers {
         match container.phase() {
             Phase::Creating => teardown::undo_container(node, container).await?,
             Phase::Removing => teardown::remove_container(node, container).await?,
-            _ => capture::recover(node, container).await?,
+            _ => capture::recover(&node.runtimes, container).await?,
         }
     }
     Ok(())
@@ -159,7 +160,7 @@ async fn release_leftovers(
     for name in runs {
         if !unread.contains(&name) && !node.pods.contains(&name) {
             node.metrics.leak("keeper");
-            end_unknown_keeper(node, &name).await?;
+            end_unknown_keeper(&node.paths, &name).await?;
         }
     }
     if unread.is_empty() {
@@ -188,12 +189,12 @@ async fn release_leftovers(
 }
 
 /// Ends the keeper of a pod that nobody knows, and removes its namespace and files.
-pub async fn end_unknown_keeper(node: &Arc<Node>, name: &str) -> Result<()> {
-    let run = node.paths.runs().join(name);
-    teardown::remove_run(node, &run, name).await
+pub async fn end_unknown_keeper(paths: &Paths, name: &str) -> Result<()> {
+    let run = paths.runs().join(name);
+    teardown::remove_run(paths, &run, name).await
 }
 
-async fn release_leases(node: &Arc<Node>) -> Result<()> {
+async fn release_leases(node: &Node) -> Result<()> {
     for lease in node.images.leases() {
         let container = lease.owner.split('/').next().unwrap_or_default();
         if !node.containers.contains(container) {

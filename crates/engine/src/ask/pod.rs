@@ -12,6 +12,7 @@ use orlop_service::attachment::attachment;
 use crate::ask::FilesAsk;
 use crate::error::{Error, Result};
 use crate::node::Node;
+use crate::node::paths::Paths;
 use crate::node::runtimes::Handler;
 use crate::record::ids::PodId;
 use crate::record::names::PodName;
@@ -101,7 +102,7 @@ impl PodParts {
             attachment: if host_network {
                 None
             } else {
-                Some(Box::new(network(node, id, config, handler)?))
+                Some(Box::new(network(&node.paths, id, config, handler)?))
             },
         })
     }
@@ -117,7 +118,7 @@ fn maps(ranges: Vec<oci::IdMapping>) -> Vec<IdMap> {
 }
 
 fn network(
-    node: &Node,
+    paths: &Paths,
     id: &PodId,
     config: &PodSandboxConfig,
     handler: &Handler,
@@ -126,7 +127,7 @@ fn network(
         .as_str()
         .parse()
         .map_err(|source| Error::Internal(format!("pod id {id} is no name for CNI: {source}")))?;
-    let mut attachment = attachment(name, node.paths.net_pin(id), config).map_err(Error::from)?;
+    let mut attachment = attachment(name, paths.net_pin(id), config).map_err(Error::from)?;
     attachment
         .conf_dir
         .clone_from(&handler.settings.cni_conf_dir);

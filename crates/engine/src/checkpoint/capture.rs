@@ -21,11 +21,12 @@ use super::{
     SPEC_DUMP, STATUS_DUMP, archive, busy, layer, reasons,
 };
 use crate::error::{Error, Result, chain};
-use crate::node::Node;
+use crate::node::runtimes::Runtimes;
 use crate::record::container::{Container, Phase};
 use crate::record::directories::remove_tree;
 use crate::record::messages::container_status;
 use crate::{blocking, clock, spec};
+use orlop_image::Images;
 
 /// What is to be done in time unless the client says otherwise.
 pub const USUAL_LIMIT: Duration = Duration::from_mins(10);
@@ -37,7 +38,7 @@ const FREEZE_LIMIT: Duration = Duration::from_secs(10);
 const LOG_MAX: u64 = 8 << 20;
 
 /// Refuses containers that cannot be written out.
-pub fn check(node: &Arc<Node>, container: &Container) -> Result<()> {
+pub fn check(runtimes: &Runtimes, container: &Container) -> Result<()> {
     if criu().is_none() {
         return Err(no_criu());
     }
@@ -53,7 +54,7 @@ pub fn check(node: &Arc<Node>, container: &Container) -> Result<()> {
             format!("container {id} is in a user namespace; such containers cannot be written out");
         return Err(Error::Precondition(problem).into());
     }
-    node.runtimes.of(&container.pod).map(drop)
+    runtimes.of(&container.pod).map(drop)
 }
 
 /// What tells an operator that a program is missing.
@@ -66,7 +67,8 @@ pub fn no_criu() -> Arc<Error> {
 /// Writes containers out, each to its own [directory](directory), until told to stop. Whatever
 /// happens, they run afterwards.
 pub async fn capture(
-    node: &Arc<Node>,
+    images: &Images,
+    runtimes: &Runtimes,
     containers: &[Arc<Container>],
     options: Options,
     limit: Duration,
@@ -82,10 +84,10 @@ pub async fn capture(
     }
     let work = async {
         for container in containers {
-            pause(node, container).await?;
+            pause(runtimes, container).await?;
         }
         for container in containers {
-            write(node, container, options, limit).await?;
+            write(images, runtimes, container, options, limit).await?;
         }
         Ok(())
     };
@@ -104,7 +106,7 @@ pub async fn capture(
     let mut resumed = Ok(());
     for container in containers {
         // One that stays frozen must not keep the others so.
-        if let Err(error) = resume(node, container).await {
+        if let Err(error) = resume(runtimes, container).await {
             tracing::error!(container = %container.id, error = chain(&*error), "thawing");
             resumed = Err(error);
         }
@@ -128,14 +130,14 @@ pub async fn clear(containers: &[Arc<Container>]) {
 }
 
 /// Lets a container run on that was being written out when the daemon was killed.
-pub async fn recover(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+pub async fn recover(runtimes: &Runtimes, container: &Arc<Container>) -> Result<()> {
     if !directory(container).exists() {
         return Ok(());
     }
     let containers = std::slice::from_ref(container);
     nobody_at_work(containers).await;
     if container.phase() == Phase::Running {
-        resume(node, container).await?;
+        resume(runtimes, container).await?;
     }
     clear(containers).await;
     Ok(())
@@ -155,16 +157,16 @@ async fn nobody_at_work(containers: &[Arc<Container>]) {
     }
 }
 
-async fn pause(node: &Arc<Node>, container: &Container) -> Result<()> {
-    let handler = node.runtimes.of(&container.pod)?;
+async fn pause(runtimes: &Runtimes, container: &Container) -> Result<()> {
+    let handler = runtimes.of(&container.pod)?;
     let paused = handler.runtime.pause(container.id.as_str(), FREEZE_LIMIT);
     paused
         .await
         .map_err(|source| launch("pausing", container, source))
 }
 
-async fn resume(node: &Arc<Node>, container: &Container) -> Result<()> {
-    let runtime = &node.runtimes.of(&container.pod)?.runtime;
+async fn resume(runtimes: &Runtimes, container: &Container) -> Result<()> {
+    let runtime = &runtimes.of(&container.pod)?.runtime;
     let id = container.id.as_str();
     let Err(source) = runtime.resume(id, FREEZE_LIMIT).await else {
         return Ok(());
@@ -182,13 +184,14 @@ fn launch(doing: &str, container: &Container, source: orlop_launch::Error) -> Ar
 }
 
 async fn write(
-    node: &Arc<Node>,
+    images: &Images,
+    runtimes: &Runtimes,
     container: &Arc<Container>,
     options: Options,
     limit: Duration,
 ) -> Result<()> {
     let dir = directory(container);
-    let handler = node.runtimes.of(&container.pod)?;
+    let handler = runtimes.of(&container.pod)?;
     let how = CheckpointOptions {
         image_path: dir.join(IMAGES),
         work_path: dir.clone(),
@@ -203,7 +206,7 @@ async fn write(
         let error = launch("writing out", container, source);
         return Err(with_reasons(error, dir.join(DUMP_LOG)).await);
     }
-    let lower = lower_layers(node, container)?;
+    let lower = lower_layers(images, container)?;
     let container = Arc::clone(container);
     blocking(move || write_around(&container, &dir, &lower)).await
 }
@@ -222,13 +225,13 @@ pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
     }
 }
 
-fn lower_layers(node: &Arc<Node>, container: &Container) -> Result<Vec<PathBuf>> {
-    let leases = node.images.leases().into_iter();
+fn lower_layers(images: &Images, container: &Container) -> Result<Vec<PathBuf>> {
+    let leases = images.leases().into_iter();
     let mut held = leases.filter(|lease| lease.owner == container.id.as_str());
     let lease = held
         .next()
         .ok_or_else(|| Error::Internal(format!("container {} holds no image", container.id)))?;
-    node.images.layers(&lease.image).map_err(|source| {
+    images.layers(&lease.image).map_err(|source| {
         let doing = format!("finding the layers of image {}", lease.image);
         Error::Image { doing, source }.into()
     })

@@ -10,8 +10,8 @@ use super::options::Options;
 use super::source::Facts;
 use super::{IMAGES, RESTORE_LOG, ROOTFS_DIFF, capture};
 use crate::blocking;
+use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::node::Node;
 use crate::record::container::Container;
 use crate::record::directories::remove_tree;
 use crate::record::spec_file;
@@ -58,7 +58,7 @@ pub fn keep_cgroup(container: &Container, spec: &mut oci::Spec) -> Result<()> {
 }
 
 /// Puts what the container had changed into its writable layer. Blocks.
-pub fn unpack_changes(node: &Arc<Node>, container: &Container) -> Result<()> {
+pub fn unpack_changes(config: &Config, container: &Container) -> Result<()> {
     let path = directory(container).join(ROOTFS_DIFF);
     let archive = match File::open(&path) {
         Ok(archive) => archive,
@@ -66,7 +66,7 @@ pub fn unpack_changes(node: &Arc<Node>, container: &Container) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(format!("opening {}", path.display()))(error).into()),
     };
-    let limits = &node.config.images.limits;
+    let limits = &config.images.limits;
     orlop_image::unpack_changes(ROOTFS_DIFF, archive, &container.upper(), limits).map_err(
         |source| {
             let doing = "unpacking what the container of the checkpoint had changed".to_owned();

@@ -14,10 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use super::options::Options;
 use super::{archive, capture};
+use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::node::Node;
+use crate::node::runtimes::Runtimes;
 use crate::reach::{self, Named};
 use crate::record::container::Container;
+use crate::record::containers::Containers;
 use crate::record::directories::remove_tree;
 use crate::record::pod::{Phase, Pod};
 
@@ -64,7 +66,12 @@ pub fn output(path: &str) -> Result<PathBuf> {
 
 /// The containers that a client chose, if they can be written out, in the order in which they
 /// are locked.
-pub fn chosen(node: &Arc<Node>, pod: &Pod, ids: &[String]) -> Result<Vec<Arc<Container>>> {
+pub fn chosen(
+    containers: &Containers,
+    runtimes: &Runtimes,
+    pod: &Pod,
+    ids: &[String],
+) -> Result<Vec<Arc<Container>>> {
     const FIELD: &str = "container_ids";
     if pod.phase() != Phase::Ready {
         let problem = format!("pod sandbox {} is not ready", pod.id);
@@ -76,12 +83,12 @@ pub fn chosen(node: &Arc<Node>, pod: &Pod, ids: &[String]) -> Result<Vec<Arc<Con
     let mut chosen = BTreeMap::new();
     let mut names = BTreeSet::new();
     for id in ids {
-        let container = node.containers.visible(id)?;
+        let container = containers.visible(id)?;
         if container.pod.id != pod.id {
             let problem = format!("container {id} is not of pod sandbox {}", pod.id);
             return Err(Error::invalid(FIELD, problem).into());
         }
-        capture::check(node, &container)?;
+        capture::check(runtimes, &container)?;
         let name = container.metadata().name;
         file_of(&name)?;
         if !names.insert(name) || chosen.insert(container.id.to_string(), container).is_some() {
@@ -93,7 +100,7 @@ pub fn chosen(node: &Arc<Node>, pod: &Pod, ids: &[String]) -> Result<Vec<Arc<Con
 
 /// Writes what was captured into the directory; after a failure it is empty again.
 pub async fn write(
-    node: &Arc<Node>,
+    config: &Config,
     pod: &Arc<Pod>,
     containers: &[Arc<Container>],
     options: Options,
@@ -101,7 +108,7 @@ pub async fn write(
 ) -> Result<()> {
     let (pod, containers) = (Arc::clone(pod), containers.to_vec());
     let named = vec![Named::new("output_path", &output)];
-    reach::touching(&node.config, named, move || {
+    reach::touching(config, named, move || {
         let written = write_all(&pod, &containers, options, &output);
         if written.is_err() {
             for name in [POD_OPTIONS, CONTAINERS] {

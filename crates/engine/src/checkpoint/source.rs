@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::reach::{self, Named};
 use crate::{blocking, image};
+use orlop_image::Images;
 use std::sync::Arc;
 
 /// Annotations of images that are checkpoints: CRI-O's, and what `checkpointctl` writes.
@@ -65,7 +66,7 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
     .await?;
     // Those that are made from an archive say nothing of what to run; others are not looked at.
     let runs = !image.config.entrypoint.is_empty() || !image.config.cmd.is_empty();
-    if runs || !is_checkpoint(node, &image).await? {
+    if runs || !is_checkpoint(&node.images, &image).await? {
         return Ok(Asked::Image(image));
     }
     if !node.config.containers.restore_images {
@@ -78,8 +79,8 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
     Ok(Asked::Checkpoint(Source::Image(Box::new(image))))
 }
 
-async fn is_checkpoint(node: &Arc<Node>, image: &Image) -> Result<bool> {
-    let manifest = node.images.raw_manifest(&image.id).await;
+async fn is_checkpoint(images: &Images, image: &Image) -> Result<bool> {
+    let manifest = images.raw_manifest(&image.id).await;
     let manifest = manifest.map_err(|source| {
         let doing = format!("reading the manifest of image {}", image.id);
         Error::Image { doing, source }

@@ -15,8 +15,11 @@ use orlop_launch::{Keeper, oci};
 use orlop_pool::Place;
 
 use crate::checkpoint::go_on;
+use crate::config::Config;
 use crate::container::namespaces;
 use crate::error::{Error, Result};
+use crate::node::metrics::Metrics;
+use crate::node::paths::Paths;
 use crate::node::{Node, selinux_levels};
 use crate::reach::{self, Named};
 use crate::record::container::{Container, Effective, PendingMount};
@@ -27,6 +30,7 @@ use crate::record::pod_files::PodFiles;
 use crate::record::spec_file;
 use crate::timeline::Trace;
 use crate::{blocking, image, spec};
+use orlop_image::Images;
 
 /// A client whose time was over asks again within this time if it still wants the container.
 const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
@@ -61,9 +65,9 @@ pub async fn build(
     trace: &Trace,
 ) -> Result<(oci::Spec, Effective)> {
     let name = container.metadata().name;
-    let volumes = volume_images(node, container)?;
-    admit_volumes(node, container, &volumes).await?;
-    let leases = hold_images(node, container, image, &volumes);
+    let volumes = volume_images(&node.images, container)?;
+    admit_volumes(&node.config, &node.images, container, &volumes).await?;
+    let leases = hold_images(&node.images, container, image, &volumes);
     trace.step("lease", &name, leases).await?;
     let volumes = if volumes.is_empty() {
         Vec::new()
@@ -129,14 +133,15 @@ fn named_paths(container: &Container) -> Vec<Named> {
 
 /// Refuses images as volumes that may not be used.
 async fn admit_volumes(
-    node: &Arc<Node>,
+    config: &Config,
+    images: &Images,
     container: &Container,
     volumes: &[VolumeImage],
 ) -> Result<()> {
     for volume in volumes {
         let asked = container.config.mounts[volume.index].image.as_ref();
         image::admit(
-            (&node.images, &node.config.images),
+            (images, &config.images),
             &volume.image,
             asked,
             container.pod.namespace(),
@@ -147,21 +152,21 @@ async fn admit_volumes(
 }
 
 async fn hold_images(
-    node: &Arc<Node>,
+    images: &Images,
     container: &Container,
     image: &Image,
     volumes: &[VolumeImage],
 ) -> Result<()> {
-    lease(node, container.id.as_str(), image).await?;
+    lease(images, container.id.as_str(), image).await?;
     for volume in volumes {
         let owner = volume_owner(container, volume.index);
-        lease(node, &owner, &volume.image).await?;
+        lease(images, &owner, &volume.image).await?;
     }
     Ok(())
 }
 
 fn build_blocking(
-    node: &Arc<Node>,
+    node: &Node,
     container: &Arc<Container>,
     image: &Image,
     volumes: Vec<ImageVolume>,
@@ -169,11 +174,11 @@ fn build_blocking(
     for directory in [container.work(), container.volumes()] {
         make_private_dir(&directory)?;
     }
-    make_upper(node, container, image)?;
+    make_upper(&node.images, container, image)?;
     if container.goes_on.is_some() {
-        go_on::unpack_changes(node, container)?;
+        go_on::unpack_changes(&node.config, container)?;
     }
-    let rootfs = root_mount(node, container, &image.id)?;
+    let rootfs = root_mount(&node.images, &node.paths, container, &image.id)?;
     let mut made = specification(node, container, image, &rootfs, &volumes)?;
     if container.goes_on.is_some() {
         go_on::keep_cgroup(container, &mut made.0)?;
@@ -215,13 +220,13 @@ pub async fn place_mounts(
 
 /// Writes the `process.json` of a command: the container's own process with other arguments.
 pub fn write_process(
-    node: &Arc<Node>,
+    config: &Config,
     container: &Container,
     dir: &Path,
     args: &[String],
     tty: bool,
 ) -> Result<()> {
-    let affinity = node.config.containers.policy.exec_cpu_affinity.as_ref();
+    let affinity = config.containers.policy.exec_cpu_affinity.as_ref();
     let resources = container
         .now()
         .effective
@@ -237,15 +242,15 @@ pub fn write_process(
 
 /// The daemon was restarted between creation and start: its mounts are gone with it.
 async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec<PendingMount>> {
-    let leases = Leases::of(node, container);
+    let leases = Leases::of(&node.images, container);
     let image = leases.image(container.id.as_str())?;
     let mut pending = Vec::new();
     for index in indices_of_volumes(container) {
         let image = leases.image(&volume_owner(container, index))?;
-        pending.push(mount_volume(node, container, index, &image).await?);
+        pending.push(mount_volume(&node.images, &node.paths, container, index, &image).await?);
     }
     let (node, container) = (Arc::clone(node), Arc::clone(container));
-    let root = blocking(move || root_mount(&node, &container, &image)).await?;
+    let root = blocking(move || root_mount(&node.images, &node.paths, &container, &image)).await?;
     pending.insert(0, root);
     Ok(pending)
 }
@@ -257,8 +262,8 @@ struct Leases<'c> {
 }
 
 impl<'c> Leases<'c> {
-    fn of(node: &Arc<Node>, container: &'c Container) -> Self {
-        let leases = node.images.leases().into_iter();
+    fn of(images: &Images, container: &'c Container) -> Self {
+        let leases = images.leases().into_iter();
         let held = leases
             .filter(|lease| is_owner(container, &lease.owner))
             .map(|lease| (lease.owner, lease.image))
@@ -280,8 +285,13 @@ fn is_owner(container: &Container, owner: &str) -> bool {
     owner.split('/').next() == Some(container.id.as_str())
 }
 
-fn root_mount(node: &Arc<Node>, container: &Container, image: &Digest) -> Result<PendingMount> {
-    let lower = layers(node, image)?;
+fn root_mount(
+    images: &Images,
+    paths: &Paths,
+    container: &Container,
+    image: &Digest,
+) -> Result<PendingMount> {
+    let lower = layers(images, image)?;
     let mut overlay = OverlayMount::new(lower, container.upper(), container.work());
     if id_of_root(&container.pod)?.is_some() {
         let path = container.pod.user_ns();
@@ -298,7 +308,7 @@ fn root_mount(node: &Arc<Node>, container: &Container, image: &Digest) -> Result
     })?;
     Ok(PendingMount {
         mount,
-        path: node.paths.mounts(container).join("rootfs"),
+        path: paths.mounts(container).join("rootfs"),
     })
 }
 
@@ -328,14 +338,14 @@ fn asked_image(mount: &Mount) -> Option<&ImageSpec> {
     mount.image.as_ref().filter(|image| !image.image.is_empty())
 }
 
-fn volume_images(node: &Arc<Node>, container: &Container) -> Result<Vec<VolumeImage>> {
+fn volume_images(images: &Images, container: &Container) -> Result<Vec<VolumeImage>> {
     let mut volumes = Vec::new();
     for (index, request) in container.config.mounts.iter().enumerate() {
         let Some(asked) = asked_image(request) else {
             continue;
         };
         let image = image::asked_for(
-            &node.images,
+            images,
             &format!("config.mounts[{index}].image"),
             Some(asked),
         )?;
@@ -350,7 +360,7 @@ fn volume_images(node: &Arc<Node>, container: &Container) -> Result<Vec<VolumeIm
 }
 
 async fn mount_volumes(
-    node: &Arc<Node>,
+    node: &Node,
     container: &Container,
     images: &[VolumeImage],
 ) -> Result<Vec<ImageVolume>> {
@@ -363,7 +373,7 @@ async fn mount_volumes(
     {
         volumes.push(ImageVolume {
             container_path: container_path.clone(),
-            pending: mount_volume(node, container, *index, &image.id).await?,
+            pending: mount_volume(&node.images, &node.paths, container, *index, &image.id).await?,
             digest: image.id.to_string(),
         });
     }
@@ -371,28 +381,29 @@ async fn mount_volumes(
 }
 
 async fn mount_volume(
-    node: &Arc<Node>,
+    images: &Images,
+    paths: &Paths,
     container: &Container,
     index: usize,
     image: &Digest,
 ) -> Result<PendingMount> {
-    let mount = node.images.mount_read_only(image).await;
+    let mount = images.mount_read_only(image).await;
     let mount = mount.map_err(|source| Error::Image {
         doing: format!("ImageVolumeMountFailed: mounting image {image}"),
         source,
     })?;
-    let path = node.paths.mounts(container).join(format!("image-{index}"));
+    let path = paths.mounts(container).join(format!("image-{index}"));
     Ok(PendingMount { mount, path })
 }
 
 /// Makes the writable layer. A container's root directory looks like its image's, and belongs to
 /// the root of the pod's user namespace if it has one.
-fn make_upper(node: &Arc<Node>, container: &Container, image: &Image) -> Result<()> {
+fn make_upper(images: &Images, container: &Container, image: &Image) -> Result<()> {
     let upper = container.upper();
     let failed = || Error::io(format!("making {}", upper.display()));
     make_private_dir(&upper)?;
     let (mut mode, mut owner) = (0o755, (0, 0));
-    if let Some(top) = layers(node, &image.id)?.first() {
+    if let Some(top) = layers(images, &image.id)?.first() {
         let look = std::fs::metadata(top).map_err(failed())?;
         mode = look.mode() & 0o7777;
         owner = (look.uid(), look.gid());
@@ -431,8 +442,8 @@ fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
     Ok(ranges.map(|ranges| (first(&ranges.uids), first(&ranges.gids))))
 }
 
-fn layers(node: &Arc<Node>, image: &Digest) -> Result<Vec<PathBuf>> {
-    node.images.layers(image).map_err(|source| {
+fn layers(images: &Images, image: &Digest) -> Result<Vec<PathBuf>> {
+    images.layers(image).map_err(|source| {
         Error::Image {
             doing: format!("finding the layers of image {image}"),
             source,
@@ -441,38 +452,37 @@ fn layers(node: &Arc<Node>, image: &Digest) -> Result<Vec<PathBuf>> {
     })
 }
 
-async fn lease(node: &Arc<Node>, owner: &str, image: &Image) -> Result<()> {
-    node.images.lease(owner, &image.id).await.map_err(|source| {
+async fn lease(images: &Images, owner: &str, image: &Image) -> Result<()> {
+    images.lease(owner, &image.id).await.map_err(|source| {
         let doing = format!("holding image {} for container {owner}", image.id);
         Error::Image { doing, source }.into()
     })
 }
 
 /// Gives the container's images up.
-pub async fn release(node: &Arc<Node>, container: &Container) -> Result<()> {
-    for lease in node
-        .images
+pub async fn release(images: &Images, metrics: &Metrics, container: &Container) -> Result<()> {
+    for lease in images
         .leases()
         .into_iter()
         .filter(|lease| is_owner(container, &lease.owner))
     {
-        let freed = node.images.release(&lease.owner).await;
+        let freed = images.release(&lease.owner).await;
         let freed = freed.map_err(|source| Error::Image {
             doing: format!("releasing the images of container {}", container.id),
             source,
         })?;
-        node.metrics.freed(&freed);
+        metrics.freed(&freed);
     }
     Ok(())
 }
 
 /// Whether whoever asked for a container has left and has not come again.
-fn abandoned(node: &Arc<Node>, name: &ContainerName) -> bool {
+fn abandoned(node: &Node, name: &ContainerName) -> bool {
     node.creations.abandoned(name) > CLIENT_MAY_COME_AGAIN
 }
 
 fn specification(
-    node: &Arc<Node>,
+    node: &Node,
     container: &Arc<Container>,
     image: &Image,
     rootfs: &PendingMount,
@@ -482,7 +492,7 @@ fn specification(
     let handler = node.runtimes.of(pod)?;
     let namespaces = namespaces::joined(&node.containers, container)?;
     let files = PodFiles::of(pod);
-    let labels = selinux_levels::of_pod(node, pod)?;
+    let labels = selinux_levels::of_pod(&node.host, pod)?;
     let shm = node.paths.shm_for(pod);
     let cgroup = node.cgroups.parent(pod)?;
     let rootfs_path = rootfs.path.to_string_lossy();

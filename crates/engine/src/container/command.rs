@@ -64,8 +64,10 @@ impl Session {
         let tty = matches!(io, ExecIo::Terminal(_));
         let (container_too, dir_too, args) = (Arc::clone(container), dir.clone(), command.to_vec());
         let node_too = Arc::clone(node);
-        blocking(move || bundle::write_process(&node_too, &container_too, &dir_too, &args, tty))
-            .await?;
+        blocking(move || {
+            bundle::write_process(&node_too.config, &container_too, &dir_too, &args, tty)
+        })
+        .await?;
         let end = node.commands.expect(&id, &container.pod);
         let mut session = Self {
             node: Arc::clone(node),

@@ -10,9 +10,11 @@ use orlop_launch::oci;
 use orlop_nri::v1alpha1::LinuxResources;
 
 use crate::error::{Error, Result};
-use crate::node::Node;
+use crate::node::cgroups::Cgroups;
+use crate::node::runtimes::Runtimes;
 use crate::record::container::{Container, Event, Phase};
 use crate::record::spec_file;
+use crate::spec::HostFacts;
 use crate::{blocking, spec};
 
 /// A runtime that takes longer is killed.
@@ -20,26 +22,26 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// The change that a client asks for.
 pub fn of_request(
-    node: &Arc<Node>,
+    host: &HostFacts,
     container: &Container,
     asked: &LinuxContainerResources,
 ) -> Result<oci::Resources> {
     let mut warnings = Vec::new();
     let update =
-        spec::limits(Some(asked), &node.host, None, "linux", &mut warnings).map_err(Error::Spec)?;
+        spec::limits(Some(asked), host, None, "linux", &mut warnings).map_err(Error::Spec)?;
     warn(container, warnings);
     Ok(update)
 }
 
 /// The change that a plugin asks for.
 pub fn of_plugin(
-    node: &Arc<Node>,
+    host: &HostFacts,
     container: &Container,
     wanted: &LinuxResources,
 ) -> Result<oci::Resources> {
     let mut warnings = Vec::new();
-    let update = spec::plugin_limits(wanted, &node.host, "linux.resources", &mut warnings)
-        .map_err(Error::Spec)?;
+    let update =
+        spec::plugin_limits(wanted, host, "linux.resources", &mut warnings).map_err(Error::Spec)?;
     for (class, what) in [
         (&wanted.blockio_class, "block IO"),
         (&wanted.rdt_class, "processor caches"),
@@ -63,7 +65,8 @@ fn warn(container: &Container, warnings: Vec<String>) {
 
 /// Makes a change to a container that has not ended. The caller holds its turn.
 pub async fn change(
-    node: &Arc<Node>,
+    cgroups: &Cgroups,
+    runtimes: &Runtimes,
     container: &Arc<Container>,
     update: &oci::Resources,
 ) -> Result<()> {
@@ -80,7 +83,7 @@ pub async fn change(
         .and_then(|linux| linux.resources.clone());
     let next = spec::updated_resources(&before.unwrap_or_default(), update);
     if phase == Phase::Running {
-        apply(node, container, &next).await?;
+        apply(cgroups, runtimes, container, &next).await?;
     }
     let score = whole
         .process
@@ -97,8 +100,13 @@ pub async fn change(
 ///
 /// It is told all of them: runtimes take what is not named for what they remember, which with
 /// systemd they write anew. Device rules stay out of it; those never change.
-async fn apply(node: &Arc<Node>, container: &Container, next: &oci::Resources) -> Result<()> {
-    let handler = node.runtimes.of(&container.pod)?;
+async fn apply(
+    cgroups: &Cgroups,
+    runtimes: &Runtimes,
+    container: &Container,
+    next: &oci::Resources,
+) -> Result<()> {
+    let handler = runtimes.of(&container.pod)?;
     let path = container.bundle.join("update.json");
     let limits = oci::Resources {
         devices: Vec::new(),
@@ -116,16 +124,16 @@ async fn apply(node: &Arc<Node>, container: &Container, next: &oci::Resources) -
         let doing = format!("updating the resources of container {}", container.id);
         Arc::new(Error::Launch { doing, source })
     })?;
-    apply_hugepages(node, container, next).await
+    apply_hugepages(cgroups, container, next).await
 }
 
 /// Not all runtimes look at these in an update.
 async fn apply_hugepages(
-    node: &Arc<Node>,
+    cgroups: &Cgroups,
     container: &Container,
     next: &oci::Resources,
 ) -> Result<()> {
-    let Some(cgroup) = node.cgroups.of_container(container) else {
+    let Some(cgroup) = cgroups.of_container(container) else {
         return Ok(());
     };
     let pages = next.hugepage_limits.iter();

@@ -9,9 +9,9 @@ use orlop_cri::v1::NamespaceMode;
 use orlop_launch::{Held, Keeper};
 
 use crate::error::{Error, Result};
-use crate::node::Node;
+use crate::node::runtimes::Runtimes;
 use crate::record::container::Container;
-use std::sync::Arc;
+use crate::record::containers::Containers;
 
 /// Whose namespace a container joins.
 #[derive(Debug)]
@@ -24,27 +24,28 @@ pub enum Joined {
 
 /// Takes hold of the process whose PID namespace a container joins, if it joins one.
 pub async fn hold(
-    node: &Arc<Node>,
+    containers: &Containers,
+    runtimes: &Runtimes,
     container: &Container,
     keeper: &Keeper,
 ) -> Result<Option<Joined>> {
     // What a shim runs has no namespaces on this kernel.
-    if node.runtimes.of(&container.pod)?.settings.is_shim() {
+    if runtimes.of(&container.pod)?.settings.is_shim() {
         return Ok(None);
     }
     let asked = container.namespaces().cloned().unwrap_or_default();
     let shares = container.pod.namespaces().pid() == NamespaceMode::Pod;
     let joined = match asked.pid() {
         NamespaceMode::Pod if shares => Joined::Pod(keeper.clone()),
-        NamespaceMode::Target => hold_target(node, &asked.target_id, keeper).await?,
+        NamespaceMode::Target => hold_target(containers, &asked.target_id, keeper).await?,
         _ => return Ok(None),
     };
     joined.check(container)?;
     Ok(Some(joined))
 }
 
-async fn hold_target(node: &Arc<Node>, target: &str, keeper: &Keeper) -> Result<Joined> {
-    let target = node.containers.find(target)?;
+async fn hold_target(containers: &Containers, target: &str, keeper: &Keeper) -> Result<Joined> {
+    let target = containers.find(target)?;
     let not_running = || {
         let problem = format!("the target container {} is not running", target.id);
         Error::Precondition(problem)

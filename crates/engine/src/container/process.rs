@@ -15,7 +15,9 @@ use crate::checkpoint::go_on;
 use crate::container::{bundle, pid_namespace, without_keeper};
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
+use crate::node::cgroups::Cgroups;
 use crate::node::runtimes::Handler;
+use crate::node::runtimes::Runtimes;
 use crate::reach::{self, Named};
 use crate::record::container::{Container, Event, Exit, Phase};
 use crate::record::directories::remove_tree;
@@ -59,7 +61,7 @@ pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) 
 }
 
 /// A container that could not be started counts as ended.
-pub async fn could_not_start(node: &Arc<Node>, container: &Arc<Container>, error: &Error) {
+pub async fn could_not_start(node: &Node, container: &Arc<Container>, error: &Error) {
     let exit = Exit {
         at: clock::now(),
         code: START_ERROR,
@@ -67,7 +69,7 @@ pub async fn could_not_start(node: &Arc<Node>, container: &Arc<Container>, error
         message: chain(error),
     };
     container.exited(exit).await;
-    if let Err(error) = clean_up(node, container).await {
+    if let Err(error) = clean_up(&node.cgroups, &node.runtimes, container).await {
         tracing::warn!(container = %container.id, %error, "cleaning up after a failed start");
     }
     node.tell_container(container, ContainerEventType::ContainerStoppedEvent);
@@ -123,7 +125,7 @@ async fn launch(
         restore: container.goes_on.map(|_| go_on::restore(container)),
         ..CreateContainer::default()
     };
-    let joined = pid_namespace::hold(node, container, keeper).await?;
+    let joined = pid_namespace::hold(&node.containers, &node.runtimes, container, keeper).await?;
     let creating = keeper.create(&handler.runtime, &create, RUNTIME_LIMIT);
     let created = trace.step("runtime", &name, creating).await;
     if container.goes_on.is_some() {
@@ -168,7 +170,7 @@ fn reason_of_failure(error: &Error) -> &'static str {
 
 /// Asks a container to end and kills it when it has not after `grace`. One that does not run
 /// is stopped.
-pub async fn stop(node: &Arc<Node>, container: &Arc<Container>, grace: Duration) -> Result<()> {
+pub async fn stop(node: &Node, container: &Arc<Container>, grace: Duration) -> Result<()> {
     // A start that is under way is finished first: it ends by itself within its limit.
     drop(container.turn.lock().await);
     if container.phase() != Phase::Running {
@@ -186,7 +188,7 @@ pub async fn stop(node: &Arc<Node>, container: &Arc<Container>, grace: Duration)
             return Ok(());
         }
     }
-    kill(node, container, &keeper).await?;
+    kill(&node.cgroups, container, &keeper).await?;
     if timeout(KILL_LIMIT, container.wait()).await.is_ok() {
         return Ok(());
     }
@@ -198,13 +200,13 @@ pub async fn stop(node: &Arc<Node>, container: &Arc<Container>, grace: Duration)
 }
 
 /// Ends a container whose keeper is gone, and cleans up after it.
-async fn stop_without_keeper(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+async fn stop_without_keeper(node: &Node, container: &Arc<Container>) -> Result<()> {
     let _turn = container.turn.lock().await;
     if container.phase() != Phase::Running {
         return Ok(());
     }
     without_keeper::end(node, container).await?;
-    clean_up(node, container).await
+    clean_up(&node.cgroups, &node.runtimes, container).await
 }
 
 fn stop_signal(container: &Container) -> u32 {
@@ -227,26 +229,30 @@ async fn signal_first_process(keeper: &Keeper, id: &str, signal: u32) -> Result<
 }
 
 /// Kills the first process and, where that does not take the others with it, those too.
-async fn kill(node: &Arc<Node>, container: &Arc<Container>, keeper: &Keeper) -> Result<()> {
+async fn kill(cgroups: &Cgroups, container: &Arc<Container>, keeper: &Keeper) -> Result<()> {
     signal_first_process(keeper, container.id.as_str(), SIGKILL).await?;
-    node.cgroups.kill_processes(container).await;
+    cgroups.kill_processes(container).await;
     Ok(())
 }
 
 /// Has the runtime forget a container that has ended, and undoes its mounts. May be repeated.
-pub async fn clean_up(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+pub async fn clean_up(
+    cgroups: &Cgroups,
+    runtimes: &Runtimes,
+    container: &Arc<Container>,
+) -> Result<()> {
     if container.is_clean() {
         return Ok(());
     }
     let id = container.id.as_str();
-    let Ok(handler) = node.runtimes.of(&container.pod) else {
-        return without_runtime(node, container).await;
+    let Ok(handler) = runtimes.of(&container.pod) else {
+        return without_runtime(cgroups, container).await;
     };
     let keeper = container.pod.keeper();
     if let Ok(keeper) = &keeper
-        && let Some(state) = state_to_remove(node, container, &handler).await
+        && let Some(state) = state_to_remove(cgroups, container, &handler).await
     {
-        match directly(node, container, keeper, state).await {
+        match directly(cgroups, container, keeper, state).await {
             Ok(()) => return Ok(()),
             // Its runtime may know better.
             Err(error) => {
@@ -272,8 +278,8 @@ pub async fn clean_up(node: &Arc<Node>, container: &Arc<Container>) -> Result<()
     })?;
     // A runtime that died in the middle, or with its shim, has left what its next call knows
     // nothing of.
-    node.cgroups.kill_processes(container).await;
-    node.cgroups.remove(container).await?;
+    cgroups.kill_processes(container).await;
+    cgroups.remove(container).await?;
     container.set_clean();
     Ok(())
 }
@@ -282,13 +288,13 @@ pub async fn clean_up(node: &Arc<Node>, container: &Arc<Container>) -> Result<()
 /// what we do ourselves: with its processes gone, its cgroups being directories, and nothing that
 /// it undoes by other means.
 async fn state_to_remove(
-    node: &Arc<Node>,
+    cgroups: &Cgroups,
     container: &Arc<Container>,
     handler: &Handler,
 ) -> Option<PathBuf> {
     let state = handler.runtime.state_of(container.id.as_str())?;
     // One that could not be started may be half made.
-    if container.now().started_at == 0 || !node.cgroups.are_directories() {
+    if container.now().started_at == 0 || !cgroups.are_directories() {
         return None;
     }
     let container = Arc::clone(container);
@@ -304,40 +310,40 @@ fn dies_as_one(container: &Container) -> bool {
 
 /// Cleans up without a process of the runtime's.
 async fn directly(
-    node: &Arc<Node>,
+    cgroups: &Cgroups,
     container: &Container,
     keeper: &Keeper,
     state: PathBuf,
 ) -> Result<()> {
     let id = container.id.as_str();
     if !dies_as_one(container) {
-        node.cgroups.kill_processes(container).await;
+        cgroups.kill_processes(container).await;
     }
     keeper.forget(id).await.map_err(|source| Error::Launch {
         doing: format!("forgetting container {id}"),
         source,
     })?;
-    node.cgroups.remove(container).await?;
+    cgroups.remove(container).await?;
     blocking(move || remove_tree(&state)).await?;
     container.set_clean();
     Ok(())
 }
 
 /// Its runtime is no longer configured: what is left goes without it.
-async fn without_runtime(node: &Arc<Node>, container: &Container) -> Result<()> {
+async fn without_runtime(cgroups: &Cgroups, container: &Container) -> Result<()> {
     let id = container.id.as_str();
     tracing::warn!(
         container = id,
         "its runtime is not configured any more; ending it without"
     );
-    node.cgroups.kill_processes(container).await;
+    cgroups.kill_processes(container).await;
     if let Ok(keeper) = container.pod.keeper() {
         keeper.forget(id).await.map_err(|source| Error::Launch {
             doing: format!("forgetting container {id}"),
             source,
         })?;
     }
-    node.cgroups.remove(container).await?;
+    cgroups.remove(container).await?;
     container.set_clean();
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::{blocking, clock};
 pub const UNKNOWN: i32 = 255;
 
 /// Ends one. Its exit may be on record, else it is killed.
-pub async fn end(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+pub async fn end(node: &Node, container: &Arc<Container>) -> Result<()> {
     if container.phase() != Phase::Running {
         return Ok(());
     }

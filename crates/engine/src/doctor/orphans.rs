@@ -12,10 +12,12 @@ use crate::after_restart::tidy;
 use crate::blocking;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
+use crate::node::paths::Paths;
 use crate::pod::teardown;
 use crate::record::directories::remove_tree;
 use crate::record::ids::{ContainerId, PodId};
 use crate::record::pod;
+use crate::record::pods::Pods;
 use std::sync::Arc;
 
 const AREA: &str = "orphans";
@@ -68,7 +70,7 @@ pub(crate) async fn examine(node: &Arc<Node>, repair: bool) -> Result<Vec<Findin
         }
         findings.push(finding);
     }
-    findings.extend(unread(node).await?);
+    findings.extend(unread(&node.paths, &node.pods).await?);
     findings.extend(stuck(node, repair).await);
     if findings.is_empty() {
         findings.push(Finding::ok(AREA, "everything there belongs to a pod"));
@@ -111,7 +113,7 @@ impl Known {
         blocking(move || Ok(Self::look(&node))).await
     }
 
-    fn look(node: &Arc<Node>) -> Self {
+    fn look(node: &Node) -> Self {
         let mut known = Self {
             pods: node
                 .pods
@@ -133,7 +135,7 @@ impl Known {
     }
 }
 
-fn find_on_disk(node: &Arc<Node>) -> BTreeSet<Orphan> {
+fn find_on_disk(node: &Node) -> BTreeSet<Orphan> {
     let mut orphans = BTreeSet::new();
     let state = &node.config.state;
     // Known ones are read last: what comes meanwhile is known then.
@@ -224,7 +226,7 @@ impl Orphan {
 
     async fn end(&self, node: &Arc<Node>) -> Result<()> {
         match self {
-            Self::Keeper(pod) => tidy::end_unknown_keeper(node, pod).await,
+            Self::Keeper(pod) => tidy::end_unknown_keeper(&node.paths, pod).await,
             Self::NetworkNamespace(pod) => {
                 let pin = node.paths.net_pins().join(pod);
                 blocking(move || {
@@ -281,11 +283,11 @@ impl Orphan {
 }
 
 /// Records that the daemon could not read when it started.
-async fn unread(node: &Arc<Node>) -> Result<Vec<Finding>> {
-    let directory = node.paths.pods();
+async fn unread(paths: &Paths, pods: &Pods) -> Result<Vec<Finding>> {
+    let directory = paths.pods();
     let listed = directory.clone();
     let names = blocking(move || Ok(names_in(&listed))).await?;
-    let unread = names.into_iter().filter(|name| !node.pods.contains(name));
+    let unread = names.into_iter().filter(|name| !pods.contains(name));
     let finding = |name: String| {
         let path = directory.join(&name);
         // One that is being removed right now is gone by the time somebody looks.
@@ -304,7 +306,7 @@ async fn unread(node: &Arc<Node>) -> Result<Vec<Finding>> {
 }
 
 /// Pods whose removal was begun and got stuck, and pods that lost their keeper unnoticed.
-async fn stuck(node: &Arc<Node>, repair: bool) -> Vec<Finding> {
+async fn stuck(node: &Node, repair: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for pod in node.pods.all() {
         let keeper = pod.now().keeper;

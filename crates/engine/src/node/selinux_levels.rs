@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::record::pod::{Event, Pod};
+use crate::spec::HostFacts;
 use crate::spec::{Labels, Levels};
 use std::sync::Arc;
 
@@ -51,8 +52,8 @@ impl AllottedLevels {
 }
 
 /// The labels of a pod's processes and files, where the node has SELinux.
-pub fn of_pod(node: &Arc<Node>, pod: &Pod) -> Result<Option<Labels>> {
-    let (Some(defaults), Some(level)) = (&node.host.selinux, pod.now().selinux_level) else {
+pub fn of_pod(host: &HostFacts, pod: &Pod) -> Result<Option<Labels>> {
+    let (Some(defaults), Some(level)) = (&host.selinux, pod.now().selinux_level) else {
         return Ok(None);
     };
     let options = pod.security().selinux_options.as_ref();

@@ -20,20 +20,21 @@ use crate::node::Node;
 use crate::record::container::{Container, Effective, Phase, Told};
 use crate::record::pod::{self, Pod};
 use crate::{blocking, spec};
+use orlop_nri::Nri;
 
 /// A pod is complete; plugins may refuse it.
-pub async fn pod_running(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
+pub async fn pod_running(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     pod.tell(|told| told.running = true);
     if !node.nri.wants(Event::RunPodSandbox) {
         return Ok(());
     }
-    let told = Box::pin(node.nri.run_pod(view::pod(node, pod)));
+    let told = Box::pin(node.nri.run_pod(view::pod(&node.cgroups, &node.paths, pod)));
     told.await.map_err(refused)
 }
 
 /// A pod's resources are about to change; plugins may refuse that.
 pub async fn pod_updating(
-    node: &Arc<Node>,
+    node: &Node,
     pod: &Arc<Pod>,
     overhead: Option<&LinuxContainerResources>,
     resources: Option<&LinuxContainerResources>,
@@ -42,7 +43,7 @@ pub async fn pod_updating(
         return Ok(());
     }
     let told = Box::pin(node.nri.update_pod(
-        view::pod(node, pod),
+        view::pod(&node.cgroups, &node.paths, pod),
         overhead.map(view::resources_of_request),
         resources.map(view::resources_of_request),
     ));
@@ -50,28 +51,37 @@ pub async fn pod_updating(
 }
 
 /// They have changed.
-pub async fn post_pod_updated(node: &Arc<Node>, pod: &Arc<Pod>) {
+pub async fn post_pod_updated(node: &Node, pod: &Arc<Pod>) {
     if node.nri.wants(Event::PostUpdatePodSandbox) {
-        let told = Box::pin(node.nri.post_update_pod(view::pod(node, pod)));
+        let told = Box::pin(
+            node.nri
+                .post_update_pod(view::pod(&node.cgroups, &node.paths, pod)),
+        );
         note(pod.id.as_str(), told.await);
     }
 }
 
 /// A pod's containers have ended, and its network is there yet. Told once.
-pub async fn pod_stopped(node: &Arc<Node>, pod: &Arc<Pod>) {
+pub async fn pod_stopped(node: &Node, pod: &Arc<Pod>) {
     let ready = pod.phase() == pod::Phase::Ready;
     let due =
         pod.tell(|told| (ready || told.running) && !std::mem::replace(&mut told.stopped, true));
     if due && node.nri.wants(Event::StopPodSandbox) {
-        let told = Box::pin(node.nri.stop_pod(view::pod(node, pod)));
+        let told = Box::pin(
+            node.nri
+                .stop_pod(view::pod(&node.cgroups, &node.paths, pod)),
+        );
         note(pod.id.as_str(), told.await);
     }
 }
 
 /// A pod is gone.
-pub async fn pod_removed(node: &Arc<Node>, pod: &Arc<Pod>) {
+pub async fn pod_removed(node: &Node, pod: &Arc<Pod>) {
     if node.nri.wants(Event::RemovePodSandbox) {
-        let told = Box::pin(node.nri.remove_pod(view::pod(node, pod)));
+        let told = Box::pin(
+            node.nri
+                .remove_pod(view::pod(&node.cgroups, &node.paths, pod)),
+        );
         note(pod.id.as_str(), told.await);
     }
 }
@@ -84,7 +94,7 @@ pub async fn adjust(
     spec: oci::Spec,
     effective: Effective,
 ) -> Result<(oci::Spec, Effective)> {
-    let pod = view::pod(node, &container.pod);
+    let pod = view::pod(&node.cgroups, &node.paths, &container.pod);
     let own = view::container(container, Some(&spec));
     let created = node.nri.create(pod, own).await.map_err(refused)?;
     for (plugin, eviction) in created.evictions {
@@ -120,19 +130,19 @@ pub async fn adjust(
 }
 
 /// A container that plugins were asked about was not made after all.
-pub async fn undone(node: &Arc<Node>, container: &Arc<Container>) {
+pub async fn undone(node: &Node, container: &Arc<Container>) {
     container_stopped(node, container).await;
     let farewell = farewell(node, container).await;
-    container_removed(node, container, farewell).await;
+    container_removed(&node.nri, container, farewell).await;
 }
 
 /// A container was made.
-pub async fn post_created(node: &Arc<Node>, container: &Arc<Container>) {
+pub async fn post_created(node: &Node, container: &Arc<Container>) {
     tell(node, container, Event::PostCreateContainer).await;
 }
 
 /// A container is about to start; plugins may refuse.
-pub async fn starting(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+pub async fn starting(node: &Node, container: &Arc<Container>) -> Result<()> {
     let event = Event::StartContainer;
     if !node.nri.wants(event) {
         return Ok(());
@@ -142,14 +152,14 @@ pub async fn starting(node: &Arc<Node>, container: &Arc<Container>) -> Result<()
 }
 
 /// A container has started.
-pub async fn post_started(node: &Arc<Node>, container: &Arc<Container>) {
+pub async fn post_started(node: &Node, container: &Arc<Container>) {
     tell(node, container, Event::PostStartContainer).await;
 }
 
 /// A container's resources are about to change. Gives back what it is to get instead, if plugins
 /// want it so, and does what they want of other containers.
 pub async fn updating(
-    node: &Arc<Node>,
+    node: &Node,
     container: &Arc<Container>,
     asked: &LinuxContainerResources,
 ) -> Result<Option<LinuxResources>> {
@@ -157,7 +167,7 @@ pub async fn updating(
         return Ok(None);
     }
     Box::pin(async move {
-        let (pod, own) = view::both(node, container).await;
+        let (pod, own) = view::both(&node.cgroups, &node.paths, container).await;
         let asked = view::resources_of_request(asked);
         let updated = node.nri.update(pod, own, asked).await.map_err(refused)?;
         for (plugin, eviction) in updated.evictions {
@@ -170,23 +180,23 @@ pub async fn updating(
 }
 
 /// They have changed.
-pub async fn post_updated(node: &Arc<Node>, container: &Arc<Container>) {
+pub async fn post_updated(node: &Node, container: &Arc<Container>) {
     tell(node, container, Event::PostUpdateContainer).await;
 }
 
 /// A container has ended, or will never start. Told once, after its start was told.
-pub async fn container_stopped(node: &Arc<Node>, container: &Arc<Container>) {
+pub async fn container_stopped(node: &Node, container: &Arc<Container>) {
     let mut told = container.told.lock().await;
     stopped_while_told(node, container, &mut told).await;
 }
 
 /// Likewise, for whoever holds what was told.
-pub async fn stopped_while_told(node: &Arc<Node>, container: &Arc<Container>, told: &mut Told) {
+pub async fn stopped_while_told(node: &Node, container: &Arc<Container>, told: &mut Told) {
     if std::mem::replace(&mut told.stopped, true) || !node.nri.wants(Event::StopContainer) {
         return;
     }
     Box::pin(async move {
-        let (pod, own) = view::both(node, container).await;
+        let (pod, own) = view::both(&node.cgroups, &node.paths, container).await;
         match node.nri.stop_container(pod, own).await {
             Ok(updates) => {
                 apply_updates(node, "an ended container's plugins", updates).await;
@@ -198,11 +208,12 @@ pub async fn stopped_while_told(node: &Arc<Node>, container: &Arc<Container>, to
 }
 
 /// What is to be told of a container that is about to be removed: then it is on disk no more.
-pub async fn farewell(node: &Arc<Node>, container: &Arc<Container>) -> Option<Farewell> {
+pub async fn farewell(node: &Node, container: &Arc<Container>) -> Option<Farewell> {
     if !node.nri.wants(Event::RemoveContainer) {
         return None;
     }
-    let both = Box::pin(async move { Box::new(view::both(node, container).await) });
+    let both =
+        Box::pin(async move { Box::new(view::both(&node.cgroups, &node.paths, container).await) });
     Some(Farewell(both.await))
 }
 
@@ -210,37 +221,33 @@ pub async fn farewell(node: &Arc<Node>, container: &Arc<Container>) -> Option<Fa
 pub struct Farewell(Box<(PodSandbox, ContainerView)>);
 
 /// A container is gone.
-pub async fn container_removed(
-    node: &Arc<Node>,
-    container: &Arc<Container>,
-    farewell: Option<Farewell>,
-) {
+pub async fn container_removed(nri: &Nri, container: &Arc<Container>, farewell: Option<Farewell>) {
     if let Some(Farewell(both)) = farewell {
         let told = Box::pin(async move {
             let (pod, own) = *both;
             let event = Event::RemoveContainer;
-            node.nri.container(event, pod, own).await
+            nri.container(event, pod, own).await
         });
         note(container.id.as_str(), told.await);
     }
 }
 
-async fn tell(node: &Arc<Node>, container: &Arc<Container>, event: Event) {
+async fn tell(node: &Node, container: &Arc<Container>, event: Event) {
     if node.nri.wants(event) {
         let told = Box::pin(ask(node, container, event));
         note(container.id.as_str(), told.await);
     }
 }
 
-async fn ask(node: &Arc<Node>, container: &Arc<Container>, event: Event) -> orlop_nri::Result<()> {
-    let (pod, own) = view::both(node, container).await;
+async fn ask(node: &Node, container: &Arc<Container>, event: Event) -> orlop_nri::Result<()> {
+    let (pod, own) = view::both(&node.cgroups, &node.paths, container).await;
     node.nri.container(event, pod, own).await
 }
 
 /// Updates containers as plugins ask. Gives back what failed and should not have; what is not
 /// there, or has ended, needs no update.
 pub async fn apply_updates(
-    node: &Arc<Node>,
+    node: &Node,
     by: &str,
     updates: Vec<ContainerUpdate>,
 ) -> Vec<ContainerUpdate> {
@@ -260,7 +267,7 @@ pub async fn apply_updates(
     failed
 }
 
-async fn apply_update(node: &Arc<Node>, update: &ContainerUpdate) -> Result<()> {
+async fn apply_update(node: &Node, update: &ContainerUpdate) -> Result<()> {
     let Some(container) = node.containers.exactly(&update.container_id) else {
         return Ok(());
     };
@@ -272,12 +279,12 @@ async fn apply_update(node: &Arc<Node>, update: &ContainerUpdate) -> Result<()> 
     if !matches!(container.phase(), Phase::Created | Phase::Running) {
         return Ok(());
     }
-    let change = limits::of_plugin(node, &container, wanted)?;
-    limits::change(node, &container, &change).await
+    let change = limits::of_plugin(&node.host, &container, wanted)?;
+    limits::change(&node.cgroups, &node.runtimes, &container, &change).await
 }
 
 /// Ends containers as a plugin asks.
-pub async fn evict(node: &Arc<Node>, plugin: &str, evictions: Vec<ContainerEviction>) {
+pub async fn evict(node: &Node, plugin: &str, evictions: Vec<ContainerEviction>) {
     for ContainerEviction {
         container_id,
         reason,

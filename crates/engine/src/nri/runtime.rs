@@ -30,7 +30,10 @@ impl Runtime for PluginRuntime {
             let mut containers = node.containers.all();
             containers.retain(|one| matches!(one.phase(), Phase::Created | Phase::Running));
             containers.sort_by_key(|one| one.created_at);
-            let pods = pods.iter().map(|one| view::pod(&node, one)).collect();
+            let pods = pods
+                .iter()
+                .map(|one| view::pod(&node.cgroups, &node.paths, one))
+                .collect();
             let containers = stream::iter(containers)
                 .map(|one| async move { view::container_with_spec(&one).await })
                 .buffered(SIDE_BY_SIDE)
@@ -69,7 +72,7 @@ impl Runtime for PluginRuntime {
 }
 
 /// To its end, even if the plugin leaves meanwhile.
-async fn finish<T>(node: &Arc<Node>, work: impl Future<Output = T> + Send + 'static) -> T
+async fn finish<T>(node: &Node, work: impl Future<Output = T> + Send + 'static) -> T
 where
     T: Default + Send + 'static,
 {

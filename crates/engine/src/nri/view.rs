@@ -13,16 +13,17 @@ use orlop_nri::v1alpha1::{
 
 use super::of_oci;
 use crate::blocking;
-use crate::node::Node;
+use crate::node::cgroups::Cgroups;
+use crate::node::paths::Paths;
 use crate::record::container::{Container, Phase};
 use crate::record::pod::Pod;
 use crate::record::spec_file;
 
 /// A pod.
-pub fn pod(node: &Arc<Node>, pod: &Pod) -> PodSandbox {
+pub fn pod(cgroups: &Cgroups, paths: &Paths, pod: &Pod) -> PodSandbox {
     let metadata = pod.metadata();
     let keeper = pod.now().keeper;
-    let cgroup = node.cgroups.of_pod(pod);
+    let cgroup = cgroups.of_pod(pod);
     PodSandbox {
         id: pod.id.to_string(),
         name: metadata.name,
@@ -36,7 +37,7 @@ pub fn pod(node: &Arc<Node>, pod: &Pod) -> PodSandbox {
             pod_resources: pod.resources().as_ref().map(resources_of_request),
             cgroup_parent: pod.linux().cgroup_parent.clone(),
             cgroups_path: cgroup.map_or_else(String::new, |own| own.path().to_string()),
-            namespaces: namespaces(node, pod),
+            namespaces: namespaces(paths, pod),
             resources: None,
         }),
         pid: keeper.map_or(0, |keeper| keeper.pid()),
@@ -45,7 +46,7 @@ pub fn pod(node: &Arc<Node>, pod: &Pod) -> PodSandbox {
 }
 
 /// The namespaces that a pod holds, while it holds them.
-fn namespaces(node: &Arc<Node>, pod: &Pod) -> Vec<LinuxNamespace> {
+fn namespaces(paths: &Paths, pod: &Pod) -> Vec<LinuxNamespace> {
     let Ok(keeper) = pod.keeper() else {
         return Vec::new();
     };
@@ -59,7 +60,7 @@ fn namespaces(node: &Arc<Node>, pod: &Pod) -> Vec<LinuxNamespace> {
         });
     };
     if own(modes.network()) {
-        add("network", node.paths.net_pin(&pod.id));
+        add("network", paths.net_pin(&pod.id));
         add("uts", keeper.uts_ns());
     }
     if own(modes.ipc()) {
@@ -72,8 +73,15 @@ fn namespaces(node: &Arc<Node>, pod: &Pod) -> Vec<LinuxNamespace> {
 }
 
 /// A container and its pod, with its specification as it is on disk.
-pub async fn both(node: &Arc<Node>, own: &Arc<Container>) -> (PodSandbox, ContainerView) {
-    (pod(node, &own.pod), container_with_spec(own).await)
+pub async fn both(
+    cgroups: &Cgroups,
+    paths: &Paths,
+    own: &Arc<Container>,
+) -> (PodSandbox, ContainerView) {
+    (
+        pod(cgroups, paths, &own.pod),
+        container_with_spec(own).await,
+    )
 }
 
 /// A container, with its specification as it is on disk. One without has none yet, or was there

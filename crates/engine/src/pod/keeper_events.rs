@@ -84,7 +84,7 @@ pub fn ended(node: &Arc<Node>, container: Arc<Container>, status: ExitStatus) {
                 return;
             }
             node_too.tell_container(&container, ContainerEventType::ContainerStoppedEvent);
-            if let Err(error) = process::clean_up(&node_too, &container).await {
+            if let Err(error) = process::clean_up(&node_too.cgroups, &node_too.runtimes, &container).await {
                 tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
             }
         }
@@ -145,7 +145,7 @@ async fn init_end(pod: Arc<Pod>) {
 
 /// The first process of the PID namespace that the pod's containers share has ended, and with it
 /// all of them, as their keeper tells. No other can be started there: the pod is down.
-async fn init_lost(node: &Arc<Node>, pod: &Arc<Pod>) {
+async fn init_lost(node: &Node, pod: &Arc<Pod>) {
     // It ends with the keeper, too, of which others take care.
     let alone = pod.now().keeper.is_some_and(|keeper| !keeper.has_ended());
     if alone && pod.phase() == pod::Phase::Ready {
@@ -155,7 +155,7 @@ async fn init_lost(node: &Arc<Node>, pod: &Arc<Pod>) {
 }
 
 /// Looks whether that happened before the pod was ready.
-pub async fn init_lost_early(node: &Arc<Node>, pod: &Arc<Pod>) {
+pub async fn init_lost_early(node: &Node, pod: &Arc<Pod>) {
     let shares = pod.namespaces().pid() == NamespaceMode::Pod;
     if shares
         && pod
@@ -168,13 +168,13 @@ pub async fn init_lost_early(node: &Arc<Node>, pod: &Arc<Pod>) {
 }
 
 /// The keeper died: the pod's namespaces die with its last container, so nothing of it can go on.
-pub async fn lost(node: &Arc<Node>, pod: &Arc<Pod>) {
+pub async fn lost(node: &Node, pod: &Arc<Pod>) {
     note_loss(node, pod).await;
     clean_up_loss(node, pod).await;
 }
 
 /// The keeper died: ends what is left of the pod, and says so.
-pub async fn note_loss(node: &Arc<Node>, pod: &Arc<Pod>) {
+pub async fn note_loss(node: &Node, pod: &Arc<Pod>) {
     tracing::error!(pod = %pod.id, "the pod's keeper is gone; ending what is left of the pod");
     pod.set_keeper(None);
     node.commands.abandon(pod);
@@ -195,7 +195,7 @@ pub async fn note_loss(node: &Arc<Node>, pod: &Arc<Pod>) {
 }
 
 /// A pod that was ready is no more.
-async fn note_down(node: &Arc<Node>, pod: &Arc<Pod>) {
+async fn note_down(node: &Node, pod: &Arc<Pod>) {
     // Its stop is told once it is stopped.
     pod.tell(|told| told.running = true);
     match pod.record(pod::Event::NotReady).await {
@@ -205,11 +205,11 @@ async fn note_down(node: &Arc<Node>, pod: &Arc<Pod>) {
 }
 
 /// Cleans up after the containers of a pod whose keeper died.
-pub async fn clean_up_loss(node: &Arc<Node>, pod: &Arc<Pod>) {
+pub async fn clean_up_loss(node: &Node, pod: &Arc<Pod>) {
     for container in node.containers.of(pod) {
         let _turn = container.turn.lock().await;
         if container.phase() == Phase::Exited
-            && let Err(error) = process::clean_up(node, &container).await
+            && let Err(error) = process::clean_up(&node.cgroups, &node.runtimes, &container).await
         {
             tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
         }

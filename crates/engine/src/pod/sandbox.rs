@@ -13,7 +13,9 @@ use crate::ask::PodParts;
 use crate::blocking;
 use crate::error::{Error, Result};
 use crate::node::Node;
+use crate::node::cgroups::Cgroups;
 use crate::node::cgroups::KEEPER_OOM_SCORE;
+use crate::node::runtimes::Runtimes;
 use crate::pod::files;
 use crate::pod::{keeper_events, network};
 use crate::record::directories::{make_private_dir, remove_tree};
@@ -100,8 +102,8 @@ async fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
 }
 
 /// Undoes what [`build`] made, as far as it is there.
-pub async fn dismantle(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
-    end_shim(node, pod).await?;
+pub async fn dismantle(node: &Node, pod: &Arc<Pod>) -> Result<()> {
+    end_shim(&node.cgroups, &node.runtimes, pod).await?;
     network::detach(&node.networks, pod).await?;
     end_keeper(pod).await?;
     pod.meter.lock().close();
@@ -118,8 +120,8 @@ pub async fn dismantle(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
 }
 
 /// Ends what the pod's containers shared beside its namespaces, a virtual machine for example.
-async fn end_shim(node: &Arc<Node>, pod: &Pod) -> Result<()> {
-    let Ok(handler) = node.runtimes.of(pod) else {
+async fn end_shim(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<()> {
+    let Ok(handler) = runtimes.of(pod) else {
         return Ok(());
     };
     if !handler.settings.is_shim() {
@@ -130,7 +132,7 @@ async fn end_shim(node: &Arc<Node>, pod: &Pod) -> Result<()> {
         let doing = format!("ending the shim of pod sandbox {}", pod.id);
         Error::Launch { doing, source }
     })?;
-    node.cgroups.remove_shim_task(pod).await
+    cgroups.remove_shim_task(pod).await
 }
 
 /// Ends the pod's keeper, if it lives.

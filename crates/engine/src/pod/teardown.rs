@@ -14,6 +14,7 @@ use orlop_pool::Place;
 use crate::container::{bundle, process};
 use crate::error::{Error, Result};
 use crate::node::Node;
+use crate::node::paths::Paths;
 use crate::off_reactor::waiting;
 use crate::pod::sandbox;
 use crate::record::container::{self, Container};
@@ -25,7 +26,7 @@ use crate::{blocking, nri};
 static REMOVING: Place = Place::new("removing what containers have written", 32, 2, 4096);
 
 /// Stops a pod and lets clients see that it is stopped.
-pub async fn stop_visible(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
+pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     let _turn = pod.turn.write().await;
     if pod.phase() == pod::Phase::Creating {
         return Ok(());
@@ -42,7 +43,7 @@ pub async fn stop_visible(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
 }
 
 /// Ends the pod's containers, detaches its network, and ends its keeper.
-pub async fn stop(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
+pub async fn stop(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     if pod
         .now()
         .keeper
@@ -63,7 +64,7 @@ pub async fn stop(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
     let cleanups = containers.iter().map(|container| async move {
         // Not beside the cleaning up that follows a container's end.
         let _turn = container.turn.lock().await;
-        process::clean_up(node, container).await
+        process::clean_up(&node.cgroups, &node.runtimes, container).await
     });
     join_all(cleanups)
         .await
@@ -79,7 +80,7 @@ pub async fn stop(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
 }
 
 /// Removes a pod with all its containers.
-pub async fn remove(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
+pub async fn remove(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     stop_visible(node, pod).await?;
     let _turn = pod.turn.write().await;
     for container in node.containers.of(pod) {
@@ -97,8 +98,8 @@ pub async fn remove(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
 }
 
 /// Erases what is on disk of a pod that is stopped and empty, its record last.
-pub async fn erase(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
-    remove_run(node, &pod.run, pod.id.as_str()).await?;
+pub async fn erase(node: &Node, pod: &Arc<Pod>) -> Result<()> {
+    remove_run(&node.paths, &pod.run, pod.id.as_str()).await?;
     let dir = pod.dir.clone();
     blocking(move || erase_recorded(&dir)).await?;
     node.levels.release(pod);
@@ -112,18 +113,18 @@ pub async fn erase(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
 
 /// Removes the directory of what lives as long as a pod does, and before that the keeper that may
 /// still be in it; then the pin of its network, which no keeper can make any more.
-pub async fn remove_run(node: &Arc<Node>, run: &Path, pod: &str) -> Result<()> {
+pub async fn remove_run(paths: &Paths, run: &Path, pod: &str) -> Result<()> {
     let failed = || {
         let doing = format!("removing the keeper's directory of pod sandbox {pod}");
         |source| Error::Launch { doing, source }
     };
     orlop_launch::remove_pod_dir(run).await.map_err(failed())?;
-    let (pin, failed) = (node.paths.net_pins().join(pod), failed());
+    let (pin, failed) = (paths.net_pins().join(pod), failed());
     blocking(move || orlop_launch::remove_pin(&pin).map_err(|error| failed(error).into())).await
 }
 
 /// Undoes a pod that is half made: what an earlier run left, or an undoing that failed.
-pub async fn undo(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
+pub async fn undo(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     let _turn = pod.turn.write().await;
     if !node.pods.contains(pod.id.as_str()) {
         return Ok(());
@@ -136,7 +137,7 @@ pub async fn undo(node: &Arc<Node>, pod: &Arc<Pod>) -> Result<()> {
 }
 
 /// Undoes a container that is half made, likewise.
-pub async fn undo_container(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+pub async fn undo_container(node: &Node, container: &Arc<Container>) -> Result<()> {
     let _turn = container.turn.lock().await;
     if node.containers.contains(container.id.as_str()) {
         erase_container(node, container).await?;
@@ -145,7 +146,7 @@ pub async fn undo_container(node: &Arc<Node>, container: &Arc<Container>) -> Res
 }
 
 /// Removes a container; one that runs is killed first.
-pub async fn remove_container(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+pub async fn remove_container(node: &Node, container: &Arc<Container>) -> Result<()> {
     process::stop(node, container, Duration::ZERO).await?;
     let told = container.visible();
     if told {
@@ -154,7 +155,7 @@ pub async fn remove_container(node: &Arc<Node>, container: &Arc<Container>) -> R
     let farewell = nri::farewell(node, container).await;
     {
         let _turn = container.turn.lock().await;
-        process::clean_up(node, container).await?;
+        process::clean_up(&node.cgroups, &node.runtimes, container).await?;
         if container.phase() != container::Phase::Removing {
             container
                 .record_if_possible(container::Event::Removing)
@@ -164,13 +165,13 @@ pub async fn remove_container(node: &Arc<Node>, container: &Arc<Container>) -> R
     }
     if told {
         node.tell_container(container, ContainerEventType::ContainerDeletedEvent);
-        nri::container_removed(node, container, farewell).await;
+        nri::container_removed(&node.nri, container, farewell).await;
     }
     Ok(())
 }
 
 /// Erases what is on disk of a container without processes, its record last.
-pub async fn erase_container(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+pub async fn erase_container(node: &Node, container: &Arc<Container>) -> Result<()> {
     let (bundle, dir) = (container.bundle.clone(), container.dir.clone());
     let mounts = node.paths.mounts(container);
     // First what takes room: the lease is given up by writing.
@@ -183,7 +184,7 @@ pub async fn erase_container(node: &Arc<Node>, container: &Arc<Container>) -> Re
             .try_for_each(|directory| remove_tree(directory))
     })
     .await?;
-    bundle::release(node, container).await?;
+    bundle::release(&node.images, &node.metrics, container).await?;
     blocking(move || erase_recorded(&dir)).await?;
     node.containers.remove(container.id.as_str());
     Ok(())

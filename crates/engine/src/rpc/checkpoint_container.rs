@@ -30,7 +30,7 @@ pub async fn call(
             return Err(Error::invalid("timeout", problem).into());
         }
     };
-    capture::check(node, &container)?;
+    capture::check(&node.runtimes, &container)?;
     let stop = CancellationToken::new();
     // A client that leaves does not leave a frozen container.
     let _left = stop.clone().drop_guard();
@@ -39,7 +39,15 @@ pub async fn call(
         let _turn = container.dumps.lock().await;
         let containers = [container.clone()];
         let options = Options::default();
-        let mut outcome = capture::capture(&node_too, &containers, options, limit, &stop).await;
+        let mut outcome = capture::capture(
+            &node_too.images,
+            &node_too.runtimes,
+            &containers,
+            options,
+            limit,
+            &stop,
+        )
+        .await;
         if outcome.is_ok() {
             let dir = capture::directory(&container);
             let write = move || archive::write(&dir, &location);

@@ -20,7 +20,12 @@ pub async fn call(
     let path = request.output_path;
     let named = vec![Named::new("output_path", &path)];
     let output = reach::touching(&node.config, named, move || of_pod::output(&path)).await?;
-    let containers = of_pod::chosen(node, &pod, &request.container_ids)?;
+    let containers = of_pod::chosen(
+        &node.containers,
+        &node.runtimes,
+        &pod,
+        &request.container_ids,
+    )?;
     let stop = CancellationToken::new();
     // A client that leaves does not leave a frozen pod.
     let _left = stop.clone().drop_guard();
@@ -31,9 +36,17 @@ pub async fn call(
             turns.push(container.dumps.lock().await);
         }
         let limit = capture::USUAL_LIMIT;
-        let mut outcome = capture::capture(&node_too, &containers, options, limit, &stop).await;
+        let mut outcome = capture::capture(
+            &node_too.images,
+            &node_too.runtimes,
+            &containers,
+            options,
+            limit,
+            &stop,
+        )
+        .await;
         if outcome.is_ok() {
-            outcome = of_pod::write(&node_too, &pod, &containers, options, output).await;
+            outcome = of_pod::write(&node_too.config, &pod, &containers, options, output).await;
         }
         capture::clear(&containers).await;
         outcome

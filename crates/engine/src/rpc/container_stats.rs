@@ -14,6 +14,7 @@ pub async fn call(
 ) -> Result<ContainerStatsResponse> {
     let container = node.containers.visible(&request.container_id)?;
     let node = Arc::clone(node);
-    let stats = blocking(move || Ok(stats::of_container(&node, &container))).await?;
+    let stats =
+        blocking(move || Ok(stats::of_container(&node.cgroups, &node.config, &container))).await?;
     Ok(ContainerStatsResponse { stats: Some(stats) })
 }

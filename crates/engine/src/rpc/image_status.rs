@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::image::{find, listed};
-use crate::node::Node;
-use std::sync::Arc;
+use orlop_image::Images;
 
 /// Answers the call.
 pub async fn call(
@@ -26,7 +25,7 @@ pub async fn call(
         return Ok(ImageStatusResponse::default());
     };
     let info = if request.verbose {
-        info(node, &image).await?
+        info(&node.images, &image).await?
     } else {
         HashMap::new()
     };
@@ -36,14 +35,14 @@ pub async fn call(
     })
 }
 
-async fn info(node: &Arc<Node>, image: &Image) -> Result<HashMap<String, String>> {
+async fn info(images: &Images, image: &Image) -> Result<HashMap<String, String>> {
     let failed = |source| Error::Image {
         doing: format!("reading the records of image {}", image.id),
         source,
     };
-    let config = node.images.raw_config(&image.id).await.map_err(failed)?;
+    let config = images.raw_config(&image.id).await.map_err(failed)?;
     let config: Value = serde_json::from_slice(&config).unwrap_or_default();
-    let layers = node.images.layers(&image.id).map_err(failed)?;
+    let layers = images.layers(&image.id).map_err(failed)?;
     let info = json!({
         "chainID": image.config.chain_id().map(|id| id.to_string()).unwrap_or_default(),
         "imageSpec": config,

@@ -9,8 +9,8 @@ use orlop_cri::v1::{
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::node::Node;
 use crate::record::container::Container;
+use crate::record::containers::Containers;
 use crate::{blocking, stats};
 
 /// Answers the call.
@@ -18,12 +18,12 @@ pub async fn call(
     Engine(node): &Engine,
     request: ListContainerStatsRequest,
 ) -> Result<ListContainerStatsResponse> {
-    let containers = chosen(node, request.filter);
+    let containers = chosen(&node.containers, request.filter);
     let node = Arc::clone(node);
     let stats = blocking(move || {
         Ok(containers
             .iter()
-            .map(|container| stats::of_container(&node, container))
+            .map(|container| stats::of_container(&node.cgroups, &node.config, container))
             .collect())
     })
     .await?;
@@ -31,12 +31,15 @@ pub async fn call(
 }
 
 /// The running containers that a filter chooses.
-pub fn chosen(node: &Arc<Node>, filter: Option<ContainerStatsFilter>) -> Vec<Arc<Container>> {
+pub fn chosen(
+    containers: &Containers,
+    filter: Option<ContainerStatsFilter>,
+) -> Vec<Arc<Container>> {
     let filter = filter.unwrap_or_default();
     let running = ContainerStateValue {
         state: orlop_cri::v1::ContainerState::ContainerRunning.into(),
     };
-    node.containers.chosen(Some(&ContainerFilter {
+    containers.chosen(Some(&ContainerFilter {
         id: filter.id,
         state: Some(running),
         pod_sandbox_id: filter.pod_sandbox_id,

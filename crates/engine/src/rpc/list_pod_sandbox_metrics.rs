@@ -22,7 +22,7 @@ pub async fn call(
     Engine(node): &Engine,
     _: ListPodSandboxMetricsRequest,
 ) -> Result<ListPodSandboxMetricsResponse> {
-    let pods = chosen(node, None);
+    let pods = chosen(&node.pods, None);
     let share = pods.len().div_ceil(SHARES).max(SMALLEST_SHARE);
     let reading = pods.chunks(share).map(|share| {
         let (node, share) = (Arc::clone(node), share.to_vec());

@@ -9,8 +9,8 @@ use orlop_cri::v1::{
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::node::Node;
 use crate::record::pod::Pod;
+use crate::record::pods::Pods;
 use crate::{blocking, stats};
 
 /// Answers the call.
@@ -18,7 +18,7 @@ pub async fn call(
     Engine(node): &Engine,
     request: ListPodSandboxStatsRequest,
 ) -> Result<ListPodSandboxStatsResponse> {
-    let pods = chosen(node, request.filter);
+    let pods = chosen(&node.pods, request.filter);
     let node = Arc::clone(node);
     let stats =
         blocking(move || Ok(pods.iter().map(|pod| stats::of_pod(&node, pod)).collect())).await?;
@@ -26,9 +26,9 @@ pub async fn call(
 }
 
 /// The pods that are ready and that a filter chooses.
-pub fn chosen(node: &Arc<Node>, filter: Option<PodSandboxStatsFilter>) -> Vec<Arc<Pod>> {
+pub fn chosen(pods: &Pods, filter: Option<PodSandboxStatsFilter>) -> Vec<Arc<Pod>> {
     let filter = filter.unwrap_or_default();
-    node.pods.chosen(Some(&PodSandboxFilter {
+    pods.chosen(Some(&PodSandboxFilter {
         id: filter.id,
         state: Some(PodSandboxStateValue {
             state: PodSandboxState::SandboxReady.into(),

@@ -98,7 +98,7 @@ async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<Po
 }
 
 /// Lets clients see a complete pod, unless plugins refuse it.
-async fn show(node: &Arc<Node>, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
+async fn show(node: &Node, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
     let _hold = node.nri.hold().await;
     nri::pod_running(node, pod).await?;
     trace.step("record", "", pod.record(Event::Ready)).await?;
@@ -108,7 +108,7 @@ async fn show(node: &Arc<Node>, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
 
 /// Leaves nothing of a pod that could not be made. What can't be undone now stays visible
 /// as a stopped pod, so that the client's stop and remove can finish it.
-async fn undo(node: &Arc<Node>, pod: &Arc<Pod>) {
+async fn undo(node: &Node, pod: &Arc<Pod>) {
     let undone = match teardown::stop(node, pod).await {
         Ok(()) => teardown::erase(node, pod).await,
         Err(error) => Err(error),

@@ -8,25 +8,31 @@ use orlop_cri::v1::{
 };
 use serde_json::json;
 
+use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
 use crate::node::runtimes::Handler;
+use crate::node::runtimes::Runtimes;
+use crate::spec::HostFacts;
 use crate::{blocking, nri};
-use std::sync::Arc;
+use orlop_network::Networks;
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<StatusResponse> {
     Ok(StatusResponse {
         status: Some(RuntimeStatus {
-            conditions: vec![runtime_ready(node).await, network_ready(node).await],
+            conditions: vec![
+                runtime_ready(&node.config).await,
+                network_ready(&node.networks).await,
+            ],
         }),
         info: if request.verbose {
             info(node)
         } else {
             HashMap::new()
         },
-        runtime_handlers: handlers(node),
+        runtime_handlers: handlers(&node.host, &node.runtimes),
         features: Some(RuntimeFeatures {
             supplemental_groups_policy: true,
             user_namespaces_host_network: false,
@@ -37,8 +43,8 @@ pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<Statu
 
 /// The daemon does not start without a runtime that works, nor without a disk that it can write to;
 /// but a disk may fail later.
-async fn runtime_ready(node: &Arc<Node>) -> RuntimeCondition {
-    let (root, state) = (node.config.root.clone(), node.config.state.clone());
+async fn runtime_ready(config: &Config) -> RuntimeCondition {
+    let (root, state) = (config.root.clone(), config.state.clone());
     let probed = blocking(move || {
         for (what, dir) in [("root", root), ("state", state)] {
             let doing = format!("writing to the {what} directory {}", dir.display());
@@ -65,8 +71,8 @@ fn told_of_disk(error: &str) -> String {
     )
 }
 
-async fn network_ready(node: &Arc<Node>) -> RuntimeCondition {
-    let (status, reason, message) = match node.networks.status().await {
+async fn network_ready(networks: &Networks) -> RuntimeCondition {
+    let (status, reason, message) = match networks.status().await {
         orlop_network::Status::Ready { warnings } => (true, String::new(), warnings.join("; ")),
         orlop_network::Status::NotReady { reason, message } => (false, reason.into(), message),
     };
@@ -79,29 +85,24 @@ async fn network_ready(node: &Arc<Node>) -> RuntimeCondition {
 }
 
 /// The kubelet looks for the default handler under the empty name, too.
-fn handlers(node: &Arc<Node>) -> Vec<RuntimeHandler> {
-    let default = node
-        .runtimes
+fn handlers(host: &HostFacts, runtimes: &Runtimes) -> Vec<RuntimeHandler> {
+    let default = runtimes
         .all()
-        .filter(|one| one.name == node.runtimes.default_name());
+        .filter(|one| one.name == runtimes.default_name());
     let entry = |name: &str, handler: &Handler| RuntimeHandler {
         name: name.to_owned(),
         features: Some(RuntimeHandlerFeatures {
             recursive_read_only_mounts: handler.features.recursive_read_only(),
-            user_namespaces: handler.features.user_namespaces() && node.host.mapped_layers,
+            user_namespaces: handler.features.user_namespaces() && host.mapped_layers,
         }),
     };
     default
         .map(|handler| entry("", handler))
-        .chain(
-            node.runtimes
-                .all()
-                .map(|handler| entry(&handler.name, handler)),
-        )
+        .chain(runtimes.all().map(|handler| entry(&handler.name, handler)))
         .collect()
 }
 
-fn info(node: &Arc<Node>) -> HashMap<String, String> {
+fn info(node: &Node) -> HashMap<String, String> {
     let handlers: HashMap<_, _> = node
         .runtimes
         .all()

@@ -14,13 +14,13 @@ pub async fn call(
     Engine(node): &Engine,
     request: StreamContainerStatsRequest,
 ) -> Result<Answers<StreamContainerStatsResponse>> {
-    let containers = chosen(node, request.filter);
+    let containers = chosen(&node.containers, request.filter);
     let node = Arc::clone(node);
     Ok(in_blocking_batches(containers, move |batch| {
         StreamContainerStatsResponse {
             container_stats: batch
                 .iter()
-                .map(|one| stats::of_container(&node, one))
+                .map(|one| stats::of_container(&node.cgroups, &node.config, one))
                 .collect(),
         }
     }))

@@ -15,7 +15,7 @@ pub async fn call(
     Engine(node): &Engine,
     _: StreamPodSandboxMetricsRequest,
 ) -> Result<Answers<StreamPodSandboxMetricsResponse>> {
-    let pods = chosen(node, None);
+    let pods = chosen(&node.pods, None);
     let node = Arc::clone(node);
     Ok(in_blocking_batches(pods, move |batch| {
         let mut disk = Disk::at(&node.config.root);

@@ -14,7 +14,7 @@ pub async fn call(
     Engine(node): &Engine,
     request: StreamPodSandboxStatsRequest,
 ) -> Result<Answers<StreamPodSandboxStatsResponse>> {
-    let pods = chosen(node, request.filter);
+    let pods = chosen(&node.pods, request.filter);
     let node = Arc::clone(node);
     Ok(in_blocking_batches(pods, move |batch| {
         StreamPodSandboxStatsResponse {

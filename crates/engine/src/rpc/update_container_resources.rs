@@ -29,20 +29,20 @@ pub async fn call(
 }
 
 async fn update(
-    node: &Arc<Node>,
+    node: &Node,
     container: &Arc<Container>,
     asked: LinuxContainerResources,
 ) -> Result<()> {
     // What is wrong with the request plugins need not know.
-    let requested = limits::of_request(node, container, &asked)?;
+    let requested = limits::of_request(&node.host, container, &asked)?;
     let _hold = node.nri.hold().await;
     let change = match nri::updating(node, container, &asked).await? {
-        Some(wanted) => limits::of_plugin(node, container, &wanted)?,
+        Some(wanted) => limits::of_plugin(&node.host, container, &wanted)?,
         None => requested,
     };
     {
         let _turn = container.turn.lock().await;
-        limits::change(node, container, &change).await?;
+        limits::change(&node.cgroups, &node.runtimes, container, &change).await?;
     }
     nri::post_updated(node, container).await;
     Ok(())

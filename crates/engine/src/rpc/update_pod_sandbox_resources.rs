@@ -28,7 +28,7 @@ pub async fn call(
 }
 
 async fn update(
-    node: &Arc<Node>,
+    node: &Node,
     pod: &Arc<Pod>,
     resources: Option<LinuxContainerResources>,
     overhead: Option<LinuxContainerResources>,

@@ -56,7 +56,7 @@ async fn collect(node: Arc<Node>, images: Vec<Digest>) -> Result<CollectGarbageR
 }
 
 /// The images that no container uses and that aren't pinned.
-fn unused(node: &Arc<Node>) -> Vec<Digest> {
+fn unused(node: &Node) -> Vec<Digest> {
     let in_use = in_use(node);
     let images = node.images.list().into_iter();
     images
@@ -66,7 +66,7 @@ fn unused(node: &Arc<Node>) -> Vec<Digest> {
 }
 
 /// The ids of the images of containers and image volumes.
-fn in_use(node: &Arc<Node>) -> HashSet<String> {
+fn in_use(node: &Node) -> HashSet<String> {
     let containers = node.containers.all();
     let of_containers = containers.iter().map(|one| one.image.id.clone());
     let leases = node.images.leases().into_iter();

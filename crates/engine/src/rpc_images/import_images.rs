@@ -12,10 +12,9 @@ use prost::bytes::{Buf as _, Bytes};
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
+use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::node::Node;
-use std::sync::Arc;
 
 /// Messages that may wait for being read.
 const QUEUE: usize = 2;
@@ -33,7 +32,7 @@ pub async fn call(
     let Some(Part::Start(start)) = parts.next().await? else {
         return Err(Error::invalid("start", "must be the first message").into());
     };
-    check_platform(node, &start)?;
+    check_platform(&node.config, &start)?;
     let (queue, pieces) = mpsc::channel(QUEUE);
     let source = ImportSource::Stream(Box::new(Archive {
         pieces,
@@ -64,7 +63,7 @@ pub async fn call(
 }
 
 /// Images of other platforms would be of no use to the node's containers.
-fn check_platform(node: &Arc<Node>, start: &ImportStart) -> Result<()> {
+fn check_platform(config: &Config, start: &ImportStart) -> Result<()> {
     if start.platform.is_empty() {
         return Ok(());
     }
@@ -72,7 +71,7 @@ fn check_platform(node: &Arc<Node>, start: &ImportStart) -> Result<()> {
         .platform
         .parse()
         .map_err(|error: orlop_image::Error| Error::invalid("start.platform", error.to_string()))?;
-    if asked != node.config.images.platform {
+    if asked != config.images.platform {
         let problem = "importing images of another platform is not implemented by this runtime";
         return Err(Error::Unimplemented(problem.to_owned()).into());
     }

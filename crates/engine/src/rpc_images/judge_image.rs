@@ -8,7 +8,6 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::image::name_asked_for;
 use crate::node::Node;
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: JudgeImageRequest) -> Result<JudgeImageResponse> {
@@ -23,10 +22,7 @@ pub async fn call(Engine(node): &Engine, request: JudgeImageRequest) -> Result<J
     Ok(verdict.map_or_else(unguarded, answer))
 }
 
-async fn judge(
-    node: &Arc<Node>,
-    request: &JudgeImageRequest,
-) -> orlop_image::Result<Option<Verdict>> {
+async fn judge(node: &Node, request: &JudgeImageRequest) -> orlop_image::Result<Option<Verdict>> {
     let (images, name) = (&node.images, &request.image);
     let stored = if request.remote {
         None

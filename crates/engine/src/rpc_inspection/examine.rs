@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use orlop_cri::inspection::{ExamineRequest, ExamineResponse, Finding};
-use orlop_nri::Listen;
+use orlop_image::Images;
+use orlop_nri::{Listen, Nri};
 use orlop_service::finding::of_network;
 
 use crate::doctor::orphans;
@@ -23,24 +24,24 @@ pub async fn call(Engine(node): &Engine, request: ExamineRequest) -> Result<Exam
 async fn examine(node: &Arc<Node>, request: ExamineRequest) -> Result<Vec<Finding>> {
     let mut findings = orphans::examine(node, request.repair).await?;
     findings.push(of_network(&node.networks.status().await));
-    findings.extend(plugins(node));
+    findings.extend(plugins(&node.nri));
     if request.images {
-        findings.extend(images(node, request.repair).await?);
+        findings.extend(images(&node.images, request.repair).await?);
     }
     Ok(findings)
 }
 
-fn plugins(node: &Arc<Node>) -> Option<Finding> {
+fn plugins(nri: &Nri) -> Option<Finding> {
     const AREA: &str = "nri";
-    let config = node.nri.config()?;
+    let config = nri.config()?;
     if let Listen::At(path) = &config.listen
-        && !node.nri.is_listening()
+        && !nri.is_listening()
     {
         let text = format!("no plugin can connect: {} is not served", path.display());
         let remedy = "see the daemon's log; set nri.socket to a path of its own";
         return Some(Finding::warning(AREA, text, remedy));
     }
-    let plugins = node.nri.list();
+    let plugins = nri.list();
     let names: Vec<_> = plugins
         .iter()
         .map(|plugin| format!("{}-{}", plugin.index, plugin.name))
@@ -52,9 +53,9 @@ fn plugins(node: &Arc<Node>) -> Option<Finding> {
     Some(Finding::ok(AREA, text))
 }
 
-async fn images(node: &Arc<Node>, repair: bool) -> Result<Vec<Finding>> {
+async fn images(images: &Images, repair: bool) -> Result<Vec<Finding>> {
     const AREA: &str = "images";
-    let verified = node.images.verify(repair).await;
+    let verified = images.verify(repair).await;
     let verified = verified.map_err(|source| {
         let doing = "comparing images with their digests".into();
         Error::Image { doing, source }

@@ -3,18 +3,18 @@
 use orlop_cri::v1::{ContainerAttributes, ContainerStats};
 use orlop_service::usage::Reading;
 
-use crate::node::Node;
+use crate::config::Config;
+use crate::node::cgroups::Cgroups;
 use crate::record::container::{Container, Phase};
-use std::sync::Arc;
 
 /// Reads a container's figures; those of its processes are absent when it has none. Blocks.
-pub fn of_container(node: &Arc<Node>, container: &Container) -> ContainerStats {
+pub fn of_container(cgroups: &Cgroups, config: &Config, container: &Container) -> ContainerStats {
     let mut meter = container.meter.lock();
     // The cgroup of one that has ended is gone, or about to be.
     let reading = (container.phase() == Phase::Running)
-        .then(|| meter.read_usual(|| node.cgroups.of_container(container)))
+        .then(|| meter.read_usual(|| cgroups.of_container(container)))
         .flatten();
-    let layer = meter.layer.usage(|| container.upper(), &node.config.root);
+    let layer = meter.layer.usage(|| container.upper(), &config.root);
     drop(meter);
     let reading = reading.as_ref();
     ContainerStats {

@@ -7,10 +7,9 @@ use super::container::of_container;
 use crate::node::Node;
 use crate::record::container::Phase;
 use crate::record::pod::Pod;
-use std::sync::Arc;
 
 /// Reads a pod's figures. Blocks.
-pub fn of_pod(node: &Arc<Node>, pod: &Pod) -> PodSandboxStats {
+pub fn of_pod(node: &Node, pod: &Pod) -> PodSandboxStats {
     let mut meter = pod.meter.lock();
     let reading = meter.read_pod(|| node.cgroups.of_pod(pod));
     let reading = reading.as_ref();
@@ -37,7 +36,7 @@ pub fn of_pod(node: &Arc<Node>, pod: &Pod) -> PodSandboxStats {
             network,
             process: reading.and_then(Reading::processes),
             containers: running
-                .map(|container| of_container(node, container))
+                .map(|container| of_container(&node.cgroups, &node.config, container))
                 .collect(),
             io: reading.and_then(Reading::io),
         }),

@@ -5,22 +5,23 @@ use orlop_cri::v1::ContainerMetrics;
 use orlop_service::usage::{self, Disk, TABLE};
 
 use crate::clock;
-use crate::node::Node;
+use crate::config::Config;
+use crate::node::cgroups::Cgroups;
 use crate::record::container::Container;
-use std::sync::Arc;
 
 const NANOS: u64 = 1_000_000_000;
 
 /// Reads a container's metrics. Blocks.
 pub(super) fn of_container(
-    node: &Arc<Node>,
+    cgroups: &Cgroups,
+    config: &Config,
     container: &Container,
     disk: &mut Disk,
 ) -> ContainerMetrics {
     let mut meter = container.meter.lock();
-    let own = || node.cgroups.of_container(container);
+    let own = || cgroups.of_container(container);
     let reading = meter.read(own);
-    let layer = meter.layer.usage(|| container.upper(), &node.config.root);
+    let layer = meter.layer.usage(|| container.upper(), &config.root);
     let cgroup = meter.cgroup().cloned().or_else(own);
 
     let id = cgroup

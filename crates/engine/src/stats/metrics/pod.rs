@@ -9,10 +9,9 @@ use crate::clock;
 use crate::node::Node;
 use crate::record::container::Phase;
 use crate::record::pod::Pod;
-use std::sync::Arc;
 
 /// Reads a pod's metrics. Blocks.
-pub fn of_pod(node: &Arc<Node>, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
+pub fn of_pod(node: &Node, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
     let mut meter = pod.meter.lock();
     let own = || node.cgroups.of_pod(pod);
     let reading = meter.read(own);
@@ -46,7 +45,7 @@ pub fn of_pod(node: &Arc<Node>, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics
         pod_sandbox_id: pod.id.to_string(),
         metrics: samples.finish(),
         container_metrics: running
-            .map(|container| of_container(node, container, disk))
+            .map(|container| of_container(&node.cgroups, &node.config, container, disk))
             .collect(),
     }
 }
