@@ -2,16 +2,25 @@
 //!
 //! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`, or, if it is
 //! one of `orlop.v1`, in `rpc_images/`, `rpc_networks/`, `rpc_containers/` or `rpc_inspection/`; what they
-//! share is beside them:
+//! share is beside them, from the ground to the roof (nothing uses what stands below it in this list):
 //!
-//! * `pod`, `container`: what exists, with its journal (`recorded`, `journal`, `encoded`)
-//! * `sandbox`, `network`, `files`: what a pod is made of
-//! * `bundle`, `spec`: what a container is made of
-//! * `process`, `session`: starting and stopping processes, commands in containers
+//! * `spec`: from a request to an OCI specification, one file per concern
 //! * `reach`: paths that clients name, which may lead to file systems that do not answer
-//! * `limits`: changing what a container may use; `nri`: what plugins see and change
-//! * `exits`, `execs`: what happens by itself; `doctor`: what is wrong with a node
-//! * `teardown`, `restore`, `tidy`: undoing, and taking up what an earlier run left
+//! * `record`: the pods and containers that exist, with their journals, and how clients see them
+//! * `image`: which image a name means, who may have it, the pulls under way
+//! * `node`: all that is held while the service runs: cgroups, runtimes, paths, counters …
+//! * `ask`: requests, judged before anything is made
+//! * `checkpoint`: writing containers out, and letting them go on from that
+//! * `container`: bundles, processes, limits, commands in containers
+//! * `nri`: what plugins see and change
+//! * `pod`: what a pod is made of, what its keeper reports, undoing it with all that is in it
+//! * `stats`, `streaming`: figures of what runs; what stands behind exec, attach and port-forward
+//! * `after_restart`: taking up what an earlier run left
+//! * `doctor`: what is wrong with a node
+//! * `service`, `start`: the calls handed on; how all of it comes up and goes down
+//!
+//! A function is given what it needs: one or two things that the node holds (`&Images`, `&Cgroups`), the
+//! `&Node` if it needs more, an `&Arc<Node>` only where something of it goes on by itself.
 #![cfg_attr(
     test,
     allow(

@@ -1,5 +1,5 @@
 //! Taking up what an earlier run of the daemon left, as far as clients must see it before they
-//! are served. The rest is [tidied](crate::tidy) up while they are.
+//! are served. The rest is [tidied](super::tidy) up while they are.
 //!
 //! | what is found | what becomes of it |
 //! |---|---|
