@@ -30,9 +30,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut config = prost_build::Config::new();
     config.enable_type_names();
+    let calls = env::var_os("CARGO_FEATURE_CALLS").is_some();
     tonic_prost_build::configure()
-        .build_server(true)
-        .build_client(true)
+        .build_server(calls)
+        .build_client(calls)
         .bytes("runtime.v1.ExecSyncResponse")
         .bytes("orlop.v1")
         .extern_path(".runtime.v1.Metric", "crate::v1::Metric")

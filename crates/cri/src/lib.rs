@@ -12,26 +12,35 @@
 //! | [`pod_metrics`] | the metrics of pods and containers, and values of them |
 //! | [`LabelValues`] | labels that many metrics have in common |
 //! | [`Rpc`] | the calls by name |
+//!
+//! What calls and serves, and the JSON, is the feature `calls`, which is on unless it is declined.
 
+#[cfg(feature = "calls")]
 pub mod client;
+#[cfg(feature = "calls")]
 mod endpoint;
 mod finding;
+#[cfg(feature = "calls")]
 pub mod json;
 pub mod log;
 mod metric;
 pub mod pod_metrics;
 mod redact;
+#[cfg(feature = "calls")]
 mod rpc;
+#[cfg(feature = "calls")]
 pub mod server;
 
+#[cfg(feature = "calls")]
 pub use endpoint::{Endpoint, EndpointError};
 pub use metric::{CommonLabels, LabelValues};
+#[cfg(feature = "calls")]
 pub use rpc::Rpc;
 
 /// The newest CRI v1, generated from `proto/runtime/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod v1 {
-    tonic::include_proto!("runtime.v1");
+    include!(concat!(env!("OUT_DIR"), "/runtime.v1.rs"));
 
     pub use crate::metric::Metric;
 }
@@ -39,7 +48,7 @@ pub mod v1 {
 /// What orlop can do beyond the CRI, generated from `proto/orlop/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod extensions {
-    tonic::include_proto!("orlop.v1");
+    include!(concat!(env!("OUT_DIR"), "/orlop.v1.rs"));
 }
 
 pub use extensions as images;

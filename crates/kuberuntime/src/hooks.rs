@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use orlop_kubelet_rules::pod::{Container, LifecycleHandler};
+
 use crate::checks::{HttpError, HttpTarget, get, http_target};
 use crate::manager::{Context, Severity};
-use crate::pod::{Container, LifecycleHandler};
 
 /// The container that a hook is of.
 pub(crate) struct HookSite<'a> {

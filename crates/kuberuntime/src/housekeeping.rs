@@ -8,17 +8,19 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::client::ClientError;
 use orlop_cri::v1;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::gc::{
+    DeadContainer, PodFate, Sandbox, containers_to_remove, sandboxes_to_remove,
+};
+use orlop_kubelet_rules::labels::{self, stop_record};
+use orlop_kubelet_rules::pod::Container;
+use orlop_kubelet_rules::status::ContainerState;
+use orlop_kubelet_rules::termination::MINIMUM_GRACE;
 
-use crate::Timestamp;
-use crate::gc::{DeadContainer, PodFate, Sandbox, containers_to_remove, sandboxes_to_remove};
+use crate::clock::now;
 use crate::images::ImageCollector;
-use crate::labels::{self, stop_record};
 use crate::logs::{RotateTarget, rotate};
 use crate::manager::{Context, Handler, RuntimeState};
-use crate::pod::Container;
-use crate::status::ContainerState;
-use crate::termination::MINIMUM_GRACE;
-use crate::time::now;
 use crate::worker::{Victim, kill_all, stop_sandboxes};
 
 /// How often the runtime is asked how it is, while it is well and while it is not.

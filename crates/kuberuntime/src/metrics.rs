@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use orlop_cri::Rpc;
 use orlop_cri::client::{Observer, Outcome};
+use orlop_kubelet_rules::pod::PullPolicy;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -16,7 +17,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::pod::PullPolicy;
 pub(crate) use pods::PodMetrics;
 
 type Labels = Vec<(&'static str, String)>;
@@ -226,7 +226,7 @@ impl Metrics {
         if let Some(since) = since_last {
             self.0.relist_interval.observe(since.as_secs_f64());
         }
-        self.0.last_seen.set(crate::time::now().0 / 1_000_000_000);
+        self.0.last_seen.set(crate::clock::now().0 / 1_000_000_000);
     }
 
     pub(crate) fn events_connected(&self, fine: bool) {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use orlop_cri::client::{ClientError, Events};
 use orlop_cri::v1;
+use orlop_kubelet_rules::labels;
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::labels;
+use crate::clock::now;
 use crate::manager::Context;
-use crate::time::now;
 
 /// Between two lists without events.
 const RELIST: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ fn pass_on(ctx: &Context, event: &v1::ContainerEventResponse) {
         return;
     };
     ctx.metrics
-        .event(now().since(crate::Timestamp(event.created_at)));
+        .event(now().since(orlop_kubelet_rules::Timestamp(event.created_at)));
     match ctx.mailbox(&pod.uid) {
         Some(mailbox) => mailbox.event(&event.container_id, event.container_event_type()),
         None => ctx.stranger(&pod.uid),

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_cri::client::ClientError;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::actions::ProbeResult;
+use orlop_kubelet_rules::pod::{Container, Pod, Probe};
+use orlop_kubelet_rules::probe::{Due, ProbeKind, ProbeWorker, Seen};
+use orlop_kubelet_rules::status::ContainerState;
 
-use crate::Timestamp;
-use crate::actions::ProbeResult;
 use crate::checks::{get, grpc_health, http_target, port_number, tcp_connect};
+use crate::clock::now;
 use crate::manager::{Context, Event, Severity};
 use crate::metrics::ProbeLabels;
-use crate::pod::{Container, Pod, Probe};
-use crate::probe::{Due, ProbeKind, ProbeWorker, Seen};
-use crate::status::ContainerState;
-use crate::time::now;
 use crate::worker::Mailbox;
 
 /// How often a check is tried that could not be made.

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orlop_kubelet_rules::config::{QosClass, qos_class};
+use orlop_kubelet_rules::pod::{Pod, ResourceList};
+
 use super::demand::{amount, requests};
-use crate::config::{QosClass, qos_class};
-use crate::pod::{Pod, ResourceList};
 
 /// Why a pod is not let in, in the kubelet's words: its reason, and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,10 +205,10 @@ fn host_ports(pod: &Pod) -> Vec<(u16, &str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use orlop_kubelet_rules::pod::Quantity;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::pod::Quantity;
 
     fn pod(spec: Value) -> Pod {
         let mut spec = spec;

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_kubelet_rules::phase::PodPhase;
+use orlop_kubelet_rules::pod::Pod;
 use orlop_pool::blocking;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -21,8 +23,6 @@ use super::source::{
 };
 use super::{AgentError, AgentOptions, AtEnd, evictor};
 use crate::manager::{Change, Manager, Shutdown, Stage, Watch};
-use crate::phase::PodPhase;
-use crate::pod::Pod;
 
 /// How long pods that are stopped with the agent may take when the configuration says nothing:
 /// longer than any usual grace period.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use orlop_kubelet_rules::pod::{Quantity, ResourceList};
+
 use super::KubeletConfiguration;
 use super::eviction::Thresholds;
-use crate::pod::{Quantity, ResourceList};
 
 /// The node's resources.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! What a pod asks of its node.
 
-use crate::pod::{Container, Pod, Quantity, ResourceList, Resources};
+use orlop_kubelet_rules::pod::{Container, Pod, Quantity, ResourceList, Resources};
 
 /// The resources a pod is promised: the most that its containers need at one time, and what its
 /// RuntimeClass costs. Sidecars run beside all that come after them; other init containers run one

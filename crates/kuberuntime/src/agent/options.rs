@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_cri::Endpoint;
+use orlop_kubelet_rules::config::{MemoryQos, SwapBehavior};
+use orlop_kubelet_rules::gc::ContainerPolicy;
+use orlop_kubelet_rules::image::{Allowlist, CredentialPolicy};
 use thiserror::Error;
 
 use super::KubeletConfiguration;
 use super::configuration::gates::{self, is_open};
-use crate::config::{MemoryQos, SwapBehavior};
-use crate::gc::ContainerPolicy;
-use crate::image::{Allowlist, CredentialPolicy};
 use crate::manager::{CgroupDriver, Options, StartError};
 
 /// All that an agent is told at its start.
@@ -179,7 +179,7 @@ impl AgentOptions {
             options.max_restart_backoff = Duration::from_mins(1);
         }
         if let Some(longest) = written.crash_loop_back_off.max_container_restart_period {
-            let may = Duration::from_secs(1)..=crate::backoff::MAXIMUM;
+            let may = Duration::from_secs(1)..=orlop_kubelet_rules::backoff::MAXIMUM;
             if !may.contains(&longest) {
                 return Err(AgentError::Setting(format!(
                     "crashLoopBackOff.maxContainerRestartPeriod must be between 1s and 300s, not \

@@ -19,11 +19,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use orlop_kubelet_rules::pod::{Pod, RestartPolicy};
+
 use super::admission::{Gate, Rejection};
 use super::manifest::Remark;
 use super::source::Snapshot;
 use crate::manager::PodInput;
-use crate::pod::{Pod, RestartPolicy};
 use spoken::Spoken;
 
 /// What a manager is to do, in this order.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use orlop_kubelet_rules::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
@@ -14,7 +15,6 @@ use super::http::Rates;
 use super::manifest::Remark;
 use super::source::{Snapshot, Store, Update};
 use super::{AgentError, AgentOptions, KubeletConfiguration};
-use crate::Timestamp;
 use crate::manager::{Event, Manager, Severity};
 
 /// How many events are kept for people to look at.
@@ -268,7 +268,7 @@ impl Shared {
                 })
             })
             .collect();
-        let amounts = |list: &crate::pod::ResourceList| {
+        let amounts = |list: &orlop_kubelet_rules::pod::ResourceList| {
             list.iter()
                 .map(|(name, amount)| (name.clone(), json!(amount.to_string())))
                 .collect::<serde_json::Map<_, _>>()

@@ -1,7 +1,7 @@
-use crate::config::{
+use orlop_kubelet_rules::config::{
     MemoryQos, Protection, QosClass, cpu_quota, cpu_shares, pod_limit, pod_request, qos_class,
 };
-use crate::pod::{Pod, Quantity};
+use orlop_kubelet_rules::pod::{Pod, Quantity};
 
 /// The stretch of time that a quota is for, in microseconds.
 pub(super) const PERIOD: i64 = 100_000;

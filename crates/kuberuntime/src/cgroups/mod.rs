@@ -12,12 +12,12 @@ use std::sync::OnceLock;
 
 use limits::Limits;
 use names::Name;
+use orlop_kubelet_rules::config::{MemoryQos, Protection, QosClass, qos_class};
+use orlop_kubelet_rules::pod::Pod;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use crate::config::{MemoryQos, Protection, QosClass, qos_class};
 use crate::manager::{CgroupDriver, CgroupOptions};
-use crate::pod::Pod;
 
 pub(crate) use usage::CgroupUsage;
 
@@ -121,7 +121,7 @@ impl Cgroups {
             kept: kept.unwrap_or_default(),
         };
         if qos_class(pod) == QosClass::Burstable {
-            asked.burstable_cpu = crate::config::pod_request(pod, "cpu").milli();
+            asked.burstable_cpu = orlop_kubelet_rules::config::pod_request(pod, "cpu").milli();
         }
         // What is kept for all of them must cover what is kept for each.
         self.share(&pod.metadata.uid, Some(asked)).await?;

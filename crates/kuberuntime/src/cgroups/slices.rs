@@ -75,8 +75,9 @@ fn properties(limits: &Limits) -> Vec<Property> {
 
 #[cfg(test)]
 mod tests {
+    use orlop_kubelet_rules::config::Protection;
+
     use super::*;
-    use crate::config::Protection;
 
     #[test]
     fn limits_in_systemds_words() {

@@ -12,7 +12,7 @@ pub(crate) use http::{HttpError, HttpTarget, get};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::pod::{Container, HttpGetAction, Port};
+use orlop_kubelet_rules::pod::{Container, HttpGetAction, Port};
 
 /// The number of a port that is given by number, or by the name one of the container's ports has.
 pub(crate) fn port_number(port: &Port, container: &Container) -> Result<u16, String> {

@@ -3,12 +3,14 @@ use std::sync::Arc;
 
 use orlop_cri::client::{ClientError, ImageClient, RuntimeClient};
 use orlop_cri::v1;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::gc::{
+    DiskUsage, ImagePolicy, ImageRecord, bytes_to_free, images_to_remove,
+};
 
 use super::PullRecords;
-use crate::Timestamp;
-use crate::gc::{DiskUsage, ImagePolicy, ImageRecord, bytes_to_free, images_to_remove};
+use crate::clock::now;
 use crate::metrics::Metrics;
-use crate::time::now;
 
 /// Remembers which images were used when, and removes the unused when the disk fills.
 #[derive(Debug, Default)]

@@ -1,8 +1,7 @@
 use orlop_cri::v1::AuthConfig;
+use orlop_kubelet_rules::hash::sha256;
+use orlop_kubelet_rules::image::SecretRecord;
 use serde::Serialize;
-
-use crate::hash::sha256;
-use crate::image::SecretRecord;
 
 /// What opens a registry, and whose it is.
 #[derive(Clone, PartialEq)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use orlop_credentials::{ConfigFile, Paths, Pattern, Unreadable, split_name};
 use orlop_cri::v1::AuthConfig;
+use orlop_kubelet_rules::image::SecretRecord;
 
 use super::credential::{Credential, credential_hash};
-use crate::image::SecretRecord;
 use crate::manager::Secret;
 
 /// Credentials by the registries that they are for.

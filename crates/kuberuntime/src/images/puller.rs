@@ -4,20 +4,20 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::client::{ClientError, ImageClient, PullRequest};
 use orlop_cri::v1;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::backoff::{Backoff, image_key};
+use orlop_kubelet_rules::config::ImageUser;
+use orlop_kubelet_rules::image::{Access, ImageError, Presence, classify_pull_error, plan_image};
+use orlop_kubelet_rules::pod::{Container, Pod, PullPolicy};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use super::credential::Credential;
 use super::limit::RateLimit;
 use super::{Keyring, Providers, PullRecords};
-use crate::Timestamp;
-use crate::backoff::{Backoff, image_key};
-use crate::config::ImageUser;
-use crate::image::{Access, ImageError, Presence, classify_pull_error, plan_image};
+use crate::clock::now;
 use crate::manager::{ImageOptions, Objects, Severity};
 use crate::metrics::Metrics;
-use crate::pod::{Container, Pod, PullPolicy};
-use crate::time::now;
 
 /// An image that is on the node.
 #[derive(Debug, Clone, Default)]
@@ -98,7 +98,7 @@ impl Images {
         tell: Tell<'_>,
     ) -> Result<ImageRef, Refusal> {
         let image = &wanted.container.image;
-        if let Err(error) = crate::image::with_default_tag(image) {
+        if let Err(error) = orlop_kubelet_rules::image::with_default_tag(image) {
             return Err(self.refusal(wanted, error, tell));
         }
         let status = self.status(wanted, image).await;
@@ -330,7 +330,8 @@ impl Images {
     /// Whether the pod may use an image that is here, by what was noted when it came.
     async fn may_use(&self, wanted: &Wanted<'_>, id: &str, metrics: &Metrics) -> bool {
         let image = wanted.container.image.clone();
-        let name = crate::image::with_default_tag(&image).unwrap_or_else(|_| image.clone());
+        let name =
+            orlop_kubelet_rules::image::with_default_tag(&image).unwrap_or_else(|_| image.clone());
         let secrets = self.of_pod(wanted, &name);
         let secrets: Vec<_> = secrets.into_iter().filter_map(|it| it.secret).collect();
         let id = id.to_owned();
@@ -390,7 +391,8 @@ impl Images {
         wanted: &Wanted<'_>,
         name: &str,
     ) -> Result<Option<v1::Image>, ClientError> {
-        let name = crate::image::with_default_tag(name).unwrap_or_else(|_| name.to_owned());
+        let name =
+            orlop_kubelet_rules::image::with_default_tag(name).unwrap_or_else(|_| name.to_owned());
         let answer = self.client.image_status(spec(&name, wanted), false).await?;
         Ok(answer.image)
     }
@@ -420,8 +422,9 @@ fn policy(wanted: &Wanted<'_>) -> PullPolicy {
     let named = wanted.container.image_pull_policy;
     named.unwrap_or_else(|| {
         let image = &wanted.container.image;
-        let name = crate::image::with_default_tag(image).unwrap_or_else(|_| image.clone());
-        crate::image::default_policy(&name)
+        let name =
+            orlop_kubelet_rules::image::with_default_tag(image).unwrap_or_else(|_| image.clone());
+        orlop_kubelet_rules::image::default_policy(&name)
     })
 }
 

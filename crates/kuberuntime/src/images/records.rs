@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 
 use orlop_cri::v1;
 use orlop_disk::Outlives;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::hash::sha256;
+use orlop_kubelet_rules::image::{
+    Access, CredentialPolicy, PulledRecord, SecretRecord, Verdict, may_use,
+};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
-use crate::hash::sha256;
-use crate::image::{Access, CredentialPolicy, PulledRecord, SecretRecord, Verdict, may_use};
-use crate::time::now;
+use crate::clock::now;
 
 /// A file that is larger is no record.
 const LARGEST: u64 = 1 << 20;

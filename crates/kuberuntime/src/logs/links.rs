@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use crate::log_path::symlink_name;
-use crate::pod::Pod;
+use orlop_kubelet_rules::log_path::symlink_name;
+use orlop_kubelet_rules::pod::Pod;
 
 /// Links to containers' logs under the names that log collectors look for.
 #[derive(Debug, Clone)]

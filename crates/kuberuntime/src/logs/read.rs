@@ -10,10 +10,10 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use orlop_cri::log::{Entry, Stream};
 use orlop_disk::LogPlace;
+use orlop_kubelet_rules::Timestamp;
 use serde::Deserialize;
 use tokio::sync::mpsc::Sender;
 
-use crate::Timestamp;
 use crate::manager::{LogQuery, RequestError};
 
 /// How often a log that is followed is looked at.

@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::client::{ClientError, ImageClient, RuntimeClient};
 use orlop_cri::v1;
+use orlop_kubelet_rules::backoff::Backoff;
+use orlop_kubelet_rules::config::{NodeFacts, SwapFacts};
+use orlop_kubelet_rules::log_path::pod_directory;
+use orlop_kubelet_rules::pod::Pod;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Change, Event, Handler, Options, RuntimeState, Severity};
-use crate::backoff::Backoff;
 use crate::cgroups::Cgroups;
-use crate::config::{NodeFacts, SwapFacts};
 use crate::images::{ImageCollector, Images, PullRecords};
-use crate::log_path::pod_directory;
 use crate::logs::LogLinks;
 use crate::metrics::Metrics;
-use crate::pod::Pod;
 use crate::userns::UserNamespaces;
 use crate::worker::Mailbox;
 

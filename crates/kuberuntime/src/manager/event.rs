@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
+use orlop_kubelet_rules::Timestamp;
 use tokio::sync::broadcast;
-
-use crate::Timestamp;
 
 /// How many changes may wait for a slow watcher; one that falls further behind is told so.
 pub(super) const BACKLOG: usize = 1024;

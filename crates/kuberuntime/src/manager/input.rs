@@ -3,11 +3,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use orlop_kubelet_rules::pod::{Pod, ResourceList};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
-
-use crate::pod::{Pod, ResourceList};
 
 /// What a source wants to run: one pod and what its manifest refers to.
 #[derive(Debug, Clone)]

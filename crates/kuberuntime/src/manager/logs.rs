@@ -1,10 +1,10 @@
 use bytes::Bytes;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::status::ContainerState;
 use tokio::sync::mpsc;
 
 use super::{Manager, RequestError};
-use crate::Timestamp;
 use crate::logs::{Source, read};
-use crate::status::ContainerState;
 
 /// Which part of a container's log.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,8 @@
 use std::net::IpAddr;
 
+use orlop_kubelet_rules::config::NodeFacts;
+
 use super::NodeOptions;
-use crate::config::NodeFacts;
 
 /// What the kernel says of the node where the options say nothing. Blocks.
 pub(super) struct Machine {

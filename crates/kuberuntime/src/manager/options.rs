@@ -3,10 +3,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_cri::Endpoint;
-
-use crate::config::{MemoryQos, SwapBehavior};
-use crate::gc::{ContainerPolicy, ImagePolicy};
-use crate::image::CredentialPolicy;
+use orlop_kubelet_rules::config::{MemoryQos, SwapBehavior};
+use orlop_kubelet_rules::gc::{ContainerPolicy, ImagePolicy};
+use orlop_kubelet_rules::image::CredentialPolicy;
 
 /// All that a manager is told at its start. [`Options::new`] fills in the kubelet's defaults.
 #[derive(Debug, Clone)]
@@ -76,8 +75,8 @@ impl Options {
             dns: DnsOptions::default(),
             images: ImageOptions::default(),
             logs: LogOptions::default(),
-            first_restart_backoff: crate::backoff::INITIAL,
-            max_restart_backoff: crate::backoff::MAXIMUM,
+            first_restart_backoff: orlop_kubelet_rules::backoff::INITIAL,
+            max_restart_backoff: orlop_kubelet_rules::backoff::MAXIMUM,
             container_gc: ContainerPolicy::default(),
             container_gc_period: Duration::from_mins(1),
             resync: Duration::from_mins(1),

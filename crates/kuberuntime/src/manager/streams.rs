@@ -2,9 +2,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use orlop_cri::v1;
+use orlop_kubelet_rules::status::ContainerState;
 
 use super::{Manager, RequestError};
-use crate::status::ContainerState;
 
 /// What an exec or attach session is to have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

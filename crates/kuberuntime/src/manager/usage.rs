@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
 use orlop_cri::v1;
+use orlop_kubelet_rules::labels;
+use orlop_kubelet_rules::status::ContainerState;
 
 use super::{Manager, RequestError};
 use crate::cgroups::CgroupUsage;
-use crate::status::ContainerState;
-use crate::{housekeeping, labels};
+use crate::housekeeping;
 
 impl Manager {
     /// What the sandboxes of the pods use, by uid, as the runtime says.

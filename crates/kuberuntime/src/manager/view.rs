@@ -1,11 +1,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::config::QosClass;
+use orlop_kubelet_rules::phase::PodPhase;
 use serde_json::{Value, json};
-
-use crate::Timestamp;
-use crate::config::QosClass;
-use crate::phase::PodPhase;
 
 /// A pod as its manager sees it at one moment.
 #[derive(Debug, Clone, PartialEq)]

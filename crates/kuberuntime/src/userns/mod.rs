@@ -6,19 +6,16 @@
 //! processes that outlive the manager, mean something only as long as the range is the same.
 
 mod node;
-mod ranges;
 mod record;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orlop_cri::v1;
+use orlop_kubelet_rules::userns::{IdRange, Ranges};
 use parking_lot::{Mutex, MutexGuard};
 use thiserror::Error;
 
 pub(crate) use node::ids_of_node;
-pub(crate) use ranges::IdRange;
-use ranges::Ranges;
 
 /// Why pods cannot have ids of their own.
 #[derive(Debug, Error)]
@@ -98,7 +95,7 @@ impl UserNamespaces {
         let from = rand::random();
         let range = ranges
             .give(uid, from)
-            .ok_or_else(|| UserNamespaceError::Full(ranges.len()))?;
+            .ok_or_else(|| UserNamespaceError::Full(ranges.count()))?;
         record::write(&self.root, uid, range).inspect_err(|_| ranges.release(uid))?;
         Ok(range)
     }
@@ -110,26 +107,6 @@ impl UserNamespaces {
 
     fn ranges(&self) -> MutexGuard<'_, Ranges> {
         self.ranges.lock()
-    }
-}
-
-/// What the runtime is told of a range; of none, that the pod is in the node's user namespace.
-pub(crate) fn options(range: Option<IdRange>) -> v1::UserNamespace {
-    let Some(range) = range else {
-        return v1::UserNamespace {
-            mode: v1::NamespaceMode::Node.into(),
-            ..v1::UserNamespace::default()
-        };
-    };
-    let mapping = v1::IdMapping {
-        host_id: range.first,
-        container_id: 0,
-        length: range.length,
-    };
-    v1::UserNamespace {
-        mode: v1::NamespaceMode::Pod.into(),
-        uids: vec![mapping],
-        gids: vec![mapping],
     }
 }
 

@@ -3,12 +3,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use orlop_kubelet_rules::config::pod_limit;
+use orlop_kubelet_rules::pod::{EmptyDir, Pod};
 use rustix::mount::{MountFlags, mount};
 
 use super::VolumeError;
 use super::dirs::make_dir;
-use crate::config::pod_limit;
-use crate::pod::{EmptyDir, Pod};
 
 /// Makes a pod's own directory, in memory if it asks for that.
 pub(super) fn make(
@@ -23,8 +23,10 @@ pub(super) fn make(
         "" => {}
         "Memory" => {
             let limits = [
-                wanted.size_limit.map(crate::pod::Quantity::units),
-                pod_limit(pod, "memory").map(crate::pod::Quantity::units),
+                wanted
+                    .size_limit
+                    .map(orlop_kubelet_rules::pod::Quantity::units),
+                pod_limit(pod, "memory").map(orlop_kubelet_rules::pod::Quantity::units),
                 i64::try_from(node_memory).ok(),
             ];
             let size = limits.into_iter().flatten().filter(|size| *size > 0).min();

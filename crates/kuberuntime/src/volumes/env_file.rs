@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
+use orlop_kubelet_rules::config::EnvFiles;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use super::{Place, Places};
-use crate::config::EnvFiles;
 
 /// A file with more is no file of variables.
 const LARGEST: u64 = 1 << 20;

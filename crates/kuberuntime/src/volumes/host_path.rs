@@ -2,9 +2,10 @@ use std::fs::{self, File, Metadata, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use orlop_kubelet_rules::pod::HostPath;
+
 use super::VolumeError;
 use super::dirs::make_dir;
-use crate::pod::HostPath;
 
 /// Holds a path of the node to what the manifest says is there, and makes it where it says so.
 pub(super) fn check(name: &str, wanted: &HostPath) -> Result<(), VolumeError> {

@@ -4,12 +4,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1;
+use orlop_kubelet_rules::config::expand;
+use orlop_kubelet_rules::pod::{Container, VolumeMount};
 
 use super::dirs::make_dir;
 use super::sub_path;
 use super::{Place, Places, PodDirs, VolumeError};
-use crate::config::expand;
-use crate::pod::{Container, VolumeMount};
 
 /// What a container's mounts are made from.
 pub(crate) struct MountInput<'a> {

@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
+use orlop_kubelet_rules::config::{NodeFacts, Values, field, resource_field};
+use orlop_kubelet_rules::pod::{
+    ConfigMapVolume, DownwardVolume, KeyToPath, Pod, ProjectedVolume, SecretVolume,
+};
+
 use super::VolumeError;
-use crate::config::{NodeFacts, Values, field, resource_field};
-use crate::pod::{ConfigMapVolume, DownwardVolume, KeyToPath, Pod, ProjectedVolume, SecretVolume};
 
 /// The mode of a volume's files that does not say another.
 const MODE: u32 = 0o644;

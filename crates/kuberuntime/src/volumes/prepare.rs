@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use orlop_kubelet_rules::config::{NodeFacts, Values};
+use orlop_kubelet_rules::pod::{Container, Pod, PullPolicy, Volume};
+
 use super::dirs::make_dir;
 use super::owner::Ownership;
 use super::payload::{Given, Payload};
 use super::{PodDirs, VolumeError, atomic, empty_dir, host_path};
-use crate::config::{NodeFacts, Values};
-use crate::pod::{Container, Pod, PullPolicy, Volume};
 
 /// Where a volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
+use orlop_kubelet_rules::pod::{Pod, Quantity};
+
 use super::PodDirs;
 use crate::measure::measure;
-use crate::pod::{Pod, Quantity};
 
 /// How many files are counted at the most: a pod must not keep the node counting.
 const MOST_FILES: usize = 1_000_000;

@@ -1,10 +1,10 @@
 //! What of a container depends on the node more than on the manifest.
 
 use orlop_cri::v1;
+use orlop_kubelet_rules::config::{limit_swap, protect_memory};
+use orlop_kubelet_rules::pod::{Container, ProfileKind};
 
 use super::life::Life;
-use crate::config::{limit_swap, protect_memory};
-use crate::pod::{Container, ProfileKind};
 
 impl Life {
     /// What depends on the node more than on the manifest.

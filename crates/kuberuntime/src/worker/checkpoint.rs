@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_disk::Outlives;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::actions::ActuatedResources;
+use orlop_kubelet_rules::pod::Resources;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Timestamp;
-use crate::actions::ActuatedResources;
 use crate::manager::{Objects, PodInput};
-use crate::pod::Resources;
 
 /// What of a pod must be known after the manager's restart. What runs is the runtime's to say.
 /// Secrets are never written: they come again with the sources.

@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::phase::PodPhase;
 use serde_json::{Value, json};
 
 use super::life::Life;
-use crate::Timestamp;
+use crate::clock::now;
 use crate::manager::Stage;
-use crate::phase::PodPhase;
-use crate::time::now;
 
 /// The pod's conditions and when each last changed.
 #[derive(Debug, Clone, Default)]

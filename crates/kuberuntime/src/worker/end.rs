@@ -1,14 +1,14 @@
 use std::time::Duration;
 
 use orlop_cri::client::ClientError;
+use orlop_kubelet_rules::actions::KillReason;
+use orlop_kubelet_rules::status::ContainerState;
+use orlop_kubelet_rules::termination::{grace_period, termination_order};
 
 use super::checkpoint::{Checkpoint, Ended};
 use super::life::{FIRST_RETRY, LONGEST_RETRY, Life};
 use super::{Cause, Ending, Victim, kill_all, stop_sandboxes};
-use crate::actions::KillReason;
 use crate::manager::Severity;
-use crate::status::ContainerState;
-use crate::termination::{grace_period, termination_order};
 
 impl Life {
     /// Ends all that runs, and tries until nothing does.

@@ -3,12 +3,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use orlop_cri::client::ClientError;
+use orlop_kubelet_rules::pod::{Container, LifecycleHandler};
+use orlop_kubelet_rules::termination::{MINIMUM_GRACE, Turn, remaining_grace};
 use tokio::sync::watch;
 
 use crate::hooks::{HookSite, run_hook};
 use crate::manager::{Context, Severity};
-use crate::pod::{Container, LifecycleHandler};
-use crate::termination::{MINIMUM_GRACE, Turn, remaining_grace};
 
 /// A container to stop.
 #[derive(Debug, Clone)]

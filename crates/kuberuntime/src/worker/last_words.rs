@@ -5,9 +5,8 @@ use std::path::Path;
 use orlop_cri::log::Entry;
 use orlop_cri::v1;
 use orlop_disk::LogPlace;
-
-use crate::labels;
-use crate::pod::Pod;
+use orlop_kubelet_rules::labels;
+use orlop_kubelet_rules::pod::Pod;
 
 /// The end of the file that counts, and of the log.
 const MAX_FILE: u64 = 4096;

@@ -3,6 +3,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::client::ClientError;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::actions::ActuatedResources;
+use orlop_kubelet_rules::pod::{Container, Pod};
+use orlop_kubelet_rules::status::ContainerState;
+use orlop_kubelet_rules::userns::IdRange;
 use tokio::time::Instant;
 
 use super::checkpoint::{Checkpoint, Ended};
@@ -12,13 +17,8 @@ use super::pass::{MEASURE, Next};
 use super::probes::Probes;
 use super::report::Waiting;
 use super::{Cause, Ending, Mailbox, Observation, observe};
-use crate::Timestamp;
-use crate::actions::ActuatedResources;
+use crate::clock::now;
 use crate::manager::{Change, Context, PodInput, Severity, Stage};
-use crate::pod::{Container, Pod};
-use crate::status::ContainerState;
-use crate::time::now;
-use crate::userns::IdRange;
 use crate::volumes::{Places, PodDirs, has_limits};
 
 /// The first wait after something went wrong that is not a container's fault.

@@ -3,14 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::ContainerEventType;
+use orlop_kubelet_rules::actions::{ProbeResult, ProbeResults};
+use orlop_kubelet_rules::probe::ProbeKind;
+use orlop_kubelet_rules::status::ContainerState;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 use super::Observation;
-use crate::actions::{ProbeResult, ProbeResults};
 use crate::manager::{PodInput, PodView};
-use crate::probe::ProbeKind;
-use crate::status::ContainerState;
 
 /// What others tell a pod's worker, and what it tells them.
 #[derive(Debug)]

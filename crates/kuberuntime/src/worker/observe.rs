@@ -3,9 +3,8 @@ use std::collections::BTreeMap;
 use futures_util::future::try_join_all;
 use orlop_cri::client::{ClientError, RuntimeClient};
 use orlop_cri::v1;
-
-use crate::labels;
-use crate::status::{ContainerState, ContainerStatus, PodStatus, SandboxStatus};
+use orlop_kubelet_rules::labels;
+use orlop_kubelet_rules::status::{ContainerState, ContainerStatus, PodStatus, SandboxStatus};
 
 /// What the runtime knows of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]

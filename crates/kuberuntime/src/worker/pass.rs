@@ -2,20 +2,20 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use orlop_cri::client::ClientError;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::actions::{
+    Kill, KillReason, Observed, PodActions, Reset, compute_pod_actions, hold_back,
+};
+use orlop_kubelet_rules::pod::Container;
+use orlop_kubelet_rules::status::ContainerState;
 
 use super::life::Life;
 use super::report::Waiting;
 use super::start::{Kind, StartFailure};
 use super::{kill_all, stop_sandboxes};
-use crate::Timestamp;
-use crate::actions::{
-    Kill, KillReason, Observed, PodActions, Reset, compute_pod_actions, hold_back,
-};
+use crate::clock::now;
 use crate::manager::Severity;
-use crate::pod::Container;
 use crate::reach::touching;
-use crate::status::ContainerState;
-use crate::time::now;
 use crate::volumes::{checked_paths, has_limits, over_limit, prepare};
 
 /// Between two looks at how much the pod's directories hold.

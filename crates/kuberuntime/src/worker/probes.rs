@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_kubelet_rules::pod::{Container, Pod, Probe};
+use orlop_kubelet_rules::probe::ProbeKind;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Mailbox, Observation};
 use crate::manager::Context;
-use crate::pod::{Container, Pod, Probe};
-use crate::probe::ProbeKind;
 use crate::prober::{Subject, run};
 
 /// The tasks that check the pod's containers.

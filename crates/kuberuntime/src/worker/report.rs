@@ -1,15 +1,15 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use orlop_kubelet_rules::config::{QosClass, pod_request, qos_class};
+use orlop_kubelet_rules::phase::{ContainerView, PodPhase, pod_phase};
+use orlop_kubelet_rules::pod::{Pod, PodSpec, Quantity};
 use serde_json::{Map, Value, json};
 
 use super::conditions::Come;
 use super::life::Life;
 use super::shown::Shown;
-use crate::config::{QosClass, pod_request, qos_class};
 use crate::manager::{Change, PodView, Stage};
-use crate::phase::{ContainerView, PodPhase, pod_phase};
-use crate::pod::{Pod, PodSpec, Quantity};
 
 /// Why a container does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]

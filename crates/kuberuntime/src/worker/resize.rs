@@ -1,10 +1,10 @@
 use std::time::Instant;
 
 use orlop_cri::v1;
+use orlop_kubelet_rules::actions::Resize;
+use orlop_kubelet_rules::config::{container_resources, limit_swap, overhead, pod_resources};
 
 use super::life::Life;
-use crate::actions::Resize;
-use crate::config::{container_resources, limit_swap, overhead, pod_resources};
 use crate::manager::Severity;
 
 impl Life {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use orlop_cri::v1;
-
-use super::life::Life;
-use super::pass::Problem;
-use crate::config::{
+use orlop_kubelet_rules::config::{
     HostResolver, NodeFacts, SandboxInput, Values, hosts_file, node_hosts_file, pod_dns,
     sandbox_config,
 };
+use orlop_kubelet_rules::status::SandboxStatus;
+use orlop_kubelet_rules::userns;
+
+use super::life::Life;
+use super::pass::Problem;
 use crate::manager::{Objects, Severity};
-use crate::status::SandboxStatus;
 use crate::text_file::read_text;
-use crate::userns;
 
 /// The objects of a pod's namespace.
 pub(super) struct OfNamespace {
@@ -202,7 +202,7 @@ impl Life {
             sandboxes.push(SandboxStatus::from(status));
             let mut seen = (*self.seen).clone();
             let containers = seen.status.containers().to_vec();
-            seen.status = crate::status::PodStatus::new(sandboxes, containers);
+            seen.status = orlop_kubelet_rules::status::PodStatus::new(sandboxes, containers);
             self.seen = seen.into();
             self.show();
         }

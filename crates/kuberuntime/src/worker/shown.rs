@@ -1,17 +1,17 @@
 use orlop_cri::v1;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::actions::ProbeResult;
+use orlop_kubelet_rules::phase::ContainerView;
+use orlop_kubelet_rules::pod::{Container, Quantity, ResourceList};
+use orlop_kubelet_rules::probe::ProbeKind;
+use orlop_kubelet_rules::restart::container_should_restart;
+use orlop_kubelet_rules::status::{ContainerState, ContainerStatus};
 use serde_json::{Map, Value, json};
 
 use super::last_words;
 use super::life::Life;
 use super::report::Waiting;
-use crate::Timestamp;
-use crate::actions::ProbeResult;
 use crate::manager::Stage;
-use crate::phase::ContainerView;
-use crate::pod::{Container, Quantity, ResourceList};
-use crate::probe::ProbeKind;
-use crate::restart::container_should_restart;
-use crate::status::{ContainerState, ContainerStatus};
 
 /// One container as the pod's status shows it.
 pub(super) struct Shown {

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use orlop_cri::v1;
 use orlop_disk::LogPlace;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::backoff::{container_key, container_start};
+use orlop_kubelet_rules::config::{
+    ContainerInput, EnvFiles, check_non_root, container_config, env_files, environment,
+};
+use orlop_kubelet_rules::log_path::{container_log, next_restart_count};
+use orlop_kubelet_rules::pod::Container;
+use orlop_kubelet_rules::status::{ContainerState, ContainerStatus};
 
 use super::kill_all;
 use super::life::Life;
-use crate::Timestamp;
-use crate::backoff::{container_key, container_start};
-use crate::config::{
-    ContainerInput, EnvFiles, check_non_root, container_config, env_files, environment,
-};
+use crate::clock::now;
 use crate::hooks::{HookSite, run_hook};
 use crate::images::{ImageRef, Wanted};
-use crate::log_path::{container_log, next_restart_count};
 use crate::manager::Severity;
-use crate::pod::Container;
 use crate::reach::touching;
-use crate::status::{ContainerState, ContainerStatus};
-use crate::time::now;
 use crate::volumes::{
     MountInput, Place, container_mounts, parts_of_node, paths_of_node, read_env_files,
     termination_log,

@@ -1,8 +1,9 @@
+use orlop_kubelet_rules::phase::{ContainerView, PodPhase};
+
 use super::life::Life;
 use super::report::phase_word;
 use super::shown::Shown;
 use crate::manager::Stage;
-use crate::phase::{ContainerView, PodPhase};
 
 impl Life {
     /// One word for people, as `kubectl get pods` makes it.

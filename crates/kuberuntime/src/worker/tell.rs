@@ -3,8 +3,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::life::Life;
+use crate::clock::now;
 use crate::manager::{Event, Severity};
-use crate::time::now;
 
 /// How many things said lately are remembered.
 const MAX_SAID: usize = 64;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1;
-use orlop_kuberuntime::image::CredentialPolicy;
+use orlop_kubelet_rules::image::CredentialPolicy;
 use orlop_testkit::{ImageBuilder, Registry};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_kuberuntime::phase::PodPhase;
+use orlop_kubelet_rules::phase::PodPhase;
 use serde_json::json;
 
 use crate::world::{World, container};

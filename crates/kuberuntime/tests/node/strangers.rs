@@ -1,6 +1,6 @@
 //! File systems of the node that do not answer.
 
-use orlop_kuberuntime::phase::PodPhase;
+use orlop_kubelet_rules::phase::PodPhase;
 use orlop_testkit::{SilentMount, skip};
 use serde_json::json;
 

@@ -61,9 +61,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "credentials",
         ],
     ),
+    // The kubelet's side: what it decides, and who carries that out.
+    ("kubelet-rules", &["cri", "hex", "quantity"]),
     (
         "kuberuntime",
         &[
+            "kubelet-rules",
             "cgroup",
             "stream",
             "cri",

@@ -9,4 +9,5 @@ mod cargo;
 mod circles;
 mod dependencies;
 mod import_rules;
+mod pure_rules;
 mod words;

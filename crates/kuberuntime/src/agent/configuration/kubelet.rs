@@ -2,9 +2,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use orlop_kubelet_rules::pod::Quantity;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::pod::Quantity;
 
 /// The fields of a `KubeletConfiguration` that have an effect, under its names, each at the
 /// kubelet's default unless said otherwise.

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use orlop_kubelet_rules::pod::Quantity;
 use orlop_yaml::{Content, Node, Position};
 use serde_json::{Map, Value};
 
 use super::schema::{Schema, Type};
-use crate::pod::Quantity;
 
 /// A document that was checked.
 #[derive(Debug, Default)]

@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use orlop_kubelet_rules::Timestamp;
+
 use super::thresholds::{Crossed, Observation, Signal, Thresholds};
-use crate::Timestamp;
 
 /// What the node is low on, and since when.
 ///

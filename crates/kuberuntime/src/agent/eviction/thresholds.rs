@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use orlop_kubelet_rules::pod::Quantity;
+
 use crate::agent::KubeletConfiguration;
-use crate::pod::Quantity;
 
 /// What can run out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,10 +7,10 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use orlop_cri::log::Stream;
+use orlop_kubelet_rules::Timestamp;
 
 use super::answer::{self, Answer};
 use super::query::Query;
-use crate::Timestamp;
 use crate::agent::shared::{Shared, now};
 use crate::manager::{LogQuery, PodView};
 

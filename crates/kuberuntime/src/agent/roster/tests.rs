@@ -1,8 +1,8 @@
+use orlop_kubelet_rules::pod::Quantity;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::agent::source::SourcePod;
-use crate::pod::Quantity;
 
 fn pod(name: &str, uid: &str, port: u16) -> Value {
     json!({"metadata": {"name": name, "uid": uid}, "spec": {"containers": [{

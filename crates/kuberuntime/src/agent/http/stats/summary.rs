@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use orlop_cri::v1;
+use orlop_kubelet_rules::Timestamp;
 use orlop_pool::blocking;
 use serde_json::{Value, json};
 
@@ -9,7 +10,6 @@ use super::node::{boot_time, filesystem, network, node_cpu_nanos, page_faults, p
 use super::rates::Rates;
 use super::system::{self, Part};
 use super::usage::{Usage, container_start, usage, value};
-use crate::Timestamp;
 use crate::agent::capacity::meminfo;
 use crate::agent::shared::{Shared, now, time};
 use crate::manager::{Manager, PodView};

@@ -1,10 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use orlop_kubelet_rules::pod::Quantity;
+
 use super::super::names;
 use super::super::place::Place;
 use super::pod::address;
 use super::{probe, security, volume};
-use crate::pod::Quantity;
 
 /// What part a container plays in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 use std::collections::BTreeSet;
 
+use orlop_kubelet_rules::pod::Quantity;
+
 use super::super::names;
 use super::super::place::Place;
 use super::container::{field_reference, resource_reference};
-use crate::pod::Quantity;
 
 /// The volumes that a node can make by itself.
 const OWN: [&str; 7] = [

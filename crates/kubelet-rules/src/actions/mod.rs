@@ -10,7 +10,7 @@ mod tests;
 mod types;
 
 pub use compute::compute_pod_actions;
-pub(crate) use hold::hold_back;
+pub use hold::hold_back;
 pub use types::{
     ActuatedResources, Kill, KillReason, Observed, PodActions, ProbeResult, ProbeResults, Reset,
     Resize,

@@ -14,7 +14,7 @@ const SETTLES: Duration = Duration::from_secs(1);
 /// Whoever stops a sandbox, or kills what it stands on, ends its containers first, and a runtime tells
 /// of that at once. What is started in such a sandbox ends with it, and would count as a restart
 /// beside the one in the next sandbox.
-pub(crate) fn hold_back(
+pub fn hold_back(
     pod: &Pod,
     status: &PodStatus,
     actions: &mut PodActions,

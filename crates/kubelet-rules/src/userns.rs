@@ -1,20 +1,24 @@
+//! Ranges of ids of the node, and which pod has which.
+
 use std::collections::BTreeMap;
+
+use orlop_cri::v1;
 
 /// A kubelet's ranges are multiples of this many ids: what a usual system has for one user.
 const UNIT: u32 = 65536;
 
 /// Ids of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IdRange {
+pub struct IdRange {
     /// The first id.
-    pub(crate) first: u32,
+    pub first: u32,
     /// How many there are.
-    pub(crate) length: u32,
+    pub length: u32,
 }
 
 /// The node's ids, cut into ranges of one size, and who has which.
 #[derive(Debug)]
-pub(super) struct Ranges {
+pub struct Ranges {
     first: u32,
     count: u32,
     per_pod: u32,
@@ -22,7 +26,8 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    pub(super) fn new(ids: IdRange, per_pod: u32, max_pods: u32) -> Result<Self, String> {
+    /// Cuts the node's ids, if they are enough for so many pods.
+    pub fn new(ids: IdRange, per_pod: u32, max_pods: u32) -> Result<Self, String> {
         let IdRange { first, length } = ids;
         if per_pod < UNIT || !per_pod.is_multiple_of(UNIT) {
             return Err(format!(
@@ -58,19 +63,18 @@ impl Ranges {
     }
 
     /// How many ranges there are.
-    pub(super) fn len(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.count
     }
 
     /// How many are in use.
-    #[cfg(test)]
-    pub(super) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.by_pod.len()
     }
 
     /// Gives a pod a free range, the first one from somewhere on: what was another pod's a moment
     /// ago is not given out next.
-    pub(super) fn give(&mut self, uid: &str, from: u32) -> Option<IdRange> {
+    pub fn give(&mut self, uid: &str, from: u32) -> Option<IdRange> {
         let from = from.checked_rem(self.count)?;
         let index = (from..self.count)
             .chain(0..from)
@@ -80,7 +84,7 @@ impl Ranges {
     }
 
     /// Notes that a pod has a range.
-    pub(super) fn take(&mut self, uid: &str, range: IdRange) -> Result<(), String> {
+    pub fn take(&mut self, uid: &str, range: IdRange) -> Result<(), String> {
         if range.length != self.per_pod {
             return Err(format!(
                 "has a range with the length {}, and a pod has {} ids",
@@ -108,7 +112,8 @@ impl Ranges {
         }
     }
 
-    pub(super) fn release(&mut self, uid: &str) {
+    /// Notes that a pod has none any more.
+    pub fn release(&mut self, uid: &str) {
         self.by_pod.remove(uid);
     }
 
@@ -121,6 +126,26 @@ impl Ranges {
             first: self.first + index * self.per_pod,
             length: self.per_pod,
         }
+    }
+}
+
+/// What the runtime is told of a range; of none, that the pod is in the node's user namespace.
+pub fn options(range: Option<IdRange>) -> v1::UserNamespace {
+    let Some(range) = range else {
+        return v1::UserNamespace {
+            mode: v1::NamespaceMode::Node.into(),
+            ..v1::UserNamespace::default()
+        };
+    };
+    let mapping = v1::IdMapping {
+        host_id: range.first,
+        container_id: 0,
+        length: range.length,
+    };
+    v1::UserNamespace {
+        mode: v1::NamespaceMode::Pod.into(),
+        uids: vec![mapping],
+        gids: vec![mapping],
     }
 }
 

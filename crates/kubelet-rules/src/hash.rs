@@ -49,21 +49,21 @@ impl FromStr for ContainerHash {
 }
 
 /// FNV-1a, 32 bits wide.
-pub(crate) fn fnv32a(bytes: &[u8]) -> u32 {
+pub fn fnv32a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     })
 }
 
 /// FNV-1a, 64 bits wide.
-pub(crate) fn fnv64a(bytes: &[u8]) -> u64 {
+pub fn fnv64a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
 /// SHA-256 in hexadecimal digits.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     orlop_hex::encode(&Sha256::digest(bytes))
 }
 

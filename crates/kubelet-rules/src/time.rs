@@ -1,14 +1,10 @@
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+//! Moments, as they are passed in and written out.
+
+use std::time::Duration;
 
 /// A moment as CRI writes it: nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
-
-/// The moment that it is.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Timestamp(i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX))
-}
 
 impl Timestamp {
     /// So many seconds after 1970.

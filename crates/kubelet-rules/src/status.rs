@@ -49,7 +49,7 @@ impl PodStatus {
     }
 
     /// Leaves out what was made and never started.
-    pub(crate) fn forget_unstarted(&mut self) {
+    pub fn forget_unstarted(&mut self) {
         let started = |c: &ContainerStatus| c.state != ContainerState::Created;
         self.containers.retain(started);
     }
