@@ -513,6 +513,6 @@ mod tests {
         assert_eq!(told.len(), 2050, "as many as have a path, and the file");
         assert_eq!(told.last().unwrap(), Path::new("/z"));
         assert!(more < 500, "{more} descriptors");
-        orlop_disk::remove_tree(&layers.path("upper")).unwrap();
+        crate::remove_tree(&layers.path("upper")).unwrap();
     }
 }
