@@ -3,20 +3,17 @@
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::node::Node;
 use crate::record::pod::{Event, Pod};
 use crate::spec::HostFacts;
 use crate::spec::{Labels, Levels};
-use std::sync::Arc;
-
 /// The levels that pods have.
 #[derive(Debug, Default)]
 pub struct AllottedLevels(Mutex<Levels>);
 
 impl AllottedLevels {
     /// Allots a level to a pod, where the node has SELinux, and writes it down.
-    pub async fn allot(&self, node: &Arc<Node>, pod: &Pod) -> Result<()> {
-        if node.host.selinux.is_none() {
+    pub async fn allot(&self, host: &HostFacts, pod: &Pod) -> Result<()> {
+        if host.selinux.is_none() {
             return Ok(());
         }
         let asked = pod.security().selinux_options.as_ref();

@@ -37,7 +37,7 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         attachment,
         files,
     } = parts;
-    node.levels.allot(node, pod).await?;
+    node.levels.allot(&node.host, pod).await?;
     let has_users = user.is_some();
     let inside = Inside {
         user,

@@ -18,7 +18,13 @@ pub async fn call(Engine(node): &Engine, _: GetStateRequest) -> Result<GetStateR
     Ok(GetStateResponse { json })
 }
 
-/// All that is known, as JSON.
+impl Engine {
+    /// All that is known, as JSON.
+    pub fn state(&self) -> Value {
+        state(&self.0)
+    }
+}
+
 fn state(node: &Node) -> Value {
     let pods = node.pods.all();
     let leases = node.images.leases();
