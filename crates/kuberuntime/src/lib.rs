@@ -3,7 +3,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`manager`] | the handle: told which pods are wanted, it has a worker carry out each |
-//! | [`agent`] | which pods there are: manifests, admission, eviction; and the kubelet's HTTP API |
+//! | [`measure`] | how much of a disk a tree takes |
+//! | [`text_file`] | reads what somebody else wrote |
 #![cfg_attr(
     test,
     allow(
@@ -12,23 +13,20 @@
     )
 )]
 
-pub mod agent;
 mod cgroups;
 mod checks;
 mod clock;
 mod hooks;
-#[cfg(test)]
-mod hostile;
 mod housekeeping;
 mod images;
 mod logs;
 pub mod manager;
-mod measure;
+pub mod measure;
 mod metrics;
 mod pleg;
 mod prober;
 mod reach;
-mod text_file;
+pub mod text_file;
 mod userns;
 mod volumes;
 mod worker;

@@ -7,14 +7,15 @@ use orlop_disk::{Step, Walk};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, statat};
 
 /// Of more files than this only so many are counted where many pods are looked at in a hurry.
-pub(crate) const IN_A_HURRY: usize = 200_000;
+pub const IN_A_HURRY: usize = 200_000;
 
 /// What was counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Measured {
+pub struct Measured {
     /// A file with several names counts in parts.
-    pub(crate) bytes: u64,
-    pub(crate) inodes: u64,
+    pub bytes: u64,
+    /// Files, directories and the rest.
+    pub inodes: u64,
 }
 
 /// Where parts of volumes are bound in a pod's directory: they count where they are, and may lie on
@@ -23,7 +24,7 @@ const BOUND: &CStr = c"volume-subpaths";
 
 /// Counts what is beneath a directory, on its own file system; links are not followed. However deep
 /// files are hidden, they count; of more than `most` entries only the first do. Blocks.
-pub(crate) fn measure(directory: &Path, most: usize) -> Measured {
+pub fn measure(directory: &Path, most: usize) -> Measured {
     let mut total = Measured::default();
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let Ok(top) = open(directory, flags, Mode::empty()) else {

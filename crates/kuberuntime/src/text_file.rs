@@ -4,7 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 
 /// A text of no more than `limit` bytes. What is no regular file is not waited for.
-pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String> {
+pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let bytes = orlop_disk::read_file(path, limit)?;
     String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "it is no UTF-8"))
 }

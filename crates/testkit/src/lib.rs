@@ -12,6 +12,7 @@
 //! | [`mutation`] | bounded fuzzing with the stable compiler |
 //! | [`image`] | layers and images made from busybox, pushed or written as archives |
 //! | [`signature`] | keys, and signatures of images as cosign makes them |
+//! | [`said_of_hostile_files`](said_of_hostile_files()) | what a reader says of files that are too large or never end |
 //! | [`hanging_network`], [`silent_mount`] | a network and a file system that never answer |
 //! | [`leaks`] | what on this machine still carries a test's name |
 //! | [`machine`] | what this machine can do, and the skip that says why |
@@ -31,6 +32,7 @@
 pub mod cri;
 pub mod docker;
 pub mod hanging_network;
+mod hostile_files;
 pub mod http;
 pub mod image;
 pub mod leaks;
@@ -53,6 +55,7 @@ pub mod web_proxy;
 pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
 pub use hanging_network::HangingNetwork;
+pub use hostile_files::{most_memory, said_of_hostile_files};
 pub use image::{BuiltImage, Compression, Format, Hash, ImageBuilder, Layer};
 pub use mutation::{Chance, Fuzz};
 pub use nest::nest;

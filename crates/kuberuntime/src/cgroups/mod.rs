@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::manager::{CgroupDriver, CgroupOptions};
 
-pub(crate) use usage::CgroupUsage;
+pub use usage::CgroupUsage;
 
 /// Why a pod has no cgroup.
 #[derive(Debug, Error)]

@@ -2,17 +2,19 @@ use std::path::Path;
 
 /// What is used in a cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct CgroupUsage {
+pub struct CgroupUsage {
     /// Nanoseconds of processors.
-    pub(crate) cpu: Option<u64>,
+    pub cpu: Option<u64>,
     /// Bytes of memory with what the kernel keeps of files.
-    pub(crate) usage: Option<u64>,
+    pub usage: Option<u64>,
     /// Less what of that has not been used of late.
-    pub(crate) working_set: Option<u64>,
+    pub working_set: Option<u64>,
     /// Memory of processes alone.
-    pub(crate) rss: Option<u64>,
-    pub(crate) page_faults: Option<u64>,
-    pub(crate) major_page_faults: Option<u64>,
+    pub rss: Option<u64>,
+    /// Pages that were not mapped when they were needed.
+    pub page_faults: Option<u64>,
+    /// Those that had to be read.
+    pub major_page_faults: Option<u64>,
 }
 
 /// Of the unified hierarchy.

@@ -226,8 +226,9 @@ impl Providers {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use orlop_testkit::said_of_hostile_files;
+
     use super::*;
-    use crate::hostile::said_of_hostile_files;
 
     #[tokio::test]
     async fn a_program_is_asked_once_for_a_registry() {

@@ -229,8 +229,9 @@ fn remove(path: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use orlop_testkit::said_of_hostile_files;
+
     use super::*;
-    use crate::hostile::said_of_hostile_files;
 
     fn secret(hash: &str) -> SecretRecord {
         SecretRecord {

@@ -54,3 +54,5 @@ pub use options::{
 pub use shutdown::Shutdown;
 pub use streams::ExecStreams;
 pub use view::{PodView, Stage};
+
+pub use crate::cgroups::CgroupUsage;

@@ -45,7 +45,7 @@ impl Manager {
     }
 
     /// What all pods use together, by their cgroup. Blocks.
-    pub(crate) fn pods_usage(&self) -> Option<CgroupUsage> {
+    pub fn pods_usage(&self) -> Option<CgroupUsage> {
         self.ctx.cgroups.usage()
     }
 
@@ -78,12 +78,12 @@ impl Manager {
     }
 
     /// A pod was ended because the node is low on something.
-    pub(crate) fn count_eviction(&self, signal: &str) {
+    pub fn count_eviction(&self, signal: &str) {
         self.ctx.metrics.pods().evicted(signal);
     }
 
     /// The version of the node's cgroups.
-    pub(crate) fn cgroup_version(&self) -> u8 {
+    pub fn cgroup_version(&self) -> u8 {
         if self.ctx.cgroups.unified() { 2 } else { 1 }
     }
 

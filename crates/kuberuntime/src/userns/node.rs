@@ -129,8 +129,9 @@ fn range(first: &str, length: &str) -> Result<IdRange, String> {
 
 #[cfg(test)]
 mod tests {
+    use orlop_testkit::said_of_hostile_files;
+
     use super::*;
-    use crate::hostile::said_of_hostile_files;
 
     #[test]
     fn without_a_user_all_ids_but_the_nodes_own_are_the_pods() {

@@ -105,8 +105,9 @@ fn path(root: &Path, uid: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use orlop_testkit::said_of_hostile_files;
+
     use super::*;
-    use crate::hostile::said_of_hostile_files;
 
     #[test]
     fn what_is_no_record_is_told_and_not_waited_for() {

@@ -133,8 +133,9 @@ fn path(root: &Path, uid: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use orlop_testkit::said_of_hostile_files;
+
     use super::*;
-    use crate::hostile::said_of_hostile_files;
 
     #[test]
     fn what_is_no_checkpoint_is_passed_over() {

@@ -232,8 +232,9 @@ impl Life {
 
 #[cfg(test)]
 mod tests {
+    use orlop_testkit::most_memory;
+
     use super::*;
-    use crate::hostile::most_memory;
 
     #[test]
     fn hosts_that_a_container_wrote_without_end_are_written_anew() {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use orlop_agent::Weight;
 use orlop_cli::{say, stdout};
-use orlop_kuberuntime::agent::Weight;
 
 use super::node::socket::{AgentArgs, Outcome, encoded};
 

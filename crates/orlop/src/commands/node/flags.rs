@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use orlop_agent::{AgentOptions, AtEnd, FileRemark, KubeletConfiguration, read_configuration};
 use orlop_cli::Span;
-use orlop_kuberuntime::agent::{
-    AgentOptions, AtEnd, FileRemark, KubeletConfiguration, read_configuration,
-};
 
 use super::logging::LogFlags;
 use super::maps::{pairs, thresholds};

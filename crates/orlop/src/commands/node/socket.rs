@@ -39,7 +39,7 @@ pub(in crate::commands) struct AgentArgs {
 #[derive(Debug, Deserialize)]
 pub(in crate::commands) struct Outcome {
     pub(in crate::commands) applied: Vec<Applied>,
-    pub(in crate::commands) remarks: Vec<orlop_kuberuntime::agent::Remark>,
+    pub(in crate::commands) remarks: Vec<orlop_agent::Remark>,
 }
 
 /// One object and what was done with it.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use orlop_kuberuntime::agent::{Agent, AgentOptions};
+use orlop_agent::{Agent, AgentOptions};
 use rustix::fs::{Mode, statfs};
 use rustix::process::umask;
 use tokio::signal::unix::{SignalKind, signal};

@@ -126,7 +126,7 @@ fn show(status: &Value, out: &mut impl Write) -> anyhow::Result<()> {
         if i == 0 {
             writeln!(out)?;
         }
-        let remark: orlop_kuberuntime::agent::Remark = serde_json::from_value(remark.clone())?;
+        let remark: orlop_agent::Remark = serde_json::from_value(remark.clone())?;
         writeln!(out, "{remark}")?;
     }
     Ok(())

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use orlop_agent::{AgentOptions, KubeletConfiguration};
 use orlop_cli::Span;
-use orlop_kuberuntime::agent::{AgentOptions, KubeletConfiguration};
 
 use super::maps::pairs;
 

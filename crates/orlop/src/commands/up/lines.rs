@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use orlop_kuberuntime::agent::AgentHandle;
+use orlop_agent::AgentHandle;
 use orlop_kuberuntime::manager::{Change, Severity};
 use tokio_util::sync::CancellationToken;
 

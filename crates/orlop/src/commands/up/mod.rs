@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use orlop_agent::{Agent, AgentHandle, AgentOptions, AtEnd, read_configuration};
 use orlop_cli::say;
-use orlop_kuberuntime::agent::{Agent, AgentHandle, AgentOptions, AtEnd, read_configuration};
 use rustix::fs::Mode;
 use rustix::process::umask;
 use tokio::signal::unix::{SignalKind, signal};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orlop_kuberuntime::agent::{AgentHandle, Weight};
+use orlop_agent::{AgentHandle, Weight};
 use orlop_kuberuntime::manager::Change;
 use rustix::termios::tcgetwinsize;
 use tokio::time::{Instant, sleep_until};

@@ -1,0 +1,57 @@
+//! Answers.
+
+use std::io;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use orlop_kuberuntime::manager::RequestError;
+use serde_json::Value;
+
+/// The body of an answer.
+pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
+/// An answer.
+pub(super) type Answer = Response<Body>;
+
+/// All of a body at once.
+pub(super) fn whole(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// Words.
+pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
+    let mut answer = Response::new(whole(text.into()));
+    *answer.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+    answer
+}
+
+/// A document.
+pub(super) fn json(value: &Value) -> Answer {
+    let mut answer = Response::new(whole(value.to_string()));
+    let kind = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}
+
+/// Metrics in Prometheus' text format.
+pub(super) fn metrics(text: String) -> Answer {
+    let mut answer = Response::new(whole(text));
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}
+
+/// Why something did not work, as the kubelet says it.
+pub(super) fn failure(error: &RequestError) -> Answer {
+    let status = match error {
+        RequestError::NoPod(_) | RequestError::NoContainer { .. } => StatusCode::NOT_FOUND,
+        RequestError::NotRunning { .. } => StatusCode::BAD_REQUEST,
+        RequestError::Runtime(_) | RequestError::Log { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    text(status, format!("{error}\n"))
+}

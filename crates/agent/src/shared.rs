@@ -1,0 +1,337 @@
+//! What the parts of an agent share.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use orlop_kubelet_rules::Timestamp;
+use orlop_kuberuntime::manager::{Event, Manager, Severity};
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+
+use super::admission::Gate;
+use super::capacity::Capacity;
+use super::eviction::Condition;
+use super::http::Rates;
+use super::manifest::Remark;
+use super::source::{Snapshot, Store, Update};
+use super::{AgentError, AgentOptions, KubeletConfiguration};
+
+/// How many events are kept for people to look at.
+const EVENTS: usize = 500;
+
+/// What the parts of an agent share. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    manager: Manager,
+    options: AgentOptions,
+    capacity: Capacity,
+    started: Timestamp,
+    /// The place of `orlop apply` among the sources.
+    store_place: usize,
+    store: Mutex<Store>,
+    updates: mpsc::Sender<Update>,
+    said: Mutex<Said>,
+    rates: Rates,
+    /// Told whenever something of [`Said`] changes.
+    changed: Notify,
+}
+
+/// What an agent has to say of itself.
+#[derive(Debug, Default)]
+struct Said {
+    remarks: Vec<Remark>,
+    conditions: BTreeMap<&'static str, Condition>,
+    events: VecDeque<Arc<Event>>,
+    origins: BTreeMap<String, String>,
+    sources_read: bool,
+}
+
+impl Shared {
+    pub(super) fn new(
+        manager: Manager,
+        options: AgentOptions,
+        capacity: Capacity,
+        (store_place, store): (usize, Store),
+        updates: mpsc::Sender<Update>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            manager,
+            options,
+            capacity,
+            started: now(),
+            store_place,
+            store: Mutex::new(store),
+            updates,
+            said: Mutex::default(),
+            rates: Rates::default(),
+            changed: Notify::new(),
+        }))
+    }
+
+    pub(crate) fn manager(&self) -> &Manager {
+        &self.0.manager
+    }
+
+    pub(crate) fn options(&self) -> &AgentOptions {
+        &self.0.options
+    }
+
+    pub(crate) fn configuration(&self) -> &KubeletConfiguration {
+        &self.0.options.configuration
+    }
+
+    pub(crate) fn started(&self) -> Timestamp {
+        self.0.started
+    }
+
+    /// How fast the processors are used.
+    pub(super) fn rates(&self) -> &Rates {
+        &self.0.rates
+    }
+
+    /// What pods are let in by at this moment.
+    pub(super) fn gate(&self) -> Gate {
+        Gate {
+            allocatable: self.0.capacity.allocatable.clone(),
+            labels: self.labels(),
+            unsafe_sysctls: self.configuration().allowed_unsafe_sysctls.clone(),
+            pressures: self.said().conditions.keys().copied().collect(),
+        }
+    }
+
+    /// Works on what was applied, and has the agent hear of it. Writes files: not for the reactor.
+    pub(super) fn with_store<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
+        let mut store = self.0.store.lock();
+        let result = work(&mut store);
+        let snapshot = store.snapshot();
+        drop(store);
+        self.tell(snapshot);
+        result
+    }
+
+    /// The first word of what was applied.
+    pub(super) fn speak_for_store(&self) {
+        self.with_store(|_| ());
+    }
+
+    fn tell(&self, snapshot: Snapshot) {
+        // The agent takes updates one after the other: this waits for it, but not for the runtime.
+        if self
+            .0
+            .updates
+            .blocking_send((self.0.store_place, snapshot))
+            .is_err()
+        {
+            tracing::debug!("what was applied came too late for the agent");
+        }
+    }
+
+    pub(super) fn set_remarks(&self, remarks: &[Remark]) {
+        let mut said = self.said();
+        if said.remarks == remarks {
+            return;
+        }
+        for remark in remarks.iter().filter(|it| !said.remarks.contains(it)) {
+            match remark.weight {
+                super::Weight::Error => tracing::error!("{remark}"),
+                super::Weight::Warning => tracing::warn!("{remark}"),
+            }
+        }
+        said.remarks = remarks.to_vec();
+        drop(said);
+        self.0.changed.notify_waiters();
+    }
+
+    pub(super) fn set_conditions(&self, conditions: &BTreeMap<&'static str, Condition>) {
+        let mut said = self.said();
+        let names = |of: &BTreeMap<&'static str, Condition>| -> BTreeSet<&'static str> {
+            of.keys().copied().collect()
+        };
+        let (before, after) = (names(&said.conditions), names(conditions));
+        for name in after.difference(&before) {
+            tracing::warn!(condition = name, "the node is under pressure");
+        }
+        for name in before.difference(&after) {
+            tracing::info!(condition = name, "the node is no longer under pressure");
+        }
+        said.conditions.clone_from(conditions);
+    }
+
+    pub(super) fn set_sources_read(&self) {
+        self.said().sources_read = true;
+    }
+
+    pub(super) fn set_origin(&self, uid: &str, origin: &str) {
+        self.said()
+            .origins
+            .insert(uid.to_owned(), origin.to_owned());
+    }
+
+    pub(super) fn forget_origin(&self, uid: &str) {
+        self.said().origins.remove(uid);
+    }
+
+    pub(super) fn add_event(&self, event: Arc<Event>) {
+        let mut said = self.said();
+        if said.events.len() == EVENTS {
+            said.events.pop_front();
+        }
+        said.events.push_back(event);
+    }
+
+    /// What is wrong with the manifests.
+    pub(crate) fn remarks(&self) -> Vec<Remark> {
+        self.said().remarks.clone()
+    }
+
+    /// The last events, the oldest first.
+    pub(crate) fn events(&self) -> Vec<Arc<Event>> {
+        self.said().events.iter().cloned().collect()
+    }
+
+    /// What is wrong with the agent; `Ok` if nothing is.
+    pub(crate) fn health(&self) -> Result<(), String> {
+        self.manager().health()
+    }
+
+    /// The labels of the node.
+    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self.options().labels.clone();
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        for (key, value) in [
+            ("kubernetes.io/hostname", self.options().node_name.as_str()),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", arch),
+        ] {
+            labels
+                .entry(key.to_owned())
+                .or_insert_with(|| value.to_owned());
+        }
+        labels
+    }
+
+    /// The node in one document, for people: `orlop node status`.
+    pub(crate) fn status(&self) -> Value {
+        let runtime = self.manager().runtime_state();
+        let said = self.said();
+        let mut conditions = Vec::new();
+        for name in ["MemoryPressure", "DiskPressure", "PIDPressure"] {
+            let found = said.conditions.get(name);
+            conditions.push(json!({
+                "type": name,
+                "status": if found.is_some() { "True" } else { "False" },
+                "since": found.map(|it| time(it.since)),
+            }));
+        }
+        let trouble = runtime
+            .runtime_error
+            .clone()
+            .or_else(|| runtime.network_error.clone())
+            .or_else(|| self.manager().health().err());
+        conditions.push(json!({
+            "type": "Ready",
+            "status": if trouble.is_none() { "True" } else { "False" },
+            "message": trouble,
+        }));
+        let mut last: BTreeMap<&str, &Event> = BTreeMap::new();
+        for event in &said.events {
+            last.insert(&event.uid, event);
+        }
+        let pods = self.manager().pods();
+        let pods: Vec<_> = pods
+            .iter()
+            .map(|pod| {
+                let event = last.get(pod.uid.as_str());
+                json!({
+                    "namespace": pod.namespace,
+                    "name": pod.name,
+                    "uid": pod.uid,
+                    "phase": format!("{:?}", pod.phase),
+                    "summary": pod.summary,
+                    "reason": pod.reason,
+                    "message": pod.message,
+                    "ready": pod.ready,
+                    "readyContainers": [pod.ready_containers.0, pod.ready_containers.1],
+                    "restarts": pod.restarts,
+                    "ips": pod.ips,
+                    "started": time(pod.start_time),
+                    "origin": said.origins.get(&pod.uid),
+                    "lastEvent": event.map(|event| event_json(event)),
+                })
+            })
+            .collect();
+        let amounts = |list: &orlop_kubelet_rules::pod::ResourceList| {
+            list.iter()
+                .map(|(name, amount)| (name.clone(), json!(amount.to_string())))
+                .collect::<serde_json::Map<_, _>>()
+        };
+        json!({
+            "node": self.options().node_name,
+            "started": time(self.started()),
+            "sourcesRead": said.sources_read,
+            "runtime": {
+                "endpoint": self.configuration().container_runtime_endpoint,
+                "name": runtime.name,
+                "version": runtime.version,
+                "error": runtime.runtime_error,
+                "networkError": runtime.network_error,
+                "handlers": runtime.handlers.iter().map(|handler| &handler.name).collect::<Vec<_>>(),
+            },
+            "capacity": amounts(&self.0.capacity.total),
+            "allocatable": amounts(&self.0.capacity.allocatable),
+            "conditions": conditions,
+            "remarks": said.remarks,
+            "pods": pods,
+        })
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.0.said.lock()
+    }
+}
+
+/// An event for people.
+pub(crate) fn event_json(event: &Event) -> Value {
+    json!({
+        "time": time(event.time),
+        "type": if event.severity == Severity::Warning { "Warning" } else { "Normal" },
+        "reason": event.reason,
+        "message": event.message,
+        "namespace": event.namespace,
+        "name": event.name,
+        "container": event.container,
+    })
+}
+
+/// The present.
+pub(crate) fn now() -> Timestamp {
+    let nanos = jiff::Timestamp::now().as_nanosecond();
+    Timestamp(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+/// A moment in RFC 3339, to the second, as Kubernetes writes it.
+pub(crate) fn time(at: Timestamp) -> Option<String> {
+    let at = jiff::Timestamp::from_nanosecond(i128::from(at.0)).ok()?;
+    Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// Makes a directory that only root reads.
+pub(super) fn private_directory(path: &std::path::Path) -> Result<(), AgentError> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| AgentError::File {
+            path: path.to_owned(),
+            source,
+        })
+}
