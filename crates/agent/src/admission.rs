@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orlop_kubelet_rules::config::{QosClass, qos_class};
+use orlop_kubelet_rules::cri_config::{QosClass, qos_class};
 use orlop_kubelet_rules::pod::{Pod, ResourceList};
 
 use super::demand::{amount, requests};

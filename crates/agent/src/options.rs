@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_cri::Endpoint;
-use orlop_kubelet_rules::config::{MemoryQos, SwapBehavior};
+use orlop_kubelet_rules::cri_config::{MemoryQos, SwapBehavior};
 use orlop_kubelet_rules::gc::ContainerPolicy;
 use orlop_kubelet_rules::image::{Allowlist, CredentialPolicy};
 use orlop_kuberuntime::manager::{CgroupDriver, Options, StartError};

@@ -15,7 +15,7 @@
 //! | [`termination`] | in which order containers stop, and with how much grace | `terminationOrdering` |
 //! | [`probe`] | what the results of a container's checks add up to | `prober.worker` |
 //! | [`phase`] | how far a pod has come | `getPhase` |
-//! | [`config`] | what the runtime is told about a sandbox and a container | `generatePodSandboxConfig`, `generateContainerConfig` |
+//! | [`cri_config`] | what the runtime is told about a sandbox and a container | `generatePodSandboxConfig`, `generateContainerConfig` |
 //! | [`image`] | whether an image is pulled, and what a failure is called | `shouldPullImage` |
 //! | [`gc`] | which containers, sandboxes and images go | `containerGC`, `imageGCManager` |
 //! | [`labels`] | by what the kubelet finds its own, and stops it without a manifest | `newContainerLabels`, `newContainerAnnotations` |
@@ -25,7 +25,7 @@
 
 pub mod actions;
 pub mod backoff;
-pub mod config;
+pub mod cri_config;
 pub mod gc;
 pub mod hash;
 pub mod image;

@@ -1,4 +1,4 @@
-//! Whether a container that ended is started again.
+//! Whether a container that ended is started again: the kubelet's `ShouldContainerBeRestarted`.
 
 use crate::pod::{
     Container, ContainerRestartPolicy, ExitCodeOperator, Pod, RestartPolicy, RestartRule,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use orlop_kubelet_rules::pod::{Container, LifecycleHandler};
 
-use crate::checks::{HttpError, HttpTarget, get, http_target};
 use crate::manager::{Context, Severity};
+use crate::prober::{HttpError, HttpTarget, get, http_target};
 
 /// The container that a hook is of.
 pub(crate) struct HookSite<'a> {

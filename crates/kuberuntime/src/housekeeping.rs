@@ -1,5 +1,5 @@
 //! What is done from time to time: asking how the runtime is, ending what is nobody's, removing
-//! what is dead, rotating logs.
+//! what is dead, rotating logs; of the kubelet `HandlePodCleanups`, `GarbageCollect` and the log manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,10 +18,10 @@ use orlop_kubelet_rules::status::ContainerState;
 use orlop_kubelet_rules::termination::MINIMUM_GRACE;
 
 use crate::clock::now;
-use crate::images::ImageCollector;
+use crate::image_manager::ImageCollector;
 use crate::logs::{RotateTarget, rotate};
 use crate::manager::{Context, Handler, RuntimeState};
-use crate::worker::{Victim, kill_all, stop_sandboxes};
+use crate::pod_worker::{Victim, kill_all, stop_sandboxes};
 
 /// How often the runtime is asked how it is, while it is well and while it is not.
 const WELL: Duration = Duration::from_secs(30);

@@ -14,19 +14,18 @@
 )]
 
 mod cgroups;
-mod checks;
 mod clock;
 mod hooks;
 mod housekeeping;
-mod images;
+mod image_manager;
 mod logs;
 pub mod manager;
 pub mod measure;
 mod metrics;
+mod node_paths;
 mod pleg;
+mod pod_worker;
 mod prober;
-mod reach;
 pub mod text_file;
 mod userns;
 mod volumes;
-mod worker;

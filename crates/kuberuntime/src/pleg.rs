@@ -1,4 +1,4 @@
-//! What happens to pods: told by the runtime as it happens, or found by listing all of them each
+//! What happens to pods, the kubelet's `PLEG` (pod lifecycle event generator): told by the runtime as it happens, or found by listing all of them each
 //! second where the runtime tells nothing.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+//! What a pod needs now.
+
 use super::init::{Initialized, plan_init_containers};
 use super::reset::containers_to_reset;
 use super::resize::{ResizePlan, plan_resize};
@@ -8,7 +10,7 @@ use crate::restart::{effective_policy, restarts_after_probe, should_be_started};
 use crate::sandbox_changed::pod_sandbox_changed;
 use crate::status::{ContainerState, ContainerStatus};
 
-/// Compares a pod with what is known of it. Called again after every change: one call need not
+/// The kubelet's `computePodActions`: compares a pod with what is known of it. Called again after every change: one call need not
 /// bring the pod all the way.
 pub fn compute_pod_actions(pod: &Pod, observed: &Observed) -> PodActions {
     let sandbox = pod_sandbox_changed(pod, &observed.status);

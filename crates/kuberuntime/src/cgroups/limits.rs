@@ -1,4 +1,4 @@
-use orlop_kubelet_rules::config::{
+use orlop_kubelet_rules::cri_config::{
     MemoryQos, Protection, QosClass, cpu_quota, cpu_shares, pod_limit, pod_request, qos_class,
 };
 use orlop_kubelet_rules::pod::{Pod, Quantity};

@@ -1,4 +1,4 @@
-//! The pods' cgroups: `kubepods`, beneath it the classes `burstable` and `besteffort`, beneath
+//! The pods' cgroups, as the kubelet's `podContainerManager` has them: `kubepods`, beneath it the classes `burstable` and `besteffort`, beneath
 //! those each pod, with what the pod as a whole may use.
 
 mod files;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use limits::Limits;
 use names::Name;
-use orlop_kubelet_rules::config::{MemoryQos, Protection, QosClass, qos_class};
+use orlop_kubelet_rules::cri_config::{MemoryQos, Protection, QosClass, qos_class};
 use orlop_kubelet_rules::pod::Pod;
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -121,7 +121,7 @@ impl Cgroups {
             kept: kept.unwrap_or_default(),
         };
         if qos_class(pod) == QosClass::Burstable {
-            asked.burstable_cpu = orlop_kubelet_rules::config::pod_request(pod, "cpu").milli();
+            asked.burstable_cpu = orlop_kubelet_rules::cri_config::pod_request(pod, "cpu").milli();
         }
         // What is kept for all of them must cover what is kept for each.
         self.share(&pod.metadata.uid, Some(asked)).await?;

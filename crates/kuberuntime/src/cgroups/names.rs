@@ -1,4 +1,4 @@
-use orlop_kubelet_rules::config::QosClass;
+use orlop_kubelet_rules::cri_config::QosClass;
 
 /// A cgroup's name: its parts from the top.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -75,7 +75,7 @@ fn properties(limits: &Limits) -> Vec<Property> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_kubelet_rules::config::Protection;
+    use orlop_kubelet_rules::cri_config::Protection;
 
     use super::*;
 

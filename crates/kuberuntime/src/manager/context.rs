@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use orlop_cri::client::{ClientError, ImageClient, RuntimeClient};
 use orlop_cri::v1;
 use orlop_kubelet_rules::backoff::Backoff;
-use orlop_kubelet_rules::config::{NodeFacts, SwapFacts};
+use orlop_kubelet_rules::cri_config::{NodeFacts, SwapFacts};
 use orlop_kubelet_rules::log_path::pod_directory;
 use orlop_kubelet_rules::pod::Pod;
 use parking_lot::{Mutex, MutexGuard};
@@ -17,11 +17,11 @@ use tokio_util::task::TaskTracker;
 
 use super::{Change, Event, Handler, Options, RuntimeState, Severity};
 use crate::cgroups::Cgroups;
-use crate::images::{ImageCollector, Images, PullRecords};
+use crate::image_manager::{ImageCollector, Images, PullRecords};
 use crate::logs::LogLinks;
 use crate::metrics::Metrics;
+use crate::pod_worker::Mailbox;
 use crate::userns::UserNamespaces;
-use crate::worker::Mailbox;
 
 /// For how long a runtime may be silent before the node is unwell (`maxWaitForContainerRuntime`).
 const RUNTIME_SILENCE: Duration = Duration::from_secs(30);

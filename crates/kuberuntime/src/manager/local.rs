@@ -3,10 +3,10 @@ use std::path::Path;
 use super::node_facts::Machine;
 use super::{Options, PodInput, StartError, UserNamespaceOptions};
 use crate::cgroups::Cgroups;
-use crate::images::{Providers, PullRecords};
+use crate::image_manager::{Providers, PullRecords};
 use crate::logs::LogLinks;
+use crate::pod_worker::load_all;
 use crate::userns::{UserNamespaceError, UserNamespaces, ids_of_node};
-use crate::worker::load_all;
 
 /// What is read and made on the node before anything else.
 pub(super) struct Local {

@@ -3,15 +3,15 @@ use std::time::Duration;
 
 use orlop_cri::client::{ClientOptions, Connection, ImageClient, RuntimeClient};
 use orlop_cri::v1;
-use orlop_kubelet_rules::config::SwapFacts;
+use orlop_kubelet_rules::cri_config::SwapFacts;
 use tonic::Code;
 
 use super::context::{Context, Parts};
 use super::local::Local;
 use super::{CgroupDriver, Options, PodInput, PodView, RequestError, Stage, StartError, Watch};
-use crate::images::{Images, PullRecords};
+use crate::image_manager::{Images, PullRecords};
 use crate::metrics::Metrics;
-use crate::worker::{Cause, Ending, Mailbox, run};
+use crate::pod_worker::{Cause, Ending, Mailbox, run};
 use crate::{housekeeping, pleg};
 
 /// The version of the interface, as runtimes tell it.

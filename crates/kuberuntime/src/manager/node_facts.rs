@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use orlop_kubelet_rules::config::NodeFacts;
+use orlop_kubelet_rules::cri_config::NodeFacts;
 
 use super::NodeOptions;
 

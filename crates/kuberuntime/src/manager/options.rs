@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_cri::Endpoint;
-use orlop_kubelet_rules::config::{MemoryQos, SwapBehavior};
+use orlop_kubelet_rules::cri_config::{MemoryQos, SwapBehavior};
 use orlop_kubelet_rules::gc::{ContainerPolicy, ImagePolicy};
 use orlop_kubelet_rules::image::CredentialPolicy;
 

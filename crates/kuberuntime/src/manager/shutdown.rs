@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{Manager, Stage};
-use crate::worker::{Cause, Ending, Mailbox};
+use crate::pod_worker::{Cause, Ending, Mailbox};
 
 /// What becomes of the pods when their manager ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

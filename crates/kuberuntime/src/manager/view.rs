@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use orlop_kubelet_rules::Timestamp;
-use orlop_kubelet_rules::config::QosClass;
+use orlop_kubelet_rules::cri_config::QosClass;
 use orlop_kubelet_rules::phase::PodPhase;
 use serde_json::{Value, json};
 

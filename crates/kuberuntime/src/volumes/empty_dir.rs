@@ -3,7 +3,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use orlop_kubelet_rules::config::pod_limit;
+use orlop_kubelet_rules::cri_config::pod_limit;
 use orlop_kubelet_rules::pod::{EmptyDir, Pod};
 use rustix::mount::{MountFlags, mount};
 

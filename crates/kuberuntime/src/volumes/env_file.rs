@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
-use orlop_kubelet_rules::config::EnvFiles;
+use orlop_kubelet_rules::cri_config::EnvFiles;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 

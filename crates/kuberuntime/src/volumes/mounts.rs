@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1;
-use orlop_kubelet_rules::config::expand;
+use orlop_kubelet_rules::cri_config::expand;
 use orlop_kubelet_rules::pod::{Container, VolumeMount};
 
 use super::dirs::make_dir;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
-use orlop_kubelet_rules::config::{NodeFacts, Values, field, resource_field};
+use orlop_kubelet_rules::cri_config::{NodeFacts, Values, field, resource_field};
 use orlop_kubelet_rules::pod::{
     ConfigMapVolume, DownwardVolume, KeyToPath, Pod, ProjectedVolume, SecretVolume,
 };

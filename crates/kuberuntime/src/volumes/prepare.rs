@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use orlop_kubelet_rules::config::{NodeFacts, Values};
+use orlop_kubelet_rules::cri_config::{NodeFacts, Values};
 use orlop_kubelet_rules::pod::{Container, Pod, PullPolicy, Volume};
 
 use super::dirs::make_dir;

@@ -1,4 +1,4 @@
-//! Probes in action: one task checks one container for one purpose.
+//! Probes in action: one task, a `worker` of the kubelet's prober, checks one container for one purpose.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use orlop_kubelet_rules::pod::{Container, Pod, Probe};
 use orlop_kubelet_rules::probe::{Due, ProbeKind, ProbeWorker, Seen};
 use orlop_kubelet_rules::status::ContainerState;
 
-use crate::checks::{get, grpc_health, http_target, port_number, tcp_connect};
+use super::{get, grpc_health, http_target, port_number, tcp_connect};
 use crate::clock::now;
 use crate::manager::{Context, Event, Severity};
 use crate::metrics::ProbeLabels;
-use crate::worker::Mailbox;
+use crate::pod_worker::Mailbox;
 
 /// How often a check is tried that could not be made.
 const TRIES: u32 = 3;

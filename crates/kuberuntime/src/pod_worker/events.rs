@@ -1,3 +1,5 @@
+//! What is told of a pod, and not again and again.
+
 use std::time::Duration;
 
 use tokio::time::Instant;

@@ -1,3 +1,5 @@
+//! What a worker is told, and what it lets others see: the kubelet's `UpdatePod` leaves it here.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What of a container depends on the node more than on the manifest.
 
 use orlop_cri::v1;
-use orlop_kubelet_rules::config::{limit_swap, protect_memory};
+use orlop_kubelet_rules::cri_config::{limit_swap, protect_memory};
 use orlop_kubelet_rules::pod::{Container, ProfileKind};
 
 use super::life::Life;

@@ -1,3 +1,5 @@
+//! A pod's end: the kubelet's `SyncTerminatingPod` and `SyncTerminatedPod`.
+
 use std::time::Duration;
 
 use orlop_cri::client::ClientError;

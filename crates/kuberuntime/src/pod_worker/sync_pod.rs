@@ -1,3 +1,5 @@
+//! One step of a pod towards what its manifest says: the kubelet's `SyncPod`.
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,13 +11,13 @@ use orlop_kubelet_rules::actions::{
 use orlop_kubelet_rules::pod::Container;
 use orlop_kubelet_rules::status::ContainerState;
 
+use super::api_pod_status::Waiting;
 use super::life::Life;
-use super::report::Waiting;
-use super::start::{Kind, StartFailure};
+use super::start_container::{Kind, StartFailure};
 use super::{kill_all, stop_sandboxes};
 use crate::clock::now;
 use crate::manager::Severity;
-use crate::reach::touching;
+use crate::node_paths::touching;
 use crate::volumes::{checked_paths, has_limits, over_limit, prepare};
 
 /// Between two looks at how much the pod's directories hold.
@@ -61,7 +63,7 @@ impl From<ClientError> for Problem {
 impl Life {
     /// One step towards what the manifest says: looks, decides, and does it in the kubelet's
     /// order.
-    pub(super) async fn pass(&mut self) -> Result<Next, Problem> {
+    pub(super) async fn sync_pod(&mut self) -> Result<Next, Problem> {
         if self.mailbox.take_dirty() {
             self.observe().await?;
             self.read_last_words().await;
@@ -191,7 +193,7 @@ impl Life {
             let target = self.seen.status.newest(target).map(|s| s.id.clone());
             let kind = Kind::Ephemeral { target };
             match self
-                .start(&sandbox, &config, &ephemeral.container, kind)
+                .start_container(&sandbox, &config, &ephemeral.container, kind)
                 .await
             {
                 Ok(()) => acted = true,
@@ -200,7 +202,10 @@ impl Life {
         }
         for index in actions.init_containers_to_start {
             let container = self.pod.spec.init_containers[index].clone();
-            match self.start(&sandbox, &config, &container, Kind::Init).await {
+            match self
+                .start_container(&sandbox, &config, &container, Kind::Init)
+                .await
+            {
                 Ok(()) => acted = true,
                 Err(failure) => {
                     failed(self.note_failure(&container, failure));
@@ -227,7 +232,7 @@ impl Life {
         for index in actions.containers_to_start {
             let container = self.pod.spec.containers[index].clone();
             match self
-                .start(&sandbox, &config, &container, Kind::Regular)
+                .start_container(&sandbox, &config, &container, Kind::Regular)
                 .await
             {
                 Ok(()) => {

@@ -1,8 +1,10 @@
+//! Gives running containers other resources: the kubelet's `doPodResizeAction`.
+
 use std::time::Instant;
 
 use orlop_cri::v1;
 use orlop_kubelet_rules::actions::Resize;
-use orlop_kubelet_rules::config::{container_resources, limit_swap, overhead, pod_resources};
+use orlop_kubelet_rules::cri_config::{container_resources, limit_swap, overhead, pod_resources};
 
 use super::life::Life;
 use crate::manager::Severity;

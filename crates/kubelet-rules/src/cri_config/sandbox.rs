@@ -150,6 +150,6 @@ mod tests {
     #[test]
     fn long_names_are_cut_at_63() {
         let name = format!("{}-{}", "a".repeat(62), "b".repeat(9));
-        assert_eq!(crate::config::hosts::truncated(&name), "a".repeat(62));
+        assert_eq!(crate::cri_config::hosts::truncated(&name), "a".repeat(62));
     }
 }

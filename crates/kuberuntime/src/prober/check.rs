@@ -1,18 +1,13 @@
 //! What probes and hooks do to a container: run a command, ask over HTTP, open a connection, ask
 //! for health over gRPC.
 
-mod grpc;
-mod http;
-mod lookup;
-mod tls;
-
-pub(crate) use grpc::grpc_health;
-pub(crate) use http::{HttpError, HttpTarget, get};
-
 use std::net::IpAddr;
 use std::time::Duration;
 
 use orlop_kubelet_rules::pod::{Container, HttpGetAction, Port};
+
+use super::http::HttpTarget;
+use super::lookup;
 
 /// The number of a port that is given by number, or by the name one of the container's ports has.
 pub(crate) fn port_number(port: &Port, container: &Container) -> Result<u16, String> {

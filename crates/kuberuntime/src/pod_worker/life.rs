@@ -1,3 +1,5 @@
+//! One life of a pod, from its first wish to its last trace: the kubelet's `podWorkerLoop`.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +12,12 @@ use orlop_kubelet_rules::status::ContainerState;
 use orlop_kubelet_rules::userns::IdRange;
 use tokio::time::Instant;
 
+use super::api_pod_status::Waiting;
 use super::checkpoint::{Checkpoint, Ended};
 use super::conditions::Conditions;
 use super::mailbox::Seen;
-use super::pass::{MEASURE, Next};
 use super::probes::Probes;
-use super::report::Waiting;
+use super::sync_pod::{MEASURE, Next};
 use super::{Cause, Ending, Mailbox, Observation, observe};
 use crate::clock::now;
 use crate::manager::{Change, Context, PodInput, Severity, Stage};
@@ -196,7 +198,7 @@ impl Life {
                 self.save().await;
             }
             let begun = Instant::now();
-            let passed = self.pass().await;
+            let passed = self.sync_pod().await;
             self.count_pass(begun.elapsed());
             let next = match passed {
                 Ok(next) => {
@@ -371,7 +373,7 @@ impl Life {
         let read = move || {
             let said = fresh
                 .iter()
-                .map(|s| (s.id.clone(), super::last_words::read(s)));
+                .map(|s| (s.id.clone(), super::termination_message::read(s)));
             said.collect::<Vec<_>>()
         };
         if let Ok(said) = orlop_pool::blocking(read).await {

@@ -1,4 +1,4 @@
-//! Images in action: pulling within the node's limits, with whose credentials, and making room.
+//! Images in action, the kubelet's `EnsureImageExists`: pulling within the node's limits, with whose credentials, and making room.
 
 mod collect;
 mod credential;

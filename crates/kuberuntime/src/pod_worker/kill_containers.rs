@@ -1,3 +1,6 @@
+//! Stops containers and sandboxes: the kubelet's `killContainersWithSyncResult` and
+//! `killContainer`.
+
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 

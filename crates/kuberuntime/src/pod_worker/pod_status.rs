@@ -1,3 +1,5 @@
+//! What the runtime knows of a pod: the kubelet's `GetPodStatus`.
+
 use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;

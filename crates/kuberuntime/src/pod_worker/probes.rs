@@ -1,3 +1,5 @@
+//! Which probes of a pod run: the kubelet's `AddPod` and `UpdatePodStatus` of its prober.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The pod's conditions, as `Ready`, and when each last changed.
+
 use std::collections::BTreeMap;
 
 use orlop_kubelet_rules::Timestamp;

@@ -1,3 +1,5 @@
+//! What a container that ended has left to say: its termination message.
+
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;

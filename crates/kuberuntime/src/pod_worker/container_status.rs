@@ -1,3 +1,5 @@
+//! Containers as the pod's status shows them: the kubelet's `convertToAPIContainerStatuses`.
+
 use orlop_cri::v1;
 use orlop_kubelet_rules::Timestamp;
 use orlop_kubelet_rules::actions::ProbeResult;
@@ -8,9 +10,9 @@ use orlop_kubelet_rules::restart::container_should_restart;
 use orlop_kubelet_rules::status::{ContainerState, ContainerStatus};
 use serde_json::{Map, Value, json};
 
-use super::last_words;
+use super::api_pod_status::Waiting;
 use super::life::Life;
-use super::report::Waiting;
+use super::termination_message;
 use crate::manager::Stage;
 
 /// One container as the pod's status shows it.
@@ -195,7 +197,7 @@ impl Life {
         let words = self.words.get(&c.id).filter(|words| !words.is_empty());
         let message = words.cloned().unwrap_or_else(|| c.message.clone());
         if !message.is_empty() {
-            state["message"] = json!(last_words::share(message, &self.pod));
+            state["message"] = json!(termination_message::share(message, &self.pod));
         }
         json!({ "terminated": state })
     }

@@ -1,8 +1,10 @@
+//! A pod in one word for people.
+
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase};
 
+use super::api_pod_status::phase_word;
+use super::container_status::Shown;
 use super::life::Life;
-use super::report::phase_word;
-use super::shown::Shown;
 use crate::manager::Stage;
 
 impl Life {

@@ -6,7 +6,7 @@ use orlop_cri::client::{ClientError, ImageClient, PullRequest};
 use orlop_cri::v1;
 use orlop_kubelet_rules::Timestamp;
 use orlop_kubelet_rules::backoff::{Backoff, image_key};
-use orlop_kubelet_rules::config::ImageUser;
+use orlop_kubelet_rules::cri_config::ImageUser;
 use orlop_kubelet_rules::image::{Access, ImageError, Presence, classify_pull_error, plan_image};
 use orlop_kubelet_rules::pod::{Container, Pod, PullPolicy};
 use parking_lot::{Mutex, MutexGuard};

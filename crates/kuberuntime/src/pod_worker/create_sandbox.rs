@@ -1,3 +1,5 @@
+//! From a pod's definition to its sandbox: the kubelet's `createPodSandbox`.
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -5,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use orlop_cri::v1;
-use orlop_kubelet_rules::config::{
+use orlop_kubelet_rules::cri_config::{
     HostResolver, NodeFacts, SandboxInput, Values, hosts_file, node_hosts_file, pod_dns,
     sandbox_config,
 };
@@ -13,7 +15,7 @@ use orlop_kubelet_rules::status::SandboxStatus;
 use orlop_kubelet_rules::userns;
 
 use super::life::Life;
-use super::pass::Problem;
+use super::sync_pod::Problem;
 use crate::manager::{Objects, Severity};
 use crate::text_file::read_text;
 

@@ -1,3 +1,5 @@
+//! What a pod is known by when the manager starts anew.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;

@@ -1,3 +1,5 @@
+//! From a container's definition to its process: the kubelet's `startContainer`.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +8,7 @@ use orlop_cri::v1;
 use orlop_disk::LogPlace;
 use orlop_kubelet_rules::Timestamp;
 use orlop_kubelet_rules::backoff::{container_key, container_start};
-use orlop_kubelet_rules::config::{
+use orlop_kubelet_rules::cri_config::{
     ContainerInput, EnvFiles, check_non_root, container_config, env_files, environment,
 };
 use orlop_kubelet_rules::log_path::{container_log, next_restart_count};
@@ -17,9 +19,9 @@ use super::kill_all;
 use super::life::Life;
 use crate::clock::now;
 use crate::hooks::{HookSite, run_hook};
-use crate::images::{ImageRef, Wanted};
+use crate::image_manager::{ImageRef, Wanted};
 use crate::manager::Severity;
-use crate::reach::touching;
+use crate::node_paths::touching;
 use crate::volumes::{
     MountInput, Place, container_mounts, parts_of_node, paths_of_node, read_env_files,
     termination_log,
@@ -72,7 +74,7 @@ impl StartFailure {
 
 impl Life {
     /// Starts a container: waits its turn, gets its image, makes it, starts it, and runs its hook.
-    pub(super) async fn start(
+    pub(super) async fn start_container(
         &mut self,
         sandbox: &str,
         sandbox_config: &v1::PodSandboxConfig,

@@ -1,14 +1,16 @@
+//! The pod's status as Kubernetes shows it: the kubelet's `generateAPIPodStatus`.
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use orlop_kubelet_rules::config::{QosClass, pod_request, qos_class};
+use orlop_kubelet_rules::cri_config::{QosClass, pod_request, qos_class};
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase, pod_phase};
 use orlop_kubelet_rules::pod::{Pod, PodSpec, Quantity};
 use serde_json::{Map, Value, json};
 
 use super::conditions::Come;
+use super::container_status::Shown;
 use super::life::Life;
-use super::shown::Shown;
 use crate::manager::{Change, PodView, Stage};
 
 /// Why a container does not run.
