@@ -21,6 +21,7 @@
 //! | [`labels`] | by what the kubelet finds its own, and stops it without a manifest | `newContainerLabels`, `newContainerAnnotations` |
 //! | [`log_path`] | where a container's log is | `BuildContainerLogsDirectory` |
 //! | [`hash`] | whether a container's definition has changed | `HashContainer` |
+//! | [`waiting`] | nothing; why a container does not run | `v1.ContainerStateWaiting` |
 //! | [`userns`] | which ids a pod with users of its own has | `UsernsManager` |
 
 pub mod actions;
@@ -42,5 +43,6 @@ mod table;
 pub mod termination;
 mod time;
 pub mod userns;
+pub mod waiting;
 
 pub use time::Timestamp;

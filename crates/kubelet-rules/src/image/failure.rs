@@ -1,3 +1,7 @@
+//! What a failed pull is called.
+
+use crate::waiting::WaitingReason;
+
 /// What a failed pull is called in a waiting container's reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullFailure {
@@ -11,11 +15,11 @@ pub enum PullFailure {
 
 impl PullFailure {
     /// The reason a waiting container shows.
-    pub fn reason(self) -> &'static str {
+    pub fn reason(self) -> WaitingReason {
         match self {
-            Self::RegistryUnavailable => "RegistryUnavailable",
-            Self::SignatureValidationFailed => "SignatureValidationFailed",
-            Self::ErrImagePull => "ErrImagePull",
+            Self::RegistryUnavailable => WaitingReason::RegistryUnavailable,
+            Self::SignatureValidationFailed => WaitingReason::SignatureValidationFailed,
+            Self::ErrImagePull => WaitingReason::ErrImagePull,
         }
     }
 }
@@ -27,7 +31,7 @@ pub fn classify_pull_error(message: &str) -> PullFailure {
         PullFailure::SignatureValidationFailed,
     ]
     .into_iter()
-    .find(|failure| message.starts_with(failure.reason()))
+    .find(|failure| message.starts_with(failure.reason().word()))
     .unwrap_or(PullFailure::ErrImagePull)
 }
 
@@ -49,7 +53,11 @@ mod tests {
             ("pulling: RegistryUnavailable", "ErrImagePull"),
             ("", "ErrImagePull"),
         ] {
-            assert_eq!(classify_pull_error(message).reason(), reason, "{message:?}");
+            assert_eq!(
+                classify_pull_error(message).reason().word(),
+                reason,
+                "{message:?}"
+            );
         }
     }
 }

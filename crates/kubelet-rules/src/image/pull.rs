@@ -3,6 +3,7 @@ use thiserror::Error;
 use crate::Timestamp;
 use crate::backoff::{Backoff, image_key};
 use crate::pod::{Container, Pod, PullPolicy};
+use crate::waiting::WaitingReason;
 
 /// What is to be done for a container's image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,11 +45,11 @@ pub enum ImageError {
 
 impl ImageError {
     /// The reason a waiting container shows.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> WaitingReason {
         match self {
-            Self::InvalidImageName { .. } => "InvalidImageName",
-            Self::ErrImageNeverPull { .. } => "ErrImageNeverPull",
-            Self::ImagePullBackOff { .. } => "ImagePullBackOff",
+            Self::InvalidImageName { .. } => WaitingReason::InvalidImageName,
+            Self::ErrImageNeverPull { .. } => WaitingReason::ErrImageNeverPull,
+            Self::ImagePullBackOff { .. } => WaitingReason::ImagePullBackOff,
         }
     }
 }
@@ -224,7 +225,11 @@ mod tests {
                 &Backoff::default(),
                 Timestamp(0),
             );
-            assert_eq!(plan.map_err(|e| e.reason()), expected, "{policy:?} {image}");
+            assert_eq!(
+                plan.map_err(|e| e.reason().word()),
+                expected,
+                "{policy:?} {image}"
+            );
         }
     }
 
@@ -239,7 +244,10 @@ mod tests {
         let at = Timestamp::from_secs;
         backoff.next(&image_key(&pod, "a:1"), at(0), at(0));
         let plan = |on_node, secs| plan_image(&pod, &container, on_node, &backoff, at(secs));
-        assert_eq!(plan(None, 4).unwrap_err().reason(), "ImagePullBackOff");
+        assert_eq!(
+            plan(None, 4).unwrap_err().reason().word(),
+            "ImagePullBackOff"
+        );
         assert_eq!(plan(None, 10), Ok(Presence::Pull("a:1".to_owned())));
         assert_eq!(plan(Some("id"), 4), Ok(Presence::Use("id".to_owned())));
     }

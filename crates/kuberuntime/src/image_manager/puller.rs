@@ -9,6 +9,7 @@ use orlop_kubelet_rules::backoff::{Backoff, image_key};
 use orlop_kubelet_rules::cri_config::ImageUser;
 use orlop_kubelet_rules::image::{Access, ImageError, Presence, classify_pull_error, plan_image};
 use orlop_kubelet_rules::pod::{Container, Pod, PullPolicy};
+use orlop_kubelet_rules::waiting::WaitingReason;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
@@ -32,7 +33,7 @@ pub(crate) struct ImageRef {
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     /// The reason a waiting container shows.
-    pub(crate) reason: &'static str,
+    pub(crate) reason: WaitingReason,
     /// The sentence to that.
     pub(crate) message: String,
     /// When it is worth another try, if that is known.
@@ -59,7 +60,7 @@ pub(crate) struct Images {
     slots: Option<Semaphore>,
     backoff: Mutex<Backoff>,
     /// Why the last pull failed, for those that wait for the next, by the key of the back-off.
-    failures: Mutex<BTreeMap<String, (&'static str, String)>>,
+    failures: Mutex<BTreeMap<String, (WaitingReason, String)>>,
 }
 
 type Tell<'a> = &'a (dyn Fn(Severity, &'static str, String) + Send + Sync);
@@ -103,7 +104,7 @@ impl Images {
         }
         let status = self.status(wanted, image).await;
         let present = status.map_err(|error| Refusal {
-            reason: "ImageInspectError",
+            reason: WaitingReason::ImageInspectError,
             message: format!("Failed to inspect image {image:?}: {error}"),
             retry: None,
         })?;
@@ -184,7 +185,7 @@ impl Images {
                 format!("Failed to record image pull intent for container image {name:?}: {error}");
             tell(Severity::Warning, "Failed", message.clone());
             return Err(Refusal {
-                reason: "ErrImagePull",
+                reason: WaitingReason::ErrImagePull,
                 message,
                 retry: None,
             });
@@ -401,7 +402,7 @@ impl Images {
         self.backoff.lock()
     }
 
-    fn failures(&self) -> MutexGuard<'_, BTreeMap<String, (&'static str, String)>> {
+    fn failures(&self) -> MutexGuard<'_, BTreeMap<String, (WaitingReason, String)>> {
         self.failures.lock()
     }
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use orlop_kubelet_rules::cri_config::{QosClass, pod_request, qos_class};
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase, pod_phase};
 use orlop_kubelet_rules::pod::{Pod, PodSpec, Quantity};
+use orlop_kubelet_rules::waiting::WaitingReason;
 use serde_json::{Map, Value, json};
 
 use super::conditions::Come;
@@ -16,7 +17,7 @@ use crate::manager::{Change, PodView, Stage};
 /// Why a container does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waiting {
-    pub(super) reason: String,
+    pub(super) reason: WaitingReason,
     pub(super) message: String,
 }
 

@@ -8,6 +8,7 @@ use orlop_kubelet_rules::pod::{Container, Quantity, ResourceList};
 use orlop_kubelet_rules::probe::ProbeKind;
 use orlop_kubelet_rules::restart::container_should_restart;
 use orlop_kubelet_rules::status::{ContainerState, ContainerStatus};
+use orlop_kubelet_rules::waiting::WaitingReason;
 use serde_json::{Map, Value, json};
 
 use super::api_pod_status::Waiting;
@@ -60,18 +61,18 @@ impl Life {
             None => false,
         };
         let default = if self.pod.spec.init_containers.is_empty() {
-            "ContainerCreating"
+            WaitingReason::ContainerCreating
         } else {
-            "PodInitializing"
+            WaitingReason::PodInitializing
         };
         let wait = |w: Option<&Waiting>| match w {
-            Some(w) => json!({"waiting": {"reason": w.reason, "message": w.message}}),
+            Some(w) => json!({"waiting": {"reason": w.reason.word(), "message": w.message}}),
             None => match &self.trouble {
                 // Nothing is made until that is out of the way.
                 Some(why) if newest.is_none() => {
-                    json!({"waiting": {"reason": default, "message": why}})
+                    json!({"waiting": {"reason": default.word(), "message": why}})
                 }
-                _ => json!({"waiting": {"reason": default}}),
+                _ => json!({"waiting": {"reason": default.word()}}),
             },
         };
         let (state, last, view, word) = match newest {
@@ -79,7 +80,7 @@ impl Life {
                 wait(waiting),
                 json!({}),
                 ContainerView::Waiting { last_exit: None },
-                Some(waiting.map_or_else(|| default.to_owned(), |w| w.reason.clone())),
+                Some(waiting.map_or(default, |w| w.reason).to_string()),
             ),
             Some(c) => match c.state {
                 ContainerState::Running => (
@@ -95,7 +96,7 @@ impl Life {
                     ContainerView::Waiting {
                         last_exit: before.map(|b| b.exit_code),
                     },
-                    Some(waiting.map_or_else(|| default.to_owned(), |w| w.reason.clone())),
+                    Some(waiting.map_or(default, |w| w.reason).to_string()),
                 ),
                 ContainerState::Unknown => {
                     let state = json!({"terminated": {
@@ -167,12 +168,12 @@ impl Life {
             && container_should_restart(container, self.pod.spec.restart_policy, c.exit_code);
         if comes_back && let Some(w) = waiting {
             return (
-                json!({"waiting": {"reason": w.reason, "message": w.message}}),
+                json!({"waiting": {"reason": w.reason.word(), "message": w.message}}),
                 self.terminated(c),
                 ContainerView::Waiting {
                     last_exit: Some(c.exit_code),
                 },
-                Some(w.reason.clone()),
+                Some(w.reason.to_string()),
             );
         }
         let word = exit_word(c);

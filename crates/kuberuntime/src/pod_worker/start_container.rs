@@ -14,6 +14,7 @@ use orlop_kubelet_rules::cri_config::{
 use orlop_kubelet_rules::log_path::{container_log, next_restart_count};
 use orlop_kubelet_rules::pod::Container;
 use orlop_kubelet_rules::status::{ContainerState, ContainerStatus};
+use orlop_kubelet_rules::waiting::WaitingReason;
 
 use super::kill_all;
 use super::life::Life;
@@ -56,14 +57,14 @@ impl Kind {
 
 /// Why a container was not started.
 pub(super) struct StartFailure {
-    pub(super) reason: &'static str,
+    pub(super) reason: WaitingReason,
     pub(super) message: String,
     /// When it is worth another try; in a while if not said.
     pub(super) retry: Option<Timestamp>,
 }
 
 impl StartFailure {
-    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+    fn new(reason: WaitingReason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -85,7 +86,7 @@ impl Life {
         let started = self
             .start_now(sandbox, sandbox_config, container, &kind)
             .await;
-        let code = started.as_ref().err().map(|failure| failure.reason);
+        let code = started.as_ref().err().map(|failure| failure.reason.word());
         self.ctx.metrics.started_container(kind.word(), code);
         if started.is_ok() {
             self.waiting.remove(&container.name);
@@ -114,7 +115,7 @@ impl Life {
             format!("Back-off restarting failed container {of} in pod {name}_{namespace}({uid})");
         self.say(Some(of), Severity::Warning, "BackOff", event);
         Err(StartFailure {
-            reason: "CrashLoopBackOff",
+            reason: WaitingReason::CrashLoopBackOff,
             message: format!(
                 "back-off {wait:?} restarting failed container={of} pod={name}_{namespace}({uid})"
             ),
@@ -129,13 +130,14 @@ impl Life {
         let (Some(until), Some(waiting)) = (until, self.waiting.get(&container.name)) else {
             return Ok(());
         };
-        let reason = match waiting.reason.as_str() {
-            "CreateContainerError" => "CreateContainerError",
-            "RunContainerError" => "RunContainerError",
-            _ => return Ok(()),
-        };
+        if !matches!(
+            waiting.reason,
+            WaitingReason::CreateContainerError | WaitingReason::RunContainerError
+        ) {
+            return Ok(());
+        }
         Err(StartFailure {
-            reason,
+            reason: waiting.reason,
             message: waiting.message.clone(),
             retry: Some(until),
         })
@@ -144,7 +146,7 @@ impl Life {
     /// Notes that a container could not be made or started.
     fn failed_to(
         &self,
-        reason: &'static str,
+        reason: WaitingReason,
         container: &Container,
         message: String,
     ) -> StartFailure {
@@ -194,7 +196,7 @@ impl Life {
             .container_config(sandbox_config, container, kind, image)
             .await;
         let config = config.map_err(|message| {
-            let failure = StartFailure::new("CreateContainerConfigError", message);
+            let failure = StartFailure::new(WaitingReason::CreateContainerConfigError, message);
             let message = format!("Error: {}", failure.message);
             self.say(Some(name), Severity::Warning, "Failed", message);
             failure
@@ -221,7 +223,7 @@ impl Life {
                 "Failed",
                 format!("Error: {message}"),
             );
-            self.failed_to("CreateContainerError", container, message)
+            self.failed_to(WaitingReason::CreateContainerError, container, message)
         })?;
         self.say(
             Some(name),
@@ -241,7 +243,7 @@ impl Life {
                 format!("Error: {message}"),
             );
             self.mailbox.touch();
-            return Err(self.failed_to("RunContainerError", container, message));
+            return Err(self.failed_to(WaitingReason::RunContainerError, container, message));
         }
         self.say(
             Some(name),
@@ -288,7 +290,7 @@ impl Life {
         }
         self.mailbox.touch();
         Err(StartFailure::new(
-            "PostStartHookError",
+            WaitingReason::PostStartHookError,
             "PostStartHook failed",
         ))
     }
@@ -315,7 +317,7 @@ impl Life {
             .ensure(&wanted, &self.ctx.metrics, &tell)
             .await;
         ensured.map_err(|refusal| {
-            if refusal.reason != "ImagePullBackOff" {
+            if refusal.reason != WaitingReason::ImagePullBackOff {
                 let error = format!("Error: {}", refusal.reason);
                 self.say(Some(&container.name), Severity::Warning, "Failed", error);
             }

@@ -1,6 +1,7 @@
 //! A pod in one word for people.
 
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase};
+use orlop_kubelet_rules::waiting::WaitingReason;
 
 use super::api_pod_status::phase_word;
 use super::container_status::Shown;
@@ -38,7 +39,7 @@ impl Life {
             let detail = shown
                 .word
                 .as_deref()
-                .filter(|w| !w.is_empty() && *w != "PodInitializing");
+                .filter(|w| !w.is_empty() && *w != WaitingReason::PodInitializing.word());
             word = match detail {
                 Some(detail) => format!("Init:{detail}"),
                 None => format!("Init:{i}/{}", spec.init_containers.len()),

@@ -263,7 +263,7 @@ impl Life {
     /// Shows why a container does not run; answers when it is worth another try.
     fn note_failure(&mut self, container: &Container, failure: StartFailure) -> Option<Timestamp> {
         let waiting = Waiting {
-            reason: failure.reason.to_owned(),
+            reason: failure.reason,
             message: failure.message,
         };
         self.waiting.insert(container.name.clone(), waiting);

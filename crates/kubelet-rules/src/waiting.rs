@@ -1,0 +1,53 @@
+//! Why a container does not run.
+
+use std::fmt;
+
+/// The reason that a waiting container shows, which Kubernetes calls by the same word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are Kubernetes'")]
+pub enum WaitingReason {
+    /// Nothing keeps it: its turn has not come.
+    ContainerCreating,
+    /// The init containers come first.
+    PodInitializing,
+    InvalidImageName,
+    ImageInspectError,
+    ErrImageNeverPull,
+    ErrImagePull,
+    RegistryUnavailable,
+    SignatureValidationFailed,
+    ImagePullBackOff,
+    CreateContainerConfigError,
+    CreateContainerError,
+    RunContainerError,
+    PostStartHookError,
+    CrashLoopBackOff,
+}
+
+impl WaitingReason {
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::ContainerCreating => "ContainerCreating",
+            Self::PodInitializing => "PodInitializing",
+            Self::InvalidImageName => "InvalidImageName",
+            Self::ImageInspectError => "ImageInspectError",
+            Self::ErrImageNeverPull => "ErrImageNeverPull",
+            Self::ErrImagePull => "ErrImagePull",
+            Self::RegistryUnavailable => "RegistryUnavailable",
+            Self::SignatureValidationFailed => "SignatureValidationFailed",
+            Self::ImagePullBackOff => "ImagePullBackOff",
+            Self::CreateContainerConfigError => "CreateContainerConfigError",
+            Self::CreateContainerError => "CreateContainerError",
+            Self::RunContainerError => "RunContainerError",
+            Self::PostStartHookError => "PostStartHookError",
+            Self::CrashLoopBackOff => "CrashLoopBackOff",
+        }
+    }
+}
+
+impl fmt::Display for WaitingReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
