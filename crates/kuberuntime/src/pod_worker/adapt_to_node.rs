@@ -10,7 +10,13 @@ impl Life {
     /// What depends on the node more than on the manifest.
     pub(super) fn adapt_to_node(&self, config: &mut v1::ContainerConfig, container: &Container) {
         let own = container.security_context.seccomp_profile.as_ref();
-        let profile = own.or(self.pod.spec.security_context.seccomp_profile.as_ref());
+        let profile = own.or(self
+            .wished
+            .pod
+            .spec
+            .security_context
+            .seccomp_profile
+            .as_ref());
         let Some(linux) = &mut config.linux else {
             return;
         };
@@ -35,7 +41,7 @@ impl Life {
             if !self.ctx.options.cgroups.cpu_quota {
                 resources.cpu_quota = 0;
             }
-            limit_swap(resources, &self.pod, container, &self.ctx.swap);
+            limit_swap(resources, &self.wished.pod, container, &self.ctx.swap);
             self.protect_memory(resources, container);
             if self.ctx.cgroups.unified() && !self.ctx.options.single_process_oom_kill {
                 // What is left of a container whose process was killed is of no use to anybody.
@@ -55,7 +61,14 @@ impl Life {
         if let Some(qos) = self.ctx.cgroups.memory_qos() {
             let page = rustix::param::page_size() as u64;
             let allocatable = self.ctx.facts.memory;
-            protect_memory(resources, &self.pod, container, qos, allocatable, page);
+            protect_memory(
+                resources,
+                &self.wished.pod,
+                container,
+                qos,
+                allocatable,
+                page,
+            );
         }
     }
 }

@@ -45,7 +45,7 @@ impl Life {
     }
 
     fn views(&self) -> BTreeMap<String, ContainerView> {
-        let all = self.pod.spec.init_and_regular();
+        let all = self.wished.pod.spec.init_and_regular();
         all.map(|c| (c.name.clone(), self.show_container(c).view))
             .collect()
     }
@@ -58,11 +58,11 @@ impl Life {
                 PodPhase::Succeeded
             };
         }
-        pod_phase(&self.pod, views, self.stage == Stage::Terminated)
+        pod_phase(&self.wished.pod, views, self.stage == Stage::Terminated)
     }
 
     fn view(&mut self) -> PodView {
-        let pod = self.pod.clone();
+        let pod = self.wished.pod.clone();
         let spec = &pod.spec;
         let init: Vec<_> = spec
             .init_containers
@@ -98,6 +98,7 @@ impl Life {
         let containers_ready = !over && ready_count == counted.len();
         let has_sandbox = self
             .seen
+            .observation
             .status
             .sandboxes()
             .first()
@@ -165,8 +166,8 @@ impl Life {
             uid: meta.uid.clone(),
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
-            source: self.input.source.clone(),
-            manifest: self.input.manifest.clone(),
+            source: self.wished.input.source.clone(),
+            manifest: self.wished.input.manifest.clone(),
             summary: self.summary(phase, &reason, &init, &regular),
             status: status.into(),
             phase,
@@ -189,10 +190,10 @@ impl Life {
     }
 
     fn ips(&self) -> Vec<IpAddr> {
-        if self.pod.spec.host_network {
+        if self.wished.pod.spec.host_network {
             return self.ctx.options.node.addresses.clone();
         }
-        self.seen.status.pod_ips()
+        self.seen.observation.status.pod_ips()
     }
 }
 

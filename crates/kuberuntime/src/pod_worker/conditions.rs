@@ -78,7 +78,7 @@ impl Life {
             ("PodScheduled", true, "", ""),
         ];
         let conditions = rows.map(|(kind, status, reason, message)| {
-            let at = self.conditions.set(kind, status);
+            let at = self.told.conditions.set(kind, status);
             let mut condition = json!({
                 "type": kind,
                 "status": if status { "True" } else { "False" },

@@ -29,7 +29,7 @@ pub(super) struct Shown {
 impl Life {
     /// One container, from its newest instance and the one before.
     pub(super) fn show_container(&self, container: &Container) -> Shown {
-        let status = &self.seen.status;
+        let status = &self.seen.observation.status;
         let instances: Vec<_> = status
             .containers()
             .iter()
@@ -37,13 +37,14 @@ impl Life {
             .collect();
         let newest = instances.first().copied();
         let before = instances.get(1).copied();
-        let waiting = self.waiting.get(&container.name);
+        let waiting = self.told.waiting.get(&container.name);
         let started = newest.is_some_and(|c| {
             c.state == ContainerState::Running
                 && (container.startup_probe.is_none()
                     || self.mailbox.result(&c.id, ProbeKind::Startup) == Some(ProbeResult::Success))
         });
         let is_plain_init = self
+            .wished
             .pod
             .spec
             .init_containers
@@ -60,14 +61,14 @@ impl Life {
             }
             None => false,
         };
-        let default = if self.pod.spec.init_containers.is_empty() {
+        let default = if self.wished.pod.spec.init_containers.is_empty() {
             WaitingReason::ContainerCreating
         } else {
             WaitingReason::PodInitializing
         };
         let wait = |w: Option<&Waiting>| match w {
             Some(w) => json!({"waiting": {"reason": w.reason.word(), "message": w.message}}),
-            None => match &self.trouble {
+            None => match &self.told.trouble {
                 // Nothing is made until that is out of the way.
                 Some(why) if newest.is_none() => {
                     json!({"waiting": {"reason": default.word(), "message": why}})
@@ -113,7 +114,7 @@ impl Life {
                 }
             },
         };
-        let raw = newest.and_then(|c| self.seen.containers.get(&c.id));
+        let raw = newest.and_then(|c| self.seen.observation.containers.get(&c.id));
         let restarts = newest.map_or(0, |c| c.restart_count);
         let mut json = json!({
             "name": container.name,
@@ -136,6 +137,7 @@ impl Life {
             }
         }
         if let Some(given) = self
+            .made
             .actuated
             .get(&container.name)
             .filter(|g| !g.requests.is_empty())
@@ -165,7 +167,11 @@ impl Life {
     ) -> (Value, Value, ContainerView, Option<String>) {
         let comes_back = self.stage == Stage::Syncing
             && self.ended.is_none()
-            && container_should_restart(container, self.pod.spec.restart_policy, c.exit_code);
+            && container_should_restart(
+                container,
+                self.wished.pod.spec.restart_policy,
+                c.exit_code,
+            );
         if comes_back && let Some(w) = waiting {
             return (
                 json!({"waiting": {"reason": w.reason.word(), "message": w.message}}),
@@ -195,10 +201,10 @@ impl Life {
             "finishedAt": c.finished_at.map(Timestamp::rfc3339),
             "containerID": format!("{}://{}", self.ctx.runtime_name, c.id),
         });
-        let words = self.words.get(&c.id).filter(|words| !words.is_empty());
+        let words = self.seen.words.get(&c.id).filter(|words| !words.is_empty());
         let message = words.cloned().unwrap_or_else(|| c.message.clone());
         if !message.is_empty() {
-            state["message"] = json!(termination_message::share(message, &self.pod));
+            state["message"] = json!(termination_message::share(message, &self.wished.pod));
         }
         json!({ "terminated": state })
     }
@@ -207,6 +213,7 @@ impl Life {
     /// in truth.
     fn resources(&self, container: &Container, raw: &v1::ContainerStatus) -> Value {
         let given = self
+            .made
             .actuated
             .get(&container.name)
             .unwrap_or(&container.resources);

@@ -62,18 +62,18 @@ fn no_user_namespaces(handler: &str) -> String {
 impl Life {
     pub(super) fn values(&self) -> OfNamespace {
         OfNamespace {
-            objects: self.input.objects.clone(),
-            namespace: self.pod.metadata.namespace.clone(),
+            objects: self.wished.input.objects.clone(),
+            namespace: self.wished.pod.metadata.namespace.clone(),
         }
     }
 
     /// What the pod may be told of its node and itself.
     pub(super) fn facts(&self) -> NodeFacts {
         let mut facts = self.ctx.facts.clone();
-        facts.pod_ips = if self.pod.spec.host_network {
+        facts.pod_ips = if self.wished.pod.spec.host_network {
             facts.host_ips.clone()
         } else {
-            self.seen.status.pod_ips()
+            self.seen.observation.status.pod_ips()
         };
         facts
     }
@@ -94,11 +94,11 @@ impl Life {
             let text = read.await.ok().and_then(Result::ok).unwrap_or_default();
             HostResolver::parse(&text)
         };
-        let resolver = pod_dns(&self.pod, &dns.servers, &dns.domain, &host);
+        let resolver = pod_dns(&self.wished.pod, &dns.servers, &dns.domain, &host);
         let input = SandboxInput {
             attempt,
             pod_logs_dir: self.ctx.options.pod_logs_dir.display().to_string(),
-            cgroup_parent: self.ctx.cgroups.parent(&self.pod),
+            cgroup_parent: self.ctx.cgroups.parent(&self.wished.pod),
             domain: dns.domain.clone(),
             dns: resolver.config,
             user_namespace: Some(user_namespace),
@@ -123,15 +123,15 @@ impl Life {
                 message.to_owned(),
             );
         }
-        Ok(sandbox_config(&self.pod, &input))
+        Ok(sandbox_config(&self.wished.pod, &input))
     }
 
     /// Whose users the pod's are: the node's, or its own, with the ids that it has been given.
     async fn user_namespace(&mut self) -> Result<v1::UserNamespace, Problem> {
-        if self.pod.spec.host_users != Some(false) {
+        if self.wished.pod.spec.host_users != Some(false) {
             return Ok(userns::options(None));
         }
-        if self.id_range.is_none() {
+        if self.made.id_range.is_none() {
             let fail = |why: String| {
                 let message = format!("Failed to create pod sandbox: {why}");
                 Problem::new("FailedCreatePodSandBox", message)
@@ -144,14 +144,15 @@ impl Life {
             let (ranges, uid) = (self.ctx.user_namespaces.clone(), self.mailbox.uid.clone());
             let got = orlop_pool::blocking(move || ranges.get(&uid)).await;
             let got = got.map_err(|error| fail(error.to_string()))?;
-            self.id_range = Some(got.map_err(|error| fail(error.to_string()))?);
+            self.made.id_range = Some(got.map_err(|error| fail(error.to_string()))?);
         }
-        Ok(userns::options(self.id_range))
+        Ok(userns::options(self.made.id_range))
     }
 
     /// The RuntimeClass' handler. Without an object of that name, a handler of that name will do.
     pub(super) fn runtime_handler(&self) -> Result<String, Problem> {
         let Some(name) = self
+            .wished
             .pod
             .spec
             .runtime_class_name
@@ -160,7 +161,7 @@ impl Life {
         else {
             return Ok(String::new());
         };
-        if let Some(class) = self.input.objects.runtime_class(name) {
+        if let Some(class) = self.wished.input.objects.runtime_class(name) {
             return Ok(class.handler.clone());
         }
         if self.ctx.handler(name).is_some() {
@@ -193,19 +194,19 @@ impl Life {
             .map(|error| format!("{:?}", error.code()));
         let metrics = &self.ctx.metrics;
         metrics.ran_sandbox(&handler, begun.elapsed(), code.as_deref());
-        if self.pod.spec.host_users == Some(false) {
+        if self.wished.pod.spec.host_users == Some(false) {
             metrics.ran_user_namespaced(code.is_some());
         }
         let id = ran.map_err(|error| fail(error.to_string()))?;
         // Its addresses are needed for the containers' files and variables.
         let answer = self.ctx.runtime.pod_sandbox_status(&id, false).await?;
         if let Some(status) = &answer.status {
-            let mut sandboxes = self.seen.status.sandboxes().to_vec();
+            let mut sandboxes = self.seen.observation.status.sandboxes().to_vec();
             sandboxes.push(SandboxStatus::from(status));
-            let mut seen = (*self.seen).clone();
+            let mut seen = (*self.seen.observation).clone();
             let containers = seen.status.containers().to_vec();
             seen.status = orlop_kubelet_rules::status::PodStatus::new(sandboxes, containers);
-            self.seen = seen.into();
+            self.seen.observation = seen.into();
             self.show();
         }
         Ok(id)
@@ -213,9 +214,9 @@ impl Life {
 
     /// Writes the pod's hosts file if it is not what it should be.
     pub(super) async fn write_hosts(&mut self) -> Result<(), Problem> {
-        let pod = self.pod.clone();
+        let pod = self.wished.pod.clone();
         let path = self.dirs.hosts();
-        let ips = self.seen.status.pod_ips();
+        let ips = self.seen.observation.status.pod_ips();
         let domain = self.ctx.options.dns.domain.clone();
         let work = move || {
             let text = if pod.spec.host_network {

@@ -24,16 +24,16 @@ impl Life {
         let key = (container.unwrap_or_default().to_owned(), reason);
         let now = Instant::now();
         if severity == Severity::Warning || reason == "BackOff" {
-            if let Some((before, at)) = self.said.get(&key)
+            if let Some((before, at)) = self.told.said.get(&key)
                 && *before == message
                 && now.duration_since(*at) < QUIET
             {
                 return;
             }
-            if self.said.len() >= MAX_SAID {
-                self.said.clear();
+            if self.told.said.len() >= MAX_SAID {
+                self.told.said.clear();
             }
-            self.said.insert(key, (message.clone(), now));
+            self.told.said.insert(key, (message.clone(), now));
         }
         (self.teller())(container, severity, reason, message);
     }
@@ -43,7 +43,7 @@ impl Life {
         &self,
     ) -> impl Fn(Option<&str>, Severity, &'static str, String) + Send + Sync + use<> {
         let ctx = self.ctx.clone();
-        let meta = self.pod.metadata.clone();
+        let meta = self.wished.pod.metadata.clone();
         move |container, severity, reason, message| {
             ctx.event(Event {
                 time: now(),

@@ -15,10 +15,9 @@ use tokio::time::Instant;
 use super::api_pod_status::Waiting;
 use super::checkpoint::{Checkpoint, Ended};
 use super::conditions::Conditions;
-use super::mailbox::Seen;
 use super::probes::Probes;
 use super::sync_pod::{MEASURE, Next};
-use super::{Cause, Ending, Mailbox, Observation, observe};
+use super::{Cause, Ending, Mailbox, Observation, mailbox, observe};
 use crate::clock::now;
 use crate::manager::{Change, Context, PodInput, Severity, Stage};
 use crate::volumes::{Places, PodDirs, has_limits};
@@ -62,38 +61,81 @@ pub(crate) async fn run(ctx: Arc<Context>, mailbox: Arc<Mailbox>) {
 pub(super) struct Life {
     pub(super) ctx: Arc<Context>,
     pub(super) mailbox: Arc<Mailbox>,
+    pub(super) dirs: PodDirs,
+    pub(super) wished: Wished,
+    pub(super) seen: Seen,
+    pub(super) made: Made,
+    pub(super) told: Told,
+    pub(super) start_time: Timestamp,
+    pub(super) stage: Stage,
+    /// Decided to be over, by whom or what.
+    pub(super) ended: Option<Ended>,
+    pub(super) checkpoint: Checkpoint,
+    failures: u32,
+}
+
+/// What the pod shall be.
+pub(super) struct Wished {
     pub(super) input: Arc<PodInput>,
     /// The pod with what its RuntimeClass adds.
     pub(super) pod: Arc<Pod>,
     pub(super) generation: u64,
-    pub(super) dirs: PodDirs,
-    pub(super) seen: Arc<Observation>,
-    /// What keeps containers from running, by name.
-    pub(super) waiting: BTreeMap<String, Waiting>,
-    pub(super) conditions: Conditions,
-    pub(super) start_time: Timestamp,
-    pub(super) actuated: ActuatedResources,
+}
+
+/// What was found when it was last looked at.
+pub(super) struct Seen {
+    pub(super) observation: Arc<Observation>,
+    /// Last words by container id.
+    pub(super) words: BTreeMap<String, String>,
+    /// When it was last looked at how much the pod's directories hold.
+    pub(super) measured: std::time::Instant,
+}
+
+/// What was made for the pod.
+#[derive(Default)]
+pub(super) struct Made {
     /// Where the volumes are, and for which wish they were made.
     pub(super) places: Option<(u64, Arc<Places>)>,
     /// For which wish the cgroup was made.
     pub(super) cgroup: u64,
     /// The ids of its users, if it has its own.
     pub(super) id_range: Option<IdRange>,
-    /// Last words by container id.
-    pub(super) words: BTreeMap<String, String>,
-    pub(super) stage: Stage,
-    /// Decided to be over, by whom or what.
-    pub(super) ended: Option<Ended>,
+    /// What containers were given.
+    pub(super) actuated: ActuatedResources,
     pub(super) probes: Probes,
-    /// When it was last looked at how much the pod's directories hold.
-    pub(super) measured: std::time::Instant,
-    /// What keeps the pod as a whole from going on.
-    pub(super) trouble: Option<String>,
-    pub(super) checkpoint: Checkpoint,
-    failures: u32,
     /// Whether it has run, or may have before this process began.
     has_run: bool,
+}
+
+/// What others are told of it.
+#[derive(Default)]
+pub(super) struct Told {
+    /// What keeps containers from running, by name.
+    pub(super) waiting: BTreeMap<String, Waiting>,
+    /// What keeps the pod as a whole from going on.
+    pub(super) trouble: Option<String>,
+    pub(super) conditions: Conditions,
+    /// By container and reason what was said last, and when.
     pub(super) said: BTreeMap<(String, &'static str), (String, Instant)>,
+}
+
+impl Wished {
+    fn new(input: Arc<PodInput>, generation: u64) -> Self {
+        Self {
+            pod: input.with_overhead(),
+            input,
+            generation,
+        }
+    }
+
+    /// A container of whichever kind.
+    pub(super) fn container(&self, name: &str) -> Option<&Container> {
+        let spec = &self.pod.spec;
+        let ephemeral = spec.ephemeral_containers.iter().map(|c| &c.container);
+        spec.init_and_regular()
+            .chain(ephemeral)
+            .find(|c| c.name == name)
+    }
 }
 
 impl Life {
@@ -111,27 +153,23 @@ impl Life {
         }
         Self {
             dirs: PodDirs::new(&ctx.options.root_dir, &mailbox.uid),
-            pod: input.with_overhead(),
-            input,
-            generation,
-            seen: Arc::default(),
-            waiting: BTreeMap::new(),
-            conditions: Conditions::default(),
+            wished: Wished::new(input, generation),
+            seen: Seen {
+                observation: Arc::default(),
+                words: BTreeMap::new(),
+                measured: std::time::Instant::now(),
+            },
+            made: Made {
+                actuated: known.as_ref().map(Checkpoint::actuated).unwrap_or_default(),
+                has_run: known.is_some(),
+                ..Made::default()
+            },
+            told: Told::default(),
             start_time,
-            actuated: known.as_ref().map(Checkpoint::actuated).unwrap_or_default(),
-            places: None,
-            cgroup: 0,
-            id_range: None,
-            words: BTreeMap::new(),
             stage: Stage::Syncing,
-            has_run: known.is_some(),
             ended: known.and_then(|c| c.ended),
-            probes: Probes::default(),
-            measured: std::time::Instant::now(),
-            trouble: None,
             checkpoint,
             failures: 0,
-            said: BTreeMap::new(),
             ctx: ctx.clone(),
             mailbox: mailbox.clone(),
         }
@@ -167,7 +205,7 @@ impl Life {
         let metrics = self.ctx.metrics.pods();
         metrics.worked("terminate", begun.elapsed());
         self.stage = Stage::Terminated;
-        self.probes.stop();
+        self.made.probes.stop();
         self.settle().await;
         loop {
             let cause = self.mailbox.ending().borrow().clone().map(|end| end.cause);
@@ -190,11 +228,9 @@ impl Life {
         self.wait_for_namesake().await;
         loop {
             let (input, generation) = self.mailbox.input();
-            if generation != self.generation {
-                self.pod = input.with_overhead();
-                self.input = input;
-                self.generation = generation;
-                self.checkpoint.manifest = (*self.input.manifest).clone();
+            if generation != self.wished.generation {
+                self.wished = Wished::new(input, generation);
+                self.checkpoint.manifest = (*self.wished.input.manifest).clone();
                 self.save().await;
             }
             let begun = Instant::now();
@@ -203,7 +239,7 @@ impl Life {
             let next = match passed {
                 Ok(next) => {
                     self.failures = 0;
-                    self.trouble = None;
+                    self.told.trouble = None;
                     next
                 }
                 Err(problem) => {
@@ -213,7 +249,7 @@ impl Life {
                         problem.reason,
                         problem.message.clone(),
                     );
-                    self.trouble = Some(problem.message);
+                    self.told.trouble = Some(problem.message);
                     let wait = FIRST_RETRY * 2_u32.saturating_pow(self.failures);
                     self.failures = (self.failures + 1).min(10);
                     self.mailbox.touch();
@@ -236,7 +272,7 @@ impl Life {
                     tokio::select! {
                         () = &mut enough => break,
                         () = self.mailbox.rung() => {
-                            if self.mailbox.input().1 != self.generation {
+                            if self.mailbox.input().1 != self.wished.generation {
                                 break;
                             }
                         }
@@ -255,14 +291,14 @@ impl Life {
     fn count_pass(&mut self, took: Duration) {
         let ctx = self.ctx.clone();
         let metrics = ctx.metrics.pods();
-        metrics.worked(if self.has_run { "sync" } else { "create" }, took);
-        let containers = &self.pod.spec.containers;
+        metrics.worked(if self.made.has_run { "sync" } else { "create" }, took);
+        let containers = &self.wished.pod.spec.containers;
         let runs = |name: &str| {
-            let newest = self.seen.status.newest(name);
+            let newest = self.seen.observation.status.newest(name);
             newest.is_some_and(|it| it.state == ContainerState::Running)
         };
-        if !self.has_run && containers.iter().any(|it| runs(&it.name)) {
-            self.has_run = true;
+        if !self.made.has_run && containers.iter().any(|it| runs(&it.name)) {
+            self.made.has_run = true;
             metrics.started(now().since(self.start_time));
         }
     }
@@ -271,7 +307,7 @@ impl Life {
     fn resync(&self) -> Duration {
         let around = 0.5 + rand::random::<f64>();
         let mut wait = self.ctx.options.resync.mul_f64(around);
-        if has_limits(&self.pod) {
+        if has_limits(&self.wished.pod) {
             wait = wait.min(MEASURE);
         }
         match self.deadline() {
@@ -282,7 +318,7 @@ impl Life {
 
     /// When the pod has been at work for long enough.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        let seconds = self.pod.spec.active_deadline_seconds?;
+        let seconds = self.wished.pod.spec.active_deadline_seconds?;
         Some(self.start_time.after(Duration::from_secs(seconds)))
     }
 
@@ -310,19 +346,11 @@ impl Life {
         }
     }
 
-    pub(super) fn container(&self, name: &str) -> Option<&Container> {
-        let spec = &self.pod.spec;
-        let ephemeral = spec.ephemeral_containers.iter().map(|c| &c.container);
-        spec.init_and_regular()
-            .chain(ephemeral)
-            .find(|c| c.name == name)
-    }
-
     pub(super) fn pod_ip(&self) -> Option<std::net::IpAddr> {
-        if self.pod.spec.host_network {
+        if self.wished.pod.spec.host_network {
             return self.ctx.options.node.addresses.first().copied();
         }
-        self.seen.status.pod_ips().first().copied()
+        self.seen.observation.status.pod_ips().first().copied()
     }
 
     /// Asks the runtime for what it knows of the pod.
@@ -338,22 +366,22 @@ impl Life {
                 return Err(error);
             }
         };
-        if *self.seen != fresh {
-            self.seen = Arc::new(fresh);
+        if *self.seen.observation != fresh {
+            self.seen.observation = Arc::new(fresh);
         }
-        self.mailbox.keep_results(&self.seen);
-        let there = &self.seen.containers;
-        self.words.retain(|id, _| there.contains_key(id));
+        self.mailbox.keep_results(&self.seen.observation);
+        let there = &self.seen.observation.containers;
+        self.seen.words.retain(|id, _| there.contains_key(id));
         self.show();
         Ok(())
     }
 
     /// Lets those look that stand beside: probes, and whoever asks for a container by name.
     pub(super) fn show(&self) {
-        self.mailbox.show(Seen {
-            observation: self.seen.clone(),
+        self.mailbox.show(mailbox::Seen {
+            observation: self.seen.observation.clone(),
             finished: self.stage == Stage::Terminated,
-            deleted: self.stage != Stage::Syncing || self.pod.is_being_deleted(),
+            deleted: self.stage != Stage::Syncing || self.wished.pod.is_being_deleted(),
         });
     }
 
@@ -361,11 +389,12 @@ impl Life {
     pub(super) async fn read_last_words(&mut self) {
         let fresh: Vec<_> = self
             .seen
+            .observation
             .status
             .containers()
             .iter()
-            .filter(|c| c.state == ContainerState::Exited && !self.words.contains_key(&c.id))
-            .filter_map(|c| self.seen.containers.get(&c.id).cloned())
+            .filter(|c| c.state == ContainerState::Exited && !self.seen.words.contains_key(&c.id))
+            .filter_map(|c| self.seen.observation.containers.get(&c.id).cloned())
             .collect();
         if fresh.is_empty() {
             return;
@@ -377,21 +406,21 @@ impl Life {
             said.collect::<Vec<_>>()
         };
         if let Ok(said) = orlop_pool::blocking(read).await {
-            self.words.extend(said);
+            self.seen.words.extend(said);
         }
     }
 
     /// Notes what containers were given.
     pub(super) async fn note_actuated(&mut self, name: &str) {
-        let Some(container) = self.container(name) else {
+        let Some(container) = self.wished.container(name) else {
             return;
         };
         let resources = container.resources.clone();
-        if self.actuated.get(name) == Some(&resources) {
+        if self.made.actuated.get(name) == Some(&resources) {
             return;
         }
-        self.actuated.insert(name.to_owned(), resources);
-        let given = given_resources(&self.input.manifest, name);
+        self.made.actuated.insert(name.to_owned(), resources);
+        let given = given_resources(&self.wished.input.manifest, name);
         self.checkpoint.actuated.insert(name.to_owned(), given);
         self.save().await;
     }
@@ -402,7 +431,7 @@ impl Life {
         let uid = self.mailbox.uid.clone();
         let write = orlop_pool::blocking(move || checkpoint.write(&root, &uid));
         if let Ok(Err(error)) = write.await {
-            tracing::error!(pod = self.input.full_name(), %error, "cannot write a checkpoint");
+            tracing::error!(pod = self.wished.input.full_name(), %error, "cannot write a checkpoint");
         }
     }
 }

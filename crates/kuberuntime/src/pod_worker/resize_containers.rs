@@ -18,7 +18,7 @@ impl Life {
             .container(&resize.name)
             .ok_or_else(|| format!("container {} is not in the manifest", resize.name))?;
         let mut resources = container_resources(
-            &self.pod,
+            &self.wished.pod,
             container,
             self.ctx.memory,
             &self.ctx.hugepage_sizes,
@@ -40,7 +40,7 @@ impl Life {
             resources.memory_limit_in_bytes = -1;
         }
         if resize.memory {
-            limit_swap(&mut resources, &self.pod, container, &self.ctx.swap);
+            limit_swap(&mut resources, &self.wished.pod, container, &self.ctx.swap);
             self.protect_memory(&mut resources, container);
         }
         let message = v1::UpdateContainerResourcesRequest {
@@ -52,8 +52,8 @@ impl Life {
         updated.map_err(|error| format!("cannot resize container {}: {error}", resize.name))?;
         let sums = v1::UpdatePodSandboxResourcesRequest {
             pod_sandbox_id: sandbox.to_owned(),
-            overhead: Some(overhead(&self.pod)),
-            resources: Some(pod_resources(&self.pod)),
+            overhead: Some(overhead(&self.wished.pod)),
+            resources: Some(pod_resources(&self.wished.pod)),
         };
         // For sandboxes that are machines of their own; most runtimes do nothing, or don't know it.
         if let Err(error) = self.ctx.runtime.update_pod_sandbox_resources(sums).await {

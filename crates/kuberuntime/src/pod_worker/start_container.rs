@@ -89,7 +89,7 @@ impl Life {
         let code = started.as_ref().err().map(|failure| failure.reason.word());
         self.ctx.metrics.started_container(kind.word(), code);
         if started.is_ok() {
-            self.waiting.remove(&container.name);
+            self.told.waiting.remove(&container.name);
         }
         started
     }
@@ -97,14 +97,21 @@ impl Life {
     fn wait_for_backoff(&mut self, container: &Container) -> Result<(), StartFailure> {
         let blocked = {
             let mut backoff = self.ctx.backoff();
-            container_start(&mut backoff, &self.pod, container, &self.seen.status, now())
+            container_start(
+                &mut backoff,
+                &self.wished.pod,
+                container,
+                &self.seen.observation.status,
+                now(),
+            )
         };
         let Err(until) = blocked else {
             return self.wait_after_failure(container);
         };
-        let meta = self.pod.metadata.clone();
+        let meta = self.wished.pod.metadata.clone();
         let wait = self
             .seen
+            .observation
             .status
             .newest_exited(&container.name)
             .and_then(|c| c.finished_at)
@@ -127,7 +134,7 @@ impl Life {
     fn wait_after_failure(&self, container: &Container) -> Result<(), StartFailure> {
         let key = self.failure_key(container);
         let until = self.ctx.backoff().blocked_since_failure(&key, now());
-        let (Some(until), Some(waiting)) = (until, self.waiting.get(&container.name)) else {
+        let (Some(until), Some(waiting)) = (until, self.told.waiting.get(&container.name)) else {
             return Ok(());
         };
         if !matches!(
@@ -161,13 +168,16 @@ impl Life {
     }
 
     fn failure_key(&self, container: &Container) -> String {
-        let wish = self.generation;
-        format!("start/{}/{wish}", container_key(&self.pod, container))
+        let wish = self.wished.generation;
+        format!(
+            "start/{}/{wish}",
+            container_key(&self.wished.pod, container)
+        )
     }
 
     /// Removes instances that were made and never started: the next takes their place.
     async fn remove_unstarted(&self, which: impl Fn(&ContainerStatus) -> bool) {
-        let instances = self.seen.status.containers().iter();
+        let instances = self.seen.observation.status.containers().iter();
         let unstarted = instances.filter(|c| which(c) && c.state == ContainerState::Created);
         for instance in unstarted {
             if let Err(error) = self.ctx.runtime.remove_container(&instance.id).await {
@@ -179,7 +189,7 @@ impl Life {
     /// The same for all containers of a sandbox that is lost: they count as no restarts.
     pub(super) async fn remove_unstarted_of_all(&mut self) {
         self.remove_unstarted(|_| true).await;
-        let seen = Arc::make_mut(&mut self.seen);
+        let seen = Arc::make_mut(&mut self.seen.observation);
         seen.status.forget_unstarted();
     }
 
@@ -302,9 +312,9 @@ impl Life {
     ) -> Result<ImageRef, StartFailure> {
         let handler = self.runtime_handler().unwrap_or_default();
         let wanted = Wanted {
-            pod: &self.pod,
+            pod: &self.wished.pod,
             container,
-            objects: &self.input.objects,
+            objects: &self.wished.input.objects,
             sandbox: sandbox_config,
             runtime_handler: &handler,
         };
@@ -336,14 +346,21 @@ impl Life {
         kind: &Kind,
         image: ImageRef,
     ) -> Result<v1::ContainerConfig, String> {
-        check_non_root(&self.pod, container, &image.user).map_err(|e| e.to_string())?;
+        check_non_root(&self.wished.pod, container, &image.user).map_err(|e| e.to_string())?;
         let files = self.env_files(container).await?;
-        let variables = environment(&self.pod, container, &self.facts(), &self.values(), &files)?;
+        let variables = environment(
+            &self.wished.pod,
+            container,
+            &self.facts(),
+            &self.values(),
+            &files,
+        )?;
         let images = self.volume_images(sandbox_config, container).await;
         let restart_count = self.restart_count(sandbox_config, container).await;
         let mounts = {
             let (dirs, container) = (self.dirs.clone(), container.clone());
             let places = self
+                .made
                 .places
                 .clone()
                 .map(|(_, places)| places)
@@ -393,7 +410,7 @@ impl Life {
         // Its variables are resolved by now.
         let mut resolved = container.clone();
         resolved.env.clear();
-        let mut config = container_config(&self.pod, &resolved, &input);
+        let mut config = container_config(&self.wished.pod, &resolved, &input);
         self.adapt_to_node(&mut config, container);
         Ok(config)
     }
@@ -404,7 +421,12 @@ impl Life {
         if wanted.is_empty() {
             return Ok(EnvFiles::new());
         }
-        let places = self.places.clone().map(|(_, it)| it).unwrap_or_default();
+        let places = self
+            .made
+            .places
+            .clone()
+            .map(|(_, it)| it)
+            .unwrap_or_default();
         let volumes = wanted.iter().map(|(volume, _)| volume.as_str());
         let touched = paths_of_node(volumes, &places);
         let read = move || read_env_files(&places, wanted);
@@ -419,6 +441,7 @@ impl Life {
     ) -> u32 {
         let last = self
             .seen
+            .observation
             .status
             .newest(&container.name)
             .map(|c| c.restart_count);
@@ -446,6 +469,7 @@ impl Life {
         container: &Container,
     ) -> BTreeMap<String, Result<v1::ImageSpec, String>> {
         let places = self
+            .made
             .places
             .clone()
             .map(|(_, places)| places)
@@ -486,7 +510,7 @@ impl Life {
         };
         self.ctx
             .log_links
-            .add(&self.pod, &container.name, id, &status.log_path)
+            .add(&self.wished.pod, &container.name, id, &status.log_path)
             .await;
     }
 }

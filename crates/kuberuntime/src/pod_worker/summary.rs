@@ -25,7 +25,7 @@ impl Life {
         if self.ended.is_some() && !reason.is_empty() {
             return word;
         }
-        let spec = &self.pod.spec;
+        let spec = &self.wished.pod.spec;
         let mut initializing = false;
         for (i, (container, shown)) in spec.init_containers.iter().zip(init).enumerate() {
             let through = match shown.view {

@@ -68,8 +68,12 @@ impl Life {
             self.observe().await?;
             self.read_last_words().await;
         }
-        self.probes
-            .update(&self.ctx, &self.mailbox, &self.pod, &self.seen);
+        self.made.probes.update(
+            &self.ctx,
+            &self.mailbox,
+            &self.wished.pod,
+            &self.seen.observation,
+        );
         self.publish();
         if self.is_over() {
             return Ok(Next::Over);
@@ -91,30 +95,36 @@ impl Life {
             // of ConfigMaps, comes with its source, which may also not want it any more.
             return Ok(Next::Idle);
         }
-        if self.cgroup != self.generation {
-            let ensured = self.ctx.cgroups.ensure(&self.pod).await;
+        if self.made.cgroup != self.wished.generation {
+            let ensured = self.ctx.cgroups.ensure(&self.wished.pod).await;
             ensured.map_err(|error| {
                 let message = format!("unable to ensure pod cgroup exists: {error}");
                 Problem::new("FailedCreatePodContainer", message)
             })?;
-            self.cgroup = self.generation;
+            self.made.cgroup = self.wished.generation;
         }
         let volumes_changed = self
+            .made
             .places
             .as_ref()
-            .is_some_and(|(generation, _)| *generation != self.generation);
+            .is_some_and(|(generation, _)| *generation != self.wished.generation);
         if volumes_changed {
             self.prepare_volumes().await?;
         }
         let mut actions = compute_pod_actions(
-            &self.pod,
+            &self.wished.pod,
             &Observed {
-                status: self.seen.status.clone(),
+                status: self.seen.observation.status.clone(),
                 probes: self.mailbox.probe_results(),
-                actuated: self.actuated.clone(),
+                actuated: self.made.actuated.clone(),
             },
         );
-        let held = hold_back(&self.pod, &self.seen.status, &mut actions, now());
+        let held = hold_back(
+            &self.wished.pod,
+            &self.seen.observation.status,
+            &mut actions,
+            now(),
+        );
         if held.is_some() {
             self.mailbox.doubt();
         }
@@ -156,7 +166,7 @@ impl Life {
         }
         if starts {
             if let Some(why) = self.ctx.network_error()
-                && !self.pod.spec.host_network
+                && !self.wished.pod.spec.host_network
             {
                 let mut problem =
                     Problem::new("NetworkNotReady", format!("network is not ready: {why}"));
@@ -188,9 +198,14 @@ impl Life {
             retry = Some(retry.map_or(at, |r| r.min(at)));
         };
         for index in actions.ephemeral_containers_to_start {
-            let ephemeral = self.pod.spec.ephemeral_containers[index].clone();
+            let ephemeral = self.wished.pod.spec.ephemeral_containers[index].clone();
             let target = ephemeral.target_container_name.as_str();
-            let target = self.seen.status.newest(target).map(|s| s.id.clone());
+            let target = self
+                .seen
+                .observation
+                .status
+                .newest(target)
+                .map(|s| s.id.clone());
             let kind = Kind::Ephemeral { target };
             match self
                 .start_container(&sandbox, &config, &ephemeral.container, kind)
@@ -201,7 +216,7 @@ impl Life {
             }
         }
         for index in actions.init_containers_to_start {
-            let container = self.pod.spec.init_containers[index].clone();
+            let container = self.wished.pod.spec.init_containers[index].clone();
             match self
                 .start_container(&sandbox, &config, &container, Kind::Init)
                 .await
@@ -230,14 +245,14 @@ impl Life {
             }
         }
         for index in actions.containers_to_start {
-            let container = self.pod.spec.containers[index].clone();
+            let container = self.wished.pod.spec.containers[index].clone();
             match self
                 .start_container(&sandbox, &config, &container, Kind::Regular)
                 .await
             {
                 Ok(()) => {
                     acted = true;
-                    if index + 1 < self.pod.spec.containers.len() {
+                    if index + 1 < self.wished.pod.spec.containers.len() {
                         self.publish();
                     }
                 }
@@ -266,17 +281,17 @@ impl Life {
             reason: failure.reason,
             message: failure.message,
         };
-        self.waiting.insert(container.name.clone(), waiting);
+        self.told.waiting.insert(container.name.clone(), waiting);
         failure.retry
     }
 
     /// Looks from time to time whether a directory of the pod holds more than it may.
     async fn over_limit(&mut self) -> Option<String> {
-        if self.measured.elapsed() < MEASURE || !has_limits(&self.pod) {
+        if self.seen.measured.elapsed() < MEASURE || !has_limits(&self.wished.pod) {
             return None;
         }
-        self.measured = Instant::now();
-        let (dirs, pod) = (self.dirs.clone(), self.pod.clone());
+        self.seen.measured = Instant::now();
+        let (dirs, pod) = (self.dirs.clone(), self.wished.pod.clone());
         let measured = orlop_pool::blocking(move || over_limit(&dirs, &pod)).await;
         measured.ok().flatten()
     }
@@ -284,13 +299,14 @@ impl Life {
     /// Makes the pod's volumes, or brings them up to date.
     async fn prepare_volumes(&mut self) -> Result<(), Problem> {
         if self
+            .made
             .places
             .as_ref()
-            .is_some_and(|(made, _)| *made == self.generation)
+            .is_some_and(|(made, _)| *made == self.wished.generation)
         {
             return Ok(());
         }
-        let (dirs, pod) = (self.dirs.clone(), self.pod.clone());
+        let (dirs, pod) = (self.dirs.clone(), self.wished.pod.clone());
         let facts = self.facts();
         let values = self.values();
         let touched = checked_paths(&pod);
@@ -301,7 +317,7 @@ impl Life {
             let message = format!("MountVolume.SetUp failed: {why}");
             Problem::new("FailedMount", message)
         })?;
-        self.places = Some((self.generation, places.into()));
+        self.made.places = Some((self.wished.generation, places.into()));
         Ok(())
     }
 
@@ -313,7 +329,7 @@ impl Life {
 
     /// Stops all containers and sandboxes; says whether there was anything to stop.
     async fn kill_pod(&mut self) -> Result<bool, Problem> {
-        if !self.seen.is_alive() {
+        if !self.seen.observation.is_alive() {
             return Ok(false);
         }
         let fail = |error: ClientError| {
@@ -376,7 +392,7 @@ impl Life {
     /// Keeps only the newest instance that has ended of each init container.
     async fn prune_init_containers(&mut self) -> Result<(), Problem> {
         let mut kept = std::collections::BTreeSet::new();
-        let status = self.seen.status.clone();
+        let status = self.seen.observation.status.clone();
         let spare: Vec<String> = status
             .containers()
             .iter()
@@ -392,9 +408,10 @@ impl Life {
         &mut self,
         which: impl Fn(&str) -> bool,
     ) -> Result<(), Problem> {
-        let spec = &self.pod.spec;
+        let spec = &self.wished.pod.spec;
         let ids: Vec<_> = self
             .seen
+            .observation
             .status
             .containers()
             .iter()

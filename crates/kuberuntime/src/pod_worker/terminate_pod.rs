@@ -64,7 +64,7 @@ impl Life {
     }
 
     pub(super) fn sandbox_ids(&self) -> Vec<String> {
-        let sandboxes = self.seen.status.sandboxes().iter();
+        let sandboxes = self.seen.observation.status.sandboxes().iter();
         sandboxes.map(|s| s.id.clone()).collect()
     }
 
@@ -76,12 +76,13 @@ impl Life {
     ) -> Result<(), ClientError> {
         let running: Vec<_> = self
             .seen
+            .observation
             .status
             .containers()
             .iter()
             .filter(|c| matches!(c.state, ContainerState::Running | ContainerState::Unknown))
             .collect();
-        let order = termination_order(&self.pod, running.iter().map(|c| c.name.as_str()));
+        let order = termination_order(&self.wished.pod, running.iter().map(|c| c.name.as_str()));
         let victims = running
             .iter()
             .map(|c| {
@@ -103,11 +104,11 @@ impl Life {
         forced: Option<Duration>,
         message: String,
     ) -> Victim {
-        let container = self.container(name);
+        let container = self.wished.container(name);
         Victim {
             id: id.to_owned(),
             name: name.to_owned(),
-            grace: grace_period(&self.pod, container, reason, forced),
+            grace: grace_period(&self.wished.pod, container, reason, forced),
             pre_stop: container.and_then(|c| c.lifecycle.pre_stop.clone()),
             container: container.cloned().unwrap_or_default(),
             message,
@@ -116,7 +117,7 @@ impl Life {
 
     /// Notes how the pod ended, and gives back what only a pod at work needs.
     pub(super) async fn settle(&mut self) {
-        self.waiting.clear();
+        self.told.waiting.clear();
         let shut_down = matches!(
             &*self.mailbox.ending().borrow(),
             Some(Ending {
@@ -149,8 +150,8 @@ impl Life {
                 status: status.unwrap_or_default(),
             };
             self.ended = Some(ended.clone());
-            let never_ran = self.seen.containers.is_empty()
-                && self.seen.status.sandboxes().is_empty()
+            let never_ran = self.seen.observation.containers.is_empty()
+                && self.seen.observation.status.sandboxes().is_empty()
                 && self.checkpoint.ended.is_none();
             if never_ran {
                 // It was not let in. The next manager may see room for it.
@@ -163,8 +164,8 @@ impl Life {
             }
             self.publish();
         }
-        if let Err(error) = self.ctx.cgroups.remove(&self.pod).await {
-            tracing::warn!(pod = self.input.full_name(), %error, "a pod's cgroup stays");
+        if let Err(error) = self.ctx.cgroups.remove(&self.wished.pod).await {
+            tracing::warn!(pod = self.wished.input.full_name(), %error, "a pod's cgroup stays");
         }
     }
 
@@ -176,7 +177,7 @@ impl Life {
                 Ok(()) => return,
                 Err(error) => {
                     tracing::warn!(
-                        pod = self.input.full_name(),
+                        pod = self.wished.input.full_name(),
                         error,
                         "a pod's remains stay for now"
                     );
@@ -192,7 +193,7 @@ impl Life {
         let text = |error: ClientError| error.to_string();
         self.observe().await.map_err(text)?;
         let runtime = &self.ctx.runtime;
-        for id in self.seen.containers.keys() {
+        for id in self.seen.observation.containers.keys() {
             match runtime.remove_container(id).await {
                 Err(error) if !error.is_not_found() => return Err(error.to_string()),
                 _ => {}
@@ -210,11 +211,11 @@ impl Life {
         }
         self.ctx
             .cgroups
-            .remove(&self.pod)
+            .remove(&self.wished.pod)
             .await
             .map_err(|e| e.to_string())?;
         let dirs = self.dirs.clone();
-        let logs = self.ctx.pod_logs(&self.pod);
+        let logs = self.ctx.pod_logs(&self.wished.pod);
         let root = self.ctx.options.root_dir.clone();
         let uid = self.mailbox.uid.clone();
         let remove = move || {
@@ -226,7 +227,7 @@ impl Life {
         let removed = orlop_pool::blocking(remove).await;
         removed.map_err(|e| e.to_string())??;
         self.ctx.user_namespaces.release(&self.mailbox.uid);
-        self.ctx.log_links.remove_pod(&self.pod).await;
+        self.ctx.log_links.remove_pod(&self.wished.pod).await;
         Ok(())
     }
 }
