@@ -1,3 +1,5 @@
+//! The agent: sources, admission, eviction and the HTTP API around one manager.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;

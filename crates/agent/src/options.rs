@@ -1,3 +1,5 @@
+//! All that an agent is told at its start.
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;

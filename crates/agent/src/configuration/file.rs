@@ -1,3 +1,5 @@
+//! Reads a `KubeletConfiguration`, and remarks on what has no effect here.
+
 use std::path::{Path, PathBuf};
 
 use orlop_kuberuntime::text_file::read_text;

@@ -1,3 +1,5 @@
+//! The fields of a `KubeletConfiguration` that have an effect.
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! How much is left of what can run out.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

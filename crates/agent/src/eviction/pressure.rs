@@ -1,3 +1,5 @@
+//! What the node is low on, and since when.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Which pod goes first.
+
 use std::cmp::Reverse;
 
 /// A pod that might have to go.

@@ -1,3 +1,5 @@
+//! From when on the node is low, as the kubelet's flags write it.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What is remarked on a manifest, with its place.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Manifests that come, change and go, and the orders that follow.
+
 use orlop_kubelet_rules::pod::Quantity;
 use serde_json::{Value, json};
 

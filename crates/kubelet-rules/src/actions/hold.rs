@@ -1,3 +1,5 @@
+//! Waits for the end of a sandbox before containers that died with it are started again.
+
 use std::time::Duration;
 
 use super::PodActions;

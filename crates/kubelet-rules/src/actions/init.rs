@@ -1,3 +1,5 @@
+//! Which init container is next, and whether the regular ones may be looked at.
+
 use super::compute::has_changed;
 use super::resize::{ResizePlan, plan_resize};
 use super::{KillReason, Observed, PodActions, ProbeResult};

@@ -1,3 +1,5 @@
+//! Containers whose exit asks for the whole pod to begin anew.
+
 use super::Reset;
 use crate::pod::{Container, Pod, RestartRuleAction};
 use crate::restart::matching_rule;

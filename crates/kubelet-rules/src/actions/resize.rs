@@ -1,3 +1,5 @@
+//! What a running container's resources ask for.
+
 use super::{Observed, Resize};
 use crate::pod::{Container, ResizeRestartPolicy, Resources};
 use crate::status::ContainerStatus;

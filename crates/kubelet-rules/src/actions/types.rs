@@ -1,3 +1,5 @@
+//! What a pod needs now, as data.
+
 use std::collections::BTreeMap;
 
 use crate::pod::Resources;

@@ -1,3 +1,5 @@
+//! A container's configuration for the runtime.
+
 use std::collections::BTreeMap;
 
 use orlop_cri::v1;

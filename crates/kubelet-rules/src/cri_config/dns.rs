@@ -1,3 +1,5 @@
+//! A pod's resolver.
+
 use std::net::IpAddr;
 
 use orlop_cri::v1;

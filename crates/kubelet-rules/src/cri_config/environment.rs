@@ -1,3 +1,5 @@
+//! A container's variables.
+
 use std::collections::BTreeMap;
 
 use super::env_file::{EnvFiles, value_of};

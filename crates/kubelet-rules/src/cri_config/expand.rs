@@ -1,3 +1,5 @@
+//! `$(NAME)` in commands, arguments and variables.
+
 use std::collections::BTreeMap;
 
 use crate::pod::EnvVar;

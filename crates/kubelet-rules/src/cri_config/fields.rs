@@ -1,3 +1,5 @@
+//! What a manifest may refer to of its own pod (`fieldRef`, `resourceFieldRef`).
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

@@ -1,3 +1,5 @@
+//! A pod's hosts file and its host name.
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
 

@@ -1,3 +1,5 @@
+//! Memory that is kept for a pod, and from when on it is slowed down (`MemoryQoS`).
+
 use orlop_cri::v1;
 
 use super::{QosClass, qos_class};

@@ -1,3 +1,5 @@
+//! What a pod asks for as a whole.
+
 use orlop_cri::v1;
 
 use super::{cpu_quota, cpu_shares};

@@ -1,3 +1,5 @@
+//! A pod's class of service.
+
 use crate::pod::{Container, Pod};
 
 /// The least priority of pods that the node cannot do without (`system-node-critical`).

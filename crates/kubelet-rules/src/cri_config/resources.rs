@@ -1,3 +1,5 @@
+//! A container's resources in the runtime's words.
+
 use orlop_cri::v1;
 
 use super::oom_score_adj;

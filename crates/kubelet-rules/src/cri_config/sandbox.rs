@@ -1,3 +1,5 @@
+//! A sandbox's configuration for the runtime.
+
 use orlop_cri::v1;
 
 use super::hosts::{full_name, host_name};

@@ -1,3 +1,5 @@
+//! A container's security settings for the runtime.
+
 use orlop_cri::v1;
 use orlop_cri::v1::security_profile::ProfileType;
 use thiserror::Error;

@@ -1,3 +1,5 @@
+//! What containers may swap.
+
 use orlop_cri::v1;
 
 use super::{QosClass, qos_class};

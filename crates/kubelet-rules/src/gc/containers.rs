@@ -1,3 +1,5 @@
+//! Which dead containers go.
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Which images go when the disk fills.
+
 use std::time::Duration;
 
 use crate::Timestamp;

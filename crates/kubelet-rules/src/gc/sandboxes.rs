@@ -1,3 +1,5 @@
+//! Which sandboxes go.
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -1,3 +1,5 @@
+//! Whether an image is pulled.
+
 use thiserror::Error;
 
 use crate::Timestamp;

@@ -1,3 +1,5 @@
+//! A container as it is wanted.
+
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};

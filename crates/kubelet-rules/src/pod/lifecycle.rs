@@ -1,3 +1,5 @@
+//! Hooks and probes as they are wanted.
+
 use serde::{Deserialize, Serialize};
 
 use super::nullable::nullable;

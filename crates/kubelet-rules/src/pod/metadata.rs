@@ -1,3 +1,5 @@
+//! Who a pod is.
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

@@ -1,3 +1,5 @@
+//! A pod's names and name servers as they are wanted.
+
 use serde::Deserialize;
 
 use super::nullable::nullable;

@@ -1,3 +1,5 @@
+//! `null` for a default, as manifests write it.
+
 use serde::{Deserialize, Deserializer};
 
 /// Reads `null` as the default: manifests leave a key without a value (`env:`), and Kubernetes

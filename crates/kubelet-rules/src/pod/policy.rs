@@ -1,3 +1,5 @@
+//! When what ended is started again.
+
 use serde::Deserialize;
 
 use super::nullable::nullable;

@@ -1,3 +1,5 @@
+//! Amounts by resource name.
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

@@ -1,3 +1,5 @@
+//! Security settings as they are wanted.
+
 use serde::Deserialize;
 
 use super::nullable::nullable;

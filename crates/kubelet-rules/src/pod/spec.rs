@@ -1,3 +1,5 @@
+//! A pod as it is wanted.
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

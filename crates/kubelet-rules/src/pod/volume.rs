@@ -1,3 +1,5 @@
+//! Volumes as they are wanted.
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

@@ -1,3 +1,5 @@
+//! The files of the cgroups of pods, in both versions.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;

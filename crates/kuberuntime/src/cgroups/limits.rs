@@ -1,3 +1,5 @@
+//! What a pod's cgroup may use.
+
 use orlop_kubelet_rules::cri_config::{
     MemoryQos, Protection, QosClass, cpu_quota, cpu_shares, pod_limit, pod_request, qos_class,
 };

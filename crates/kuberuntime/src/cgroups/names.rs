@@ -1,3 +1,5 @@
+//! The names of cgroups, as the kubelet gives them.
+
 use orlop_kubelet_rules::cri_config::QosClass;
 
 /// A cgroup's name: its parts from the top.

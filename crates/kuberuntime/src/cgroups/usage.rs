@@ -1,3 +1,5 @@
+//! What a cgroup uses.
+
 use std::path::Path;
 
 /// What is used in a cgroup.

@@ -1,3 +1,5 @@
+//! Removes unused images when the disk fills.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 

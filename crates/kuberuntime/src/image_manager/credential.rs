@@ -1,3 +1,5 @@
+//! What opens a registry.
+
 use orlop_cri::v1::AuthConfig;
 use orlop_kubelet_rules::hash::sha256;
 use orlop_kubelet_rules::image::SecretRecord;

@@ -1,3 +1,5 @@
+//! Credentials by the registries that they are for.
+
 use std::cmp::Reverse;
 use std::io::ErrorKind;
 use std::path::PathBuf;

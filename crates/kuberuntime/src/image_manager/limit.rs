@@ -1,3 +1,5 @@
+//! So many pulls a second, and some at once after a quiet time.
+
 use std::time::Duration;
 
 use parking_lot::Mutex;

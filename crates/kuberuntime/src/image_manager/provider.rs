@@ -1,3 +1,5 @@
+//! Programs that give credentials (the kubelet's credential providers).
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Has an image on the node, or says why not (the kubelet's image manager).
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

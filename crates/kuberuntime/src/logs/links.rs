@@ -1,3 +1,5 @@
+//! Links to logs under the names that log collectors look for.
+
 use std::path::{Path, PathBuf};
 
 use orlop_kubelet_rules::log_path::symlink_name;

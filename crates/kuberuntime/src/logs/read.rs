@@ -1,3 +1,5 @@
+//! Reads a container's log, as `kubectl logs` asks for it.
+
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

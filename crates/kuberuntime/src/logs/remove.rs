@@ -1,3 +1,5 @@
+//! Removes a log with its rotated parts.
+
 use std::path::Path;
 
 use orlop_disk::LogPlace;

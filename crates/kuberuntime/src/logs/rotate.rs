@@ -1,3 +1,5 @@
+//! Rotates logs that have grown past their size.
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! What the workers of all pods share.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;

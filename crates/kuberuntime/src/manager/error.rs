@@ -1,3 +1,5 @@
+//! Why a manager does not start, or refuses.
+
 use std::io;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! What watchers are told.
+
 use std::sync::Arc;
 
 use orlop_kubelet_rules::Timestamp;

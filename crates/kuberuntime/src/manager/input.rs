@@ -1,3 +1,5 @@
+//! One pod as a source wants it, with what its manifest refers to.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

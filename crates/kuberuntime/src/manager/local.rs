@@ -1,3 +1,5 @@
+//! What is read and made on the node before anything else.
+
 use std::path::Path;
 
 use super::node_facts::Machine;

@@ -1,3 +1,5 @@
+//! Logs for those who ask the manager.
+
 use bytes::Bytes;
 use orlop_kubelet_rules::Timestamp;
 use orlop_kubelet_rules::status::ContainerState;

@@ -1,3 +1,5 @@
+//! The manager: a worker for each pod, and what is done for all of them.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What the kernel says of the node where the options say nothing.
+
 use std::net::IpAddr;
 
 use orlop_kubelet_rules::cri_config::NodeFacts;

@@ -1,3 +1,5 @@
+//! All that a manager is told at its start.
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;

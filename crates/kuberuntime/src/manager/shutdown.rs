@@ -1,3 +1,5 @@
+//! The end of the manager, with the pods or without.
+
 use std::time::Duration;
 
 use super::{Manager, Stage};

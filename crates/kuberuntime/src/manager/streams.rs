@@ -1,3 +1,5 @@
+//! Exec, attach and port-forward for those who ask the manager.
+
 use std::path::Path;
 use std::time::Duration;
 

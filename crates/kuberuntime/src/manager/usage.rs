@@ -1,3 +1,5 @@
+//! What pods and containers use.
+
 use std::collections::BTreeMap;
 
 use orlop_cri::v1;

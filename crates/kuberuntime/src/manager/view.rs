@@ -1,3 +1,5 @@
+//! A pod as its manager sees it at one moment.
+
 use std::net::IpAddr;
 use std::sync::Arc;
 

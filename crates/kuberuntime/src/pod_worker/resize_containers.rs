@@ -15,6 +15,7 @@ impl Life {
     pub(super) async fn resize(&mut self, resize: &Resize, sandbox: &str) -> Result<(), String> {
         let begun = Instant::now();
         let container = self
+            .wished
             .container(&resize.name)
             .ok_or_else(|| format!("container {} is not in the manifest", resize.name))?;
         let mut resources = container_resources(

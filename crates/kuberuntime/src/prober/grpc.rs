@@ -1,3 +1,5 @@
+//! Checks by gRPC's health protocol.
+
 use std::time::Duration;
 
 use http::uri::PathAndQuery;

@@ -1,3 +1,5 @@
+//! Checks by HTTP.
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Looking names up, on threads of its own.
+
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use orlop_pool::Place;

@@ -1,3 +1,5 @@
+//! TLS for checks, which ask whether a server answers and not who it is.
+
 use std::sync::{Arc, OnceLock};
 
 use orlop_door::AnyCertificate;

@@ -1,3 +1,5 @@
+//! The ids that this node has for pods' users.
+
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};

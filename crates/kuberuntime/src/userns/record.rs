@@ -1,3 +1,5 @@
+//! The kubelet's file of a pod's mappings.
+
 use std::io;
 use std::path::{Path, PathBuf};
 

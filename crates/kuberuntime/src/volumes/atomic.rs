@@ -1,3 +1,5 @@
+//! Writes a volume's files so that readers see all of the old or all of the new.
+
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write as _;

@@ -1,3 +1,5 @@
+//! The directory of a pod, laid out as the kubelet's.
+
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};

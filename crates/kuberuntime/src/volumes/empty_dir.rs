@@ -1,3 +1,5 @@
+//! Directories of a pod's own, on disk or in memory.
+
 use std::ffi::CString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

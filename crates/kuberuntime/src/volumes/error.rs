@@ -1,3 +1,5 @@
+//! Why a pod does not get its files.
+
 use std::io;
 use std::path::{Path, PathBuf};
 

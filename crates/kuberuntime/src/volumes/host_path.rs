@@ -1,3 +1,5 @@
+//! Paths of the node.
+
 use std::fs::{self, File, Metadata, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! What a container's mounts are made from.
+
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,3 +1,5 @@
+//! Whose a volume's files are (`fsGroup`).
+
 use std::ffi::CStr;
 use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd};

@@ -1,3 +1,5 @@
+//! The files of ConfigMaps, Secrets and the pod's own fields.
+
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 

@@ -1,3 +1,5 @@
+//! Makes all volumes of a pod, and brings them up to date.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

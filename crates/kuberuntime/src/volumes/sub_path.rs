@@ -1,3 +1,5 @@
+//! Parts of volumes, opened without leaving the volume.
+
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};

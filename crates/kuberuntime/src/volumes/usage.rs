@@ -1,3 +1,5 @@
+//! How much the volumes of a pod hold.
+
 use orlop_kubelet_rules::pod::{Pod, Quantity};
 
 use super::PodDirs;

@@ -10,4 +10,5 @@ mod circles;
 mod dependencies;
 mod import_rules;
 mod pure_rules;
+mod where_to_look;
 mod words;

@@ -1,3 +1,5 @@
+//! What the node itself uses.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

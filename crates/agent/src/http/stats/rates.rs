@@ -1,3 +1,5 @@
+//! Speeds, from two looks.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;

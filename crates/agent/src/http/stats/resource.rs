@@ -1,3 +1,5 @@
+//! `/metrics/resource`.
+
 use std::fmt::Write as _;
 
 use super::node::node_cpu_nanos;

@@ -1,3 +1,5 @@
+//! `/stats/summary`.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! What the runtime and the cgroups know at one moment.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Rules for containers.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_kubelet_rules::pod::Quantity;

@@ -1,3 +1,5 @@
+//! Rules for names, labels and annotations.
+
 use super::super::names;
 use super::super::place::Place;
 

@@ -1,3 +1,5 @@
+//! Rules for a pod's specification.
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 

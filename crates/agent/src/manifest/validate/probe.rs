@@ -1,3 +1,5 @@
+//! Rules for probes and hooks.
+
 use super::super::names;
 use super::super::place::Place;
 

@@ -1,3 +1,5 @@
+//! Rules for security settings.
+
 use super::super::place::Place;
 
 /// The greatest user or group id.

@@ -1,3 +1,5 @@
+//! Rules for ConfigMaps, Secrets and RuntimeClasses.
+
 use std::collections::BTreeSet;
 
 use super::super::names;

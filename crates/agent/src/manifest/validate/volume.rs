@@ -1,3 +1,5 @@
+//! Rules for volumes.
+
 use std::collections::BTreeSet;
 
 use orlop_kubelet_rules::pod::Quantity;

@@ -1,3 +1,5 @@
+//! Init containers and sidecars, in every order of failing.
+
 use super::*;
 
 #[test]

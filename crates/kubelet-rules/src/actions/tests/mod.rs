@@ -1,3 +1,5 @@
+//! Pods as they are wanted and as they are, and what follows.
+
 mod init_containers;
 
 use serde_json::json;

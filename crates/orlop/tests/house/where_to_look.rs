@@ -1,0 +1,145 @@
+//! What ARCHITECTURE.md says about where things are.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use orlop_cri::Rpc;
+
+/// Words that explain nothing: no module is called so.
+const EMPTY_WORDS: [&str; 14] = [
+    "utils", "util", "helpers", "common", "misc", "guard", "hunt", "home", "vow", "shown", "tell",
+    "offer", "several", "trials",
+];
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every Rust file of the crates, as a path from the top.
+fn sources() -> Vec<PathBuf> {
+    let mut dirs = vec![top().join("crates")];
+    let mut found = Vec::new();
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                found.push(path.strip_prefix(top()).unwrap().to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// `RunPodSandbox` as `run_pod_sandbox`.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+#[test]
+fn a_call_of_cri_is_found_by_its_name_in_both_backends() {
+    let missing: Vec<String> = Rpc::ALL
+        .iter()
+        .flat_map(|rpc| {
+            let file = snake(rpc.name());
+            ["engine", "dockershim"].map(|crate_| format!("crates/{crate_}/src/rpc/{file}.rs"))
+        })
+        .filter(|path| !top().join(path).is_file())
+        .collect();
+    assert!(Rpc::ALL.len() > 30);
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn a_call_of_orlops_own_is_found_by_its_name() {
+    let mut calls = 0;
+    for entry in fs::read_dir(top().join("crates/cri/proto/orlop/v1")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let mut service = "";
+        for line in text.lines().map(str::trim) {
+            let name = |rest: &'static str| {
+                let rest = line.strip_prefix(rest)?;
+                rest.split(|it: char| !it.is_alphanumeric()).next()
+            };
+            service = name("service ").unwrap_or(service);
+            let Some(call) = name("rpc ") else { continue };
+            let folder = format!("rpc_{}", snake(service));
+            let path = format!("crates/engine/src/{folder}/{}.rs", snake(call));
+            assert!(top().join(&path).is_file(), "{service}.{call}: no {path}");
+            calls += 1;
+        }
+    }
+    assert!(calls >= 10, "{calls}");
+}
+
+#[test]
+fn a_key_is_found_in_the_table_of_keys() {
+    let schema = read("crates/orlop/src/config/schema.rs");
+    let documented = read("docs/configuration.md");
+    let rows = documented.lines().filter_map(|line| {
+        let (key, _) = line.strip_prefix("| `")?.split_once('`')?;
+        Some(key.to_owned())
+    });
+    let keys: BTreeSet<String> = rows.collect();
+    assert!(keys.len() > 80, "{}", keys.len());
+    let missing: Vec<_> = keys
+        .iter()
+        .filter(|key| !schema.contains(&format!("        {key}: ")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_file_says_at_its_head_what_it_is_for() {
+    let sources = sources();
+    assert!(sources.len() > 1000, "{}", sources.len());
+    let silent: Vec<_> = sources
+        .iter()
+        .filter(|path| {
+            let text = fs::read_to_string(top().join(path)).unwrap();
+            !text.starts_with("//!")
+        })
+        .collect();
+    assert!(silent.is_empty(), "no //! in the first line: {silent:#?}");
+}
+
+#[test]
+fn no_module_bears_a_word_that_explains_nothing() {
+    let empty: Vec<_> = sources()
+        .into_iter()
+        .filter(|path| path.iter().any(|part| part == "src"))
+        .filter(|path| {
+            path.iter().any(|part| {
+                let word = Path::new(part).file_stem().and_then(|it| it.to_str());
+                word.is_some_and(|word| EMPTY_WORDS.contains(&word))
+            })
+        })
+        .collect();
+    assert!(empty.is_empty(), "{empty:#?}");
+}
+
+#[test]
+fn the_index_of_the_documents_names_them_all() {
+    let index = read("docs/README.md");
+    let missing: Vec<_> = fs::read_dir(top().join("docs"))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .filter(|name| name != "README.md" && !index.contains(&format!("({name})")))
+        .collect();
+    assert!(missing.is_empty(), "docs/README.md lacks {missing:?}");
+    let page = read("README.md");
+    assert!(page.contains("docs/README.md"), "README.md lacks the index");
+}
