@@ -20,7 +20,6 @@ const FLOORS: &[&str] = &[
     "error",
     "off_reactor",
     "config",
-    "changes",
     "reach",
     // What exists.
     "record",
