@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_image::Images;
 use orlop_launch::{CheckpointOptions, criu};
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
@@ -26,7 +27,6 @@ use crate::record::container::{Container, Phase};
 use crate::record::directories::remove_tree;
 use crate::record::messages::container_status;
 use crate::{blocking, clock, spec};
-use orlop_image::Images;
 
 /// What is to be done in time unless the client says otherwise.
 pub const USUAL_LIMIT: Duration = Duration::from_mins(10);

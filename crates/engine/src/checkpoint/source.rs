@@ -9,8 +9,10 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use orlop_cri::v1::ImageSpec;
+use orlop_image::Images;
 use orlop_image::{Image, PolicyFor, PullRequest};
 use orlop_launch::oci;
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open};
@@ -20,8 +22,6 @@ use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::reach::{self, Named};
 use crate::{blocking, image};
-use orlop_image::Images;
-use std::sync::Arc;
 
 /// Annotations of images that are checkpoints: CRI-O's, and what `checkpointctl` writes.
 const ANNOTATIONS: [&str; 2] = [

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::{ImageSpec, Mount};
+use orlop_image::Images;
 use orlop_image::rootfs::OverlayMount;
 use orlop_image::{Digest, Image};
 use orlop_launch::{Keeper, oci};
@@ -30,7 +31,6 @@ use crate::record::pod_files::PodFiles;
 use crate::record::spec_file;
 use crate::timeline::Trace;
 use crate::{blocking, image, spec};
-use orlop_image::Images;
 
 /// A client whose time was over asks again within this time if it still wants the container.
 const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);

@@ -9,13 +9,13 @@ use orlop_cri::v1::LinuxContainerResources;
 use orlop_launch::oci;
 use orlop_nri::v1alpha1::LinuxResources;
 
+use crate::blocking;
 use crate::error::{Error, Result};
 use crate::node::cgroups::Cgroups;
 use crate::node::runtimes::Runtimes;
 use crate::record::container::{Container, Event, Phase};
 use crate::record::spec_file;
-use crate::spec::HostFacts;
-use crate::{blocking, spec};
+use crate::spec::{self, HostFacts};
 
 /// A runtime that takes longer is killed.
 const LIMIT: Duration = Duration::from_secs(30);

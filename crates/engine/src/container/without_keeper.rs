@@ -11,7 +11,7 @@ use crate::record::container::{Container, Exit, Phase};
 use crate::{blocking, clock};
 
 /// The exit code of a container whose end nobody saw, as the peers report it.
-pub const UNKNOWN: i32 = 255;
+const UNKNOWN: i32 = 255;
 
 /// Ends one. Its exit may be on record, else it is killed.
 pub async fn end(node: &Node, container: &Arc<Container>) -> Result<()> {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Finding;
@@ -18,7 +19,6 @@ use crate::record::directories::remove_tree;
 use crate::record::ids::{ContainerId, PodId};
 use crate::record::pod;
 use crate::record::pods::Pods;
-use std::sync::Arc;
 
 const AREA: &str = "orphans";
 

@@ -4,8 +4,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::record::pod::{Event, Pod};
-use crate::spec::HostFacts;
-use crate::spec::{Labels, Levels};
+use crate::spec::{HostFacts, Labels, Levels};
+
 /// The levels that pods have.
 #[derive(Debug, Default)]
 pub struct AllottedLevels(Mutex<Levels>);

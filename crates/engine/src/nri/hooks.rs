@@ -9,6 +9,7 @@ use std::time::Duration;
 use orlop_cri::v1::LinuxContainerResources;
 use orlop_launch::oci;
 use orlop_nri::Event;
+use orlop_nri::Nri;
 use orlop_nri::v1alpha1::{
     Container as ContainerView, ContainerEviction, ContainerUpdate, LinuxResources, PodSandbox,
 };
@@ -20,7 +21,6 @@ use crate::node::Node;
 use crate::record::container::{Container, Effective, Phase, Told};
 use crate::record::pod::{self, Pod};
 use crate::{blocking, spec};
-use orlop_nri::Nri;
 
 /// A pod is complete; plugins may refuse it.
 pub async fn pod_running(node: &Node, pod: &Arc<Pod>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Releasing network attachments that belong to no pod, now and then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_network::{ContainerId, GcReport};
@@ -7,7 +8,6 @@ use tokio::time::{MissedTickBehavior, interval_at};
 
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
-use std::sync::Arc;
 
 /// Collects every so often for as long as the daemon lives. At its start everything is collected
 /// anyway.

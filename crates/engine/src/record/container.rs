@@ -18,6 +18,7 @@ use orlop_cri::v1::{
     LinuxContainerResources, LinuxContainerSecurityContext, Mount, NamespaceOption,
 };
 use orlop_launch::oci;
+use orlop_service::usage::Meter;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -30,7 +31,6 @@ use crate::record::pod::Pod;
 use crate::record::recorded::{Recorded, State};
 use crate::record::spec_file;
 use crate::record::store::Item;
-use orlop_service::usage::Meter;
 
 /// A container.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ use orlop_cri::v1::{
 };
 use orlop_launch::Keeper;
 use orlop_network::{Attachment, PodNetwork};
+use orlop_service::usage::Meter;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,6 @@ use crate::record::ids::PodId;
 use crate::record::names::PodName;
 use crate::record::recorded::{Recorded, State};
 use crate::record::store::Item;
-use orlop_service::usage::Meter;
 
 /// A pod sandbox.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! `CheckpointContainer`: a running container as an archive; it runs on.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::{CheckpointContainerRequest, CheckpointContainerResponse};
@@ -11,7 +12,6 @@ use crate::checkpoint::{archive, capture};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reach::{self, Named};
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

@@ -1,5 +1,7 @@
 //! `CheckpointPod`: running containers of a pod, all at one moment, in a directory; they run on.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{CheckpointPodRequest, CheckpointPodResponse};
 use tokio_util::sync::CancellationToken;
 
@@ -8,7 +10,6 @@ use crate::checkpoint::{capture, of_pod};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::reach::{self, Named};
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

@@ -1,11 +1,12 @@
 //! `ContainerStats`: what one container uses.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{ContainerStatsRequest, ContainerStatsResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::{blocking, stats};
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

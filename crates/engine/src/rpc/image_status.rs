@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use orlop_cri::v1::{ImageStatusRequest, ImageStatusResponse};
 use orlop_image::Image;
+use orlop_image::Images;
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::image::{find, listed};
-use orlop_image::Images;
 
 /// Answers the call.
 pub async fn call(

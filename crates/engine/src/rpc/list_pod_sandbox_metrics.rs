@@ -1,5 +1,7 @@
 //! `ListPodSandboxMetrics`: the metrics of the pods that are ready.
 
+use std::sync::Arc;
+
 use futures_util::future::try_join_all;
 use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxMetricsResponse};
 
@@ -8,7 +10,6 @@ use crate::blocking;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats::metrics::{self, Disk};
-use std::sync::Arc;
 
 /// Processors that share the reading: it is the kernel's work more than ours, and takes most of
 /// the time.

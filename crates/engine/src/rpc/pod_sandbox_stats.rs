@@ -1,11 +1,12 @@
 //! `PodSandboxStats`: what one pod uses.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{PodSandboxStatsRequest, PodSandboxStatsResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::{blocking, stats};
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

@@ -1,6 +1,7 @@
 //! `PullImage`: from a registry to this node. The pull goes on for a while when the client leaves,
 //! and the next call of the same kind joins it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use orlop_cri::v1::{AuthConfig, PullImageRequest, PullImageResponse};
@@ -10,7 +11,6 @@ use tokio::sync::oneshot;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::timeline::{Origin, Outcome};
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<PullImageResponse> {

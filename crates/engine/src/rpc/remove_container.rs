@@ -1,12 +1,13 @@
 //! `RemoveContainer`: leaves nothing of a container; one that runs is killed first.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{RemoveContainerRequest, RemoveContainerResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::node::Work;
 use crate::pod::teardown;
-use std::sync::Arc;
 
 /// Answers the call. A container that is not there is removed.
 pub async fn call(

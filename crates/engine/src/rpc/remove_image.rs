@@ -1,10 +1,11 @@
 //! `RemoveImage`: forgets an image with all its names. Containers keep the layers they use.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{RemoveImageRequest, RemoveImageResponse};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use std::sync::Arc;
 
 /// Answers the call. An image that is not there is removed.
 pub async fn call(

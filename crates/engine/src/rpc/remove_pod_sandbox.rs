@@ -1,12 +1,13 @@
 //! `RemovePodSandbox`: leaves nothing of a pod.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{RemovePodSandboxRequest, RemovePodSandboxResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::node::Work;
 use crate::pod::teardown;
-use std::sync::Arc;
 
 /// Answers the call. A pod that is not there is removed.
 pub async fn call(

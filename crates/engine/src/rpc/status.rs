@@ -6,17 +6,16 @@ use orlop_cri::v1::{
     RuntimeCondition, RuntimeFeatures, RuntimeHandler, RuntimeHandlerFeatures, RuntimeStatus,
     StatusRequest, StatusResponse,
 };
+use orlop_network::Networks;
 use serde_json::json;
 
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
-use crate::node::runtimes::Handler;
-use crate::node::runtimes::Runtimes;
+use crate::node::runtimes::{Handler, Runtimes};
 use crate::spec::HostFacts;
 use crate::{blocking, nri};
-use orlop_network::Networks;
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<StatusResponse> {

@@ -1,5 +1,6 @@
 //! `StopContainer`: asks a container to end, and ends it when it does not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::{StopContainerRequest, StopContainerResponse};
@@ -9,7 +10,6 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::nri;
 use crate::record::container::Phase;
-use std::sync::Arc;
 
 /// Answers the call. A container that is not there is stopped. The stop goes on when the
 /// client leaves; a second stop with a shorter timeout overtakes the first.

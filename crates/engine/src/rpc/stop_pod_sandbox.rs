@@ -1,12 +1,13 @@
 //! `StopPodSandbox`: ends the pod's containers and gives its network back.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{StopPodSandboxRequest, StopPodSandboxResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::node::Work;
 use crate::pod::teardown;
-use std::sync::Arc;
 
 /// Answers the call. A pod that is not there is stopped.
 pub async fn call(

@@ -1,5 +1,7 @@
 //! `StreamContainerStats`: what the running containers use, read as the client takes it.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{StreamContainerStatsRequest, StreamContainerStatsResponse};
 
 use super::list_container_stats::chosen;
@@ -7,7 +9,6 @@ use crate::batches::{Answers, in_blocking_batches};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats;
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

@@ -1,6 +1,8 @@
 //! `StreamPodSandboxMetrics`: the metrics of the pods that are ready, read as the client takes
 //! them.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{StreamPodSandboxMetricsRequest, StreamPodSandboxMetricsResponse};
 
 use super::list_pod_sandbox_stats::chosen;
@@ -8,7 +10,6 @@ use crate::batches::{Answers, in_blocking_batches};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats::metrics::{self, Disk};
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

@@ -1,5 +1,7 @@
 //! `StreamPodSandboxStats`: what the pods that are ready use, read as the client takes it.
 
+use std::sync::Arc;
+
 use orlop_cri::v1::{StreamPodSandboxStatsRequest, StreamPodSandboxStatsResponse};
 
 use super::list_pod_sandbox_stats::chosen;
@@ -7,7 +9,6 @@ use crate::batches::{Answers, in_blocking_batches};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats;
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

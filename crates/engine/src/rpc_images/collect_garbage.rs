@@ -1,6 +1,7 @@
 //! `CollectGarbage`: removes what no image, pull or container uses.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::images::{CollectGarbageRequest, CollectGarbageResponse};
@@ -9,7 +10,6 @@ use orlop_image::{Digest, Freed};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node::Node;
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

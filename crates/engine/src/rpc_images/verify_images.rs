@@ -1,6 +1,8 @@
 //! `VerifyImages`: compares what is stored with its digests. A layer that several images share
 //! is read once, so the answers come together at the end.
 
+use std::sync::Arc;
+
 use futures_util::stream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use orlop_cri::images::{BrokenContent, VerifyImagesRequest, VerifyImagesResponse};
@@ -12,7 +14,6 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, status};
 use crate::image::find;
 use crate::node::Node;
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(

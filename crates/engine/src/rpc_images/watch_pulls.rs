@@ -4,6 +4,7 @@
 //! under way. A client that reads slowly makes the looks rarer; nothing piles up for it.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -18,7 +19,6 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::image::pulls::{Ended, UnderWay, full_name};
 use crate::node::Node;
-use std::sync::Arc;
 
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(150);

@@ -1,5 +1,7 @@
 //! `CollectNetworkGarbage`: releases what belongs to no pod.
 
+use std::sync::Arc;
+
 use orlop_cri::extensions::{
     CollectNetworkGarbageRequest, CollectNetworkGarbageResponse, FailedRelease, ReleasedAttachment,
 };
@@ -8,7 +10,6 @@ use orlop_network::Orphan;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::pod::network_gc;
-use std::sync::Arc;
 
 /// Answers the call.
 pub async fn call(
