@@ -42,7 +42,7 @@ impl Running {
     #[cfg(feature = "otlp")]
     pub(crate) fn traces(&self) -> &Traces {
         match &self.kind {
-            Kind::Native(engine) => &engine.traces,
+            Kind::Native(engine) => engine.traces(),
             Kind::Docker(shim) => shim.traces(),
         }
     }

@@ -218,7 +218,11 @@ fn drawn(page: &str) -> BTreeMap<&str, BTreeSet<&str>> {
     for line in page.lines().filter(|line| line.contains(ARROW)) {
         let parts: Vec<Vec<&str>> = line.split(ARROW).map(names_in).collect();
         for pair in parts.windows(2) {
-            let users = if pair[0].is_empty() { &vec!["orlop"] } else { &pair[0] };
+            let users = if pair[0].is_empty() {
+                &vec!["orlop"]
+            } else {
+                &pair[0]
+            };
             for user in users {
                 drawn.entry(user).or_default().extend(&pair[1]);
             }
@@ -229,8 +233,13 @@ fn drawn(page: &str) -> BTreeMap<&str, BTreeSet<&str>> {
 
 /// The crates of a list; what is said of one in brackets is left out.
 fn names_in(list: &str) -> Vec<&str> {
-    let names = list.split(',').map(|name| name.split('(').next().unwrap_or(name));
-    names.map(str::trim).filter(|name| !name.is_empty()).collect()
+    let names = list
+        .split(',')
+        .map(|name| name.split('(').next().unwrap_or(name));
+    names
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 #[test]
