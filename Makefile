@@ -31,8 +31,13 @@ run: deps ## a pod on a throw-away node: its log, its answer, and all is gone ag
 build: ## the daemon and what it starts, unoptimised
 	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-shim
 
+# Functions that are alike become one, where the linker can.
+FOLD = $(shell dir=$$(mktemp -d) && echo 'fn main() {}' | \
+	rustc - -o "$$dir/probe" -C link-arg=-Wl,--icf=all 2>/dev/null && \
+	echo '-C link-arg=-Wl,--icf=all'; rm -rf "$$dir")
+
 release: ## the daemon, and what it starts linked statically beside it
-	$(CARGO) build --locked --release -p orlop
+	$(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD)
 	RUSTFLAGS='-C target-feature=+crt-static' \
 		$(CARGO) build --locked --release -p orlop-keeper -p orlop-shim --target $(HOST)
 	cp $(TARGET_DIR)/$(HOST)/release/orlop-keeper $(TARGET_DIR)/$(HOST)/release/orlop-shim $(RELEASE)/
