@@ -7,12 +7,20 @@ use serde_json::Value;
 /// The text of a value, with a line's end.
 pub(super) fn to_string(value: &Value) -> String {
     let mut out = String::new();
-    match value {
-        Value::Object(map) if !map.is_empty() => block(&mut out, value, 0),
-        Value::Array(list) if !list.is_empty() => block(&mut out, value, 0),
-        _ => inline(&mut out, value, 0),
+    if has_entries(value) {
+        block(&mut out, value, 0);
+    } else {
+        inline(&mut out, value, 0);
     }
     out
+}
+
+fn has_entries(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        _ => false,
+    }
 }
 
 /// A map or list that isn't empty, each entry on lines of its own.
@@ -38,34 +46,20 @@ fn block(out: &mut String, value: &Value, indent: usize) {
 
 /// What stands behind `key:` or `-`.
 fn entry(out: &mut String, value: &Value, indent: usize, in_list: bool) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            if in_list {
-                // The first entry stands on the dash's line.
-                let mut nested = String::new();
-                block(&mut nested, value, indent + 2);
-                out.push(' ');
-                out.push_str(nested.trim_start_matches(' '));
-            } else {
-                out.push('\n');
-                block(out, value, indent + 2);
-            }
-        }
-        Value::Array(list) if !list.is_empty() => {
-            if in_list {
-                let mut nested = String::new();
-                block(&mut nested, value, indent + 2);
-                out.push(' ');
-                out.push_str(nested.trim_start_matches(' '));
-            } else {
-                out.push('\n');
-                block(out, value, indent);
-            }
-        }
-        _ => {
-            out.push(' ');
-            inline(out, value, indent);
-        }
+    if !has_entries(value) {
+        out.push(' ');
+        inline(out, value, indent);
+    } else if in_list {
+        // The first entry stands on the dash's line.
+        let mut nested = String::new();
+        block(&mut nested, value, indent + 2);
+        out.push(' ');
+        out.push_str(nested.trim_start_matches(' '));
+    } else {
+        out.push('\n');
+        // The dashes of a list stand below its key.
+        let deeper = if value.is_array() { indent } else { indent + 2 };
+        block(out, value, deeper);
     }
 }
 
