@@ -20,6 +20,9 @@ const NAMESPACE: &str = "orlop";
 /// A shim that has not answered by then does not work.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// A runtime that was killed is gone by then, or sits in a kernel.
+const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
+
 /// Its answer is an address.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
@@ -53,8 +56,14 @@ fn start_with(settings: &Settings, pod: &PodDir, input: &[u8]) -> Result<Endpoin
     parse(&answer)
 }
 
-/// Has the shim's program clean up after a task whose shim is dead.
+/// Has the shim's program clean up after a task whose shim is dead, once the runtimes that it had
+/// called are: they could make yet what was cleaned up.
 pub(crate) fn clean_up(settings: &Settings, pod: &PodDir, bundle: &Path, id: &str) -> Result<()> {
+    let ended = orlop_orphans::end(bundle, id, ORPHAN_LIMIT);
+    ended.map_err(|source| Error::Io {
+        doing: format!("ending what the shim has called for {id}"),
+        source,
+    })?;
     let child = call(settings, pod, bundle, "delete", id)?;
     finish(child, settings, pod).map(drop)
 }

@@ -112,6 +112,8 @@ fn clear_away(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
         tasks.shutdown(&pod.id);
     }
     launch::clean_up_pod(settings, pod, shim);
+    // Its runtime may have died in the middle, and would not make a second time what it has left.
+    let _ = orlop_disk::remove_tree(&pod.bundle());
 }
 
 fn outlive(pid: u32) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use orlop_cri::v1::{ContainerEventType, NamespaceMode, Signal};
 use orlop_launch::{CreateContainer, FailureKind, Keeper, StartBy};
+use orlop_pool::Place;
 use tokio::time::timeout;
 
 use crate::checkpoint::go_on;
@@ -17,6 +18,7 @@ use crate::error::{Error, Result, chain};
 use crate::node::Node;
 use crate::node::cgroups::Cgroups;
 use crate::node::runtimes::{Handler, Runtimes};
+use crate::off_reactor::waiting;
 use crate::reach::{self, Named};
 use crate::record::container::{Container, Event, Exit, Phase};
 use crate::record::directories::remove_tree;
@@ -29,6 +31,15 @@ const RUNTIME_LIMIT: Duration = Duration::from_secs(100);
 
 /// A process that is still there so long after SIGKILL sits in the kernel.
 const KILL_LIMIT: Duration = Duration::from_mins(1);
+
+/// A keeper that can't be reached is most often about to end.
+const KEEPER_LIMIT: Duration = Duration::from_secs(1);
+
+/// A runtime that was killed makes nothing any more once it is gone.
+const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Where it is waited for runtimes that nobody else waits for any more.
+static ENDING: Place = Place::new("ending runtimes that were left behind", 32, 2, 4096);
 
 const SIGKILL: u32 = 9;
 const SIGTERM: u32 = 15;
@@ -248,6 +259,9 @@ pub async fn clean_up(
         return without_runtime(cgroups, container).await;
     };
     let keeper = container.pod.keeper();
+    if keeper.is_err() || container.now().started_at == 0 {
+        end_orphans(cgroups, container, &handler).await;
+    }
     if let Ok(keeper) = &keeper
         && let Some(state) = state_to_remove(cgroups, container, &handler).await
     {
@@ -268,7 +282,10 @@ pub async fn clean_up(
         Err(_) => handler.runtime.delete(id, RUNTIME_LIMIT).await,
     };
     let deleted = match deleted {
-        Err(error) if error.is_gone() => handler.runtime.delete(id, RUNTIME_LIMIT).await,
+        Err(error) if error.is_gone() => {
+            end_orphans(cgroups, container, &handler).await;
+            handler.runtime.delete(id, RUNTIME_LIMIT).await
+        }
         result => result,
     };
     deleted.map_err(|source| Error::Launch {
@@ -281,6 +298,27 @@ pub async fn clean_up(
     cgroups.remove(container).await?;
     container.set_clean();
     Ok(())
+}
+
+/// Ends the runtimes of a container that its keeper, or its shim, has left behind when it died, with
+/// what they have begun: all of it may make something yet, which would stay for ever.
+async fn end_orphans(cgroups: &Cgroups, container: &Arc<Container>, handler: &Handler) {
+    let id = container.id.to_string();
+    if let Ok(keeper) = container.pod.keeper()
+        && !keeper.is_connected()
+    {
+        // It has not ended if only the connection broke.
+        let _ = timeout(KEEPER_LIMIT, keeper.ended()).await;
+    }
+    let (root, of) = (handler.runtime.root.clone(), id.clone());
+    let ended = waiting(&ENDING, &id, move || {
+        let ended = orlop_orphans::end(&root, &of, ORPHAN_LIMIT);
+        ended.map_err(|error| Error::Internal(error.to_string()).into())
+    });
+    if let Err(error) = ended.await {
+        tracing::warn!(container = id, %error, "ending runtimes that nobody waits for any more");
+    }
+    cgroups.kill_processes(container).await;
 }
 
 /// The runtime's state of a container, if removing that is all that its `delete` would do beyond

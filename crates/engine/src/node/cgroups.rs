@@ -178,14 +178,18 @@ impl Cgroups {
     }
 
     /// Kills and removes what is left of the task of its own that a pod has in a shim, whose
-    /// cgroup is beside those of its containers. A runtime that dies with the shim leaves it.
-    pub async fn remove_shim_task(&self, pod: &Pod) -> Result<()> {
+    /// cgroup is beside those of its containers. A runtime that dies with the shim leaves it. Answers
+    /// whether there was a process.
+    pub async fn remove_shim_task(&self, pod: &Pod) -> Result<bool> {
         let parent = self.parent(pod)?;
         let cgroup = self.at(parent
             .container_path(pod.id.as_str())
             .map_err(Error::Spec)?);
+        let looked = cgroup.clone();
+        let processes = blocking(move || Ok(looked.processes())).await?;
         self.kill(cgroup.clone(), pod.id.as_str()).await;
-        self.remove_empty(cgroup).await
+        self.remove_empty(cgroup).await?;
+        Ok(processes.is_ok_and(|processes| !processes.is_empty()))
     }
 
     async fn kill(&self, cgroup: Cgroup, of: &str) {

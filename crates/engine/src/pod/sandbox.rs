@@ -125,12 +125,19 @@ async fn end_shim(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<(
     if !handler.settings.is_shim() {
         return Ok(());
     }
-    let ended = handler.runtime.end_pod(pod.id.as_str(), SHIM_LIMIT).await;
-    ended.map_err(|source| {
-        let doing = format!("ending the shim of pod sandbox {}", pod.id);
-        Error::Launch { doing, source }
-    })?;
-    cgroups.remove_shim_task(pod).await
+    let end = || async {
+        let ended = handler.runtime.end_pod(pod.id.as_str(), SHIM_LIMIT).await;
+        ended.map_err(|source| {
+            let doing = format!("ending the shim of pod sandbox {}", pod.id);
+            Error::Launch { doing, source }
+        })
+    };
+    end().await?;
+    if cgroups.remove_shim_task(pod).await? {
+        // What a dead shim had begun may have made its files anew until now.
+        end().await?;
+    }
+    Ok(())
 }
 
 /// Ends the pod's keeper, if it lives.

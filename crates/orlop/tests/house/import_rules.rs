@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quantity", &[]),
     ("pool", &[]),
     ("credentials", &["disk", "pool"]),
+    ("orphans", &["disk"]),
     // What knows no CRI message and not each other.
     (
         "image",
@@ -30,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("keeper", &["wire"]),
     // What stands for runc on a keeper's command lines knows nobody here.
-    ("shim", &["disk"]),
+    ("shim", &["disk", "orphans"]),
     // The contract and the two sides of it.
     ("cri", &[]),
     // What its backends share.
@@ -44,7 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "engine",
         &[
             "image", "network", "cgroup", "launch", "nri", "stream", "service", "cri", "yaml",
-            "disk", "hex", "quantity", "pool",
+            "disk", "hex", "orphans", "quantity", "pool",
         ],
     ),
     (

@@ -1,0 +1,153 @@
+//! Ends runtimes whose caller is dead.
+//!
+//! A runtime is told to die with whoever called it. That takes a moment, in which it may still make
+//! a cgroup, a file or a directory: who clears up by then clears up too early.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// The most that is looked at of a command line. Runtimes have short ones.
+const LONGEST: u64 = 64 << 10;
+
+/// Kills what works on the container `id` for the runtime whose state is below `root`, and waits
+/// until it is gone. Processes of the caller's own program are spared.
+///
+/// A runtime's command line tells both: the identity is one of its words, and one, as `--root` or
+/// the way to its log, leads below that directory.
+pub fn end(root: &Path, id: &str, patience: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let found = find(root, id)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for process in found {
+            // One that has ended meanwhile is no error.
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+            if !ends(&process, deadline) {
+                let problem = format!(
+                    "a runtime of container {id} is still there {patience:?} after SIGKILL"
+                );
+                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+            }
+        }
+    }
+}
+
+fn find(root: &Path, id: &str) -> io::Result<Vec<OwnedFd>> {
+    let own = program("self");
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")?.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // Taken hold of before it is looked at: its number may be another's afterwards.
+        let Some(Ok(process)) = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        else {
+            continue;
+        };
+        // Of one that is so far gone that it makes nothing any more, this is empty.
+        let words = command_line(&entry.path().join("cmdline"));
+        if is_about(&words, root, id) && program(name.to_str().unwrap_or_default()) != own {
+            found.push(process);
+        }
+    }
+    Ok(found)
+}
+
+fn command_line(path: &Path) -> Vec<u8> {
+    let file = File::open(path);
+    let read = file.and_then(|file| orlop_disk::read_start(file, LONGEST));
+    read.unwrap_or_default()
+}
+
+fn is_about(command_line: &[u8], root: &Path, id: &str) -> bool {
+    let mut words = command_line.split(|byte| *byte == 0);
+    let mut paths = words.clone();
+    words.any(|word| word == id.as_bytes())
+        && paths.any(|word| std::str::from_utf8(word).is_ok_and(|it| Path::new(it).starts_with(root)))
+}
+
+fn program(pid: &str) -> Option<PathBuf> {
+    fs::read_link(Path::new("/proc").join(pid).join("exe")).ok()
+}
+
+fn ends(process: &OwnedFd, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or_default();
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn is_alive(child: &mut Child) -> bool {
+        child.try_wait().unwrap().is_none()
+    }
+
+    /// A shell that waits, with more words on its command line.
+    fn waiting(words: &[&str]) -> Child {
+        Command::new("/bin/sh")
+            .args(["-c", "while :; do sleep 0.01; done", "runtime"])
+            .args(words)
+            .spawn()
+            .unwrap()
+    }
+
+    #[test]
+    fn runtimes_of_that_container_and_that_root_are_gone_and_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let (root, id) = (root.path(), "c0ffee");
+        let below = root.join("log").display().to_string();
+        let beside = format!("{}-too", root.display());
+        let mut wanted = waiting(&["--root", root.to_str().unwrap(), "create", id]);
+        let mut by_log = waiting(&["--log", &below, "exec", id, "more"]);
+        let mut others = [
+            waiting(&["--root", root.to_str().unwrap(), "create", "c0ffee2"]),
+            waiting(&["--root", &beside, "create", id]),
+            waiting(&["exec", "-it", id]),
+        ];
+        // The words of a new process are its own once it is another program.
+        let deadline = Instant::now() + PATIENCE;
+        while find(root, id).unwrap().len() < 2 {
+            assert!(Instant::now() < deadline, "never found");
+            std::thread::yield_now();
+        }
+        end(root, id, PATIENCE).unwrap();
+        assert!(!is_alive(&mut wanted) && !is_alive(&mut by_log));
+        for other in &mut others {
+            assert!(is_alive(other));
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
+        end(root, id, PATIENCE).unwrap();
+    }
+
+    #[test]
+    fn a_command_line_must_tell_both() {
+        let line = b"runc\0--root\0/run/x\0delete\0--force\0c1\0";
+        assert!(is_about(line, Path::new("/run/x"), "c1"));
+        assert!(!is_about(line, Path::new("/run"), "c"));
+        assert!(!is_about(line, Path::new("/run/xy"), "c1"));
+        assert!(is_about(line, Path::new("/run"), "c1"));
+        assert!(!is_about(b"", Path::new("/run"), "c1"));
+    }
+}
