@@ -3,5 +3,5 @@
 mod read;
 mod write;
 
-pub use read::{Wrong, parse};
+pub use read::{Wrong, parse, typed};
 pub use write::{go, short};

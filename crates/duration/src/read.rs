@@ -47,6 +47,15 @@ pub fn parse(text: &str) -> Result<Duration, Wrong> {
     Ok(Duration::from_nanos(total as u64))
 }
 
+/// Reads what somebody typed: seconds, or a length of time as Go writes it. Says what is wrong.
+pub fn typed(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no length of time; write for example 20s, 1m30s or 500ms");
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
+    }
+    parse(text).map_err(|_| wrong())
+}
+
 fn nanoseconds(unit: &str) -> Option<u128> {
     Some(match unit {
         "ns" => 1,

@@ -23,31 +23,57 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
+/// Lists the commands that are not clients once: what each is for, its arguments, what it does.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident($arguments:ty) = $run:expr,)*) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($(#[$attribute])* $name($arguments),)*
+            #[command(flatten)]
+            Client(orlop_cli::Command),
+        }
+
+        fn run(cli: Cli, inherited: Inherited) -> anyhow::Result<ExitCode> {
+            match cli.command {
+                $(Command::$name(arguments) => {
+                    let run: fn($arguments, Inherited) -> anyhow::Result<ExitCode> = $run;
+                    run(arguments, inherited)
+                })*
+                Command::Client(command) => {
+                    command.run(cli.client, Dialect::Orlop, doctor::HOST)
+                }
+            }
+        }
+    };
+}
+
+commands! {
     /// Run the daemon that serves the CRI
-    Serve(ServeArgs),
+    Serve(ServeArgs) = |args, inherited| well(serve::run(args, inherited)),
     /// Run pods from manifests on any CRI endpoint, without a cluster
-    Node(NodeArgs),
+    Node(NodeArgs) = |args, inherited| args.run(inherited),
     /// Run the daemon and the pods of a directory of manifests, all in one
-    Up(Box<UpArgs>),
+    Up(Box<UpArgs>) = |args, inherited| args.run(inherited),
     /// Have a running node agent take manifests in, and keep them
-    Apply(ApplyArgs),
+    Apply(ApplyArgs) = |args, _| args.run(),
     /// Have a running node agent end what was applied, and forget it
-    Delete(DeleteArgs),
+    Delete(DeleteArgs) = |args, _| args.run(),
     /// Look at, check or reload the daemon's configuration
     #[command(subcommand)]
-    Config(ConfigCommand),
+    Config(ConfigCommand) = |command, _| command.run(),
     /// Show or change what a running daemon logs
-    LogLevel(LogLevelArgs),
+    LogLevel(LogLevelArgs) = |args, _| well(args.run()),
     /// Print what makes a shell complete commands, flags, names and ids
-    Completion(CompletionArgs),
+    Completion(CompletionArgs) = |args, _| args.run("orlop"),
     /// Write the manual pages to a directory
-    Man(ManArgs),
+    Man(ManArgs) = |args, _| well(args.run::<Cli>()),
     #[command(name = "__complete", hide = true)]
-    Complete(CompleteArgs),
-    #[command(flatten)]
-    Client(orlop_cli::Command),
+    Complete(CompleteArgs) = |args, _| args.run::<Cli>(),
+}
+
+/// A command that has nothing to say by its exit code.
+fn well(done: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Runs the command line; never returns without having said why it failed.
@@ -67,21 +93,5 @@ pub(crate) fn main() -> ExitCode {
             say!("orlop: {error:#}");
             ExitCode::FAILURE
         }
-    }
-}
-
-fn run(cli: Cli, inherited: Inherited) -> anyhow::Result<ExitCode> {
-    match cli.command {
-        Command::Serve(args) => serve::run(args, inherited).map(|()| ExitCode::SUCCESS),
-        Command::Node(args) => args.run(inherited),
-        Command::Up(args) => args.run(inherited),
-        Command::Apply(args) => args.run(),
-        Command::Delete(args) => args.run(),
-        Command::Config(command) => command.run(),
-        Command::LogLevel(args) => args.run().map(|()| ExitCode::SUCCESS),
-        Command::Completion(args) => args.run("orlop"),
-        Command::Man(args) => args.run::<Cli>().map(|()| ExitCode::SUCCESS),
-        Command::Complete(args) => args.run::<Cli>(),
-        Command::Client(command) => command.run(cli.client, Dialect::Orlop, doctor::HOST),
     }
 }

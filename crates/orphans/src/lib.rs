@@ -72,7 +72,8 @@ fn is_about(command_line: &[u8], root: &Path, id: &str) -> bool {
     let mut words = command_line.split(|byte| *byte == 0);
     let mut paths = words.clone();
     words.any(|word| word == id.as_bytes())
-        && paths.any(|word| std::str::from_utf8(word).is_ok_and(|it| Path::new(it).starts_with(root)))
+        && paths
+            .any(|word| std::str::from_utf8(word).is_ok_and(|it| Path::new(it).starts_with(root)))
 }
 
 fn program(pid: &str) -> Option<PathBuf> {

@@ -8,12 +8,18 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::gates::has_effect;
-use super::kubelet::KubeletConfiguration;
-use super::table::{CONFIGURATION, WITH_EFFECT};
+use super::kubelet::{KubeletConfiguration, SCHEMA};
+use super::setting::Setting as _;
 use crate::document::check;
 
 /// A configuration is small; whatever is larger is something else.
 const LARGEST: u64 = 1 << 20;
+
+/// What each begins with.
+const HEAD: [(&str, &str); 2] = [
+    ("apiVersion", "kubelet.config.k8s.io/v1beta1"),
+    ("kind", "KubeletConfiguration"),
+];
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Error)]
@@ -97,17 +103,14 @@ fn parse(
             return Err(wrong(second.at.line, text));
         }
     };
-    for (field, expected) in [
-        ("apiVersion", "kubelet.config.k8s.io/v1beta1"),
-        ("kind", "KubeletConfiguration"),
-    ] {
+    for (field, expected) in HEAD {
         let value = node.get(field);
         if value.and_then(|value| value.text()) != Some(expected) {
             let line = value.map_or(node.at.line, |value| value.at.line);
             return Err(wrong(line, format!("{field} must be {expected}")));
         }
     }
-    let checked = check(&CONFIGURATION, "KubeletConfiguration", &node);
+    let checked = check(&SCHEMA, "KubeletConfiguration", &node);
     let mut problems: Vec<FileRemark> = checked
         .unknown
         .into_iter()
@@ -125,7 +128,9 @@ fn parse(
     let mut idle = Vec::new();
     if let Content::Map(entries) = &node.content {
         for entry in entries.iter() {
-            if !WITH_EFFECT.contains(&entry.key.as_str()) && entry.value.content != Content::Null {
+            let is_idle = !KubeletConfiguration::has_effect(&entry.key)
+                && HEAD.iter().all(|(field, _)| *field != entry.key);
+            if is_idle && entry.value.content != Content::Null {
                 let text = format!("{} is known and has no effect here", entry.key);
                 idle.push(remark(entry.at.line, text));
             }
@@ -151,10 +156,10 @@ mod tests {
 
     use super::*;
 
-    const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+    const START: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
     fn read(body: &str) -> Result<(KubeletConfiguration, Vec<FileRemark>), ConfigurationError> {
-        parse(Path::new("k.yaml"), &format!("{HEAD}{body}"))
+        parse(Path::new("k.yaml"), &format!("{START}{body}"))
     }
 
     #[test]

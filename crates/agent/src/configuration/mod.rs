@@ -3,9 +3,10 @@
 mod file;
 pub(crate) mod gates;
 mod kubelet;
-mod table;
+mod setting;
 
 pub use file::{ConfigurationError, FileRemark, read_configuration};
 pub use kubelet::{
     Anonymous, Authentication, Authorization, KubeletConfiguration, PriorityGrace, Webhook, X509,
 };
+pub use setting::read_pairs;

@@ -7,4 +7,4 @@ mod schema;
 
 pub(crate) use check::check;
 pub(crate) use kinds::KINDS;
-pub(crate) use schema::Schema;
+pub(crate) use schema::{Schema, Type};

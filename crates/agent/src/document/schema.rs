@@ -37,17 +37,20 @@ pub(crate) enum Type {
     Object(&'static str),
 }
 
+/// The fields of an object, by name.
+pub(crate) type Fields = BTreeMap<&'static str, Type>;
+
 /// Objects by name.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    objects: BTreeMap<&'static str, BTreeMap<&'static str, Type>>,
+    objects: BTreeMap<&'static str, Fields>,
 }
 
 impl Schema {
     /// Reads a table. It is part of the program: what it says is taken as it is, and a word that
     /// is no type names an object.
     pub(crate) fn read(tables: &[&'static str]) -> Self {
-        let mut objects: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        let mut objects: BTreeMap<_, Fields> = BTreeMap::new();
         let mut current = "";
         for line in tables.iter().flat_map(|table| table.lines()) {
             let fields = match line.split_once(':') {
@@ -57,20 +60,37 @@ impl Schema {
                 }
                 _ => line,
             };
-            let object: &mut BTreeMap<_, _> = objects.entry(current).or_default();
-            for field in fields.split(',').map(str::trim).filter(|it| !it.is_empty()) {
-                if let Some((name, kind)) = field.split_once(' ') {
-                    object.insert(name, Type::read(kind.trim()));
-                }
-            }
+            let object = objects.entry(current).or_default();
+            read_fields(fields, object);
         }
         objects.remove("");
         Self { objects }
     }
 
+    /// Adds an object: fields with their types, and more of them as a table has them.
+    pub(crate) fn add<const N: usize>(
+        &mut self,
+        object: &'static str,
+        fields: [(&'static str, Type); N],
+        more: &'static str,
+    ) {
+        let into = self.objects.entry(object).or_default();
+        into.extend(fields);
+        read_fields(more, into);
+    }
+
     /// The fields of an object.
-    pub(crate) fn object(&self, name: &str) -> Option<&BTreeMap<&'static str, Type>> {
+    pub(crate) fn object(&self, name: &str) -> Option<&Fields> {
         self.objects.get(name)
+    }
+}
+
+/// `name type, name type`, with as many blanks and ends of lines as it likes.
+fn read_fields(text: &'static str, into: &mut Fields) {
+    for field in text.split(',').map(str::trim) {
+        if let Some((name, kind)) = field.split_once(' ') {
+            into.insert(name, Type::read(kind.trim()));
+        }
     }
 }
 

@@ -12,14 +12,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong =
-            || format!("`{text}` is no length of time; write for example 20s, 1m30s or 500ms");
-        if let Ok(seconds) = text.parse::<f64>() {
-            return Duration::try_from_secs_f64(seconds)
-                .map(Self)
-                .map_err(|_| wrong());
-        }
-        orlop_duration::parse(text).map(Self).map_err(|_| wrong())
+        orlop_duration::typed(text).map(Self)
     }
 }
 

@@ -5,14 +5,10 @@ use std::net::SocketAddr;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use orlop_flag::{Flag, FlagForm};
 
 use super::load::dotted;
-use super::schema::Config;
-use super::section::Flag;
-use super::values::FlagForm;
-
-/// The heading of those that make sense with one backend.
-const DOCKER: &str = "With the docker backend";
+use super::schema::{Config, DOCKER};
 
 /// The one flag that sets two keys, known from cri-dockerd.
 const BIND: &str = "streaming-bind-addr";
@@ -72,7 +68,8 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|error: std::net::AddrParseError| error.to_string())
 }
 
-fn argument(flag: Flag) -> Arg {
+/// A flag for clap.
+pub(crate) fn argument(flag: Flag) -> Arg {
     let check = flag.check;
     let mut arg = Arg::new(flag.name)
         .long(flag.name)
@@ -97,8 +94,8 @@ fn argument(flag: Flag) -> Arg {
     if let Some(alias) = flag.alias {
         arg = arg.alias(alias);
     }
-    if flag.docker {
-        arg = arg.help_heading(DOCKER);
+    if let Some(heading) = flag.heading {
+        arg = arg.help_heading(heading);
     }
     arg
 }
@@ -111,8 +108,9 @@ impl Args for Flags {
             .help("Where exec, attach and port-forward sessions are served [default: 127.0.0.1:0]")
             .value_parser(|text: &str| socket_address(text).map(|_| text.to_owned()))
             .help_heading(DOCKER);
-        let (docker, others): (Vec<_>, Vec<_>) =
-            all().into_iter().partition(|(_, _, flag)| flag.docker);
+        let (docker, others): (Vec<_>, Vec<_>) = all()
+            .into_iter()
+            .partition(|(_, _, flag)| flag.heading.is_some());
         let flags = others.into_iter().chain(docker);
         command
             .args(flags.map(|(_, _, flag)| argument(flag)))

@@ -18,7 +18,7 @@ mod validate;
 pub(crate) mod values;
 
 pub(crate) use change::{Changes, changes};
-pub(crate) use flags::Flags;
+pub(crate) use flags::{Flags, argument};
 pub(crate) use load::{Location, load};
 pub(crate) use render::{default_file, effective, reference};
 pub(crate) use schema::{Config, Grpc, Log, Runtime};

@@ -61,6 +61,9 @@ config! {
 /// The table whose entries are named by the administrator.
 pub(crate) const RUNTIMES: &str = "runtimes";
 
+/// The heading of flags that make sense with one backend.
+pub(super) const DOCKER: &str = "With the docker backend";
+
 section! {
     /// Keys above all tables: where the daemon keeps things and what it is made of.
     Daemon {
@@ -81,7 +84,7 @@ section! {
         /// Who makes the control groups of pods. `auto` takes systemd where it is the
         /// init of a host with cgroup v2, and the file system elsewhere.
         cgroup_driver: Option<CgroupDriver> = None => restart
-            @ flag("cgroup-driver", "DRIVER", "What the engine's cgroup driver must be: systemd or cgroupfs [default: what it is]").docker(),
+            @ flag("cgroup-driver", "DRIVER", "What the engine's cgroup driver must be: systemd or cgroupfs [default: what it is]").below(DOCKER),
         /// Threads that serve requests. 0: one per processor, but two at least and four
         /// at most.
         worker_threads: u16 = 0 => restart,
@@ -183,7 +186,7 @@ section! {
         /// A download that brings nothing for so long is tried anew. A client is given up that sends
         /// nothing of the archive that it imports for so long, or takes nothing of one that it exports.
         progress_timeout: Interval = Interval::from_secs(60) => restart
-            @ flag("image-pull-progress-deadline", "DURATION", "A pull that brings nothing for so long is ended [default: 60s]").docker(),
+            @ flag("image-pull-progress-deadline", "DURATION", "A pull that brings nothing for so long is ended [default: 60s]").below(DOCKER),
         /// What each download must bring a second, on average over `progress_timeout`; a slower one
         /// is tried anew, a few times. A client that imports or exports more slowly is given up.
         min_speed: ByteSize = ByteSize::kib(4) => restart,
@@ -204,13 +207,13 @@ section! {
         /// Where the CNI configuration is looked for. The first file that is valid
         /// decides; without any, a built-in bridge network serves.
         conf_dir: AbsolutePath = built_in("/etc/cni/net.d") => restart
-            @ flag("cni-conf-dir", "DIR", "Where the CNI configuration is [default: /etc/cni/net.d]").docker(),
+            @ flag("cni-conf-dir", "DIR", "Where the CNI configuration is [default: /etc/cni/net.d]").below(DOCKER),
         /// Where CNI plugins are looked for, in this order.
         bin_dirs: Vec<AbsolutePath> = vec![built_in("/opt/cni/bin"), built_in("/usr/lib/cni")] => restart
-            @ flag("cni-bin-dir", "DIRS", "Where CNI plugins are, separated by commas [default: /opt/cni/bin,/usr/lib/cni]").commas().docker(),
+            @ flag("cni-bin-dir", "DIRS", "Where CNI plugins are, separated by commas [default: /opt/cni/bin,/usr/lib/cni]").commas().below(DOCKER),
         /// Where the results of CNI plugins are kept.
         cache_dir: AbsolutePath = built_in("/var/lib/cni") => restart
-            @ flag("cni-cache-dir", "DIR", "Where the results of CNI plugins are kept [default: /var/lib/cni/cache]").docker(),
+            @ flag("cni-cache-dir", "DIR", "Where the results of CNI plugins are kept [default: /var/lib/cni/cache]").below(DOCKER),
         /// When the standard plugins are replaced by the implementation within: for
         /// chains made of them alone (`auto`), or `always` or `never`.
         in_process: InProcess = InProcess::Auto => restart,
@@ -387,33 +390,33 @@ section! {
     Docker {
         /// The engine's unix socket.
         endpoint: SocketPath = built_in("/run/docker.sock") => restart
-            @ flag("docker-endpoint", "SOCKET", "The engine's unix socket [default: unix:///run/docker.sock]").docker(),
+            @ flag("docker-endpoint", "SOCKET", "The engine's unix socket [default: unix:///run/docker.sock]").below(DOCKER),
         /// Where cri-dockerd keeps its files: the checkpoints of sandboxes are below it, so
         /// that a node can move from it and back.
         root: AbsolutePath = built_in("/var/lib/cri-dockerd") => restart
-            @ flag("cri-dockerd-root-directory", "DIR", "Where sandbox checkpoints are kept [default: /var/lib/cri-dockerd]").alias("experimental-dockershim-root-directory").docker(),
+            @ flag("cri-dockerd-root-directory", "DIR", "Where sandbox checkpoints are kept [default: /var/lib/cri-dockerd]").alias("experimental-dockershim-root-directory").below(DOCKER),
         /// The image of the process that holds a pod's namespaces. Empty, or if it cannot be
         /// pulled: a built-in one, which is loaded into the engine.
         pause_image: Option<String> = None => restart
-            @ flag("pod-infra-container-image", "IMAGE", "The image of the sandboxes' process [default: a built-in one]").docker(),
+            @ flag("pod-infra-container-image", "IMAGE", "The image of the sandboxes' process [default: a built-in one]").below(DOCKER),
         /// How long a call of the engine may take, pulls apart.
         request_timeout: Interval = Interval::from_secs(120) => restart
-            @ flag("runtime-request-timeout", "DURATION", "How long a call of the engine may take [default: 120s]").docker(),
+            @ flag("runtime-request-timeout", "DURATION", "How long a call of the engine may take [default: 120s]").below(DOCKER),
         /// Who makes the pods' networks: `cni`, as `[network]` says; `bridge`, the engine's
         /// own; or `none`, which leaves pods with a loopback interface.
         network_plugin: NetworkPlugin = NetworkPlugin::Cni => restart
-            @ flag("network-plugin", "NAME", "Who makes the pods' networks: cni, bridge or none [default: cni]").docker(),
+            @ flag("network-plugin", "NAME", "Who makes the pods' networks: cni, bridge or none [default: cni]").below(DOCKER),
         /// How pods on the engine's own bridge reach themselves through a service. With `cni`
         /// the network's own configuration says it.
         hairpin_mode: Hairpin = Hairpin::HairpinVeth => restart
-            @ flag("hairpin-mode", "MODE", "promiscuous-bridge, hairpin-veth or none [default: hairpin-veth]").docker(),
+            @ flag("hairpin-mode", "MODE", "promiscuous-bridge, hairpin-veth or none [default: hairpin-veth]").below(DOCKER),
         /// Whether pods have addresses of both families, or the first one alone.
         ipv6_dual_stack: bool = true => restart
-            @ flag("ipv6-dual-stack", "BOOL", "Whether pods have addresses of both families [default: true]").docker(),
+            @ flag("ipv6-dual-stack", "BOOL", "Whether pods have addresses of both families [default: true]").below(DOCKER),
         /// The control group that the engine and this daemon are put into. Empty: they stay
         /// where they are.
         runtime_cgroups: Option<String> = None => restart
-            @ flag("runtime-cgroups", "CGROUP", "The control group that the engine and this daemon are put into").docker(),
+            @ flag("runtime-cgroups", "CGROUP", "The control group that the engine and this daemon are put into").below(DOCKER),
     }
 }
 

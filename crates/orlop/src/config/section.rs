@@ -6,10 +6,9 @@
 
 use std::ops::Range;
 
+use orlop_flag::Flag;
 use toml::Spanned;
 use toml::de::DeValue;
-
-use super::values::FlagForm;
 
 /// One table of the configuration file.
 pub(crate) trait Section {
@@ -35,63 +34,6 @@ pub(crate) struct Key {
     pub(crate) value: String,
     pub(crate) applies: Applies,
     pub(crate) flag: Option<Flag>,
-}
-
-/// A flag of the daemon that sets a key.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Flag {
-    pub(crate) name: &'static str,
-    /// What stands for its value in the help.
-    pub(crate) value: &'static str,
-    pub(crate) help: &'static str,
-    /// Another name that it goes by.
-    pub(crate) alias: Option<&'static str>,
-    /// One that makes sense for that backend alone.
-    pub(crate) docker: bool,
-    /// Whether several values are separated by commas.
-    pub(crate) commas: bool,
-    pub(crate) form: FlagForm,
-    pub(crate) check: fn(&str) -> Result<(), String>,
-}
-
-/// A flag as it stands in the table: its name, its value, its help.
-pub(crate) const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
-    Flag {
-        name,
-        value,
-        help,
-        alias: None,
-        docker: false,
-        commas: false,
-        form: FlagForm::Value,
-        check: |_| Ok(()),
-    }
-}
-
-impl Flag {
-    /// Also goes by another name.
-    pub(crate) const fn alias(self, alias: &'static str) -> Self {
-        Self {
-            alias: Some(alias),
-            ..self
-        }
-    }
-
-    /// Makes sense with the docker backend alone.
-    pub(crate) const fn docker(self) -> Self {
-        Self {
-            docker: true,
-            ..self
-        }
-    }
-
-    /// Takes several values, separated by commas.
-    pub(crate) const fn commas(self) -> Self {
-        Self {
-            commas: true,
-            ..self
-        }
-    }
 }
 
 /// When a changed value takes effect.
@@ -156,7 +98,7 @@ macro_rules! section {
             fn keys(&self) -> Vec<$crate::config::section::Key> {
                 use $crate::config::values::Value;
                 #[allow(unused_imports, reason = "a table may have no flags")]
-                use $crate::config::section::{Flag, flag};
+                use orlop_flag::{Flag, flag};
                 vec![$(
                     $crate::config::section::Key {
                         name: stringify!($key),

@@ -1,15 +1,14 @@
 //! `node`: the node agent, which runs pods from manifests on any CRI endpoint; and what it says of
 //! itself.
 
+mod fields;
 mod flags;
 mod logging;
 mod machine;
-mod maps;
 mod own;
 pub(super) mod socket;
 mod start;
 mod status;
-mod tuning;
 
 use std::process::ExitCode;
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use orlop_flag::FlagForm;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{FlagForm, Value, mismatch, scalar::quoted};
+use super::{Value, mismatch, scalar::quoted};
 use crate::config::section::BadValue;
 
 impl<T: Value> Value for Vec<T> {

@@ -29,6 +29,7 @@ pub(crate) use path::AbsolutePath;
 pub(crate) use size::ByteSize;
 pub(crate) use ulimit::resource;
 
+use orlop_flag::FlagForm;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -58,17 +59,6 @@ pub(crate) trait Value: Sized {
     fn from_flags(texts: &[String]) -> Result<Self, String> {
         Self::from_flag(texts.last().map_or("", String::as_str))
     }
-}
-
-/// What a flag is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FlagForm {
-    /// One value.
-    Value,
-    /// A value each time.
-    Values,
-    /// Nothing, or whether it holds.
-    Switch,
 }
 
 fn mismatch<T: Value>(value: &Spanned<DeValue<'_>>) -> BadValue {

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
+use orlop_flag::FlagForm;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{FlagForm, Value, bad, mismatch};
+use super::{Value, bad, mismatch};
 use crate::config::section::BadValue;
 
 impl Value for bool {

@@ -1,0 +1,74 @@
+//! The flags that set fields of the kubelet's configuration, made from the table of the fields.
+
+use std::collections::BTreeMap;
+
+use anyhow::anyhow;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use orlop_agent::KubeletConfiguration;
+
+use crate::config::argument;
+
+/// Flags of which neither is anything without the other.
+const TOGETHER: [[&str; 2]; 2] = [
+    ["tls-cert-file", "tls-private-key-file"],
+    ["tls-private-key-file", "tls-cert-file"],
+];
+
+/// What they were given, by their names.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FieldFlags(BTreeMap<&'static str, Vec<String>>);
+
+impl FieldFlags {
+    /// What one was given last.
+    pub(super) fn value(&self, flag: &str) -> Option<&str> {
+        self.0.get(flag)?.last().map(String::as_str)
+    }
+
+    /// Lets them beat the file.
+    pub(super) fn beat(&self, configuration: &mut KubeletConfiguration) -> anyhow::Result<()> {
+        for (flag, given) in &self.0 {
+            let set = configuration.set_by_flag(flag, given);
+            set.map_err(|why| anyhow!("--{flag}: {why}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Args for FieldFlags {
+    fn augment_args(command: Command) -> Command {
+        let flags = KubeletConfiguration::flags().into_iter().map(|flag| {
+            // As the kubelet takes them: `--flag value`, be it a switch or below zero.
+            let arg = argument(flag)
+                .require_equals(false)
+                .allow_hyphen_values(false)
+                .allow_negative_numbers(true);
+            let other = TOGETHER.iter().find(|[name, _]| *name == flag.name);
+            match other {
+                Some([_, other]) => arg.requires(*other),
+                None => arg,
+            }
+        });
+        command.args(flags)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FieldFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = KubeletConfiguration::flags()
+            .into_iter()
+            .filter_map(|flag| {
+                let texts = matches.get_many::<String>(flag.name)?;
+                Some((flag.name, texts.cloned().collect()))
+            });
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
