@@ -1,5 +1,7 @@
 //! What the daemon makes of keepers, and of the processes that it finds by their numbers.
 
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
@@ -106,52 +108,73 @@ async fn a_container_does_not_join_by_the_number_of_a_process_that_has_ended() {
 async fn a_runtime_that_would_never_end_dies_with_its_keeper() {
     let tools = tempfile::tempdir().expect("a directory");
     let note = tools.path().join("pid");
-    let runtime = script(
-        tools.path(),
-        "hung",
-        &format!(
-            "case \" $* \" in *' create '*) echo $$ > {}; exec sleep 4712;; esac\nexec runc \"$@\"",
-            note.display()
-        ),
-    );
-    let world = world!(Node::any().runtime(&runtime));
+    let create = format!("echo $$ > {}; exec sleep 4712", note.display());
+    let world = world!(Node::any().runtime(&creating_by(tools.path(), &create)));
     if world.node.is_peer() {
         skip!("containerd has shims, not keepers");
     }
-    let pod = world.node.pod("hung");
+    let (start, hung) = kill_keeper_at_start(&world, &note).await;
+    start.expect_err("nobody starts it");
+    let deadline = Instant::now() + LIMIT;
+    while !has_ended(&hung) {
+        assert!(Instant::now() < deadline, "the runtime lives on");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_outlives_its_keeper_is_ended_before_its_container_is_cleared_away() {
+    let tools = tempfile::tempdir().expect("a directory");
+    let (note, fifo) = (tools.path().join("pid"), tools.path().join("fifo"));
+    // What it has forked is told nothing of the keeper's end, and would go on to make something.
+    let create = format!(
+        "mkfifo {fifo}; sh -c 'echo $$ > {note}; read go < {fifo}' late \"$@\" & exec sleep 4712",
+        fifo = fifo.display(),
+        note = note.display()
+    );
+    let world = world!(Node::any().runtime(&creating_by(tools.path(), &create)));
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let (start, late) = kill_keeper_at_start(&world, &note).await;
+    start.expect_err("nobody starts it");
+    assert!(has_ended(&late), "it may make something yet");
+    world.finish().await;
+}
+
+/// A runtime that does something of its own where it is to create a container.
+fn creating_by(tools: &Path, what: &str) -> String {
+    let body = format!("case \" $* \" in *' create '*) {what};; esac\nexec runc \"$@\"");
+    script(tools, "slow", &body)
+}
+
+/// Starts a container, and kills the pod's keeper once a process has noted its id; what became of
+/// the start, and that process.
+async fn kill_keeper_at_start(world: &World, note: &Path) -> (Result<(), tonic::Status>, OwnedFd) {
+    let pod = world.node.pod("slow");
     let pod_id = world.run_pod(&pod).await;
     let main = world.container("main").shell("sleep 600");
-    let main = world
-        .cri
-        .create(&pod_id, &pod, &main)
-        .await
-        .expect("create");
-    let cri = world.cri.clone();
+    let main = world.cri.create(&pod_id, &pod, &main).await;
+    let (cri, main) = (world.cri.clone(), main.expect("create"));
     let start = tokio::spawn(async move { cri.start(&main).await });
     let deadline = Instant::now() + LIMIT;
-    let hung = loop {
-        let text = std::fs::read_to_string(&note).unwrap_or_default();
+    let noted = loop {
+        let text = std::fs::read_to_string(note).unwrap_or_default();
         if let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) {
             break pid;
         }
         assert!(Instant::now() < deadline, "it was not started");
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    let process = pidfd_open(hung, PidfdFlags::empty()).expect("it lives");
+    let process = pidfd_open(noted, PidfdFlags::empty()).expect("it lives");
     kill_process(keeper_of(&pod_id), Signal::KILL).expect("kill");
-    start
-        .await
-        .expect("no panic")
-        .expect_err("nobody starts it");
-    let has_ended = || {
-        let mut fds = [PollFd::new(&process, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec::default())) == Ok(1)
-    };
-    while !has_ended() {
-        assert!(Instant::now() < deadline, "the runtime lives on");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    world.finish().await;
+    (start.await.expect("no panic"), process)
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())) == Ok(1)
 }
 
 /// A pod whose containers share their processes, and one of them.
