@@ -472,7 +472,7 @@ mod tests {
 
     fn reference() -> String {
         let mut out = String::from(
-            "# The kubelet's configuration\n\nWhat `orlop node --config` and `orlop up --config` take \
+            "# The kubelet's configuration\n\nWhat `orlop node --config` and `orlop up --node-config` take \
              of a `KubeletConfiguration`\n(`kubelet.config.k8s.io/v1beta1`) of Kubernetes 1.36. Flags \
              beat it. What is known and has no effect\nis named in the log where it is set; what is \
              not known is an error. This document is made from the\ntable of the fields.\n",
