@@ -27,15 +27,14 @@ pub fn end(root: &Path, id: &str, patience: Duration) -> io::Result<()> {
         if found.is_empty() {
             return Ok(());
         }
-        for process in found {
+        for process in &found {
             // One that has ended meanwhile is no error.
-            let _ = pidfd_send_signal(&process, Signal::KILL);
-            if !ends(&process, deadline) {
-                let problem = format!(
-                    "a runtime of container {id} is still there {patience:?} after SIGKILL"
-                );
-                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
-            }
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+        if !found.iter().all(|process| ends(process, deadline)) {
+            let problem =
+                format!("a runtime of container {id} is still there {patience:?} after SIGKILL");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
         }
     }
 }

@@ -291,7 +291,6 @@ kubelet_config! {
         /// Without anything.
         anonymous as "anonymous": Anonymous = Anonymous::default() => unset,
     }
-    no effect: ""
 }
 
 kubelet_config! {
@@ -302,7 +301,6 @@ kubelet_config! {
             @ flag("client-ca-file", "FILE",
                 "Let clients in that have a certificate of this authority"),
     }
-    no effect: ""
 }
 
 kubelet_config! {
@@ -321,7 +319,6 @@ kubelet_config! {
         enabled as "enabled": bool = false => unset
             @ flag("anonymous-auth", "BOOL", "Let everyone in [default: false]"),
     }
-    no effect: ""
 }
 
 kubelet_config! {
@@ -342,7 +339,6 @@ kubelet_config! {
         /// How long.
         shutdown_grace_period_seconds as "shutdownGracePeriodSeconds": u64 = 0 => unset,
     }
-    no effect: ""
 }
 
 kubelet_config! {
@@ -352,7 +348,6 @@ kubelet_config! {
         max_container_restart_period as "maxContainerRestartPeriod": Option<Duration>
             = None => unset,
     }
-    no effect: ""
 }
 
 kubelet_config! {
@@ -361,7 +356,6 @@ kubelet_config! {
         /// `NoSwap` or `LimitedSwap`.
         swap_behavior as "swapBehavior": String = String::new() => unset,
     }
-    no effect: ""
 }
 
 kubelet_config! {
@@ -370,7 +364,6 @@ kubelet_config! {
         /// How many ids each has.
         ids_per_pod as "idsPerPod": u32 = 65536 => unset,
     }
-    no effect: ""
 }
 
 /// Objects in fields that have no effect.

@@ -89,10 +89,15 @@ pub(super) enum Instead {
     zero,
 }
 
-/// What a flag is given for a field of its type; the last time counts.
+/// What a flag says that takes one value: the last time counts.
+fn last(given: &[String]) -> &str {
+    given.last().map_or("", String::as_str)
+}
+
 fn parsed<T: FromStr<Err: ToString>>(given: &[String]) -> Result<T, String> {
-    let text = given.last().map_or("", String::as_str);
-    text.parse().map_err(|error: T::Err| error.to_string())
+    last(given)
+        .parse()
+        .map_err(|error: T::Err| error.to_string())
 }
 
 /// Types that serde reads and writes as Kubernetes does.
@@ -123,6 +128,21 @@ macro_rules! plain {
             parsed(given)
         }
     };
+    (@ pairs) => {
+        const IS_WORD: bool = false;
+
+        fn from_flag(given: &[String]) -> Result<Self, String> {
+            pairs(given, '=')
+        }
+    };
+    (@ headers) => {
+        const FORM: FlagForm = FlagForm::Values;
+        const IS_WORD: bool = false;
+
+        fn from_flag(given: &[String]) -> Result<Self, String> {
+            headers(given)
+        }
+    };
     (@ number) => {
         fn from_flag(given: &[String]) -> Result<Self, String> {
             let number: i64 = parsed(given)?;
@@ -150,6 +170,8 @@ plain! {
     usize = Type::Integer, number;
     f64 = Type::Number;
     BTreeMap<String, bool> = Type::Map(Box::new(Type::Bool));
+    BTreeMap<String, String> = Type::Map(Box::new(Type::Text)), pairs;
+    BTreeMap<String, Vec<String>> = Type::Map(Box::new(Vec::<String>::kind())), headers;
 }
 
 impl Setting for Duration {
@@ -168,7 +190,7 @@ impl Setting for Duration {
     }
 
     fn from_flag(given: &[String]) -> Result<Self, String> {
-        orlop_duration::typed(given.last().map_or("", String::as_str))
+        orlop_duration::typed(last(given))
     }
 
     fn is_zero(&self) -> bool {
@@ -193,55 +215,6 @@ impl Setting for Quantity {
 
     fn from_flag(given: &[String]) -> Result<Self, String> {
         parsed(given)
-    }
-}
-
-impl Setting for BTreeMap<String, String> {
-    const IS_WORD: bool = false;
-
-    fn kind() -> Type {
-        Type::Map(Box::new(Type::Text))
-    }
-
-    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::deserialize(from)
-    }
-
-    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.serialize(to)
-    }
-
-    fn from_flag(given: &[String]) -> Result<Self, String> {
-        pairs(given, '=')
-    }
-}
-
-impl Setting for BTreeMap<String, Vec<String>> {
-    const FORM: FlagForm = FlagForm::Values;
-    const IS_WORD: bool = false;
-
-    fn kind() -> Type {
-        Type::Map(Box::new(Type::List(Box::new(Type::Text))))
-    }
-
-    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::deserialize(from)
-    }
-
-    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.serialize(to)
-    }
-
-    fn from_flag(given: &[String]) -> Result<Self, String> {
-        let mut headers = Self::new();
-        for header in given {
-            let (name, value) = header
-                .split_once(':')
-                .ok_or_else(|| format!("`{header}` is not name:value"))?;
-            let values = headers.entry(name.trim().to_owned()).or_default();
-            values.push(value.trim().to_owned());
-        }
-        Ok(headers)
     }
 }
 
@@ -315,10 +288,22 @@ pub(super) fn own_thresholds(given: &[String]) -> Result<Option<BTreeMap<String,
     thresholds(given).map(Some)
 }
 
+/// `name: value`, each time.
+fn headers(given: &[String]) -> Result<BTreeMap<String, Vec<String>>, String> {
+    let mut headers = BTreeMap::<_, Vec<_>>::new();
+    for header in given {
+        let (name, value) = header
+            .split_once(':')
+            .ok_or_else(|| format!("`{header}` is not name:value"))?;
+        let values = headers.entry(name.trim().to_owned()).or_default();
+        values.push(value.trim().to_owned());
+    }
+    Ok(headers)
+}
+
 /// `a=b,c=d`.
 fn pairs(given: &[String], between: char) -> Result<BTreeMap<String, String>, String> {
-    let text = given.last().map_or("", String::as_str);
-    let parts = text.split(',').map(str::trim);
+    let parts = last(given).split(',').map(str::trim);
     let parts = parts.filter(|part| !part.is_empty());
     let pair = |part: &str| match part.split_once(between) {
         Some((key, value)) if !key.trim().is_empty() => {
@@ -350,7 +335,7 @@ macro_rules! kubelet_config {
                     $(@ $flag:expr $(; $read:path)?)?,
             )*
         }
-        no effect: $idle:literal
+        $(no effect: $idle:literal)?
     ) => {
         $(#[doc = $doc])*
         #[derive(Debug, Clone, PartialEq, serde::Deserialize, serde::Serialize)]
@@ -388,7 +373,7 @@ macro_rules! kubelet_config {
             }
 
             fn describe(schema: &mut $crate::document::Schema) {
-                schema.add($object, [$( ($key, <$kind as Setting>::kind()), )*], $idle);
+                schema.add($object, [$( ($key, <$kind as Setting>::kind()), )*], concat!($($idle)?));
                 $( <$kind as Setting>::describe(schema); )*
             }
 

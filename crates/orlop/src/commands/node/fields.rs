@@ -40,7 +40,6 @@ impl Args for FieldFlags {
             // As the kubelet takes them: `--flag value`, be it a switch or below zero.
             let arg = argument(flag)
                 .require_equals(false)
-                .allow_hyphen_values(false)
                 .allow_negative_numbers(true);
             let other = TOGETHER.iter().find(|[name, _]| *name == flag.name);
             match other {
