@@ -76,6 +76,24 @@ async fn sigterm_ends_the_daemon_and_removes_its_socket() {
 }
 
 #[tokio::test]
+async fn who_was_let_in_is_answered_by_a_daemon_that_ends() {
+    let mut node = Node::orlop().start().await;
+    let cri = node.cri().await;
+    // Of the daemon, no longer of the kernel's queue.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    node.signal(Signal::TERM);
+    let deadline = Instant::now() + LIMIT;
+    while node.socket().exists() {
+        assert!(Instant::now() < deadline, "{}", node.log());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Nobody else is there to answer: what it may have been told since counts, too.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    cri.version().await.expect("the daemon that is ending");
+    assert!(node.stop().success(), "{}", node.log());
+}
+
+#[tokio::test]
 async fn the_socket_of_a_killed_daemon_is_taken_over() {
     let mut node = Node::orlop().start().await;
     node.kill9();

@@ -15,7 +15,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
-use tonic::transport::server::UdsConnectInfo;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 use tracing::Instrument;
@@ -24,6 +23,7 @@ use super::body::CallBody;
 use super::call::Call;
 use super::limits::Limits;
 use super::method::Method;
+use super::peer::Peer;
 use super::request_id;
 use crate::config::Grpc;
 use crate::memory::Settling;
@@ -84,10 +84,12 @@ impl Policy {
 
     fn begin(&self, request: &Request<Body>, id: &str) -> Call {
         let method = Method::of(request.uri().path());
-        let peer = request
-            .extensions()
-            .get::<UdsConnectInfo>()
-            .and_then(|info| info.peer_cred);
+        let in_work = self.in_work.token();
+        let peer = request.extensions().get::<Peer>();
+        if let Some(peer) = peer {
+            peer.has_called();
+        }
+        let peer = peer.and_then(Peer::credentials);
         let span = tracing::info_span!(
             "rpc",
             service = method.service,
@@ -98,7 +100,6 @@ impl Policy {
         );
         let slow_call = *self.slow_call.read();
         let settling = method.takes_memory().then(|| Arc::clone(&self.settling));
-        let in_work = self.in_work.token();
         Call::begin(method, span, &self.metrics, slow_call, in_work, settling)
     }
 }

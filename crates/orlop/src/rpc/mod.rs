@@ -6,9 +6,11 @@ mod call;
 mod layer;
 mod limits;
 mod method;
+mod peer;
 mod request_id;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use layer::{CallLayer, Policy};
 pub(crate) use method::Method;
+pub(crate) use peer::Peer;

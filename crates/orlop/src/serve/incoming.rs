@@ -9,52 +9,67 @@ use std::task::{Context, Poll};
 use futures_util::stream::{self, Stream, StreamExt, select_all};
 use orlop_door::{Connection, Listener, accept};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::unix::UCred;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::transport::server::{Connected, UdsConnectInfo};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::transport::server::Connected;
+
+use crate::rpc::Peer;
 
 /// The connections that come to any of the listeners, at most so many at once:
-/// further ones wait, all but one per listener in the kernel's queue.
+/// further ones wait, all but one per listener in the kernel's queue. Told to stop
+/// it listens no more, and goes on without end: it is not for it to say when those
+/// that it let in have been served.
 pub(super) fn incoming(
     listeners: Vec<Listener>,
     most: usize,
+    newcomers: TaskTracker,
+    stop: CancellationToken,
 ) -> impl Stream<Item = Result<Client, Infallible>> {
     let room = Arc::new(Semaphore::new(most));
-    select_all(listeners.into_iter().map(move |listener| {
+    let clients = select_all(listeners.into_iter().map(move |listener| {
         let room = Arc::clone(&room);
         stream::unfold((listener, room), async |(listener, room)| {
             // Accepted first: a listener that nobody comes to must not hold a place.
             let connection = accept(&listener, "cannot accept a connection").await;
             let place = Arc::clone(&room).acquire_owned().await.ok()?;
-            Some((
-                Ok(Client {
-                    connection,
-                    _place: place,
-                }),
-                (listener, room),
-            ))
+            Some(((connection, place), (listener, room)))
         })
         .boxed()
-    }))
+    }));
+    let clients = clients.map(move |(connection, place)| {
+        Ok(Client {
+            peer: Peer::new(credentials(&connection), newcomers.token()),
+            connection,
+            _place: place,
+        })
+    });
+    let stopped = stop.cancelled_owned();
+    clients.take_until(stopped).chain(stream::pending())
+}
+
+/// Who is at the other end.
+fn credentials(connection: &Connection) -> Option<UCred> {
+    match connection {
+        Connection::Unix(stream) => stream.peer_cred().ok(),
+        Connection::Tcp(_) => None,
+    }
 }
 
 /// A connection, with its place among the connections.
 #[derive(Debug)]
 pub(super) struct Client {
     connection: Connection,
+    peer: Peer,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connected for Client {
-    type ConnectInfo = UdsConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> UdsConnectInfo {
-        match &self.connection {
-            Connection::Unix(stream) => stream.connect_info(),
-            Connection::Tcp(_) => UdsConnectInfo {
-                peer_addr: None,
-                peer_cred: None,
-            },
-        }
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 

@@ -9,8 +9,9 @@ use orlop_door::Listener;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
 
 use super::admin::Admin;
@@ -38,7 +39,12 @@ pub(super) struct Serving {
     pub(super) control: Control,
     policy: Arc<Policy>,
     health: Arc<Health>,
+    /// Listens no more, ends streams.
     stop: CancellationToken,
+    /// Connections let in on which no call came yet.
+    newcomers: TaskTracker,
+    /// Asks clients to call elsewhere from now on.
+    farewell: CancellationToken,
     server: JoinHandle<Served>,
     exporter: Option<Exporting>,
     backend: Running,
@@ -94,19 +100,24 @@ impl Serving {
         for listener in &endpoints.grpc {
             tracing::info!(address = listener.address(), "serving the CRI");
         }
-        let connections = incoming(endpoints.grpc, config.grpc.max_connections.get() as usize);
+        let newcomers = TaskTracker::new();
+        let most = config.grpc.max_connections.get() as usize;
+        let connections = incoming(endpoints.grpc, most, newcomers.clone(), stop.clone());
         let server = server(&config.grpc)
             .layer(CallLayer(Arc::clone(&policy)))
             .layer(V1Alpha2Layer)
             .add_routes(services.prepare());
-        let stopped = stop.clone().cancelled_owned();
-        let server = tokio::spawn(server.serve_with_incoming_shutdown(connections, stopped));
+        let farewell = CancellationToken::new();
+        let leave = farewell.clone().cancelled_owned();
+        let server = tokio::spawn(server.serve_with_incoming_shutdown(connections, leave));
         health.serving();
         Ok(Self {
             control,
             policy,
             health,
             stop,
+            newcomers,
+            farewell,
             server,
             exporter,
             backend,
@@ -132,7 +143,7 @@ impl Serving {
         let mut outcome = Ok(());
         tokio::select! {
             ended = &mut self.server => outcome = served(ended),
-            () = quiet(&self.policy) => {}
+            () = quiet(&self.newcomers, &self.farewell, &self.policy) => {}
             () = sleep(drain_timeout) => {
                 tracing::warn!("calls are still in work, they are cut off");
             }
@@ -157,11 +168,16 @@ fn served(ended: Result<Served, JoinError>) -> anyhow::Result<()> {
         .context("the gRPC server failed")
 }
 
-/// No call is in work, and the last bytes have had the time to reach clients.
-/// Connections end sooner where clients close them; one that does not listen is
-/// not waited for.
-async fn quiet(policy: &Policy) {
+/// Until no call is in work, and the last bytes have had the time to reach clients.
+/// Connections end sooner where clients close them; one that does not listen is not
+/// waited for.
+async fn quiet(newcomers: &TaskTracker, farewell: &CancellationToken, policy: &Policy) {
+    // Whoever was let in was promised an answer, and is about to ask.
+    const FIRST_CALL: Duration = Duration::from_secs(1);
     const FLUSH: Duration = Duration::from_millis(250);
+    newcomers.close();
+    let _ = timeout(FIRST_CALL, newcomers.wait()).await;
+    farewell.cancel();
     policy.quiet().await;
     sleep(FLUSH).await;
 }

@@ -1,0 +1,34 @@
+//! Who calls: what a connection hands to each of its calls.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::net::unix::UCred;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    credentials: Option<UCred>,
+    newcomer: Arc<Mutex<Option<TaskTrackerToken>>>,
+}
+
+impl Peer {
+    /// A peer that has not called yet: until it does, or leaves, it holds the token.
+    pub(crate) fn new(credentials: Option<UCred>, newcomer: TaskTrackerToken) -> Self {
+        Self {
+            credentials,
+            newcomer: Arc::new(Mutex::new(Some(newcomer))),
+        }
+    }
+
+    /// Of a process of this machine.
+    pub(super) fn credentials(&self) -> Option<UCred> {
+        self.credentials
+    }
+
+    /// It has called.
+    pub(super) fn has_called(&self) {
+        self.newcomer.lock().take();
+    }
+}
