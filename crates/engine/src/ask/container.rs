@@ -10,8 +10,8 @@ use crate::record::names::ContainerName;
 /// More environment variables than any program looks at.
 const MAX_ENVS: usize = 100_000;
 
-/// A container that can be made, as far as that can be told without its pod, its image and the node's
-/// paths that it names. What concerns the OCI spec is judged where the spec is made.
+/// A container that can be made, as far as that can be told without its pod, its image and the node:
+/// the rest is judged by [`Plan`](crate::container::plan::Plan), before anything is made, too.
 #[derive(Debug)]
 pub struct ContainerAsk {
     /// The request, word for word.

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cri::v1::{ImageSpec, Mount};
 use orlop_image::Images;
 use orlop_image::rootfs::OverlayMount;
 use orlop_image::{Digest, Image};
@@ -17,11 +16,12 @@ use orlop_pool::Place;
 
 use crate::checkpoint::go_on;
 use crate::config::Config;
-use crate::container::namespaces;
+use crate::container::image_volumes::{self, ImageVolume};
+use crate::container::plan::Plan;
 use crate::error::{Error, Result};
+use crate::node::Node;
 use crate::node::metrics::Metrics;
 use crate::node::paths::Paths;
-use crate::node::{Node, selinux_levels};
 use crate::reach::{self, Named};
 use crate::record::container::{Container, Effective, PendingMount};
 use crate::record::directories::make_private_dir;
@@ -30,21 +30,13 @@ use crate::record::pod::Pod;
 use crate::record::pod_files::PodFiles;
 use crate::record::spec_file;
 use crate::timeline::Trace;
-use crate::{blocking, image, spec};
+use crate::{blocking, spec};
 
 /// A client whose time was over asks again within this time if it still wants the container.
 const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
 
 /// What an image has where it declares a volume is copied, however much that is.
 static FILLING: Place = Place::new("filling the volumes that images declare", 32, 4, 4096);
-
-/// An image mounted as a volume.
-#[derive(Debug)]
-struct ImageVolume {
-    container_path: String,
-    pending: PendingMount,
-    digest: String,
-}
 
 /// Whether others change a specification before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,28 +52,26 @@ pub enum Wishes {
 pub async fn build(
     node: &Arc<Node>,
     container: &Arc<Container>,
-    image: &Image,
+    plan: Plan,
     wishes: Wishes,
     trace: &Trace,
 ) -> Result<(oci::Spec, Effective)> {
     let name = container.metadata().name;
-    let volumes = volume_images(&node.images, container)?;
-    admit_volumes(&node.config, &node.images, container, &volumes).await?;
-    let leases = hold_images(&node.images, container, image, &volumes);
+    let leases = hold_images(&node.images, container, &plan);
     trace.step("lease", &name, leases).await?;
-    let volumes = if volumes.is_empty() {
+    let volumes = if plan.volumes.is_empty() {
         Vec::new()
     } else {
-        let mounts = mount_volumes(node, container, &volumes);
+        let mounts = image_volumes::mount_all(node, container, &plan.volumes);
         trace.step("volumes", &name, mounts).await?
     };
     let build = {
-        let (node_too, image) = (Arc::clone(node), image.clone());
+        let node_too = Arc::clone(node);
         let (named, container) = (named_paths(container), Arc::clone(container));
-        let fills = !image.config.volumes.is_empty() || container.goes_on.is_some();
-        let owner = image.id.to_string();
+        let fills = !plan.image.config.volumes.is_empty() || container.goes_on.is_some();
+        let owner = plan.image.id.to_string();
         let build = move || {
-            let made = build_blocking(&node_too, &container, &image, volumes)?;
+            let made = build_blocking(&node_too, &container, plan, volumes)?;
             if wishes == Wishes::None {
                 // All is done on one thread.
                 spec_file::write(&container.bundle, &made.0)?;
@@ -103,7 +93,7 @@ fn named_paths(container: &Container) -> Vec<Named> {
     let config = &container.config;
     let mounts = config.mounts.iter().enumerate();
     let mounts = mounts
-        .filter(|(_, mount)| asked_image(mount).is_none())
+        .filter(|(_, mount)| image_volumes::asked_image(mount).is_none())
         .map(|(index, mount)| {
             (
                 format!("config.mounts[{index}].host_path"),
@@ -131,36 +121,10 @@ fn named_paths(container: &Container) -> Vec<Named> {
         .collect()
 }
 
-/// Refuses images as volumes that may not be used.
-async fn admit_volumes(
-    config: &Config,
-    images: &Images,
-    container: &Container,
-    volumes: &[VolumeImage],
-) -> Result<()> {
-    for volume in volumes {
-        let asked = container.config.mounts[volume.index].image.as_ref();
-        image::admit(
-            (images, &config.images),
-            &volume.image,
-            asked,
-            container.pod.namespace(),
-        )
-        .await?;
-    }
-    Ok(())
-}
-
-async fn hold_images(
-    images: &Images,
-    container: &Container,
-    image: &Image,
-    volumes: &[VolumeImage],
-) -> Result<()> {
-    lease(images, container.id.as_str(), image).await?;
-    for volume in volumes {
-        let owner = volume_owner(container, volume.index);
-        lease(images, &owner, &volume.image).await?;
+async fn hold_images(images: &Images, container: &Container, plan: &Plan) -> Result<()> {
+    lease(images, container.id.as_str(), &plan.image).await?;
+    for volume in &plan.volumes {
+        lease(images, &volume.owner(container), volume.image()).await?;
     }
     Ok(())
 }
@@ -168,18 +132,19 @@ async fn hold_images(
 fn build_blocking(
     node: &Node,
     container: &Arc<Container>,
-    image: &Image,
+    plan: Plan,
     volumes: Vec<ImageVolume>,
 ) -> Result<(oci::Spec, Effective)> {
+    let image = Arc::clone(&plan.image);
     for directory in [container.work(), container.volumes()] {
         make_private_dir(&directory)?;
     }
-    make_upper(&node.images, container, image)?;
+    make_upper(&node.images, container, &image)?;
     if container.goes_on.is_some() {
         go_on::unpack_changes(&node.config, container)?;
     }
     let rootfs = root_mount(&node.images, &node.paths, container, &image.id)?;
-    let mut made = specification(node, container, image, &rootfs, &volumes)?;
+    let mut made = specification(node, container, plan, &rootfs, &volumes)?;
     if container.goes_on.is_some() {
         go_on::keep_cgroup(container, &mut made.0)?;
     }
@@ -245,9 +210,10 @@ async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec
     let leases = Leases::of(&node.images, container);
     let image = leases.image(container.id.as_str())?;
     let mut pending = Vec::new();
-    for index in indices_of_volumes(container) {
-        let image = leases.image(&volume_owner(container, index))?;
-        pending.push(mount_volume(&node.images, &node.paths, container, index, &image).await?);
+    for index in image_volumes::indices(&container.config) {
+        let image = leases.image(&image_volumes::owner(container, index))?;
+        let mount = image_volumes::mount(&node.images, &node.paths, container, index, &image);
+        pending.push(mount.await?);
     }
     let (node, container) = (Arc::clone(node), Arc::clone(container));
     let root = blocking(move || root_mount(&node.images, &node.paths, &container, &image)).await?;
@@ -310,90 +276,6 @@ fn root_mount(
         mount,
         path: paths.mounts(container).join("rootfs"),
     })
-}
-
-/// An image that a mount of the request asks for.
-#[derive(Debug)]
-struct VolumeImage {
-    index: usize,
-    container_path: String,
-    image: Image,
-}
-
-/// Who holds the lease of a volume: an owner has one only.
-fn volume_owner(container: &Container, index: usize) -> String {
-    format!("{}/{index}", container.id)
-}
-
-/// The mounts of the request that ask for an image.
-fn indices_of_volumes(container: &Container) -> Vec<usize> {
-    let mounts = container.config.mounts.iter().enumerate();
-    mounts
-        .filter(|(_, mount)| asked_image(mount).is_some())
-        .map(|(index, _)| index)
-        .collect()
-}
-
-fn asked_image(mount: &Mount) -> Option<&ImageSpec> {
-    mount.image.as_ref().filter(|image| !image.image.is_empty())
-}
-
-fn volume_images(images: &Images, container: &Container) -> Result<Vec<VolumeImage>> {
-    let mut volumes = Vec::new();
-    for (index, request) in container.config.mounts.iter().enumerate() {
-        let Some(asked) = asked_image(request) else {
-            continue;
-        };
-        let image = image::asked_for(
-            images,
-            &format!("config.mounts[{index}].image"),
-            Some(asked),
-        )?;
-        let container_path = request.container_path.clone();
-        volumes.push(VolumeImage {
-            index,
-            container_path,
-            image,
-        });
-    }
-    Ok(volumes)
-}
-
-async fn mount_volumes(
-    node: &Node,
-    container: &Container,
-    images: &[VolumeImage],
-) -> Result<Vec<ImageVolume>> {
-    let mut volumes = Vec::new();
-    for VolumeImage {
-        index,
-        container_path,
-        image,
-    } in images
-    {
-        volumes.push(ImageVolume {
-            container_path: container_path.clone(),
-            pending: mount_volume(&node.images, &node.paths, container, *index, &image.id).await?,
-            digest: image.id.to_string(),
-        });
-    }
-    Ok(volumes)
-}
-
-async fn mount_volume(
-    images: &Images,
-    paths: &Paths,
-    container: &Container,
-    index: usize,
-    image: &Digest,
-) -> Result<PendingMount> {
-    let mount = images.mount_read_only(image).await;
-    let mount = mount.map_err(|source| Error::Image {
-        doing: format!("ImageVolumeMountFailed: mounting image {image}"),
-        source,
-    })?;
-    let path = paths.mounts(container).join(format!("image-{index}"));
-    Ok(PendingMount { mount, path })
 }
 
 /// Makes the writable layer. A container's root directory looks like its image's, and belongs to
@@ -484,15 +366,12 @@ fn abandoned(node: &Node, name: &ContainerName) -> bool {
 fn specification(
     node: &Node,
     container: &Arc<Container>,
-    image: &Image,
+    plan: Plan,
     rootfs: &PendingMount,
     volumes: &[ImageVolume],
 ) -> Result<(oci::Spec, Effective)> {
     let pod = &container.pod;
-    let handler = node.runtimes.of(pod)?;
-    let namespaces = namespaces::joined(&node.containers, container)?;
     let files = PodFiles::of(pod);
-    let labels = selinux_levels::of_pod(&node.host, pod)?;
     let shm = node.paths.shm_for(pod);
     let cgroup = node.cgroups.parent(pod)?;
     let rootfs_path = rootfs.path.to_string_lossy();
@@ -507,13 +386,12 @@ fn specification(
         .collect();
     let volumes_dir = container.volumes();
     let name = ContainerName::of(&pod.id, &container.config).ok();
+    let image = (container.image.name.as_str(), &*plan.image);
     let input = spec::SpecInput {
+        known: plan.pod.known(node, pod, &container.config, image),
         container_id: container.id.as_str(),
-        config: &container.config,
-        pod_config: &pod.config,
         pod: spec::PodFacts {
             id: pod.id.as_str(),
-            namespaces: &namespaces,
             files: spec::PodFiles {
                 hostname: Some(&files.hostname),
                 hosts: Some(&files.hosts),
@@ -521,17 +399,6 @@ fn specification(
                 shm: Some(&shm),
             },
             cgroup: &cgroup,
-            labels: labels.as_ref(),
-        },
-        image: spec::ImageFacts {
-            name: &container.image.name,
-            entrypoint: &image.config.entrypoint,
-            cmd: &image.config.cmd,
-            env: &image.config.env,
-            user: &image.config.user,
-            working_dir: &image.config.working_dir,
-            volumes: &image.config.volumes,
-            stop_signal: &image.config.stop_signal,
         },
         rootfs: spec::RootfsFacts {
             path: &rootfs_path,
@@ -540,16 +407,8 @@ fn specification(
         image_mounts: &image_mounts,
         volumes_dir: &volumes_dir,
         abandoned: &|| name.as_ref().is_some_and(|name| abandoned(node, name)),
-        handler: spec::HandlerFacts {
-            features: &handler.features,
-            pod_annotations: &handler.settings.pod_annotations,
-            container_annotations: &handler.settings.container_annotations,
-            privileged_without_host_devices: handler.settings.privileged_without_host_devices,
-        },
-        host: &node.host,
-        policy: &node.config.containers.policy,
     };
-    let (spec, effective) = spec::build(&input).map_err(Error::Spec)?;
+    let (spec, effective) = spec::build(&input, *plan.asked).map_err(Error::Spec)?;
     for warning in &effective.warnings {
         tracing::warn!(container = %container.id, "{warning}");
     }

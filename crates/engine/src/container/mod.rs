@@ -2,8 +2,10 @@
 
 pub mod bundle;
 pub mod command;
+mod image_volumes;
 pub mod limits;
 mod namespaces;
 mod pid_namespace;
+pub mod plan;
 pub mod process;
 pub mod without_keeper;

@@ -12,6 +12,7 @@ use crate::checkpoint::capture;
 use crate::checkpoint::go_on::{self, Match};
 use crate::checkpoint::source::{self, Facts, Source};
 use crate::container::bundle::{self, Wishes};
+use crate::container::plan::Plan;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node::Node;
@@ -145,7 +146,14 @@ async fn make_as_asked(
 ) -> Result<ContainerId> {
     let source = match source::of(node, config.image.as_ref(), pod.namespace()).await? {
         source::Asked::Image(image) => {
-            return make(node, pod, id, config, image, None, trace).await;
+            let facts = facts_of(&image, name_for_people(&config, &image));
+            let (config, plan) = Plan::read(node, pod, config, (&facts.name, image)).await?;
+            let what = What {
+                config,
+                facts,
+                plan,
+            };
+            return make(node, pod, id, what, None, trace).await;
         }
         source::Asked::Checkpoint(source) => source,
     };
@@ -194,9 +202,16 @@ async fn make_from(
                 return Err(Error::invalid("config.image", problem).into());
             }
         }
-        Ok((facts, image))
+        let of_image = facts_of(&image, facts.config.rootfs_image_name.clone());
+        let (config, plan) = Plan::read(node, pod, config, (&of_image.name, image)).await?;
+        let what = What {
+            config,
+            facts: of_image,
+            plan,
+        };
+        Ok((facts, what))
     };
-    let (facts, image) = match begin.await {
+    let (facts, what) = match begin.await {
         Ok(begun) => begun,
         Err(error) => {
             let removed = blocking(move || remove_tree(&dir)).await;
@@ -211,7 +226,7 @@ async fn make_from(
         goes_on: checkpoint.goes_on,
         strict: checkpoint.strict,
     };
-    make(node, pod, id, config, image, Some(Box::new(from)), trace).await
+    make(node, pod, id, what, Some(Box::new(from)), trace).await
 }
 
 /// What is known of the checkpoint that a container goes on from.
@@ -221,34 +236,33 @@ struct From {
     strict: Match,
 }
 
+/// A container that is possible.
+struct What {
+    config: ContainerConfig,
+    facts: ImageFacts,
+    plan: Plan,
+}
+
 async fn make(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
     id: ContainerId,
-    config: ContainerConfig,
-    image: orlop_image::Image,
+    what: What,
     from: Option<Box<From>>,
     trace: &Trace,
 ) -> Result<ContainerId> {
-    let facts = ImageFacts {
-        id: image.id.to_string(),
-        reference: image
-            .repo_digests
-            .first()
-            .cloned()
-            .unwrap_or_else(|| image.id.to_string()),
-        name: match &from {
-            Some(from) => from.facts.config.rootfs_image_name.clone(),
-            None => name_for_people(&config, &image),
-        },
-    };
+    let What {
+        config,
+        facts,
+        plan,
+    } = what;
     let pod_too = Arc::clone(pod);
     let name = config.metadata.clone().unwrap_or_default().name;
     let goes_on = from.as_ref().map(|from| from.goes_on);
     let create = blocking(move || Container::create(id, &pod_too, config, facts, goes_on));
     let container = Arc::new(trace.step("record", &name, create).await?);
     node.containers.insert(Arc::clone(&container));
-    match complete(node, &container, &image, from, trace).await {
+    match complete(node, &container, plan, from, trace).await {
         Ok(()) => {
             node.tell_container(&container, ContainerEventType::ContainerCreatedEvent);
             nri::post_created(node, &container).await;
@@ -268,12 +282,12 @@ async fn make(
 async fn complete(
     node: &Arc<Node>,
     container: &Arc<Container>,
-    image: &orlop_image::Image,
+    plan: Plan,
     from: Option<Box<From>>,
     trace: &Trace,
 ) -> Result<()> {
     let _hold = node.nri.hold().await;
-    let effective = build(node, container, image, trace).await?;
+    let effective = build(node, container, plan, trace).await?;
     if let Some(from) = from {
         go_on::check(container, &from.facts, from.strict).await?;
     }
@@ -287,7 +301,7 @@ async fn complete(
 async fn build(
     node: &Arc<Node>,
     container: &Arc<Container>,
-    image: &orlop_image::Image,
+    plan: Plan,
     trace: &Trace,
 ) -> Result<Effective> {
     let wishes = if node.nri.wants(orlop_nri::Event::CreateContainer) {
@@ -295,7 +309,7 @@ async fn build(
     } else {
         Wishes::None
     };
-    let (spec, effective) = bundle::build(node, container, image, wishes, trace).await?;
+    let (spec, effective) = bundle::build(node, container, plan, wishes, trace).await?;
     if wishes == Wishes::None {
         return Ok(effective);
     }
@@ -329,6 +343,15 @@ async fn adjust(
         nri::undone(node, container).await;
     }
     written
+}
+
+fn facts_of(image: &orlop_image::Image, name: String) -> ImageFacts {
+    let id = image.id.to_string();
+    ImageFacts {
+        reference: image.repo_digests.first().unwrap_or(&id).clone(),
+        id,
+        name,
+    }
 }
 
 /// Requests often carry only a digest; people know images by their tags.

@@ -13,21 +13,22 @@ use super::input::SpecInput;
 /// them.
 pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     let none = v1::PodSandboxMetadata::default();
-    let pod = input.pod_config.metadata.as_ref().unwrap_or(&none);
+    let pod = input.known.pod_config.metadata.as_ref().unwrap_or(&none);
     let container = input
+        .known
         .config
         .metadata
         .as_ref()
         .map_or("", |metadata| metadata.name.as_str());
     let mut annotations = BTreeMap::new();
     passed(
-        &input.pod_config.annotations,
-        input.handler.pod_annotations,
+        &input.known.pod_config.annotations,
+        input.known.handler.pod_annotations,
         &mut annotations,
     );
     passed(
-        &input.config.annotations,
-        input.handler.container_annotations,
+        &input.known.config.annotations,
+        input.known.handler.container_annotations,
         &mut annotations,
     );
     for (name, value) in [
@@ -37,7 +38,7 @@ pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
         ("sandbox-uid", &pod.uid),
         ("sandbox-name", &pod.name),
         ("container-name", container),
-        ("image-name", input.image.name),
+        ("image-name", input.known.image.name),
     ] {
         annotations.insert(format!("io.kubernetes.cri.{name}"), value.to_owned());
     }

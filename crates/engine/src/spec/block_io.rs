@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::Error;
 use super::classes::{Kind, asked};
-use super::input::SpecInput;
+use super::input::Known;
 
 /// The weights a class may give.
 const WEIGHTS: std::ops::RangeInclusive<u16> = 10..=1000;
@@ -118,16 +118,16 @@ impl BlockIoClasses {
 }
 
 /// The limits of the class a container asks for, if it asks for one.
-pub(super) fn limits(input: &SpecInput<'_>) -> Result<Option<BlockIo>, Error> {
-    let Some((class, annotation)) = asked(Kind::BlockIo, input.config, input.pod_config)? else {
+pub(super) fn limits(known: &Known<'_>) -> Result<Option<BlockIo>, Error> {
+    let Some((class, annotation)) = asked(Kind::BlockIo, known.config, known.pod_config)? else {
         return Ok(None);
     };
     let field = format!("annotation {annotation}");
-    let Some(classes) = &input.policy.block_io else {
+    let Some(classes) = &known.policy.block_io else {
         let problem = format!("no class {class:?}: containers.blockio_config names no classes");
         return Err(Error::unmet(field, problem));
     };
-    if !input.host.block_io {
+    if !known.host.block_io {
         let problem = "this node has no cgroup controller of block IO (io, or blkio)";
         return Err(Error::unmet(field, problem));
     }

@@ -63,29 +63,16 @@ impl Scene {
             pid: Some("/proc/8/ns/pid".into()),
             ..PodNamespaces::default()
         };
-        build(&SpecInput {
-            container_id: "c1",
+        let known = Known {
             config: &self.config,
             pod_config: &self.pod,
-            pod: PodFacts {
-                id: "p1",
-                namespaces: &namespaces,
-                files: PodFiles::default(),
-                cgroup: &CgroupParent::parse("/kubepods/pod1", Driver::Cgroupfs, "").unwrap(),
-                labels: None,
-            },
+            namespaces: &namespaces,
+            labels: None,
             image: ImageFacts {
                 name: "img:1",
                 user: "web",
                 ..ImageFacts::default()
             },
-            rootfs: RootfsFacts {
-                path: "/run/rootfs",
-                dir: rootfs.as_fd(),
-            },
-            image_mounts: &[],
-            volumes_dir: &dir.path().join("volumes"),
-            abandoned: &|| false,
             handler: HandlerFacts {
                 features: &Features::default(),
                 pod_annotations: &["pod.io/*".to_owned()],
@@ -94,7 +81,24 @@ impl Scene {
             },
             host: &self.host,
             policy: &self.policy,
-        })
+        };
+        let input = SpecInput {
+            known,
+            container_id: "c1",
+            pod: PodFacts {
+                id: "p1",
+                files: PodFiles::default(),
+                cgroup: &CgroupParent::parse("/kubepods/pod1", Driver::Cgroupfs, "").unwrap(),
+            },
+            rootfs: RootfsFacts {
+                path: "/run/rootfs",
+                dir: rootfs.as_fd(),
+            },
+            image_mounts: &[],
+            volumes_dir: &dir.path().join("volumes"),
+            abandoned: &|| false,
+        };
+        build(&input, Asked::read(&known)?)
     }
 }
 

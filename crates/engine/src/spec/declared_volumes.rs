@@ -29,7 +29,7 @@ pub(super) struct Volume {
 /// One that is there already was made by an earlier try and is made anew.
 pub(super) fn prepare(input: &SpecInput<'_>, replaced: &[String]) -> Result<Vec<Volume>, Error> {
     let mut volumes: Vec<Volume> = Vec::new();
-    for declared in input.image.volumes {
+    for declared in input.known.image.volumes {
         let destination = clean(declared);
         let known = volumes
             .iter()

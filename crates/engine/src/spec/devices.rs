@@ -37,8 +37,52 @@ pub(super) struct Grant {
     pub(super) gid: Option<u32>,
 }
 
+/// A device that a request names, or a directory of some.
+#[derive(Debug)]
+pub(super) struct Asked {
+    field: String,
+    host_path: String,
+    container_path: String,
+    access: String,
+}
+
+impl Asked {
+    /// The devices of a request.
+    pub(super) fn read(requested: &[v1::Device]) -> Result<Vec<Self>, Error> {
+        let devices = requested.iter().enumerate();
+        devices
+            .map(|(index, device)| Self::one(device, format!("config.devices[{index}]")))
+            .collect()
+    }
+
+    fn one(device: &v1::Device, field: String) -> Result<Self, Error> {
+        let absolute = |path: &str, name: &str| {
+            if path.starts_with('/') && !path.contains('\0') {
+                return Ok(());
+            }
+            let problem = format!("{path:?} is not an absolute path");
+            Err(Error::invalid(format!("{field}.{name}"), problem))
+        };
+        let access = access(&device.permissions, &field)?;
+        absolute(&device.host_path, "host_path")?;
+        let container_path = match device.container_path.as_str() {
+            "" => &device.host_path,
+            path => {
+                absolute(path, "container_path")?;
+                path
+            }
+        };
+        Ok(Self {
+            host_path: device.host_path.clone(),
+            container_path: clean(container_path),
+            access,
+            field,
+        })
+    }
+}
+
 /// The devices a request names, and all others if the container is privileged.
-pub(super) fn list(requested: &[v1::Device], grant: Grant) -> Result<Devices, Error> {
+pub(super) fn list(asked: Vec<Asked>, grant: Grant) -> Result<Devices, Error> {
     let nothing = DeviceRule {
         allow: false,
         access: "rwm".to_owned(),
@@ -48,8 +92,8 @@ pub(super) fn list(requested: &[v1::Device], grant: Grant) -> Result<Devices, Er
         nodes: Vec::new(),
         rules: vec![nothing],
     };
-    for (index, device) in requested.iter().enumerate() {
-        devices.request(device, grant, &format!("config.devices[{index}]"))?;
+    for device in asked {
+        devices.request(device, grant)?;
     }
     if grant.host {
         let mut found = Vec::new();
@@ -69,21 +113,18 @@ pub(super) fn list(requested: &[v1::Device], grant: Grant) -> Result<Devices, Er
 }
 
 impl Devices {
-    fn request(&mut self, device: &v1::Device, grant: Grant, field: &str) -> Result<(), Error> {
-        let access = access(&device.permissions, field)?;
-        let host = resolve(&device.host_path, field)?;
-        let container = if device.container_path.is_empty() {
-            clean(&device.host_path)
-        } else if device.container_path.starts_with('/') {
-            clean(&device.container_path)
-        } else {
-            let problem = format!("{:?} is not an absolute path", device.container_path);
-            return Err(Error::invalid(format!("{field}.container_path"), problem));
-        };
+    fn request(&mut self, asked: Asked, grant: Grant) -> Result<(), Error> {
+        let Asked {
+            field,
+            host_path,
+            container_path,
+            access,
+        } = asked;
+        let host = resolve(&host_path, &field)?;
         let mut found = Vec::new();
-        walk(&host, &container, 0, &mut found).map_err(|error| {
+        walk(&host, &container_path, 0, &mut found).map_err(|error| {
             Error::io(
-                field,
+                &field,
                 format!("looking at the device {}", host.display()),
                 error,
             )
@@ -128,12 +169,6 @@ fn access(permissions: &str, field: &str) -> Result<String, Error> {
 
 fn resolve(path: &str, field: &str) -> Result<PathBuf, Error> {
     let field = || format!("{field}.host_path");
-    if !path.starts_with('/') || path.contains('\0') {
-        return Err(Error::invalid(
-            field(),
-            format!("{path:?} is not an absolute path"),
-        ));
-    }
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::not_found(
             field(),
@@ -203,6 +238,10 @@ mod tests {
         uid: None,
         gid: None,
     };
+
+    fn list(requested: &[v1::Device], grant: Grant) -> Result<Devices, Error> {
+        super::list(Asked::read(requested)?, grant)
+    }
 
     fn request(host: &str, container: &str, permissions: &str) -> v1::Device {
         v1::Device {

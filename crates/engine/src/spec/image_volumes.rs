@@ -13,39 +13,33 @@ use super::input::ImageMount;
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;
 
-/// Where the runtime finds the files of a mount that names an image.
-pub(super) fn source(
-    mount: &v1::Mount,
-    image_mounts: &[ImageMount<'_>],
-    field: &str,
-) -> Result<PathBuf, Error> {
+/// Refuses a mount that names an image and cannot be one of an image.
+pub(super) fn check(mount: &v1::Mount, field: &str) -> Result<(), Error> {
     if !mount.host_path.is_empty() {
         return Err(Error::invalid(field, "both host_path and image are set"));
     }
     if !mount.readonly {
-        return Err(Error::invalid(
-            field,
-            "an image is mounted, but readonly is not set",
-        ));
+        let problem = "an image is mounted, but readonly is not set";
+        return Err(Error::invalid(field, problem));
     }
-    let Some(image) = find(mount, image_mounts) else {
-        let name = mount
-            .image
-            .as_ref()
-            .map(|image| image.image.as_str())
-            .unwrap_or_default();
-        let problem = format!("the image {name:?} is not mounted");
+    Ok(())
+}
+
+/// Where the runtime finds the files of a path in the container that is an image's, by a directory in it.
+pub(super) fn source(
+    (container_path, sub_path): (&str, &str),
+    image_mounts: &[ImageMount<'_>],
+    field: &str,
+) -> Result<PathBuf, Error> {
+    let Some(image) = find(container_path, image_mounts) else {
+        let problem = "its image is not mounted";
         return Err(unmountable(Error::unmet(format!("{field}.image"), problem)));
     };
-    if mount.image_sub_path.is_empty() {
+    if sub_path.is_empty() {
         return Ok(image.path.to_path_buf());
     }
-    let below = directory(
-        image.dir,
-        &mount.image_sub_path,
-        &format!("{field}.image_sub_path"),
-    )
-    .map_err(unmountable)?;
+    let field = format!("{field}.image_sub_path");
+    let below = directory(image.dir, sub_path, &field).map_err(unmountable)?;
     Ok(image.path.join(below))
 }
 
@@ -53,14 +47,14 @@ fn unmountable(error: Error) -> Error {
     Error::ImageVolume(Box::new(error))
 }
 
-/// The mounted image of a mount.
+/// The image that is mounted at a path of the container.
 pub(super) fn find<'a, 'b>(
-    mount: &v1::Mount,
+    container_path: &str,
     image_mounts: &'b [ImageMount<'a>],
 ) -> Option<&'b ImageMount<'a>> {
     image_mounts
         .iter()
-        .find(|image| image.container_path == mount.container_path)
+        .find(|image| image.container_path == container_path)
 }
 
 /// The path of a directory below `root` after all its links, without any link in it.
@@ -185,11 +179,10 @@ mod tests {
             image_sub_path: "a/b".into(),
             ..Default::default()
         };
-        assert_eq!(
-            source(&mount, &images, "f").unwrap(),
-            dir.path().join("a/b")
-        );
-        assert!(source(&mount, &[], "f").is_err());
+        check(&mount, "f").unwrap();
+        let found = source(("/mnt", "a/b"), &images, "f").unwrap();
+        assert_eq!(found, dir.path().join("a/b"));
+        assert!(source(("/mnt", "a/b"), &[], "f").is_err());
         for bad in [
             v1::Mount {
                 readonly: false,
@@ -200,7 +193,7 @@ mod tests {
                 ..mount
             },
         ] {
-            let error = source(&bad, &images, "f").unwrap_err();
+            let error = check(&bad, "f").unwrap_err();
             assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
         }
     }

@@ -14,27 +14,19 @@ use super::cgroup_parent::CgroupParent;
 use super::exec::ExecAffinity;
 use super::selinux::{Labels, SelinuxDefaults};
 
-/// Everything [`build`](super::build) needs to know.
+/// What is known of a container before anything of it is made.
 #[derive(Clone, Copy)]
-pub struct SpecInput<'a> {
-    /// Identity of the container.
-    pub container_id: &'a str,
+pub struct Known<'a> {
     /// What the client asked for.
     pub config: &'a v1::ContainerConfig,
     /// What the client asked for when it made the pod.
     pub pod_config: &'a v1::PodSandboxConfig,
-    /// The pod as it is.
-    pub pod: PodFacts<'a>,
+    /// The namespaces that the pod has.
+    pub namespaces: &'a PodNamespaces,
+    /// SELinux labels of the pod, where the node has SELinux.
+    pub labels: Option<&'a Labels>,
     /// The container's image.
     pub image: ImageFacts<'a>,
-    /// The container's root filesystem.
-    pub rootfs: RootfsFacts<'a>,
-    /// Images mounted as volumes, one for each mount of the request that names an image.
-    pub image_mounts: &'a [ImageMount<'a>],
-    /// Directory of this container where the volumes its image declares are made.
-    pub volumes_dir: &'a Path,
-    /// Whether nobody waits for the container any more: then its volumes are not filled further.
-    pub abandoned: &'a (dyn Fn() -> bool + Sync),
     /// The runtime handler.
     pub handler: HandlerFacts<'a>,
     /// The node.
@@ -43,19 +35,34 @@ pub struct SpecInput<'a> {
     pub policy: &'a Policy,
 }
 
+/// Everything [`build`](super::build) needs to know besides.
+#[derive(Clone, Copy)]
+pub struct SpecInput<'a> {
+    /// What was known when the request was judged.
+    pub known: Known<'a>,
+    /// Identity of the container.
+    pub container_id: &'a str,
+    /// The pod as it is.
+    pub pod: PodFacts<'a>,
+    /// The container's root filesystem.
+    pub rootfs: RootfsFacts<'a>,
+    /// Images mounted as volumes, one for each mount of the request that names an image.
+    pub image_mounts: &'a [ImageMount<'a>],
+    /// Directory of this container where the volumes its image declares are made.
+    pub volumes_dir: &'a Path,
+    /// Whether nobody waits for the container any more: then its volumes are not filled further.
+    pub abandoned: &'a (dyn Fn() -> bool + Sync),
+}
+
 /// A running pod.
 #[derive(Clone, Copy)]
 pub struct PodFacts<'a> {
     /// Identity of the pod.
     pub id: &'a str,
-    /// Its namespaces.
-    pub namespaces: &'a PodNamespaces,
     /// Its files.
     pub files: PodFiles<'a>,
     /// Its cgroup.
     pub cgroup: &'a CgroupParent,
-    /// Its SELinux labels, where the node has SELinux.
-    pub labels: Option<&'a Labels>,
 }
 
 /// Files of the namespaces a pod's containers join; none where they share the node's.

@@ -5,6 +5,7 @@ mod annotations;
 mod apparmor;
 mod apparmor_default;
 mod args;
+mod asked;
 mod block_io;
 mod build;
 mod capabilities;
@@ -48,6 +49,7 @@ mod working_dir;
 
 pub use adjust::{AdjustFacts, adjust};
 pub use apparmor::AppArmor;
+pub use asked::Asked;
 pub use block_io::BlockIoClasses;
 pub use build::build;
 pub use cdi::DEFAULT_DIRS as CDI_DIRS;
@@ -55,8 +57,8 @@ pub use cgroup_parent::CgroupParent;
 pub use error::Error;
 pub use exec::{ExecAffinity, process as exec_process};
 pub use input::{
-    HandlerFacts, HostFacts, ImageFacts, ImageMount, PodFacts, PodFiles, PodNamespaces, Policy,
-    RootfsFacts, SpecInput,
+    HandlerFacts, HostFacts, ImageFacts, ImageMount, Known, PodFacts, PodFiles, PodNamespaces,
+    Policy, RootfsFacts, SpecInput,
 };
 pub use plugin_resources::limits as plugin_limits;
 pub use pod_limits::pod_limits;

@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1;
-use orlop_launch::oci::{IdMapping, Mount};
+use orlop_launch::oci::{Features, IdMapping, Mount};
 
 use super::default_mounts::{self, Situation};
 use super::image_volumes;
-use super::input::SpecInput;
+use super::input::{ImageMount, Known, SpecInput};
 use super::propagation::{self, HostMounts};
 use super::selinux::relabel;
 use super::userns::{IdRanges, mount_ranges};
@@ -39,28 +39,105 @@ pub(super) struct Mounts {
     pub(super) root_propagation: String,
 }
 
+/// A mount that a request names.
+#[derive(Debug)]
+pub(super) struct Asked {
+    field: String,
+    destination: String,
+    what: What,
+    readonly: bool,
+    recursive_read_only: bool,
+    propagation: v1::MountPropagation,
+    relabel: bool,
+    uids: Vec<IdMapping>,
+    gids: Vec<IdMapping>,
+    options: Vec<String>,
+}
+
+/// What is mounted.
+#[derive(Debug)]
+enum What {
+    /// A path of the node.
+    Host(String),
+    /// A directory of an image.
+    Image {
+        container_path: String,
+        sub_path: String,
+    },
+}
+
+impl Asked {
+    /// The mounts of a request.
+    pub(super) fn read(known: &Known<'_>) -> Result<Vec<Self>, Error> {
+        let mounts = known.config.mounts.iter().enumerate();
+        mounts
+            .map(|(index, mount)| Self::one(known, mount, format!("config.mounts[{index}]")))
+            .collect()
+    }
+
+    fn one(known: &Known<'_>, mount: &v1::Mount, field: String) -> Result<Self, Error> {
+        let features = known.handler.features;
+        let propagation = v1::MountPropagation::try_from(mount.propagation).map_err(|_| {
+            let problem = format!("unknown propagation {}", mount.propagation);
+            Error::invalid(format!("{field}.propagation"), problem)
+        })?;
+        check_recursive_read_only(features, mount, propagation, &field)?;
+        let destination = destination(&mount.container_path, &field)?;
+        let image = mount.image.as_ref();
+        let of_image = image.is_some_and(|image| !image.image.is_empty());
+        // The ids of an image's files are mapped where the image is mounted.
+        let (what, uids, gids) = if of_image {
+            image_volumes::check(mount, &field)?;
+            let image = What::Image {
+                container_path: mount.container_path.clone(),
+                sub_path: mount.image_sub_path.clone(),
+            };
+            (image, Vec::new(), Vec::new())
+        } else {
+            let path = &mount.host_path;
+            if !path.starts_with('/') || path.contains('\0') {
+                let problem = format!("{path:?} is not an absolute path");
+                return Err(Error::invalid(format!("{field}.host_path"), problem));
+            }
+            let uids = mount_ranges(&mount.uid_mappings, &format!("{field}.uidMappings"))?;
+            let gids = mount_ranges(&mount.gid_mappings, &format!("{field}.gidMappings"))?;
+            (What::Host(path.clone()), uids, gids)
+        };
+        check_mapped(features, (&uids, &gids), &field)?;
+        Ok(Self {
+            options: added_options(features, mount, &field)?,
+            destination,
+            what,
+            readonly: mount.readonly,
+            recursive_read_only: mount.recursive_read_only,
+            propagation,
+            relabel: mount.selinux_relabel && !of_image,
+            uids,
+            gids,
+            field,
+        })
+    }
+}
+
 /// Makes the list, and on the node what it needs: missing host paths and the image's volumes.
 pub(super) fn plan(
     input: &SpecInput<'_>,
+    asked: Vec<Asked>,
     situation: &Situation<'_>,
     file_label: &str,
 ) -> Result<Mounts, Error> {
     let mut binds = Vec::new();
-    for (index, mount) in input.config.mounts.iter().enumerate() {
-        binds.push(Bind::of_request(
-            input,
-            mount,
-            format!("config.mounts[{index}]"),
-        )?);
+    for mount in asked {
+        binds.push(Bind::of_request(mount, input.image_mounts)?);
     }
-    let asked: Vec<String> = binds.iter().map(|bind| bind.destination.clone()).collect();
+    let taken: Vec<String> = binds.iter().map(|bind| bind.destination.clone()).collect();
     for bind in pod_files(input, situation.ranges) {
-        if !asked.contains(&bind.destination) {
+        if !taken.contains(&bind.destination) {
             binds.push(bind);
         }
     }
-    if !input.policy.ignore_image_volumes {
-        for volume in declared_volumes::prepare(input, &asked)? {
+    if !input.known.policy.ignore_image_volumes {
+        for volume in declared_volumes::prepare(input, &taken)? {
             binds.push(Bind::of_volume(volume, situation.ranges));
         }
     }
@@ -86,13 +163,15 @@ pub(super) fn plan(
 pub(super) fn report(input: &SpecInput<'_>) -> Vec<v1::Mount> {
     let with_digest = |mount: &v1::Mount| {
         let mut mount = mount.clone();
-        let digest = image_volumes::find(&mount, input.image_mounts).map(|image| image.digest);
+        let digest = image_volumes::find(&mount.container_path, input.image_mounts)
+            .map(|image| image.digest);
         if let (Some(image), Some(digest)) = (&mut mount.image, digest) {
             digest.clone_into(&mut image.image_ref);
         }
         mount
     };
-    input.config.mounts.iter().map(with_digest).collect()
+    let mounts = input.known.config.mounts.iter();
+    mounts.map(with_digest).collect()
 }
 
 /// A bind mount on its way into the list.
@@ -110,41 +189,26 @@ struct Bind {
 }
 
 impl Bind {
-    fn of_request(input: &SpecInput<'_>, mount: &v1::Mount, field: String) -> Result<Self, Error> {
-        let propagation = v1::MountPropagation::try_from(mount.propagation).map_err(|_| {
-            let problem = format!("unknown propagation {}", mount.propagation);
-            Error::invalid(format!("{field}.propagation"), problem)
-        })?;
-        check_recursive_read_only(input, mount, propagation, &field)?;
-        let destination = destination(&mount.container_path, &field)?;
-        let of_image = mount
-            .image
-            .as_ref()
-            .is_some_and(|image| !image.image.is_empty());
-        // The ids of an image's files are mapped where the image is mounted.
-        let (source, uids, gids) = if of_image {
-            (
-                image_volumes::source(mount, input.image_mounts, &field)?,
-                Vec::new(),
-                Vec::new(),
-            )
-        } else {
-            let source = host_source(&mount.host_path, &format!("{field}.host_path"))?;
-            let uids = mount_ranges(&mount.uid_mappings, &format!("{field}.uidMappings"))?;
-            let gids = mount_ranges(&mount.gid_mappings, &format!("{field}.gidMappings"))?;
-            (source, uids, gids)
+    fn of_request(asked: Asked, images: &[ImageMount<'_>]) -> Result<Self, Error> {
+        let field = asked.field;
+        let source = match &asked.what {
+            What::Host(path) => host_source(path, &format!("{field}.host_path"))?,
+            What::Image {
+                container_path,
+                sub_path,
+            } => image_volumes::source((container_path, sub_path), images, &field)?,
         };
         Ok(Self {
-            options: added_options(input, mount, &field)?,
-            destination,
-            source,
-            readonly: mount.readonly,
-            recursive_read_only: mount.recursive_read_only,
-            propagation,
-            relabel: mount.selinux_relabel && !of_image,
-            uids,
-            gids,
             field,
+            destination: asked.destination,
+            source,
+            readonly: asked.readonly,
+            recursive_read_only: asked.recursive_read_only,
+            propagation: asked.propagation,
+            relabel: asked.relabel,
+            uids: asked.uids,
+            gids: asked.gids,
+            options: asked.options,
         })
     }
 
@@ -174,11 +238,11 @@ impl Bind {
         input: &SpecInput<'_>,
         file_label: &str,
     ) -> Result<(), Error> {
-        let mapped = !self.uids.is_empty() || !self.gids.is_empty();
-        if mapped && !input.handler.features.idmapped_mounts() {
-            let problem = "the runtime handler cannot map the ids of mounts";
-            return Err(Error::unmet(self.field, problem));
-        }
+        check_mapped(
+            input.known.handler.features,
+            (&self.uids, &self.gids),
+            &self.field,
+        )?;
         host_mounts.check(self.propagation, &self.source, &self.field)?;
         if self.relabel && !file_label.is_empty() {
             relabel(&self.source, file_label, &self.field)?;
@@ -220,6 +284,7 @@ impl Bind {
 fn pod_files(input: &SpecInput<'_>, ranges: Option<&IdRanges>) -> Vec<Bind> {
     let files = &input.pod.files;
     let security = input
+        .known
         .config
         .linux
         .as_ref()
@@ -252,8 +317,22 @@ fn pod_files(input: &SpecInput<'_>, ranges: Option<&IdRanges>) -> Vec<Bind> {
     binds
 }
 
+/// Refuses ids that the handler cannot map.
+fn check_mapped(
+    features: &Features,
+    (uids, gids): (&[IdMapping], &[IdMapping]),
+    field: &str,
+) -> Result<(), Error> {
+    let mapped = !uids.is_empty() || !gids.is_empty();
+    if mapped && !features.idmapped_mounts() {
+        let problem = "the runtime handler cannot map the ids of mounts";
+        return Err(Error::unmet(field, problem));
+    }
+    Ok(())
+}
+
 fn check_recursive_read_only(
-    input: &SpecInput<'_>,
+    features: &Features,
     mount: &v1::Mount,
     propagation: v1::MountPropagation,
     field: &str,
@@ -268,7 +347,7 @@ fn check_recursive_read_only(
     if propagation != v1::MountPropagation::PropagationPrivate {
         return Err(Error::invalid(field, "needs private propagation"));
     }
-    if !input.handler.features.recursive_read_only() {
+    if !features.recursive_read_only() {
         return Err(Error::RecursiveReadOnlyUnsupported { field });
     }
     Ok(())
@@ -310,12 +389,6 @@ pub(super) fn clean(path: &str) -> String {
 
 /// A path of the node after its links, made as a directory if it is not there.
 fn host_source(path: &str, field: &str) -> Result<PathBuf, Error> {
-    if !path.starts_with('/') || path.contains('\0') {
-        return Err(Error::invalid(
-            field,
-            format!("{path:?} is not an absolute path"),
-        ));
-    }
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             fs::create_dir_all(path)
@@ -328,11 +401,11 @@ fn host_source(path: &str, field: &str) -> Result<PathBuf, Error> {
 }
 
 fn added_options(
-    input: &SpecInput<'_>,
+    features: &Features,
     mount: &v1::Mount,
     field: &str,
 ) -> Result<Vec<String>, Error> {
-    let known = &input.handler.features.mount_options;
+    let known = &features.mount_options;
     for option in &mount.mount_options {
         let field = || format!("{field}.mount_options");
         if !ADDED_OPTIONS.contains(&option.as_str()) {

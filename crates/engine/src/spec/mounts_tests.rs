@@ -74,24 +74,30 @@ impl Scene {
             own_cgroup_namespace: false,
             pod_shm: true,
         };
-        let input = SpecInput {
-            container_id: "c",
+        let known = Known {
             config: &self.config,
             pod_config: &v1::PodSandboxConfig::default(),
+            namespaces: &PodNamespaces::default(),
+            labels: None,
+            image: ImageFacts {
+                volumes: &self.volumes,
+                ..ImageFacts::default()
+            },
+            handler,
+            host: &self.host,
+            policy: &Policy::default(),
+        };
+        let input = SpecInput {
+            known,
+            container_id: "c",
             pod: PodFacts {
                 id: "p",
-                namespaces: &PodNamespaces::default(),
                 files: PodFiles {
                     hosts: Some(&hosts),
                     shm: Some(&shm),
                     ..PodFiles::default()
                 },
                 cgroup: &CgroupParent::parse("", Driver::Cgroupfs, "/x").unwrap(),
-                labels: None,
-            },
-            image: ImageFacts {
-                volumes: &self.volumes,
-                ..ImageFacts::default()
             },
             rootfs: RootfsFacts {
                 path: "rootfs",
@@ -100,11 +106,8 @@ impl Scene {
             image_mounts: &[],
             volumes_dir: &volumes,
             abandoned: &|| false,
-            handler,
-            host: &self.host,
-            policy: &Policy::default(),
         };
-        plan(&input, &situation, "")
+        plan(&input, Asked::read(&known)?, &situation, "")
     }
 
     fn error(&self) -> Error {

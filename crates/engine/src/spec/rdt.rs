@@ -7,24 +7,24 @@ use orlop_launch::oci::IntelRdt;
 
 use super::Error;
 use super::classes::{Kind, asked};
-use super::input::{Policy, SpecInput};
+use super::input::{Known, Policy};
 
 /// Where the kernel has the classes.
 const RESCTRL: &str = "/sys/fs/resctrl";
 
 /// The class of a container, if it asks for one.
-pub(super) fn class(input: &SpecInput<'_>) -> Result<Option<IntelRdt>, Error> {
-    class_in(input, Path::new(RESCTRL))
+pub(super) fn class(known: &Known<'_>) -> Result<Option<IntelRdt>, Error> {
+    class_in(known, Path::new(RESCTRL))
 }
 
-fn class_in(input: &SpecInput<'_>, resctrl: &Path) -> Result<Option<IntelRdt>, Error> {
-    let Some((class, annotation)) = asked(Kind::Rdt, input.config, input.pod_config)? else {
+fn class_in(known: &Known<'_>, resctrl: &Path) -> Result<Option<IntelRdt>, Error> {
+    let Some((class, annotation)) = asked(Kind::Rdt, known.config, known.pod_config)? else {
         return Ok(None);
     };
     named(
         class,
         &format!("annotation {annotation}"),
-        input.policy,
+        known.policy,
         resctrl,
     )
     .map(Some)

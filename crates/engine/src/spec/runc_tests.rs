@@ -16,8 +16,8 @@ use orlop_cri::v1::security_profile::ProfileType;
 use orlop_launch::oci::Features;
 
 use super::{
-    AppArmor, CgroupParent, HandlerFacts, HostFacts, ImageFacts, PodFacts, PodFiles, PodNamespaces,
-    Policy, RootfsFacts, SpecInput, build,
+    AppArmor, Asked, CgroupParent, HandlerFacts, HostFacts, ImageFacts, Known, PodFacts, PodFiles,
+    PodNamespaces, Policy, RootfsFacts, SpecInput, build,
 };
 
 /// A container on `runc` with a root filesystem of busybox, removed with the test.
@@ -152,32 +152,17 @@ impl Scene {
             .stdout;
         let features: Features = serde_json::from_slice(&features).unwrap();
         fs::write(self.path("hosts"), "127.0.0.1 localhost\n").unwrap();
-        let (spec, _) = build(&SpecInput {
-            container_id: &self.id(),
+        let rootfs_path = self.path("rootfs").to_string_lossy().into_owned();
+        let known = Known {
             config: &self.config,
             pod_config: &self.pod,
-            pod: PodFacts {
-                id: "p",
-                namespaces: &PodNamespaces::default(),
-                files: PodFiles {
-                    hosts: Some(&self.path("hosts")),
-                    ..PodFiles::default()
-                },
-                cgroup: &self.parent,
-                labels: None,
-            },
+            namespaces: &PodNamespaces::default(),
+            labels: None,
             image: ImageFacts {
                 user: "web",
                 volumes: &self.volumes,
                 ..ImageFacts::default()
             },
-            rootfs: RootfsFacts {
-                path: self.path("rootfs").to_str().unwrap(),
-                dir: rootfs.as_fd(),
-            },
-            image_mounts: &[],
-            volumes_dir: &self.path("volumes"),
-            abandoned: &|| false,
             handler: HandlerFacts {
                 features: &features,
                 pod_annotations: &[],
@@ -186,8 +171,27 @@ impl Scene {
             },
             host: &host,
             policy: &self.policy,
-        })
-        .unwrap();
+        };
+        let input = SpecInput {
+            known,
+            container_id: &self.id(),
+            pod: PodFacts {
+                id: "p",
+                files: PodFiles {
+                    hosts: Some(&self.path("hosts")),
+                    ..PodFiles::default()
+                },
+                cgroup: &self.parent,
+            },
+            rootfs: RootfsFacts {
+                path: &rootfs_path,
+                dir: rootfs.as_fd(),
+            },
+            image_mounts: &[],
+            volumes_dir: &self.path("volumes"),
+            abandoned: &|| false,
+        };
+        let (spec, _) = build(&input, Asked::read(&known).unwrap()).unwrap();
         fs::write(self.path("config.json"), serde_json::to_vec(&spec).unwrap()).unwrap();
         let mut command = Command::new("timeout");
         command

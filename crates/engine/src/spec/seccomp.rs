@@ -14,15 +14,14 @@ const FIELD: &str = "config.linux.security_context.seccomp";
 /// Profiles are small; what is larger is something else.
 const MAX_PROFILE: u64 = 1 << 20;
 
-/// The filter, none for an unconfined or privileged container.
-pub(super) fn filter(
+/// The profile that is asked for: none for an unconfined or privileged container.
+pub(super) fn asked(
     security: &v1::LinuxContainerSecurityContext,
     features: &Features,
     default_when_unset: bool,
-    bounding: &[String],
-) -> Result<Option<Seccomp>, Error> {
+) -> Result<Wanted, Error> {
     if security.privileged {
-        return Ok(None);
+        return Ok(Wanted::Unconfined);
     }
     #[allow(deprecated, reason = "kubelets before 1.26 send only this field")]
     let older = security.seccomp_profile_path.as_str();
@@ -30,30 +29,35 @@ pub(super) fn filter(
     if profile == Wanted::Unset && default_when_unset {
         profile = Wanted::Default;
     }
-    let filter = match profile {
-        Wanted::Unset | Wanted::Unconfined => return Ok(None),
-        Wanted::Default => seccomp_default::profile(bounding),
-        Wanted::Localhost(path) => from_file(Path::new(&path))?,
-    };
-    let seccomp = features
-        .linux
-        .as_ref()
-        .and_then(|linux| linux.seccomp.as_ref());
-    if seccomp.and_then(|seccomp| seccomp.enabled) == Some(false) {
+    if let Wanted::Localhost(path) = &profile
+        && !path.starts_with('/')
+    {
+        let problem = format!("the profile {path} is not an absolute path");
+        return Err(Error::invalid(FIELD, problem));
+    }
+    let linux = features.linux.as_ref();
+    let seccomp = linux.and_then(|linux| linux.seccomp.as_ref());
+    let filters = matches!(profile, Wanted::Default | Wanted::Localhost(_));
+    if filters && seccomp.and_then(|seccomp| seccomp.enabled) == Some(false) {
         return Err(Error::unmet(
             FIELD,
             "the runtime handler cannot filter system calls",
         ));
     }
-    Ok(Some(filter))
+    Ok(profile)
+}
+
+/// The filter of a profile.
+pub(super) fn filter(profile: &Wanted, bounding: &[String]) -> Result<Option<Seccomp>, Error> {
+    Ok(match profile {
+        Wanted::Unset | Wanted::Unconfined => None,
+        Wanted::Default => Some(seccomp_default::profile(bounding)),
+        Wanted::Localhost(path) => Some(from_file(Path::new(path))?),
+    })
 }
 
 /// Reads a profile of the node, in the JSON of the OCI specification.
 fn from_file(path: &Path) -> Result<Seccomp, Error> {
-    if !path.is_absolute() {
-        let problem = format!("the profile {} is not an absolute path", path.display());
-        return Err(Error::invalid(FIELD, problem));
-    }
     let reading = || format!("reading the profile {}", path.display());
     let text = match orlop_disk::read_file(path, MAX_PROFILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -89,14 +93,22 @@ mod tests {
         }
     }
 
+    fn of(
+        security: &v1::LinuxContainerSecurityContext,
+        features: &Features,
+        default_when_unset: bool,
+    ) -> Result<Option<Seccomp>, Error> {
+        filter(&asked(security, features, default_when_unset)?, &[])
+    }
+
     fn made(kind: Option<ProfileType>, reference: &str) -> Result<Option<Seccomp>, Error> {
-        filter(&security(kind, reference), &Features::default(), false, &[])
+        of(&security(kind, reference), &Features::default(), false)
     }
 
     #[test]
     fn no_profile_is_unconfined_unless_the_node_says_otherwise() {
         assert_eq!(made(None, "").unwrap(), None);
-        let strict = filter(&security(None, ""), &Features::default(), true, &[]).unwrap();
+        let strict = of(&security(None, ""), &Features::default(), true).unwrap();
         assert_eq!(strict.unwrap().default_action, SeccompAction::Errno);
         assert!(
             made(Some(ProfileType::RuntimeDefault), "")
@@ -111,10 +123,7 @@ mod tests {
             privileged: true,
             ..security(Some(ProfileType::RuntimeDefault), "")
         };
-        assert_eq!(
-            filter(&privileged, &Features::default(), true, &[]).unwrap(),
-            None
-        );
+        assert_eq!(of(&privileged, &Features::default(), true).unwrap(), None);
     }
 
     #[test]
@@ -153,12 +162,8 @@ mod tests {
             }),
             ..Default::default()
         };
-        let error = filter(
-            &security(Some(ProfileType::RuntimeDefault), ""),
-            &features,
-            false,
-            &[],
-        );
+        let security = security(Some(ProfileType::RuntimeDefault), "");
+        let error = of(&security, &features, false);
         assert!(matches!(error, Err(Error::FailedPrecondition { .. })));
     }
 }

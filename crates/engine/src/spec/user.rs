@@ -14,66 +14,89 @@ const SECURITY: &str = "config.linux.security_context";
 /// The largest id runtimes take.
 const MAX_ID: u32 = i32::MAX as u32;
 
-/// The user: the request's name or id, else what the image says, else root.
-///
-/// The primary group is among the supplementary ones, as after a login: a process which drops it
-/// would otherwise pass files that deny it.
-pub(super) fn resolve(
-    security: &v1::LinuxContainerSecurityContext,
-    image_user: &str,
-    rootfs: BorrowedFd<'_>,
-    ranges: Option<&IdRanges>,
-) -> Result<User, Error> {
-    let wish = Wish::read(security, image_user)?;
-    let account = Account::find(&wish, rootfs)?;
-    let gid = match &wish.group {
-        Some(group) => find_group(group, &wish.field, rootfs)?,
-        None => account.gid,
-    };
+/// The user that is asked for: the request's name or id, else what the image says, else root.
+#[derive(Debug)]
+pub(super) struct Asked {
+    wish: Wish,
+    additional: Vec<u32>,
+    policy: v1::SupplementalGroupsPolicy,
+}
 
-    let mut additional = supplemental(security)?;
-    let policy = v1::SupplementalGroupsPolicy::try_from(security.supplemental_groups_policy);
-    match policy {
-        Ok(v1::SupplementalGroupsPolicy::Strict) => {}
-        Ok(v1::SupplementalGroupsPolicy::Merge) => {
-            if let Some(name) = &account.name {
-                let member = groups(rootfs, &wish.field)?.into_iter().filter(|group| {
-                    // A group of the user's own name is the primary one of many systems.
-                    group.name != *name && group.members.contains(name)
-                });
-                additional.extend(member.map(|group| group.gid));
-            }
-        }
-        Err(_) => {
-            let problem = format!("unknown policy {}", security.supplemental_groups_policy);
+impl Asked {
+    pub(super) fn read(
+        security: &v1::LinuxContainerSecurityContext,
+        image_user: &str,
+    ) -> Result<Self, Error> {
+        let policy = security.supplemental_groups_policy;
+        let policy = v1::SupplementalGroupsPolicy::try_from(policy).map_err(|_| {
             let field = format!("{SECURITY}.supplemental_groups_policy");
-            return Err(Error::invalid(field, problem));
-        }
+            Error::invalid(field, format!("unknown policy {policy}"))
+        })?;
+        Ok(Self {
+            wish: Wish::read(security, image_user)?,
+            additional: supplemental(security)?,
+            policy,
+        })
     }
-    additional.push(gid);
-    additional.sort_unstable();
-    additional.dedup();
 
-    if let Some(ranges) = ranges {
-        let unmapped = (!ranges.has_uid(account.uid))
-            .then_some(("user", account.uid))
-            .or_else(|| {
-                additional
-                    .iter()
-                    .find(|id| !ranges.has_gid(**id))
-                    .map(|id| ("group", *id))
+    /// Looks names up in the image.
+    ///
+    /// The primary group is among the supplementary ones, as after a login: a process which drops
+    /// it would otherwise pass files that deny it.
+    pub(super) fn resolve(
+        self,
+        rootfs: BorrowedFd<'_>,
+        ranges: Option<&IdRanges>,
+    ) -> Result<User, Error> {
+        let Self {
+            wish,
+            mut additional,
+            policy,
+        } = self;
+        let account = Account::find(&wish, rootfs)?;
+        let gid = match &wish.group {
+            Some(group) => find_group(group, &wish.field, rootfs)?,
+            None => account.gid,
+        };
+        if policy == v1::SupplementalGroupsPolicy::Merge
+            && let Some(name) = &account.name
+        {
+            let member = groups(rootfs, &wish.field)?.into_iter().filter(|group| {
+                // A group of the user's own name is the primary one of many systems.
+                group.name != *name && group.members.contains(name)
             });
-        if let Some((kind, id)) = unmapped {
-            let problem = format!("{kind} id {id} is outside of the pod's user namespace");
-            return Err(Error::invalid(&wish.field, problem));
+            additional.extend(member.map(|group| group.gid));
         }
+        additional.push(gid);
+        additional.sort_unstable();
+        additional.dedup();
+        let user = User {
+            uid: account.uid,
+            gid,
+            umask: None,
+            additional_gids: additional,
+        };
+        if let Some(ranges) = ranges {
+            check_mapped(&user, ranges, &wish.field)?;
+        }
+        Ok(user)
     }
-    Ok(User {
-        uid: account.uid,
-        gid,
-        umask: None,
-        additional_gids: additional,
-    })
+}
+
+/// Refuses ids that the pod's user namespace does not have.
+fn check_mapped(user: &User, ranges: &IdRanges, field: &str) -> Result<(), Error> {
+    let unmapped = (!ranges.has_uid(user.uid))
+        .then_some(("user", user.uid))
+        .or_else(|| {
+            let mut groups = user.additional_gids.iter();
+            let group = groups.find(|id| !ranges.has_gid(**id));
+            group.map(|id| ("group", *id))
+        });
+    let Some((kind, id)) = unmapped else {
+        return Ok(());
+    };
+    let problem = format!("{kind} id {id} is outside of the pod's user namespace");
+    Err(Error::invalid(field, problem))
 }
 
 /// What the container's status says of its user.
@@ -94,6 +117,7 @@ enum Who {
     Name(String),
 }
 
+#[derive(Debug)]
 struct Wish {
     user: Who,
     group: Option<Who>,
@@ -266,6 +290,15 @@ mod tests {
         fs::write(dir.path().join("etc/group"), group).unwrap();
         let root = File::open(dir.path()).unwrap();
         (dir, root)
+    }
+
+    fn resolve(
+        security: &v1::LinuxContainerSecurityContext,
+        image_user: &str,
+        rootfs: BorrowedFd<'_>,
+        ranges: Option<&IdRanges>,
+    ) -> Result<User, Error> {
+        Asked::read(security, image_user)?.resolve(rootfs, ranges)
     }
 
     fn ids(user: &User) -> (u32, u32, &[u32]) {

@@ -17,11 +17,7 @@ const FIELD: &str = "config.working_dir";
 const MAX_LINKS: usize = 40;
 
 /// The working directory: the request's or the image's, else the root.
-pub(super) fn working_dir(
-    config: &v1::ContainerConfig,
-    image: &ImageFacts<'_>,
-    rootfs: BorrowedFd<'_>,
-) -> Result<String, Error> {
+pub(super) fn asked(config: &v1::ContainerConfig, image: &ImageFacts<'_>) -> Result<String, Error> {
     let dir = match (config.working_dir.as_str(), image.working_dir) {
         ("", "") => "/".to_owned(),
         ("", relative) if !relative.starts_with('/') => format!("/{relative}"),
@@ -37,11 +33,16 @@ pub(super) fn working_dir(
     if dir.contains('\0') {
         return Err(Error::invalid(FIELD, "contains a NUL character"));
     }
-    if enters_open_files(rootfs, &dir) {
+    Ok(dir)
+}
+
+/// Refuses a directory that leads where the runtime's own files are.
+pub(super) fn check(rootfs: BorrowedFd<'_>, dir: &str) -> Result<(), Error> {
+    if enters_open_files(rootfs, dir) {
         let problem = format!("{dir:?} leads through files the runtime holds open");
         return Err(Error::invalid(FIELD, problem));
     }
-    Ok(dir)
+    Ok(())
 }
 
 /// Whether a path, with the links of the image followed, comes through the open files of a
@@ -138,16 +139,17 @@ mod tests {
     #[test]
     fn the_working_directory_is_absolute_and_not_an_open_file() {
         let (_dir, root) = image();
-        let dir = |asked: &str, image: &str| {
+        let dir = |own: &str, image: &str| {
             let config = v1::ContainerConfig {
-                working_dir: asked.into(),
+                working_dir: own.into(),
                 ..Default::default()
             };
             let facts = ImageFacts {
                 working_dir: image,
                 ..ImageFacts::default()
             };
-            working_dir(&config, &facts, root.as_fd())
+            let dir = asked(&config, &facts)?;
+            check(root.as_fd(), &dir).map(|()| dir)
         };
         assert_eq!(dir("", "").unwrap(), "/");
         assert_eq!(dir("", "app").unwrap(), "/app");

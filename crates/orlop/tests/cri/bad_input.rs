@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use orlop_cri::v1::{
-    ContainerConfig, Int64Value, Mount, NamespaceMode, NamespaceOption, PodSandboxConfig,
-    PortMapping, UserNamespace,
+    ContainerConfig, Device, ImageSpec, Int64Value, KeyValue, Mount, NamespaceMode,
+    NamespaceOption, PodSandboxConfig, PortMapping, UserNamespace,
 };
 use orlop_testkit::Node;
 use tonic::{Code, Status};
@@ -304,6 +304,161 @@ async fn senseless_containers_are_refused() {
     let spec = world.container("main").shell("exit 0");
     let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
     assert_eq!(world.cri.wait_exited(&id).await.exit_code, 0);
+    world.finish().await;
+}
+
+/// What can be told without the files of the image and the paths of the node.
+fn impossible_containers() -> Vec<Case<ContainerConfig>> {
+    use Code::{InvalidArgument, NotFound};
+    let mut cases = container_cases();
+    cases.retain(|case| case.word != "nobody-knows");
+    cases.extend([
+        Case {
+            what: "a privileged container in another pod",
+            spoil: |container| security(container).privileged = true,
+            code: InvalidArgument,
+            word: "privileged",
+        },
+        Case {
+            what: "the processes of a container that is not there",
+            spoil: |container| {
+                let security = security(container);
+                let options = security.namespace_options.get_or_insert_default();
+                options.pid = NamespaceMode::Target.into();
+                options.target_id = "0".repeat(64);
+            },
+            code: NotFound,
+            word: "0000",
+        },
+        Case {
+            what: "a profile of no kind",
+            spoil: |container| {
+                security(container)
+                    .seccomp
+                    .get_or_insert_default()
+                    .profile_type = 9;
+            },
+            code: InvalidArgument,
+            word: "seccomp",
+        },
+        Case {
+            what: "a device by a relative path",
+            spoil: |container| {
+                container.devices.push(Device {
+                    host_path: "dev/null".to_owned(),
+                    ..Device::default()
+                });
+            },
+            code: InvalidArgument,
+            word: "devices[0]",
+        },
+        Case {
+            what: "read-only all the way down, and writable",
+            spoil: |container| {
+                container.mounts.push(Mount {
+                    host_path: "/tmp".to_owned(),
+                    container_path: "/mnt".to_owned(),
+                    recursive_read_only: true,
+                    ..Mount::default()
+                });
+            },
+            code: InvalidArgument,
+            word: "recursive_read_only",
+        },
+        Case {
+            what: "an image as a volume that is not there",
+            spoil: |container| {
+                container.mounts.push(Mount {
+                    container_path: "/mnt".to_owned(),
+                    readonly: true,
+                    image: Some(ImageSpec {
+                        image: "127.0.0.1:1/no/volume:1".to_owned(),
+                        ..ImageSpec::default()
+                    }),
+                    ..Mount::default()
+                });
+            },
+            code: NotFound,
+            word: "no/volume",
+        },
+        Case {
+            what: "a variable without a name",
+            spoil: |container| container.envs.push(KeyValue::default()),
+            code: InvalidArgument,
+            word: "envs[0]",
+        },
+        Case {
+            what: "a relative working directory",
+            spoil: |container| container.working_dir = "srv".to_owned(),
+            code: InvalidArgument,
+            word: "working_dir",
+        },
+        Case {
+            what: "a signal that does not exist",
+            spoil: |container| container.stop_signal = 4711,
+            code: InvalidArgument,
+            word: "stop_signal",
+        },
+        Case {
+            what: "no CPU by that number",
+            spoil: |container| {
+                let linux = container.linux.get_or_insert_default();
+                linux.resources.get_or_insert_default().cpuset_cpus = "first".to_owned();
+            },
+            code: InvalidArgument,
+            word: "cpuset_cpus",
+        },
+    ]);
+    cases
+}
+
+#[tokio::test]
+async fn nothing_is_made_for_a_container_that_cannot_be() {
+    let world = world!(Node::orlop());
+    let pod = world.node.pod("waiting");
+    let pod_id = world.run_pod(&pod).await;
+    let first = world.container("first").shell("true");
+    world
+        .cri
+        .create(&pod_id, &pod, &first)
+        .await
+        .expect("the first");
+    let places = [
+        world
+            .node
+            .root()
+            .join("pods")
+            .join(&pod_id)
+            .join("containers"),
+        world.node.state().join("pods").join(&pod_id),
+    ];
+    let changed = || places.each_ref().map(|place| last_change(place));
+    let before = changed();
+    for case in impossible_containers() {
+        let spec = world.container("impossible").shell("true").with(case.spoil);
+        let error = world.cri.create(&pod_id, &pod, &spec).await;
+        check(
+            &world.node,
+            case.what,
+            &error.expect_err(case.what),
+            case.code,
+            case.word,
+        );
+        assert_eq!(changed(), before, "something was made for {}", case.what);
+    }
+    let spec = world.container("possible").shell("true");
+    world
+        .cri
+        .create(&pod_id, &pod, &spec)
+        .await
+        .expect("create");
+    let after = changed();
+    let same = places
+        .iter()
+        .zip(before)
+        .zip(after)
+        .find(|((_, before), after)| before == after);
+    assert!(same.is_none(), "a container leaves {same:?} as it was");
     world.finish().await;
 }
 

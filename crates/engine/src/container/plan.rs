@@ -1,0 +1,111 @@
+//! A container judged in its pod and on this node, before anything of it is made.
+
+use std::sync::Arc;
+
+use orlop_cri::v1::ContainerConfig;
+use orlop_image::Image;
+
+use crate::blocking;
+use crate::container::image_volumes::{self, VolumeImage};
+use crate::container::namespaces;
+use crate::error::{Error, Result};
+use crate::node::runtimes::Handler;
+use crate::node::{Node, selinux_levels};
+use crate::record::pod::Pod;
+use crate::spec::{self, Labels, PodNamespaces};
+
+/// What a container that was found possible is made from.
+#[derive(Debug)]
+pub struct Plan {
+    /// Its image.
+    pub image: Arc<Image>,
+    /// The images it mounts.
+    pub volumes: Vec<VolumeImage>,
+    /// What it asks for.
+    pub asked: Box<spec::Asked>,
+    /// What its pod is to it.
+    pub pod: InPod,
+}
+
+/// What a pod is to a container that is asked for in it.
+#[derive(Debug)]
+pub struct InPod {
+    handler: Arc<Handler>,
+    namespaces: PodNamespaces,
+    labels: Option<Labels>,
+}
+
+impl Plan {
+    /// Judges a request, and gives it back with the plan. The image is known to people by the name.
+    pub async fn read(
+        node: &Arc<Node>,
+        pod: &Arc<Pod>,
+        config: ContainerConfig,
+        (name, image): (&str, Image),
+    ) -> Result<(ContainerConfig, Self)> {
+        let volumes = image_volumes::asked(node, pod, &config).await?;
+        let (node, pod, name) = (Arc::clone(node), Arc::clone(pod), name.to_owned());
+        blocking(move || {
+            let in_pod = InPod::of(&node, &pod, &config)?;
+            let known = in_pod.known(&node, &pod, &config, (&name, &image));
+            let asked = spec::Asked::read(&known).map_err(Error::Spec)?;
+            let plan = Self {
+                image: Arc::new(image),
+                volumes,
+                asked: Box::new(asked),
+                pod: in_pod,
+            };
+            Ok((config, plan))
+        })
+        .await
+    }
+}
+
+impl InPod {
+    fn of(node: &Node, pod: &Pod, config: &ContainerConfig) -> Result<Self> {
+        let linux = config.linux.as_ref();
+        let security = linux.and_then(|linux| linux.security_context.as_ref());
+        let asked = security.and_then(|security| security.namespace_options.as_ref());
+        Ok(Self {
+            handler: node.runtimes.of(pod)?,
+            namespaces: namespaces::joined(&node.containers, pod, asked)?,
+            labels: selinux_levels::of_pod(&node.host, pod)?,
+        })
+    }
+
+    /// What the specification is made from.
+    pub fn known<'a>(
+        &'a self,
+        node: &'a Node,
+        pod: &'a Pod,
+        config: &'a ContainerConfig,
+        (name, image): (&'a str, &'a Image),
+    ) -> spec::Known<'a> {
+        let image = &image.config;
+        let settings = &self.handler.settings;
+        spec::Known {
+            config,
+            pod_config: &pod.config,
+            namespaces: &self.namespaces,
+            labels: self.labels.as_ref(),
+            image: spec::ImageFacts {
+                name,
+                entrypoint: &image.entrypoint,
+                cmd: &image.cmd,
+                env: &image.env,
+                user: &image.user,
+                working_dir: &image.working_dir,
+                volumes: &image.volumes,
+                stop_signal: &image.stop_signal,
+            },
+            handler: spec::HandlerFacts {
+                features: &self.handler.features,
+                pod_annotations: &settings.pod_annotations,
+                container_annotations: &settings.container_annotations,
+                privileged_without_host_devices: settings.privileged_without_host_devices,
+            },
+            host: &node.host,
+            policy: &node.config.containers.policy,
+        }
+    }
+}

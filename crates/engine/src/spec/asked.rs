@@ -1,0 +1,144 @@
+//! A container as it is asked for, judged before anything of it is made.
+
+use orlop_cri::v1;
+use orlop_launch::oci::{BlockIo, Capabilities, IntelRdt, Namespace, Resources, Rlimit};
+
+use super::input::Known;
+use super::security_profile::Wanted;
+use super::selinux::Labels;
+use super::stop_signal::StopSignal;
+use super::userns::IdRanges;
+use super::{
+    Error, apparmor, args, block_io, capabilities, devices, hidden_paths, mounts, namespaces, oom,
+    rdt, resources, rlimits, seccomp, user, working_dir,
+};
+
+/// A request that can become a container as far as can be told without its files and the paths of
+/// the node that it names. What is absent is filled in.
+#[derive(Debug)]
+pub struct Asked {
+    pub(super) security: v1::LinuxContainerSecurityContext,
+    /// Whether its network is the node's.
+    pub(super) host_network: bool,
+    pub(super) ranges: Option<IdRanges>,
+    pub(super) labels: Option<Labels>,
+    pub(super) own_cgroup_namespace: bool,
+    pub(super) namespaces: Vec<Namespace>,
+    pub(super) args: Vec<String>,
+    pub(super) env: Vec<String>,
+    pub(super) cwd: String,
+    pub(super) user: user::Asked,
+    pub(super) capabilities: Capabilities,
+    pub(super) rlimits: Vec<Rlimit>,
+    pub(super) apparmor: String,
+    pub(super) seccomp: Wanted,
+    pub(super) oom_score_adj: Option<i32>,
+    pub(super) mounts: Vec<mounts::Asked>,
+    pub(super) devices: Vec<devices::Asked>,
+    pub(super) masked_paths: Vec<String>,
+    pub(super) readonly_paths: Vec<String>,
+    pub(super) limits: Resources,
+    pub(super) block_io: Option<BlockIo>,
+    pub(super) rdt: Option<IntelRdt>,
+    pub(super) stop_signal: StopSignal,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Asked {
+    /// Judges a request. This looks at lists of the kernel, and belongs on a thread of its own.
+    pub fn read(known: &Known<'_>) -> Result<Self, Error> {
+        let mut warnings = Vec::new();
+        let linux = known.config.linux.clone().unwrap_or_default();
+        let security = linux.security_context.unwrap_or_default();
+        let pod = known.pod_config.linux.as_ref();
+        let pod = pod.and_then(|linux| linux.security_context.as_ref());
+        if security.privileged && !pod.is_some_and(|pod| pod.privileged) {
+            let field = "config.linux.security_context.privileged";
+            let problem = "is set in a pod which is not privileged";
+            return Err(Error::invalid(field, problem));
+        }
+        let options = security.namespace_options.clone().unwrap_or_default();
+        let pod = pod.and_then(|pod| pod.namespace_options.clone());
+        let pod = pod.unwrap_or_default();
+        let ranges = namespaces::id_ranges(&options, &pod)?;
+        if ranges.is_some() && known.namespaces.user.is_none() {
+            let field = "config.linux.security_context.namespace_options.userns_options";
+            return Err(Error::unmet(field, "the pod has no user namespace"));
+        }
+        let own_cgroup_namespace = known.host.cgroup_v2 && !security.privileged;
+        let hostname = match known.pod_config.hostname.as_str() {
+            "" => &known.host.hostname,
+            own => own,
+        };
+        let asked = linux.resources;
+        let oom_score_adj = asked.as_ref().map(|asked| asked.oom_score_adj);
+        let floor = known.host.oom_score_floor;
+        let oom_score_adj = oom_score_adj.map(|asked| oom::score_adj(asked, floor, &mut warnings));
+        let (masked_paths, readonly_paths) = hidden_paths::lists(&security)?;
+        Ok(Self {
+            host_network: pod.network == i32::from(v1::NamespaceMode::Node),
+            ranges,
+            labels: labels(known, &security)?,
+            own_cgroup_namespace,
+            namespaces: namespaces::list(&options, &pod, known.namespaces, own_cgroup_namespace)?,
+            args: args::command(known.config, &known.image)?,
+            env: args::environment(known.config, &known.image, hostname)?,
+            cwd: working_dir::asked(known.config, &known.image)?,
+            user: user::Asked::read(&security, known.image.user)?,
+            capabilities: capabilities::sets(&security, &known.host.capabilities, &mut warnings)?,
+            rlimits: rlimits::list(
+                &known.policy.rlimits,
+                &known.host.rlimit_ceilings,
+                &mut warnings,
+            ),
+            apparmor: apparmor::profile(&security, known.host.apparmor.as_ref(), &mut warnings)?,
+            seccomp: seccomp::asked(
+                &security,
+                known.handler.features,
+                known.policy.seccomp_when_unset,
+            )?,
+            oom_score_adj: oom_score_adj.transpose()?,
+            mounts: mounts::Asked::read(known)?,
+            devices: devices::Asked::read(&known.config.devices)?,
+            masked_paths,
+            readonly_paths,
+            limits: resources::limits(
+                asked.as_ref(),
+                known.host,
+                known.policy.pids_limit,
+                "config.linux.resources",
+                &mut warnings,
+            )?,
+            block_io: block_io::limits(known)?,
+            rdt: rdt::class(known)?,
+            stop_signal: StopSignal::of_container(
+                known.config.stop_signal,
+                known.image.stop_signal,
+                &mut warnings,
+            )?,
+            security,
+            warnings,
+        })
+    }
+}
+
+/// The container's labels: its own options on the pod's level, else the pod's.
+fn labels(
+    known: &Known<'_>,
+    security: &v1::LinuxContainerSecurityContext,
+) -> Result<Option<Labels>, Error> {
+    let (Some(defaults), Some(pod)) = (&known.host.selinux, known.labels) else {
+        return Ok(None);
+    };
+    let mut labels = match &security.selinux_options {
+        Some(options) => {
+            let level = pod.process.splitn(4, ':').nth(3).unwrap_or_default();
+            Labels::new(Some(options), defaults, level)?
+        }
+        None => pod.clone(),
+    };
+    if security.privileged {
+        labels.process.clear();
+    }
+    Ok(Some(labels))
+}
