@@ -1,5 +1,6 @@
 //! One cgroup: made, entered, removed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -54,6 +55,18 @@ impl Cgroup {
         self.directories()
             .iter()
             .any(|directory| directory.is_dir())
+    }
+
+    /// The names of the cgroups right below it, in whichever hierarchy.
+    pub fn children(&self) -> BTreeSet<String> {
+        let entries = self.all_directories().into_iter().flat_map(|directory| {
+            let entries = fs::read_dir(directory);
+            entries.into_iter().flatten().flatten()
+        });
+        entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect()
     }
 
     /// Makes it and what lies above it; what is there already stays as it is.

@@ -3,215 +3,133 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_disk::{Mountinfo, Step, Walk};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, open, unlinkat};
-use rustix::io::Errno;
+use orlop_cgroup::{Cgroup, CgroupPath, Error, Hierarchies, StatsReader};
 
 use super::CgroupError;
 use super::limits::{Limits, PERIOD};
-use super::usage::{self, CgroupUsage};
 
-/// `CGROUP2_SUPER_MAGIC`.
-const UNIFIED: u64 = 0x6367_7270;
-const TOP: &str = "/sys/fs/cgroup";
-/// What pods are limited in.
-const CONTROLLERS: [&str; 5] = ["cpu", "memory", "pids", "cpuset", "hugetlb"];
+/// Processes in a cgroup that is removed are on their way out by then, and get so long.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
+
+/// What is used in a cgroup.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CgroupUsage {
+    /// Nanoseconds of processors.
+    pub cpu: Option<u64>,
+    /// Bytes of memory with what the kernel keeps of files.
+    pub usage: Option<u64>,
+    /// Less what of that has not been used of late.
+    pub working_set: Option<u64>,
+    /// Memory of processes alone.
+    pub rss: Option<u64>,
+    /// Pages that were not mapped when they were needed.
+    pub page_faults: Option<u64>,
+    /// Those that had to be read.
+    pub major_page_faults: Option<u64>,
+}
 
 /// Where the kernel's hierarchies are.
 #[derive(Debug, Clone)]
-pub(super) enum Layout {
-    /// One for all controllers.
-    Unified(PathBuf),
-    /// Several, each with its controllers.
-    Split(Vec<(Vec<String>, PathBuf)>),
-}
+pub(super) struct Layout(Arc<Hierarchies>);
 
 impl Layout {
     pub(super) fn of_kernel() -> Result<Self, CgroupError> {
-        let top = rustix::fs::statfs(TOP)
-            .map_err(|e| CgroupError::None(format!("nothing is mounted at {TOP}: {e}")))?;
-        if top.f_type as u64 == UNIFIED {
-            return Ok(Self::Unified(TOP.into()));
-        }
-        let table = Mountinfo::own().map_err(|e| CgroupError::None(e.to_string()))?;
-        let mut hierarchies: Vec<(Vec<String>, PathBuf)> = Vec::new();
-        for mount in table.mounts() {
-            match mount.kind() {
-                // Beside the others it limits nothing; runtimes make cgroups in it all the same.
-                "cgroup2" => hierarchies.push((Vec::new(), mount.point())),
-                "cgroup" => {
-                    let words = mount.words();
-                    let controllers: Vec<_> = words
-                        .filter(|word| !matches!(*word, "rw" | "ro" | "xattr"))
-                        .map(str::to_owned)
-                        .collect();
-                    if !hierarchies.iter().any(|(known, _)| *known == controllers) {
-                        hierarchies.push((controllers, mount.point()));
-                    }
-                }
-                _ => {}
-            }
-        }
-        if hierarchies.is_empty() {
-            return Err(CgroupError::None("no hierarchy is mounted".to_owned()));
-        }
-        Ok(Self::Split(hierarchies))
+        Ok(Self(Arc::new(Hierarchies::detect()?)))
     }
 
     pub(super) fn is_unified(&self) -> bool {
-        matches!(self, Self::Unified(_))
+        self.0.is_v2()
     }
 
     /// Makes a cgroup and gives it limits.
     pub(super) fn apply(&self, path: &str, limits: &Limits) -> Result<(), CgroupError> {
-        match self {
-            Self::Unified(top) => {
-                let dir = beneath(top, path);
-                make_unified(top, path)?;
-                let quota = limits
-                    .cpu_quota
-                    .map_or_else(|| "max".to_owned(), |quota| quota.to_string());
-                let or_max = |n: Option<String>| n.unwrap_or_else(|| "max".to_owned());
-                write(&dir, "cpu.weight", &limits.weight().to_string())?;
-                write(&dir, "cpu.max", &format!("{quota} {PERIOD}"))?;
-                write(
-                    &dir,
-                    "memory.max",
-                    &or_max(limits.memory.map(|n| n.to_string())),
-                )?;
-                write(
-                    &dir,
-                    "pids.max",
-                    &or_max(limits.pids.map(|n| n.to_string())),
-                )?;
-                if let Some(kept) = limits.protection {
-                    write(&dir, "memory.min", &kept.min.to_string())?;
-                    write(&dir, "memory.low", &kept.low.to_string())?;
-                }
-                Ok(())
-            }
-            Self::Split(hierarchies) => {
-                for (controllers, top) in hierarchies {
-                    let has = |name: &str| controllers.iter().any(|c| c == name);
-                    let dir = beneath(top, path);
-                    if !(has("cpu") || has("memory") || has("pids")) {
-                        continue;
-                    }
-                    make(&dir)?;
-                    if has("cpu") {
-                        write(&dir, "cpu.shares", &limits.cpu_shares.to_string())?;
-                        let quota = limits.cpu_quota.unwrap_or(-1);
-                        if quota > 0 {
-                            write(&dir, "cpu.cfs_period_us", &PERIOD.to_string())?;
-                        }
-                        write(&dir, "cpu.cfs_quota_us", &quota.to_string())?;
-                    }
-                    if has("memory") {
-                        let limit = limits.memory.unwrap_or(-1);
-                        write(&dir, "memory.limit_in_bytes", &limit.to_string())?;
-                    }
-                    if has("pids") {
-                        let pids = limits.pids.map(|n| n.to_string());
-                        write(&dir, "pids.max", &pids.unwrap_or_else(|| "max".to_owned()))?;
-                    }
-                }
-                Ok(())
+        let cgroup = self.cgroup(path)?;
+        cgroup.create()?;
+        let settings = if self.is_unified() {
+            unified(limits)
+        } else {
+            split(limits)
+        };
+        for (controller, file, value) in settings {
+            if let Some(dir) = cgroup.directory(controller) {
+                write(&dir, file, &value)?;
             }
         }
+        Ok(())
     }
 
     /// What is used in a cgroup.
     pub(super) fn usage(&self, path: &str) -> CgroupUsage {
-        match self {
-            Self::Unified(top) => usage::unified(&beneath(top, path)),
-            Self::Split(hierarchies) => {
-                let of = |name: &str| {
-                    let has = |(list, _): &&(Vec<String>, PathBuf)| list.iter().any(|c| c == name);
-                    let found = hierarchies.iter().find(has);
-                    found.map(|(_, top)| beneath(top, path))
-                };
-                usage::split(of("cpuacct").as_deref(), of("memory").as_deref())
-            }
+        let Ok(cgroup) = self.cgroup(path) else {
+            return CgroupUsage::default();
+        };
+        let mut files = StatsReader::new(&cgroup);
+        let cpu = files.cpu().ok().flatten();
+        let memory = files.memory().ok().flatten();
+        CgroupUsage {
+            cpu: cpu.map(|cpu| cpu.usage_ns),
+            usage: memory.map(|memory| memory.usage),
+            working_set: memory.map(|memory| memory.working_set),
+            rss: memory.map(|memory| memory.rss),
+            page_faults: memory.map(|memory| memory.page_faults),
+            major_page_faults: memory.map(|memory| memory.major_page_faults),
         }
     }
 
     /// The names of the cgroups right beneath one, in whichever hierarchy.
     pub(super) fn children(&self, path: &str) -> BTreeSet<String> {
-        let entries = self.tops().into_iter().flat_map(|top| {
-            let entries = fs::read_dir(beneath(top, path));
-            entries.into_iter().flatten().flatten()
-        });
-        entries
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect()
+        let cgroup = self.cgroup(path);
+        cgroup.map_or_else(|_| BTreeSet::new(), |cgroup| cgroup.children())
     }
 
-    fn tops(&self) -> Vec<&Path> {
-        match self {
-            Self::Unified(top) => vec![top],
-            Self::Split(hierarchies) => hierarchies.iter().map(|(_, top)| top.as_path()).collect(),
-        }
-    }
-
-    /// Removes a cgroup and all beneath it, in each hierarchy. Processes in it are on their way
-    /// out by now and get a moment; what is left then stays, and is reported.
+    /// Removes a cgroup and all beneath it, in each hierarchy. What cannot be removed is reported.
     pub(super) fn remove(&self, path: &str) -> Result<(), CgroupError> {
-        let mut worst = Ok(());
-        for top in self.tops() {
-            let dir = beneath(top, path);
-            for wait in [0, 5, 20, 100, 400] {
-                std::thread::sleep(Duration::from_millis(wait));
-                worst = remove_tree(&dir).map_err(|source| CgroupError::Io {
-                    doing: "removing",
-                    path: dir.display().to_string(),
-                    source,
-                });
-                if worst.is_ok() {
-                    break;
-                }
-            }
-            if worst.is_err() {
-                break;
-            }
-        }
-        worst
+        Ok(self.cgroup(path)?.remove(LAST_MOMENT)?)
+    }
+
+    fn cgroup(&self, path: &str) -> Result<Cgroup, Error> {
+        let path = CgroupPath::parse(path)?;
+        Ok(Cgroup::new(Arc::clone(&self.0), path))
     }
 }
 
-fn beneath(top: &Path, path: &str) -> PathBuf {
-    top.join(path.trim_start_matches('/'))
-}
+/// A controller, its file, and what is written to it.
+type Setting = (&'static str, &'static str, String);
 
-fn make(dir: &Path) -> Result<(), CgroupError> {
-    fs::create_dir_all(dir).map_err(|source| CgroupError::Io {
-        doing: "making",
-        path: dir.display().to_string(),
-        source,
-    })
-}
-
-/// Makes a cgroup of the unified hierarchy, with controllers handed down all the way to it.
-fn make_unified(top: &Path, path: &str) -> Result<(), CgroupError> {
-    let mut at = top.to_owned();
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        let there = orlop_disk::read_kernel_text(at.join("cgroup.controllers")).unwrap_or_default();
-        let on =
-            orlop_disk::read_kernel_text(at.join("cgroup.subtree_control")).unwrap_or_default();
-        for controller in CONTROLLERS {
-            let has = |list: &str| list.split_whitespace().any(|word| word == controller);
-            if has(&there) && !has(&on) {
-                write(&at, "cgroup.subtree_control", &format!("+{controller}"))?;
-            }
-        }
-        at.push(part);
-        make(&at)?;
+fn unified(limits: &Limits) -> Vec<Setting> {
+    let quota = or_max(limits.cpu_quota);
+    let mut settings = vec![
+        ("cpu", "cpu.weight", limits.weight().to_string()),
+        ("cpu", "cpu.max", format!("{quota} {PERIOD}")),
+        ("memory", "memory.max", or_max(limits.memory)),
+        ("pids", "pids.max", or_max(limits.pids)),
+    ];
+    if let Some(kept) = limits.protection {
+        settings.push(("memory", "memory.min", kept.min.to_string()));
+        settings.push(("memory", "memory.low", kept.low.to_string()));
     }
-    Ok(())
+    settings
+}
+
+fn split(limits: &Limits) -> Vec<Setting> {
+    let quota = limits.cpu_quota.unwrap_or(-1);
+    let memory = limits.memory.unwrap_or(-1);
+    let mut settings = vec![("cpu", "cpu.shares", limits.cpu_shares.to_string())];
+    if quota > 0 {
+        settings.push(("cpu", "cpu.cfs_period_us", PERIOD.to_string()));
+    }
+    settings.push(("cpu", "cpu.cfs_quota_us", quota.to_string()));
+    settings.push(("memory", "memory.limit_in_bytes", memory.to_string()));
+    settings.push(("pids", "pids.max", or_max(limits.pids)));
+    settings
+}
+
+fn or_max<N: ToString>(limit: Option<N>) -> String {
+    limit.map_or_else(|| "max".to_owned(), |limit| limit.to_string())
 }
 
 fn write(dir: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
@@ -219,59 +137,40 @@ fn write(dir: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
     match fs::write(&path, value) {
         // A controller that the node does not have limits nothing.
         Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(CgroupError::Io {
-            doing: "limiting",
-            path: format!("{} to {value}", path.display()),
+        Err(source) => Err(CgroupError::Limit {
+            path: path.display().to_string(),
+            value: value.to_owned(),
             source,
         }),
         Ok(()) => Ok(()),
     }
 }
 
-/// Removes a cgroup and those within it, the deepest first. A container that was given its cgroup
-/// nests others deeper than any path.
-fn remove_tree(dir: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut walk = match open(dir, flags, Mode::empty()).and_then(Walk::new) {
-        Err(Errno::NOENT) => return Ok(()),
-        walk => walk?,
-    };
-    while let Some(step) = walk.next()? {
-        match step {
-            Step::Entry(entry) if entry.kind == FileType::Directory => {
-                match walk.enter(&entry.name) {
-                    Err(Errno::NOENT | Errno::NODEV) => {}
-                    entered => entered?,
-                }
-            }
-            Step::Entry(_) => {}
-            Step::Left(name) => remove_one(walk.here(), &name)?,
-        }
-    }
-    drop(walk);
-    Ok(remove_one(CWD, dir)?)
-}
-
-fn remove_one(at: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<(), Errno> {
-    match unlinkat(at, name, AtFlags::REMOVEDIR) {
-        Err(Errno::NOENT) => Ok(()),
-        removed => removed,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use orlop_disk::Mountinfo;
+
     use super::*;
+
+    /// Plain directories, each as a hierarchy of these controllers.
+    fn layout(dir: &Path, hierarchies: &[(&str, &str)]) -> Layout {
+        let mut table = Vec::new();
+        for (name, controllers) in hierarchies {
+            let point = dir.join(name);
+            fs::create_dir(&point).unwrap();
+            let point = point.display();
+            table.push(format!(
+                "30 20 0:30 / {point} rw - cgroup cgroup rw,{controllers}\n"
+            ));
+        }
+        let table = Mountinfo::from_text(table.concat());
+        Layout(Arc::new(Hierarchies::from_mounts(&table).unwrap()))
+    }
 
     #[test]
     fn a_split_hierarchy_is_limited_and_taken_down() {
         let dir = tempfile::tempdir().unwrap();
-        let top = |name: &str| dir.path().join(name);
-        let layout = Layout::Split(vec![
-            (vec!["cpu".into(), "cpuacct".into()], top("cpu")),
-            (vec!["memory".into()], top("memory")),
-            (vec!["freezer".into()], top("freezer")),
-        ]);
+        let layout = layout(dir.path(), &[("cpu", "cpu,cpuacct"), ("memory", "memory")]);
         let limits = Limits {
             cpu_shares: 512,
             cpu_quota: Some(50_000),
@@ -287,16 +186,31 @@ mod tests {
             read("memory/kubepods/pod1/memory.limit_in_bytes"),
             "1048576"
         );
-        assert!(!top("freezer").exists());
         assert_eq!(limits.weight(), 59);
+        assert_eq!(layout.children("/kubepods"), ["pod1".to_owned()].into());
+
+        let write = |path: &str, text: &str| fs::write(dir.path().join(path), text).unwrap();
+        write("cpu/kubepods/cpuacct.usage", "5000\n");
+        write("cpu/kubepods/cpuacct.stat", "user 0\nsystem 0\n");
+        write("memory/kubepods/memory.usage_in_bytes", "100\n");
+        write(
+            "memory/kubepods/memory.stat",
+            "inactive_file 1\ntotal_inactive_file 30\ntotal_rss 60\ntotal_pgfault 7\n\
+             total_pgmajfault 1\n",
+        );
+        let found = layout.usage("/kubepods");
+        assert_eq!(found.cpu, Some(5000));
+        assert_eq!((found.usage, found.working_set), (Some(100), Some(70)));
+        assert_eq!((found.rss, found.page_faults), (Some(60), Some(7)));
+        assert_eq!(layout.usage("/nobody"), CgroupUsage::default());
     }
 
     #[test]
     fn cgroups_that_a_container_nested_without_end_are_removed() {
         // Plain directories: what matters is how deep they are.
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-        let layout = Layout::Unified(dir.path().to_owned());
-        let pod = dir.path().join("kubepods/pod1");
+        let layout = layout(dir.path(), &[("memory", "memory")]);
+        let pod = dir.path().join("memory/kubepods/pod1");
         fs::create_dir_all(&pod).unwrap();
         orlop_testkit::nest(&pod, 60_000);
         let removed = std::thread::Builder::new()

@@ -5,7 +5,6 @@ mod files;
 mod limits;
 mod names;
 mod slices;
-mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -19,19 +18,21 @@ use thiserror::Error;
 
 use crate::manager::{CgroupDriver, CgroupOptions};
 
-pub use usage::CgroupUsage;
+pub use files::CgroupUsage;
 
 /// Why a pod has no cgroup.
 #[derive(Debug, Error)]
 pub(crate) enum CgroupError {
-    #[error("{doing} the cgroup {path}: {source}")]
-    Io {
-        doing: &'static str,
+    #[error("limiting the cgroup {path} to {value}: {source}")]
+    Limit {
         path: String,
+        value: String,
         source: std::io::Error,
     },
-    #[error("this node has no cgroups to speak of: {0}")]
-    None(String),
+    #[error(transparent)]
+    Cgroup(#[from] orlop_cgroup::Error),
+    #[error("the work on a cgroup was broken off")]
+    BrokenOff,
     #[error(
         "the slice {slice}: {why}; on a node without systemd cgroupDriver must be cgroupfs, here \
          and in the runtime"
@@ -282,8 +283,6 @@ async fn blocking(
 ) -> Result<(), CgroupError> {
     match orlop_pool::blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(CgroupError::None(
-            "the work on it was broken off".to_owned(),
-        )),
+        Err(_) => Err(CgroupError::BrokenOff),
     }
 }

@@ -590,7 +590,10 @@ async fn statistics_are_those_of_the_cgroup() {
     // Its cgroup may just be removed, for which it is opened.
     let deadline = std::time::Instant::now() + Duration::from_secs(5);
     while open() > 0 {
-        assert!(std::time::Instant::now() < deadline, "files of the ended container stay open");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "files of the ended container stay open"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     world.finish().await;
