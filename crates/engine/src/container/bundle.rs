@@ -93,7 +93,7 @@ fn named_paths(container: &Container) -> Vec<Named> {
     let config = &container.config;
     let mounts = config.mounts.iter().enumerate();
     let mounts = mounts
-        .filter(|(_, mount)| image_volumes::asked_image(mount).is_none())
+        .filter(|(_, mount)| spec::asked_image(mount).is_none())
         .map(|(index, mount)| {
             (
                 format!("config.mounts[{index}].host_path"),
@@ -135,15 +135,14 @@ fn build_blocking(
     plan: Plan,
     volumes: Vec<ImageVolume>,
 ) -> Result<(oci::Spec, Effective)> {
-    let image = Arc::clone(&plan.image);
     for directory in [container.work(), container.volumes()] {
         make_private_dir(&directory)?;
     }
-    make_upper(&node.images, container, &image)?;
+    make_upper(&node.images, container, &plan.image)?;
     if container.goes_on.is_some() {
         go_on::unpack_changes(&node.config, container)?;
     }
-    let rootfs = root_mount(&node.images, &node.paths, container, &image.id)?;
+    let rootfs = root_mount(&node.images, &node.paths, container, &plan.image.id)?;
     let mut made = specification(node, container, plan, &rootfs, &volumes)?;
     if container.goes_on.is_some() {
         go_on::keep_cgroup(container, &mut made.0)?;
@@ -386,7 +385,7 @@ fn specification(
         .collect();
     let volumes_dir = container.volumes();
     let name = ContainerName::of(&pod.id, &container.config).ok();
-    let image = (container.image.name.as_str(), &*plan.image);
+    let image = (container.image.name.as_str(), &plan.image);
     let input = spec::SpecInput {
         known: plan.pod.known(node, pod, &container.config, image),
         container_id: container.id.as_str(),

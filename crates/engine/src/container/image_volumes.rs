@@ -1,6 +1,6 @@
 //! Images that a container mounts as volumes.
 
-use orlop_cri::v1::{ContainerConfig, ImageSpec, Mount};
+use orlop_cri::v1::ContainerConfig;
 use orlop_image::{Digest, Image, Images};
 
 use crate::error::{Error, Result};
@@ -9,6 +9,7 @@ use crate::node::Node;
 use crate::node::paths::Paths;
 use crate::record::container::{Container, PendingMount};
 use crate::record::pod::Pod;
+use crate::spec::asked_image;
 
 /// An image that a mount of the request asks for.
 #[derive(Debug)]
@@ -44,11 +45,6 @@ impl VolumeImage {
 /// Who holds the lease of a volume: an owner has one only.
 pub fn owner(container: &Container, index: usize) -> String {
     format!("{}/{index}", container.id)
-}
-
-/// The image that a mount of the request asks for, if it does.
-pub fn asked_image(mount: &Mount) -> Option<&ImageSpec> {
-    mount.image.as_ref().filter(|image| !image.image.is_empty())
 }
 
 /// The mounts of the request that ask for an image.

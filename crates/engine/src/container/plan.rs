@@ -18,7 +18,7 @@ use crate::spec::{self, Labels, PodNamespaces};
 #[derive(Debug)]
 pub struct Plan {
     /// Its image.
-    pub image: Arc<Image>,
+    pub image: Image,
     /// The images it mounts.
     pub volumes: Vec<VolumeImage>,
     /// What it asks for.
@@ -50,7 +50,7 @@ impl Plan {
             let known = in_pod.known(&node, &pod, &config, (&name, &image));
             let asked = spec::Asked::read(&known).map_err(Error::Spec)?;
             let plan = Self {
-                image: Arc::new(image),
+                image,
                 volumes,
                 asked: Box::new(asked),
                 pod: in_pod,

@@ -13,6 +13,11 @@ use super::input::ImageMount;
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;
 
+/// The image that a mount of the request asks for, if it does.
+pub fn asked_image(mount: &v1::Mount) -> Option<&v1::ImageSpec> {
+    mount.image.as_ref().filter(|image| !image.image.is_empty())
+}
+
 /// Refuses a mount that names an image and cannot be one of an image.
 pub(super) fn check(mount: &v1::Mount, field: &str) -> Result<(), Error> {
     if !mount.host_path.is_empty() {

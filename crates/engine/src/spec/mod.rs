@@ -56,6 +56,7 @@ pub use cdi::DEFAULT_DIRS as CDI_DIRS;
 pub use cgroup_parent::CgroupParent;
 pub use error::Error;
 pub use exec::{ExecAffinity, process as exec_process};
+pub use image_volumes::asked_image;
 pub use input::{
     HandlerFacts, HostFacts, ImageFacts, ImageMount, Known, PodFacts, PodFiles, PodNamespaces,
     Policy, RootfsFacts, SpecInput,

@@ -42,16 +42,8 @@ pub(super) struct Mounts {
 /// A mount that a request names.
 #[derive(Debug)]
 pub(super) struct Asked {
-    field: String,
-    destination: String,
     what: What,
-    readonly: bool,
-    recursive_read_only: bool,
-    propagation: v1::MountPropagation,
-    relabel: bool,
-    uids: Vec<IdMapping>,
-    gids: Vec<IdMapping>,
-    options: Vec<String>,
+    bind: Bind,
 }
 
 /// What is mounted.
@@ -83,8 +75,7 @@ impl Asked {
         })?;
         check_recursive_read_only(features, mount, propagation, &field)?;
         let destination = destination(&mount.container_path, &field)?;
-        let image = mount.image.as_ref();
-        let of_image = image.is_some_and(|image| !image.image.is_empty());
+        let of_image = image_volumes::asked_image(mount).is_some();
         // The ids of an image's files are mapped where the image is mounted.
         let (what, uids, gids) = if of_image {
             image_volumes::check(mount, &field)?;
@@ -104,10 +95,10 @@ impl Asked {
             (What::Host(path.clone()), uids, gids)
         };
         check_mapped(features, (&uids, &gids), &field)?;
-        Ok(Self {
+        let bind = Bind {
             options: added_options(features, mount, &field)?,
             destination,
-            what,
+            source: PathBuf::new(),
             readonly: mount.readonly,
             recursive_read_only: mount.recursive_read_only,
             propagation,
@@ -115,7 +106,8 @@ impl Asked {
             uids,
             gids,
             field,
-        })
+        };
+        Ok(Self { what, bind })
     }
 }
 
@@ -175,9 +167,11 @@ pub(super) fn report(input: &SpecInput<'_>) -> Vec<v1::Mount> {
 }
 
 /// A bind mount on its way into the list.
+#[derive(Debug)]
 struct Bind {
     field: String,
     destination: String,
+    /// Nothing until it was looked up.
     source: PathBuf,
     readonly: bool,
     recursive_read_only: bool,
@@ -190,26 +184,15 @@ struct Bind {
 
 impl Bind {
     fn of_request(asked: Asked, images: &[ImageMount<'_>]) -> Result<Self, Error> {
-        let field = asked.field;
-        let source = match &asked.what {
-            What::Host(path) => host_source(path, &format!("{field}.host_path"))?,
+        let Asked { what, bind } = asked;
+        let source = match &what {
+            What::Host(path) => host_source(path, &format!("{}.host_path", bind.field))?,
             What::Image {
                 container_path,
                 sub_path,
-            } => image_volumes::source((container_path, sub_path), images, &field)?,
+            } => image_volumes::source((container_path, sub_path), images, &bind.field)?,
         };
-        Ok(Self {
-            field,
-            destination: asked.destination,
-            source,
-            readonly: asked.readonly,
-            recursive_read_only: asked.recursive_read_only,
-            propagation: asked.propagation,
-            relabel: asked.relabel,
-            uids: asked.uids,
-            gids: asked.gids,
-            options: asked.options,
-        })
+        Ok(Self { source, ..bind })
     }
 
     fn of_volume(volume: declared_volumes::Volume, ranges: Option<&IdRanges>) -> Self {
