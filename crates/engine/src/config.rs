@@ -71,7 +71,7 @@ impl RuntimeHandler {
     /// Whether the containers of a pod share something that is made with the first of them and
     /// has to be ended after the last.
     pub fn is_shim(&self) -> bool {
-        matches!(self.kind, RuntimeKind::Shim { .. })
+        self.kind != RuntimeKind::Oci
     }
 }
 
@@ -81,6 +81,9 @@ pub enum RuntimeKind {
     /// By a command line that works like runc's.
     #[default]
     Oci,
+    /// The same, but its containers live in one that is made for the pod; `orlop-shim` makes it, and
+    /// stands for their processes.
+    Sandboxed,
     /// It is a shim of containerd's; `orlop-shim` beside the keeper puts it behind such a command
     /// line.
     Shim {

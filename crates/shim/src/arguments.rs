@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
+use crate::sandboxed::Inner;
 
 /// What comes before the command.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) shim: PathBuf,
     /// Its configuration file.
     pub(crate) shim_config: Option<PathBuf>,
+    /// Instead of a shim: a runtime whose containers need one that is their sandbox.
+    pub(crate) inner: Option<Inner>,
 }
 
 /// The words of a command: flags, options with their values, and the rest.
@@ -59,6 +62,16 @@ pub(crate) fn parse(
             "--log-format" => drop(value()?),
             "--shim" => settings.shim = value()?.into(),
             "--shim-config" => settings.shim_config = Some(value()?.into()),
+            "--inner" => {
+                settings.inner = Some(Inner {
+                    program: value()?.into(),
+                    args: Vec::new(),
+                });
+            }
+            "--inner-arg" => match &mut settings.inner {
+                Some(inner) => inner.args.push(value()?),
+                None => return Err(usage("--inner-arg stands behind --inner")),
+            },
             "--systemd-cgroup" => settings.systemd_cgroup = true,
             "--version" | "-v" => break "version".to_owned(),
             _ if name.starts_with('-') => return Err(usage(format!("there is no option {name}"))),
@@ -85,7 +98,15 @@ impl Settings {
     /// The same settings, for another process of this program.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--root".into(), self.root.clone().into()];
-        words.extend(["--shim".into(), self.shim.clone().into()]);
+        match &self.inner {
+            Some(inner) => {
+                words.extend(["--inner".into(), inner.program.clone().into()]);
+                for arg in &inner.args {
+                    words.extend(["--inner-arg".into(), arg.clone()]);
+                }
+            }
+            None => words.extend(["--shim".into(), self.shim.clone().into()]),
+        }
         if let Some(config) = &self.shim_config {
             words.extend(["--shim-config".into(), config.clone().into()]);
         }

@@ -5,6 +5,9 @@
 //! started it. For each process in it there is a *proxy* ([`proxy`]): a child of the keeper with
 //! the process's streams, which passes signals on and ends as the process does; one that is killed
 //! takes the process with it. The words of runc's command line are in [`verb`], a file each.
+//!
+//! Runtimes with runc's command line whose containers need one as their sandbox stand behind it in the
+//! same way ([`sandboxed`]).
 
 mod arguments;
 mod background;
@@ -16,6 +19,7 @@ mod pause;
 mod proto;
 mod proxy;
 mod ready;
+mod sandboxed;
 mod signals;
 mod spec;
 mod state_dir;
@@ -66,6 +70,9 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
         return Err(Error::Usage("--root is missing".into()));
     }
     let state = StateDir::new(settings.root.clone());
+    if let Some(inner) = &settings.inner {
+        return sandboxed::run(settings, inner, &state, command, words);
+    }
     match command {
         "supervise" => supervisor::run(settings, &state, words)?,
         "proxy" => return proxy::run(settings, &state, words).map(|code| code as u8),

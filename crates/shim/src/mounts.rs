@@ -63,6 +63,14 @@ pub(crate) fn take_back(mounts: &[PathBuf], pid: u32) -> Result<()> {
     })
 }
 
+/// Undoes mounts in our own mount namespace, which is a copy that was made for us.
+pub(crate) fn drop_own(mounts: &[PathBuf]) {
+    for path in mounts {
+        // One that is not there any more is what is wanted.
+        let _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    }
+}
+
 /// Moves this process into the mount namespace of `pid`.
 pub(crate) fn join(pid: u32) -> Result<()> {
     match other_namespace(pid)? {

@@ -66,6 +66,39 @@ impl Spec {
         self
     }
 
+    /// The same container as one of the pod `pod`.
+    pub(crate) fn in_pod(mut self, pod: &str) -> Self {
+        self.0["annotations"][CONTAINER_TYPE] = "container".into();
+        self.0["annotations"][SANDBOX_ID] = pod.into();
+        self
+    }
+
+    /// The pod's own task with the limits that the pod as a whole has.
+    pub(crate) fn with_limits_of_pod(mut self) -> Self {
+        let told = |name: &str| {
+            let value = self.0["annotations"][format!("io.kubernetes.cri.{name}")].as_str();
+            value
+                .and_then(|value| value.parse::<i64>().ok())
+                .filter(|value| *value > 0)
+        };
+        let mut cpu = Map::new();
+        for (name, limit) in [
+            ("sandbox-cpu-period", "period"),
+            ("sandbox-cpu-quota", "quota"),
+            ("sandbox-cpu-shares", "shares"),
+        ] {
+            cpu.extend(told(name).map(|value| (limit.to_owned(), Value::from(value))));
+        }
+        let memory = told("sandbox-memory");
+        if !cpu.is_empty() {
+            self.0["linux"]["resources"]["cpu"] = cpu.into();
+        }
+        if let Some(limit) = memory {
+            self.0["linux"]["resources"]["memory"] = json!({"limit": limit});
+        }
+        self
+    }
+
     /// The pod's own task, which holds a virtual machine or whatever else its containers share.
     pub(crate) fn of_pod(&self, pod: &str) -> Self {
         let linux = &self.0["linux"];

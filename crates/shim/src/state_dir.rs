@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::task::{Endpoint, Tasks};
 
 /// Paths of sockets have 107 bytes at most: so much of a pod's identity names it well enough.
-const SHORT: usize = 20;
+const SHORT: usize = 24;
 
 /// The directory of a runtime.
 #[derive(Clone, Debug)]
@@ -34,9 +34,10 @@ impl StateDir {
         })
     }
 
-    /// The pod of a container that names none: it has one of its own.
+    /// The pod of a container that names none: it has one of its own. Some runtimes take the beginning
+    /// of an identity for all of it, so that neither may begin with the other.
     pub(crate) fn pod_of_one(&self, task: &TaskDir) -> Result<PodDir> {
-        self.pod(&format!("{}.pod", task.id))
+        self.pod(&format!("p.{}", task.id))
     }
 
     pub(crate) fn task(&self, id: &str) -> Result<TaskDir> {

@@ -116,7 +116,7 @@ fn clear_away(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
     let _ = orlop_disk::remove_tree(&pod.bundle());
 }
 
-fn outlive(pid: u32) {
+pub(crate) fn outlive(pid: u32) {
     let Some(pid) = Pid::from_raw(pid as i32) else {
         return;
     };
@@ -130,7 +130,7 @@ fn outlive(pid: u32) {
 }
 
 /// Serves each who connects on a thread of its own.
-fn serve(path: &Path, each: impl Fn(UnixStream) + Clone + Send + 'static) -> Result<()> {
+pub(crate) fn serve(path: &Path, each: impl Fn(UnixStream) + Clone + Send + 'static) -> Result<()> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path).map_err(Error::file("listening at", path))?;
     background(move || {
@@ -183,13 +183,9 @@ pub(crate) fn make_fifo(path: &Path) -> Result<()> {
 /// Listens to one who stands for a process, and has the shim forget a command that has ended. Who
 /// leaves without a word was killed, and so is what it stood for.
 fn watch(state: &StateDir, pod: &PodDir, socket: UnixStream) {
-    let mut lines = BufReader::new(socket.take(4096))
-        .lines()
-        .map_while(std::io::Result::ok);
-    let (Some(id), Some(exec)) = (lines.next(), lines.next()) else {
+    let Some(Watched { id, exec, ended }) = watched(socket) else {
         return;
     };
-    let ended = lines.next().as_deref() == Some(DONE);
     if let (false, Ok(task)) = (exec.is_empty(), state.task(&id)) {
         // The shim has its fifos open.
         let _ = orlop_disk::remove_tree(&task.dir.join(&exec));
@@ -201,6 +197,26 @@ fn watch(state: &StateDir, pod: &PodDir, socket: UnixStream) {
         (true, false) => pod.tasks().and_then(|mut tasks| tasks.delete(&id, &exec)),
         (false, _) => end(pod, &id, &exec),
     };
+}
+
+/// A process that was stood for.
+pub(crate) struct Watched {
+    pub(crate) id: String,
+    pub(crate) exec: String,
+    /// By itself; else whoever stood for it was killed.
+    pub(crate) ended: bool,
+}
+
+/// Listens to one who stands for a process, until it leaves.
+pub(crate) fn watched(socket: UnixStream) -> Option<Watched> {
+    let mut lines = BufReader::new(socket.take(4096))
+        .lines()
+        .map_while(std::io::Result::ok);
+    Some(Watched {
+        id: lines.next()?,
+        exec: lines.next()?,
+        ended: lines.next().as_deref() == Some(DONE),
+    })
 }
 
 fn end(pod: &PodDir, id: &str, exec: &str) -> Result<()> {

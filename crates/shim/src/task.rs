@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::{Pid, test_kill_process};
+
 use crate::error::{Error, Result};
 use crate::proto::{Writer, fields};
 use crate::ttrpc::Client;
@@ -25,6 +27,12 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     pub(crate) fn has_come_up(&self) -> bool {
         self.pid != 0
+    }
+
+    /// Whether there is a process of its number.
+    pub(crate) fn is_alive(&self) -> bool {
+        let pid = Pid::from_raw(self.pid as i32);
+        pid.is_some_and(|pid| test_kill_process(pid).is_ok())
     }
 }
 

@@ -220,11 +220,21 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
     let root = root.unwrap_or_else(|| match settings.kind {
         RuntimeKind::Oci => config.state.join("runtimes").join(name),
         // A shim mounts below it, which is not to show on the host.
-        RuntimeKind::Shim { .. } => private_dir(&config.state).join("shims").join(name),
+        RuntimeKind::Sandboxed | RuntimeKind::Shim { .. } => {
+            private_dir(&config.state).join("shims").join(name)
+        }
     });
     let own = program(&settings.path);
     let mut runtime = match &settings.kind {
         RuntimeKind::Oci => OciRuntime::new(name, own, root),
+        RuntimeKind::Sandboxed => {
+            let mut runtime = OciRuntime::new(name, adapter(config), root);
+            runtime.args = vec!["--inner".into(), own.into()];
+            for arg in &settings.args {
+                runtime.args.extend(["--inner-arg".into(), arg.into()]);
+            }
+            runtime
+        }
         RuntimeKind::Shim { config: file } => {
             let mut runtime = OciRuntime::new(name, adapter(config), root);
             runtime.args = vec!["--shim".into(), own.into()];
@@ -234,7 +244,9 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
             runtime
         }
     };
-    runtime.args.extend(settings.args.iter().map(Into::into));
+    if settings.kind != RuntimeKind::Sandboxed {
+        runtime.args.extend(settings.args.iter().map(Into::into));
+    }
     runtime.systemd_cgroup = driver == Driver::Systemd;
     runtime
 }

@@ -53,13 +53,17 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
             .as_ref()
             .map_or_else(|| PathBuf::from(name), own_path);
         let handler = engine::RuntimeHandler {
-            path,
             kind: match runtime.kind {
+                RuntimeKind::Oci if path.file_name() == Some("runsc".as_ref()) => {
+                    engine::RuntimeKind::Sandboxed
+                }
+                RuntimeKind::Sandboxed => engine::RuntimeKind::Sandboxed,
                 RuntimeKind::Oci => engine::RuntimeKind::Oci,
                 RuntimeKind::Shim => engine::RuntimeKind::Shim {
                     config: runtime.shim_config.as_ref().map(own_path),
                 },
             },
+            path,
             args: runtime.args.clone(),
             root: runtime.root.as_ref().map(own_path),
             pod_annotations: runtime.pod_annotations.clone(),

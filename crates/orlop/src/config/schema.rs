@@ -423,8 +423,9 @@ section! {
 section! {
     /// A runtime that pods may ask for by name (`runtimeClassName`, through its handler).
     Runtime {
-        /// What kind it is: a command line that works like runc's, or a shim of containerd's
-        /// (version 2).
+        /// What kind it is: a command line that works like runc's, the same with a container
+        /// that is the pod's sandbox (a program named `runsc` is always of this kind), or a shim of
+        /// containerd's (version 2).
         kind: RuntimeKind = RuntimeKind::Oci => restart,
         /// The runtime's binary. Empty: the binary of the table's name in `/usr/local/sbin`, `/usr/local/bin`, `/usr/sbin`, `/usr/bin`, `/sbin` or `/bin`, whatever the daemon's PATH.
         path: Option<AbsolutePath> = None => restart,

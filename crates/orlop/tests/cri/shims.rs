@@ -8,8 +8,8 @@ use std::time::Duration;
 use orlop_cri::v1::ContainerState;
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, skip_unless};
-use rustix::process::{Pid, Signal, kill_process};
 
+use crate::processes::{count, kill, processes};
 use crate::world::{World, world};
 
 const SHIM: &str = "containerd-shim-runc-v2";
@@ -25,38 +25,6 @@ async fn printed(world: &World, id: &str, words: &[&str]) -> String {
     let output = world.cri.exec(id, words).await.expect("exec");
     assert_eq!(output.exit_code, 0, "{output:?}");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-/// How many processes have all these words in their command line, once that has settled: a child
-/// that is about to execute something else has its parent's for a moment.
-async fn count(words: &[&str], wanted: usize) -> usize {
-    for _ in 0..100 {
-        if processes(words).len() == wanted {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    processes(words).len()
-}
-
-/// The processes whose command line has all these words.
-fn processes(words: &[&str]) -> Vec<i32> {
-    let entries = fs::read_dir("/proc").expect("/proc");
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let mut found: Vec<i32> = pids
-        .filter(|pid: &i32| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            words.iter().all(|word| line.contains(word))
-        })
-        .collect();
-    found.sort_unstable();
-    found
-}
-
-fn kill(pid: i32) {
-    let pid = Pid::from_raw(pid).expect("a process");
-    kill_process(pid, Signal::KILL).expect("kill");
 }
 
 #[tokio::test]
@@ -221,17 +189,7 @@ async fn a_shim_that_does_not_work_is_named_with_its_reason() {
 #[tokio::test]
 async fn a_shim_is_tried_out_and_nothing_is_left_of_the_trial() {
     let world = shim_world!();
-    let config = world.node.scratch().path("config.toml");
-    let output = tokio::process::Command::new(orlop_testkit::node::binary())
-        .arg("doctor")
-        .arg("--daemon-config")
-        .arg(config)
-        .arg("--socket")
-        .arg(world.node.socket())
-        .output()
-        .await
-        .expect("run orlop doctor");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = world.doctor().await;
     assert!(said.contains("test works"), "{said}");
     let state = world.node.state();
     let state = state.to_str().expect("a path");

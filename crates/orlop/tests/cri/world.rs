@@ -106,6 +106,21 @@ impl World {
         (status.exit_code, running.stdout())
     }
 
+    /// What `orlop doctor` says of the node.
+    pub(crate) async fn doctor(&self) -> String {
+        let config = self.node.scratch().path("config.toml");
+        let output = tokio::process::Command::new(orlop_testkit::node::binary())
+            .arg("doctor")
+            .arg("--daemon-config")
+            .arg(config)
+            .arg("--socket")
+            .arg(self.node.socket())
+            .output()
+            .await
+            .expect("run orlop doctor");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// Ends the node and asserts that nothing was left behind.
     pub(crate) async fn finish(self) {
         drop(self.cri);

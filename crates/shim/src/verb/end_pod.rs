@@ -52,7 +52,7 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
 }
 
 /// The pod's containers that nobody has deleted.
-fn tasks_of(state: &StateDir, pod: &str) -> Vec<TaskDir> {
+pub(crate) fn tasks_of(state: &StateDir, pod: &str) -> Vec<TaskDir> {
     let entries = fs::read_dir(state.root().join("tasks"));
     let entries = entries.into_iter().flatten().filter_map(Result::ok);
     let tasks = entries.filter_map(|entry| state.task(entry.file_name().to_str()?).ok());

@@ -14,7 +14,10 @@ const LONGEST: u64 = 1 << 20;
 const NOTHING: &str = r#"{"ociVersionMin":"1.0.0","ociVersionMax":"1.1.0"}"#;
 
 pub(crate) fn run(settings: &Settings) {
-    let told = ask(settings).and_then(|answer| of_info(&answer));
+    let told = match &settings.inner {
+        Some(inner) => crate::sandboxed::features(settings, inner),
+        None => ask(settings).and_then(|answer| of_info(&answer)),
+    };
     println!("{}", told.as_deref().unwrap_or(NOTHING));
 }
 

@@ -92,12 +92,14 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuntimeKind {
     Oci,
+    Sandboxed,
     Shim,
 }
 
 words! {
     RuntimeKind {
         "oci" => Self::Oci,
+        "sandboxed" => Self::Sandboxed,
         "shim" => Self::Shim,
     }
 }

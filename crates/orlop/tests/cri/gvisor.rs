@@ -1,0 +1,193 @@
+//! Pods whose runtime keeps its containers in a sandbox that is a container itself: gVisor's runsc.
+//!
+//! `ORLOP_TEST_RUNTIME=runsc` runs all other tests on it, too; docs/runtimes.md says what gVisor does
+//! not do.
+
+use orlop_cri::v1::ContainerState;
+use orlop_testkit::machine::has_program;
+use orlop_testkit::{Node, skip_unless};
+
+use crate::processes::{count, kill, processes};
+use crate::world::{World, world};
+
+const RUNTIME: &str = "runsc";
+
+macro_rules! gvisor_world {
+    () => {{
+        skip_unless!(has_program(RUNTIME));
+        world!(Node::orlop().runtime(RUNTIME))
+    }};
+}
+
+async fn printed(world: &World, id: &str, words: &[&str]) -> String {
+    let output = world.cri.exec(id, words).await.expect("exec");
+    assert_eq!(output.exit_code, 0, "{output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// The sandbox of a pod: the process whose last word is the pod's identity.
+fn sandboxes(pod: &str) -> Vec<i32> {
+    processes(&["runsc-sandbox", pod])
+}
+
+#[tokio::test]
+async fn the_containers_of_a_pod_live_in_one_sandbox() {
+    let world = gvisor_world!();
+    let pod = world.node.pod("life").own_network();
+    let pod_id = world.run_pod(&pod).await;
+    let script = "trap 'echo bye; echo last >&2; exit 5' TERM; echo ready; \
+                  while :; do sleep 0.05; done";
+    let spec = world.container("main").shell(script).env("COLOUR", "blue");
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    let other = world.container("other").command(&["sleep", "600"]);
+    let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
+    assert_eq!(sandboxes(&pod_id).len(), 1, "a sandbox for the pod");
+    assert_eq!(sandboxes(&id).len(), 0, "a sandbox for a container");
+    let kernel = printed(&world, &id, &["dmesg"]).await;
+    assert!(kernel.contains("gVisor"), "{kernel}");
+
+    let colour = printed(&world, &id, &["sh", "-c", "echo $COLOUR"]).await;
+    assert_eq!(colour, "blue");
+    let output = world
+        .cri
+        .exec(&other, &["sh", "-c", "echo out; echo err >&2; exit 42"])
+        .await
+        .expect("exec");
+    assert_eq!(output.exit_code, 42);
+    assert_eq!(
+        (&output.stdout[..], &output.stderr[..]),
+        (&b"out\n"[..], &b"err\n"[..])
+    );
+
+    world.cri.stop(&id, 20).await.expect("stop");
+    let status = world.cri.wait_exited(&id).await;
+    assert_eq!((status.exit_code, status.reason.as_str()), (5, "Error"));
+    let log = orlop_testkit::cri::read_log(&pod.logs().join("main.log"));
+    let said = |stream: &str, line: &str| {
+        log.iter()
+            .any(|said| said.stream == stream && said.content == line.as_bytes())
+    };
+    assert!(said("stdout", "bye") && said("stderr", "last"), "{log:?}");
+    world.cri.remove(&id).await.expect("remove");
+    assert_eq!(sandboxes(&pod_id).len(), 1, "the pod goes on");
+    assert_eq!(printed(&world, &other, &["echo", "still"]).await, "still");
+    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
+    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_outlives_the_daemon() {
+    let mut world = gvisor_world!();
+    let script = "i=0; while :; do echo $i; i=$((i+1)); sleep 0.02; done";
+    let running = world.run_script("ticking", script).await;
+    let sandbox = sandboxes(&running.pod_id);
+    world.node.kill9();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let status = world.cri.status(&running.id).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerRunning);
+    assert_eq!(sandboxes(&running.pod_id), sandbox);
+    let answer = printed(&world, &running.id, &["echo", "ahoy"]).await;
+    assert_eq!(answer, "ahoy");
+    let numbers: Vec<usize> = running
+        .stdout()
+        .lines()
+        .map(|line| line.parse().expect("a number"))
+        .collect();
+    assert!(numbers.iter().copied().eq(0..numbers.len()), "{numbers:?}");
+    world.cri.stop(&running.id, 0).await.expect("stop");
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(status.exit_code, 137);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_dies_takes_its_containers_along_and_is_cleared_away() {
+    let world = gvisor_world!();
+    let running = world.run_script("lost", "sleep 600").await;
+    let [sandbox] = sandboxes(&running.pod_id)[..] else {
+        panic!("one sandbox");
+    };
+    kill(sandbox);
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_ne!(status.exit_code, 0);
+    world.cri.remove(&running.id).await.expect("remove");
+    // The next container gets a sandbox of its own.
+    let again = world.container("again").attempt(1).shell("echo back");
+    let id = world.cri.run(&running.pod_id, &running.pod, &again).await;
+    let id = id.expect("run another");
+    assert_eq!(world.cri.wait_exited(&id).await.exit_code, 0);
+    let removed = world.cri.remove_pod(&running.pod_id).await;
+    removed.expect("remove the pod");
+    assert_eq!(
+        count(&[&running.pod_id], 0).await,
+        0,
+        "processes of the pod"
+    );
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended_in_the_sandbox() {
+    let world = gvisor_world!();
+    let running = world.run_script("limit", "sleep 600 & wait").await;
+    let command = ["sh", "-c", "exec sleep 4321"];
+    let error = world.cri.exec_within(&running.id, &command, 1).await;
+    error.expect_err("takes too long");
+    let mut ps = String::new();
+    for _ in 0..100 {
+        ps = printed(&world, &running.id, &["ps", "-o", "args"]).await;
+        if !ps.contains("4321") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(ps.contains("600"), "it shows what runs:\n{ps}");
+    assert!(!ps.contains("4321"), "it goes on:\n{ps}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there_is_named() {
+    let world = gvisor_world!();
+    let running = world.run_script("missing", "sleep 600").await;
+    let error = world.cri.exec(&running.id, &["/no/such/program"]).await;
+    let error = error.expect_err("there is no such program");
+    assert!(error.message().contains("/no/such/program"), "{error}");
+    let status = world.cri.status(&running.id).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerRunning);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_cannot_be_made_is_told_with_its_reason() {
+    skip_unless!(has_program(RUNTIME));
+    let dir = tempfile::tempdir().expect("a directory");
+    let broken = dir.path().join("runsc");
+    std::fs::write(&broken, "#!/bin/sh\necho no platform here >&2\nexit 128\n").expect("write");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&broken, mode).expect("make it executable");
+    let world = world!(Node::orlop().runtime(broken.to_str().expect("a path")));
+    let pod = world.node.pod("broken");
+    let pod_id = world.run_pod(&pod).await;
+    let spec = world.container("main").command(&["true"]);
+    let error = world.cri.run(&pod_id, &pod, &spec).await;
+    let error = error.expect_err("nothing can run");
+    assert!(error.message().contains("no platform here"), "{error}");
+    world.cri.remove_pod(&pod_id).await.expect("remove the pod");
+    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn such_a_runtime_is_tried_out_and_nothing_is_left_of_the_trial() {
+    let world = gvisor_world!();
+    let said = world.doctor().await;
+    assert!(said.contains("test works"), "{said}");
+    let state = world.node.state();
+    let state = state.to_str().expect("a path");
+    assert_eq!(count(&["orlop-trial-", state], 0).await, 0);
+    world.finish().await;
+}

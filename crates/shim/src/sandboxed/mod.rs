@@ -1,0 +1,66 @@
+//! Runtimes whose containers live in one that is made for the pod: gVisor's `runsc`.
+//!
+//! They have runc's command line, but their processes are none of the host's: the number that they
+//! write down is the sandbox's, and how a process ended is told to who waits by a command of
+//! theirs. So here, too, each process has one that stands for it ([`stand_in`]); the pod's own container
+//! and who watches over it are in [`pod`], the calls of the runtime in [`runtime`].
+
+mod pod;
+mod runtime;
+mod stand_in;
+mod verbs;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::arguments::{Settings, Words};
+use crate::error::{Error, Result};
+use crate::state_dir::StateDir;
+
+/// Such a runtime, as configured.
+#[derive(Clone, Debug)]
+pub(crate) struct Inner {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+}
+
+pub(crate) fn run(
+    settings: &Settings,
+    inner: &Inner,
+    state: &StateDir,
+    command: &str,
+    words: &Words,
+) -> Result<u8> {
+    let runtime = runtime::Runtime::new(settings, inner);
+    match command {
+        "supervise" => pod::supervise(&runtime, state, words)?,
+        "proxy" => return stand_in::run(&runtime, state, words),
+        "create" => verbs::create(settings, &runtime, state, words)?,
+        "start" => stand_in::start(&state.task(&words.word(0)?)?)?,
+        "exec" => verbs::exec(settings, state, words)?,
+        "kill" => runtime.kill(&words.word(0)?, &words.word(1)?, words.has("--all"))?,
+        "delete" => verbs::delete(&runtime, state, words)?,
+        "state" => print!(
+            "{}",
+            runtime.answer(&["state".into(), words.word(0)?.into()])?
+        ),
+        // Their processes have no numbers on this kernel.
+        "ps" => println!("[]"),
+        "pause" | "resume" => runtime.call(&[command.into(), words.word(0)?.into()])?,
+        "end-pod" => pod::end(&runtime, state, &state.pod(&words.word(0)?)?)?,
+        _ => {
+            let program = runtime.name();
+            return Err(Error::Usage(format!(
+                "{command} is nothing that {program} can do"
+            )));
+        }
+    }
+    Ok(0)
+}
+
+/// What it says that it can do; older ones do not know the question.
+pub(crate) fn features(settings: &Settings, inner: &Inner) -> Option<String> {
+    let told = runtime::Runtime::new(settings, inner).answer(&["features".into()]);
+    let told: serde_json::Value = serde_json::from_str(&told.ok()?).ok()?;
+    told.is_object().then(|| told.to_string())
+}

@@ -1,0 +1,150 @@
+//! The container that is the pod's sandbox, and who watches over it.
+
+use std::os::unix::net::UnixStream;
+
+use rustix::process::setsid;
+
+use super::runtime::Runtime;
+use super::stand_in;
+use crate::arguments::{Settings, Words};
+use crate::error::{Error, Result};
+use crate::pause;
+use crate::ready::{Ready, Streams, spawn};
+use crate::spec::Spec;
+use crate::state_dir::{PodDir, StateDir, private};
+use crate::supervisor::{Watched, outlive, serve, watched};
+use crate::task::Endpoint;
+use crate::verb::end_pod::tasks_of;
+
+/// The sandbox of a pod: the one that runs, or a new one.
+pub(super) fn ensure(
+    settings: &Settings,
+    runtime: &Runtime,
+    pod: &PodDir,
+    bundle: &std::path::Path,
+) -> Result<Endpoint> {
+    pod.make()?;
+    let _alone = pod.lock()?;
+    // Who watches over it lives as long as it does, and a moment longer.
+    if UnixStream::connect(pod.supervisor()).is_ok()
+        && let Ok(sandbox) = pod.endpoint()
+        && sandbox.is_alive()
+    {
+        return Ok(sandbox);
+    }
+    clear_away(runtime, pod)?;
+    let words = ["supervise", "--bundle"].map(Into::into);
+    let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
+    let words: Vec<_> = words.into_iter().chain(more).collect();
+    spawn(settings, &words, Streams::None)?;
+    pod.endpoint()
+}
+
+/// Makes the sandbox, and lives as long as it.
+pub(super) fn supervise(runtime: &Runtime, state: &StateDir, words: &Words) -> Result<()> {
+    let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
+    let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
+    // Whoever starts us may be killed with all its group.
+    let _ = setsid();
+    let container = Spec::read(&words.needed("--bundle")?);
+    match container.and_then(|spec| begin(runtime, state, &pod, &spec)) {
+        Ok(sandbox) => {
+            ready.well();
+            outlive(sandbox.pid);
+            Ok(())
+        }
+        Err(error) => {
+            let _ = clear_away(runtime, &pod);
+            ready.failed(&error);
+            Err(error)
+        }
+    }
+}
+
+fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) -> Result<Endpoint> {
+    let bundle = pod.bundle();
+    let rootfs = bundle.join("rootfs");
+    private(&rootfs)?;
+    private(&runtime.root)?;
+    pause::write(&rootfs.join("pause"))?;
+    container
+        .of_pod(&pod.id)
+        .with_limits_of_pod()
+        .write(&bundle)?;
+    let create = ["create".into(), "--bundle".into(), bundle.into()];
+    let create: Vec<_> = create.into_iter().chain([pod.id.clone().into()]).collect();
+    runtime.call(&create)?;
+    runtime.call(&["start", &pod.id].map(Into::into))?;
+    let told = runtime.answer(&["state", &pod.id].map(Into::into))?;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+    let pid = told["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+    let garbled = || {
+        Error::Garbled(format!(
+            "the state of {} that {} tells",
+            pod.id,
+            runtime.name()
+        ))
+    };
+    let sandbox = Endpoint {
+        socket: Default::default(),
+        version: 0,
+        pid: pid.filter(|&pid| pid > 1).ok_or_else(garbled)?,
+    };
+    pod.note_endpoint(&sandbox)?;
+    let (runtime, state) = (runtime.clone(), state.clone());
+    serve(&pod.supervisor(), move |socket| {
+        watch(&runtime, &state, socket)
+    })?;
+    Ok(sandbox)
+}
+
+/// Who leaves without a word was killed, and so is what it stood for.
+fn watch(runtime: &Runtime, state: &StateDir, socket: UnixStream) {
+    let Some(Watched { id, exec, ended }) = watched(socket) else {
+        return;
+    };
+    let Ok(task) = state.task(&id) else {
+        return;
+    };
+    if exec.is_empty() {
+        if !ended {
+            // It may have ended by itself in this moment.
+            let _ = runtime.kill(&id, "KILL", true);
+        }
+        return;
+    }
+    let dir = task.dir.join(&exec);
+    if !ended {
+        let _ = stand_in::kill_command(runtime, &id, &dir, "KILL");
+    }
+    let _ = orlop_disk::remove_tree(&dir);
+}
+
+/// Ends the sandbox of a pod, with all that is still in it.
+pub(super) fn end(runtime: &Runtime, state: &StateDir, pod: &PodDir) -> Result<()> {
+    if !pod.dir.is_dir() {
+        return Ok(());
+    }
+    let lock = pod.lock()?;
+    for task in tasks_of(state, &pod.id) {
+        stand_in::end(&task);
+        runtime.delete(&task.id)?;
+        task.erase()?;
+    }
+    clear_away(runtime, pod)?;
+    pod.erase()?;
+    drop(lock);
+    Ok(())
+}
+
+/// Ends a sandbox that is dead or has not come up, with what it has made by then.
+fn clear_away(runtime: &Runtime, pod: &PodDir) -> Result<()> {
+    let limit = std::time::Duration::from_secs(5);
+    let ended = orlop_orphans::end(&pod.bundle(), &pod.id, limit);
+    ended.map_err(|source| Error::Io {
+        doing: format!("ending what was called for {}", pod.id),
+        source,
+    })?;
+    runtime.delete(&pod.id)?;
+    orlop_disk::remove_tree(&pod.bundle()).map_err(Error::file("removing", &pod.bundle()))
+}

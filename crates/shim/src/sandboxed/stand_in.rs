@@ -1,0 +1,346 @@
+//! What stands for a process in a sandbox: it has the process's streams, passes signals on, and
+//! ends as the process does.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::setsid;
+
+use super::runtime::{Runtime, short};
+use super::verbs::leave;
+use crate::arguments::Words;
+use crate::background::background;
+use crate::error::{Error, Result};
+use crate::ready::Ready;
+use crate::signals::All;
+use crate::spec::Spec;
+use crate::state_dir::{StateDir, TaskDir, private};
+use crate::supervisor::Announcement;
+
+/// The exit code of a process whose sandbox is lost.
+const LOST: u8 = 255;
+const START: &str = "start";
+const END: &str = "end";
+const LONGEST_WORD: u64 = 16 * 1024;
+
+/// Makes the process, says so, and stands for it until it ends.
+pub(super) fn run(runtime: &Runtime, state: &StateDir, words: &Words) -> Result<u8> {
+    let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
+    let task = state.task(&words.word(0)?)?;
+    match words.option("--exec") {
+        Some(name) => command(runtime, state, &task, &name.to_string_lossy(), words, ready),
+        None => container(runtime, state, &task, words, ready),
+    }
+}
+
+fn container(
+    runtime: &Runtime,
+    state: &StateDir,
+    task: &TaskDir,
+    words: &Words,
+    ready: Ready,
+) -> Result<u8> {
+    let made = || {
+        let signals = All::hold();
+        let announcement = Announcement::make(&task.pod(state)?, &task.id, "")?;
+        let bundle = words.needed("--bundle")?;
+        let spec = Spec::read(&bundle)?;
+        let mut create: Vec<OsString> =
+            vec!["create".into(), "--bundle".into(), bundle.clone().into()];
+        if let Some(socket) = words.option("--console-socket") {
+            create.extend(["--console-socket".into(), socket.into()]);
+        }
+        create.push(task.id.clone().into());
+        let dir = File::open(&task.dir).map_err(Error::file("opening", &task.dir))?;
+        let door = UnixListener::bind(short(&dir, "door"))
+            .map_err(Error::file("listening in", &task.dir))?;
+        if let Err(error) = runtime.call(&create) {
+            announcement.done();
+            return Err(error);
+        }
+        let _ = setsid();
+        note_own_pid(words)?;
+        Ok((signals, announcement, door, spec, bundle))
+    };
+    let (signals, announcement, door, spec, bundle) = match made() {
+        Ok(made) => {
+            ready.well();
+            made
+        }
+        Err(error) => {
+            ready.failed(&error);
+            return Err(error);
+        }
+    };
+    let started = wait_for_start(runtime, task, &door);
+    drop(door);
+    let _ = leave(&spec, &bundle);
+    if !started {
+        announcement.done();
+        return Ok(LOST);
+    }
+    let _ = no_streams();
+    let (passing, id) = (runtime.clone(), task.id.clone());
+    background(move || {
+        loop {
+            let signal = signals.next();
+            if is_for_us(signal) {
+                continue;
+            }
+            // What the process does not take is its own affair.
+            let _ = passing.kill(&id, &signal.to_string(), false);
+        }
+    })?;
+    let code = wait(runtime, &task.id);
+    announcement.done();
+    Ok(code)
+}
+
+/// Whether the container was started, and not ended before.
+fn wait_for_start(runtime: &Runtime, task: &TaskDir, door: &UnixListener) -> bool {
+    for caller in door.incoming() {
+        let Ok(mut caller) = caller else {
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let mut word = String::new();
+        let _ = BufReader::new((&mut caller).take(16)).read_line(&mut word);
+        match word.trim() {
+            START => {
+                let started = start_here(runtime, task);
+                let _ = match &started {
+                    Ok(()) => caller.write_all(b"ok"),
+                    Err(error) => caller.write_all(error.to_string().as_bytes()),
+                };
+                return started.is_ok();
+            }
+            END => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Starts the container; its streams are those of who starts it.
+fn start_here(runtime: &Runtime, task: &TaskDir) -> Result<()> {
+    let path = task.dir.join("log");
+    let words = ["--log".into(), path.clone().into(), "start".into()];
+    let words: Vec<OsString> = words.into_iter().chain([task.id.clone().into()]).collect();
+    let mut command = runtime.command(&words);
+    streams(&mut command)?;
+    let child = command
+        .spawn()
+        .map_err(|source| runtime.failed_to_run(source))?;
+    runtime.finish(child, "start", || {
+        orlop_disk::read_tail(&path, LONGEST_WORD).unwrap_or_default()
+    })
+}
+
+/// `start`: the one that stands for the container's process starts it.
+pub(super) fn start(task: &TaskDir) -> Result<()> {
+    let mut door = connect(task).map_err(|_| {
+        Error::Failed(format!(
+            "container {} is not waiting to be started",
+            task.id
+        ))
+    })?;
+    let failed = |doing| Error::file(doing, &task.dir);
+    writeln!(door, "{START}").map_err(failed("writing to the door of"))?;
+    let mut said = String::new();
+    door.take(LONGEST_WORD)
+        .read_to_string(&mut said)
+        .map_err(failed("reading from the door of"))?;
+    match said.as_str() {
+        "ok" => Ok(()),
+        "" => Err(Error::Failed(format!(
+            "what stands for container {} has ended",
+            task.id
+        ))),
+        problem => Err(Error::Failed(problem.to_owned())),
+    }
+}
+
+/// Has one leave that still waits for a start.
+pub(super) fn end(task: &TaskDir) {
+    if let Ok(mut door) = connect(task) {
+        let _ = writeln!(door, "{END}");
+    }
+}
+
+fn connect(task: &TaskDir) -> std::io::Result<UnixStream> {
+    let dir = File::open(&task.dir)?;
+    UnixStream::connect(short(&dir, "door"))
+}
+
+/// How a container ends.
+fn wait(runtime: &Runtime, id: &str) -> u8 {
+    let words = ["wait", id].map(OsString::from);
+    let child = runtime
+        .command(&words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut child) = child else {
+        return LOST;
+    };
+    let said = child
+        .stdout
+        .take()
+        .and_then(|stdout| orlop_disk::read_start(stdout, LONGEST_WORD).ok());
+    let _ = child.wait();
+    let said: serde_json::Value =
+        serde_json::from_slice(&said.unwrap_or_default()).unwrap_or_default();
+    let code = said["exitStatus"].as_u64();
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(LOST)
+}
+
+/// Another process in a container: the runtime's `exec` ends as it does.
+fn command(
+    runtime: &Runtime,
+    state: &StateDir,
+    task: &TaskDir,
+    name: &str,
+    words: &Words,
+    ready: Ready,
+) -> Result<u8> {
+    let dir = task.dir.join(name);
+    let made = || {
+        let signals = All::hold();
+        private(&dir)?;
+        let announcement = Announcement::make(&task.pod(state)?, &task.id, name)?;
+        let begun = begin(runtime, task, &dir, words).and_then(|child| {
+            note_own_pid(words)?;
+            Ok(child)
+        });
+        match begun {
+            Ok(child) => Ok((signals, announcement, child)),
+            Err(error) => {
+                announcement.done();
+                Err(error)
+            }
+        }
+    };
+    let (signals, announcement, mut child) = match made() {
+        Ok(made) => {
+            ready.well();
+            made
+        }
+        Err(error) => {
+            ready.failed(&error);
+            return Err(error);
+        }
+    };
+    let (passing, id) = (runtime.clone(), task.id.clone());
+    background(move || {
+        loop {
+            let signal = signals.next();
+            if !is_for_us(signal) {
+                let _ = kill_command(&passing, &id, &dir, &signal.to_string());
+            }
+        }
+    })?;
+    let status = child
+        .wait()
+        .map_err(|source| runtime.failed_to_run(source))?;
+    announcement.done();
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(LOST))
+}
+
+/// Starts a command; it has when its number within the sandbox is known.
+fn begin(runtime: &Runtime, task: &TaskDir, dir: &Path, words: &Words) -> Result<Child> {
+    let (number, log) = (dir.join("pid"), dir.join("log"));
+    let mut exec: Vec<OsString> = vec!["--log".into(), log.clone().into(), "exec".into()];
+    exec.extend(["--process".into(), words.needed("--process")?.into()]);
+    exec.extend(["--internal-pid-file".into(), number.clone().into()]);
+    if let Some(socket) = words.option("--console-socket") {
+        exec.extend(["--console-socket".into(), socket.into()]);
+    }
+    exec.push(task.id.clone().into());
+    let mut command = runtime.command(&exec);
+    streams(&mut command)?;
+    let _ = setsid();
+    let mut child = command
+        .spawn()
+        .map_err(|source| runtime.failed_to_run(source))?;
+    let _ = no_streams();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let ended = child
+            .try_wait()
+            .map_err(|source| runtime.failed_to_run(source))?;
+        if orlop_disk::read_text(&number, orlop_disk::SMALL_FILE).is_ok_and(|text| !text.is_empty())
+        {
+            return Ok(child);
+        }
+        if let Some(status) = ended {
+            let said = orlop_disk::read_tail(&log, LONGEST_WORD).unwrap_or_default();
+            let said = String::from_utf8_lossy(&said);
+            return Err(Error::Failed(format!(
+                "{} exec ({status}): {}",
+                runtime.name(),
+                said.trim()
+            )));
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal to the command whose files are in `dir`.
+pub(super) fn kill_command(runtime: &Runtime, id: &str, dir: &Path, signal: &str) -> Result<()> {
+    let path = dir.join("pid");
+    let number = orlop_disk::read_text(&path, orlop_disk::SMALL_FILE)
+        .map_err(Error::file("reading", &path))?;
+    let words = ["kill", "--pid", number.trim(), id, signal];
+    runtime.call(&words.map(Into::into))
+}
+
+fn note_own_pid(words: &Words) -> Result<()> {
+    let Some(path) = words.option("--pid-file") else {
+        return Ok(());
+    };
+    let pid = std::process::id().to_string();
+    std::fs::write(&path, pid).map_err(Error::file("writing", &path))
+}
+
+/// Gives our own streams to a command.
+fn streams(command: &mut std::process::Command) -> Result<()> {
+    let own = |fd: std::os::fd::BorrowedFd<'_>| {
+        let copy = fd.try_clone_to_owned();
+        copy.map(Stdio::from).map_err(|source| Error::Io {
+            doing: "passing the standard streams on".into(),
+            source,
+        })
+    };
+    command
+        .stdin(own(std::io::stdin().as_fd())?)
+        .stdout(own(std::io::stdout().as_fd())?)
+        .stderr(own(std::io::stderr().as_fd())?);
+    Ok(())
+}
+
+/// Ours would keep their readers waiting after the process's end.
+fn no_streams() -> Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let null = null.map_err(Error::file("opening", Path::new("/dev/null")))?;
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+    Ok(())
+}
+
+fn is_for_us(signal: i32) -> bool {
+    matches!(signal, libc::SIGCHLD | libc::SIGPIPE | libc::SIGWINCH)
+}
