@@ -73,6 +73,22 @@ impl Spec {
         self
     }
 
+    /// The path of the namespace of this kind that it joins.
+    pub(crate) fn namespace(&self, kind: &str) -> Option<PathBuf> {
+        let namespaces = self.0["linux"]["namespaces"].as_array()?;
+        let mut same = namespaces
+            .iter()
+            .filter(|namespace| namespace["type"] == kind);
+        same.next()?["path"].as_str().map(PathBuf::from)
+    }
+
+    pub(crate) fn with_hostname(mut self, name: Option<String>) -> Self {
+        if let Some(name) = name {
+            self.0["hostname"] = name.into();
+        }
+        self
+    }
+
     /// The pod's own task with the limits that the pod as a whole has.
     pub(crate) fn with_limits_of_pod(mut self) -> Self {
         let told = |name: &str| {

@@ -102,6 +102,7 @@ impl InPod {
                 features: &self.handler.features,
                 pod_annotations: &settings.pod_annotations,
                 container_annotations: &settings.container_annotations,
+                shares_sandbox: settings.is_shim(),
                 privileged_without_host_devices: settings.privileged_without_host_devices,
             },
             host: &node.host,

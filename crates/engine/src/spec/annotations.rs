@@ -42,7 +42,31 @@ pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     ] {
         annotations.insert(format!("io.kubernetes.cri.{name}"), value.to_owned());
     }
+    if input.known.handler.shares_sandbox {
+        annotations.extend(size_of_pod(input.known.pod_config));
+    }
     annotations
+}
+
+/// What the pod as a whole may have, for the one that makes its sandbox.
+fn size_of_pod(pod: &v1::PodSandboxConfig) -> impl Iterator<Item = (String, String)> {
+    let limits = pod
+        .linux
+        .as_ref()
+        .and_then(|linux| linux.resources.as_ref());
+    let limits = limits.into_iter().flat_map(|limits| {
+        [
+            ("cpu-period", limits.cpu_period),
+            ("cpu-quota", limits.cpu_quota),
+            ("cpu-shares", limits.cpu_shares),
+            ("memory", limits.memory_limit_in_bytes),
+        ]
+    });
+    let limited = limits.filter(|(_, value)| *value > 0);
+    limited.map(|(name, value)| {
+        let name = format!("io.kubernetes.cri.sandbox-{name}");
+        (name, value.to_string())
+    })
 }
 
 fn passed(

@@ -77,6 +77,7 @@ impl Scene {
                 features: &Features::default(),
                 pod_annotations: &["pod.io/*".to_owned()],
                 container_annotations: &["ctr.io/a".to_owned()],
+                shares_sandbox: false,
                 privileged_without_host_devices: false,
             },
             host: &self.host,

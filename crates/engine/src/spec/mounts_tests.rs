@@ -64,6 +64,7 @@ impl Scene {
             features: &self.features,
             pod_annotations: &[],
             container_annotations: &[],
+            shares_sandbox: false,
             privileged_without_host_devices: false,
         };
         let situation = Situation {

@@ -167,6 +167,7 @@ impl Scene {
                 features: &features,
                 pod_annotations: &[],
                 container_annotations: &[],
+                shares_sandbox: false,
                 privileged_without_host_devices: false,
             },
             host: &host,

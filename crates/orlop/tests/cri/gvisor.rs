@@ -112,7 +112,7 @@ async fn a_sandbox_that_dies_takes_its_containers_along_and_is_cleared_away() {
     };
     kill(sandbox);
     let status = world.cri.wait_exited(&running.id).await;
-    assert_ne!(status.exit_code, 0);
+    assert_eq!(status.exit_code, 255);
     world.cri.remove(&running.id).await.expect("remove");
     // The next container gets a sandbox of its own.
     let again = world.container("again").attempt(1).shell("echo back");
@@ -147,6 +147,57 @@ async fn a_command_that_takes_too_long_is_ended_in_the_sandbox() {
     assert!(ps.contains("600"), "it shows what runs:\n{ps}");
     assert!(!ps.contains("4321"), "it goes on:\n{ps}");
     world.finish().await;
+}
+
+#[tokio::test]
+async fn the_sandbox_has_the_limits_of_the_pod() {
+    let world = gvisor_world!();
+    let limit = 256 << 20;
+    let pod = world.node.pod("limited").with(|config| {
+        let linux = config.linux.get_or_insert_default();
+        linux
+            .resources
+            .get_or_insert_default()
+            .memory_limit_in_bytes = limit;
+    });
+    let pod_id = world.run_pod(&pod).await;
+    let spec = world
+        .container("main")
+        .shell("hostname; sleep 600")
+        .memory(64 << 20);
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    let [sandbox] = sandboxes(&pod_id)[..] else {
+        panic!("one sandbox");
+    };
+    assert_eq!(memory_limit(sandbox), limit.to_string());
+    // Those of one container can't be changed, and that is said.
+    let request = orlop_cri::v1::UpdateContainerResourcesRequest {
+        container_id: id,
+        linux: Some(orlop_cri::v1::LinuxContainerResources {
+            memory_limit_in_bytes: 96 << 20,
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let mut runtime = world.cri.runtime.clone();
+    let updated = runtime.update_container_resources(request).await;
+    let error = updated.expect_err("runsc has no such command");
+    assert!(error.message().contains("runsc"), "{error}");
+    world.finish().await;
+}
+
+/// How much memory the cgroup of a process may have.
+fn memory_limit(pid: i32) -> String {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("its cgroups");
+    let path = |head: &str| Some(table.lines().find_map(|line| line.split_once(head))?.1);
+    let file = match path(":memory:") {
+        Some(path) => format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes"),
+        None => format!("/sys/fs/cgroup{}/memory.max", path("0::").expect("a path")),
+    };
+    std::fs::read_to_string(file)
+        .expect("a limit")
+        .trim()
+        .to_owned()
 }
 
 #[tokio::test]

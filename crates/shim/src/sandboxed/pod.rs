@@ -1,8 +1,12 @@
 //! The container that is the pod's sandbox, and who watches over it.
 
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 
 use rustix::process::setsid;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::runtime::Runtime;
 use super::stand_in;
@@ -21,7 +25,7 @@ pub(super) fn ensure(
     settings: &Settings,
     runtime: &Runtime,
     pod: &PodDir,
-    bundle: &std::path::Path,
+    bundle: &Path,
 ) -> Result<Endpoint> {
     pod.make()?;
     let _alone = pod.lock()?;
@@ -70,6 +74,7 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
     container
         .of_pod(&pod.id)
         .with_limits_of_pod()
+        .with_hostname(hostname(container)?)
         .write(&bundle)?;
     let create = ["create".into(), "--bundle".into(), bundle.into()];
     let create: Vec<_> = create.into_iter().chain([pod.id.clone().into()]).collect();
@@ -86,16 +91,37 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
         ))
     };
     let sandbox = Endpoint {
-        socket: Default::default(),
+        socket: PathBuf::new(),
         version: 0,
         pid: pid.filter(|&pid| pid > 1).ok_or_else(garbled)?,
     };
     pod.note_endpoint(&sandbox)?;
     let (runtime, state) = (runtime.clone(), state.clone());
     serve(&pod.supervisor(), move |socket| {
-        watch(&runtime, &state, socket)
+        watch(&runtime, &state, socket);
     })?;
     Ok(sandbox)
+}
+
+/// The name of the pod, which its namespace knows; a kernel of its own has to be told.
+fn hostname(container: &Spec) -> Result<Option<String>> {
+    let Some(namespace) = container.namespace("uts") else {
+        return Ok(None);
+    };
+    let join = || -> Result<Vec<u8>> {
+        let file = File::open(&namespace).map_err(Error::file("opening", &namespace))?;
+        move_into_link_name_space(
+            file.as_fd(),
+            Some(LinkNameSpaceType::HostNameAndNISDomainName),
+        )
+        .map_err(|errno| Error::file("entering", &namespace)(errno.into()))?;
+        let name = Path::new("/proc/sys/kernel/hostname");
+        orlop_disk::read_file(name, orlop_disk::SMALL_FILE).map_err(Error::file("reading", name))
+    };
+    // Namespaces are entered by threads: this one stays where it is.
+    let name = std::thread::scope(|scope| scope.spawn(join).join());
+    let name = name.unwrap_or_else(|_| Err(Error::Failed("reading the pod's name".into())))?;
+    Ok(Some(String::from_utf8_lossy(&name).trim().to_owned()))
 }
 
 /// Who leaves without a word was killed, and so is what it stood for.
@@ -115,7 +141,7 @@ fn watch(runtime: &Runtime, state: &StateDir, socket: UnixStream) {
     }
     let dir = task.dir.join(&exec);
     if !ended {
-        let _ = stand_in::kill_command(runtime, &id, &dir, "KILL");
+        let _ = stand_in::end_command(runtime, &id, &dir);
     }
     let _ = orlop_disk::remove_tree(&dir);
 }

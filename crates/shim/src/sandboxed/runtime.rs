@@ -88,21 +88,35 @@ impl Runtime {
 
     /// Ends a container and forgets it; one that is not there is gone.
     pub(super) fn delete(&self, id: &str) -> Result<()> {
-        if !self.knows(id) {
+        if self.files_of(id).is_empty() {
             return Ok(());
         }
         let deleted = self.call(&["delete", "--force", id].map(Into::into));
-        match deleted {
-            Err(_) if !self.knows(id) => Ok(()),
-            deleted => deleted,
+        if deleted.is_err() && !self.files_of(id).is_empty() {
+            return deleted;
         }
+        // One that was killed in the middle of making it leaves what it knows nothing of later.
+        for path in self.files_of(id) {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::file("removing", &path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
-    /// Whether it has a state of this container; its files there begin with the identity.
-    fn knows(&self, id: &str) -> bool {
+    /// What it has written down of a container: files whose names begin with the identity.
+    fn files_of(&self, id: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.root).into_iter().flatten();
-        let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        names.any(|name| name.starts_with(id))
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let about = format!("{id}_");
+        let names = |path: &PathBuf| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(&about))
+        };
+        paths.filter(names).collect()
     }
 
     /// Waits for the end of a call; if it failed, `complaints` tells why.

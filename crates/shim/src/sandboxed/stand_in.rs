@@ -29,6 +29,8 @@ const LOST: u8 = 255;
 const START: &str = "start";
 const END: &str = "end";
 const LONGEST_WORD: u64 = 16 * 1024;
+/// How often what was forked meanwhile is looked for.
+const ROUNDS: usize = 8;
 
 /// Makes the process, says so, and stands for it until it ends.
 pub(super) fn run(runtime: &Runtime, state: &StateDir, words: &Words) -> Result<u8> {
@@ -153,11 +155,9 @@ pub(super) fn start(task: &TaskDir) -> Result<()> {
     })?;
     let failed = |doing| Error::file(doing, &task.dir);
     writeln!(door, "{START}").map_err(failed("writing to the door of"))?;
-    let mut said = String::new();
-    door.take(LONGEST_WORD)
-        .read_to_string(&mut said)
-        .map_err(failed("reading from the door of"))?;
-    match said.as_str() {
+    let said =
+        orlop_disk::read_start(door, LONGEST_WORD).map_err(failed("reading from the door of"))?;
+    match &*String::from_utf8_lossy(&said) {
         "ok" => Ok(()),
         "" => Err(Error::Failed(format!(
             "what stands for container {} has ended",
@@ -298,13 +298,69 @@ fn begin(runtime: &Runtime, task: &TaskDir, dir: &Path, words: &Words) -> Result
     }
 }
 
-/// Sends a signal to the command whose files are in `dir`.
-pub(super) fn kill_command(runtime: &Runtime, id: &str, dir: &Path, signal: &str) -> Result<()> {
+/// Ends the command whose files are in `dir`, with all that it has started.
+pub(super) fn end_command(runtime: &Runtime, id: &str, dir: &Path) -> Result<()> {
+    let first = number_of(dir)?;
+    for _ in 0..ROUNDS {
+        let table = runtime.answer(&["ps", id].map(Into::into))?;
+        let left = tree(&table, first);
+        if left.is_empty() {
+            break;
+        }
+        for process in left {
+            // It may have ended meanwhile.
+            let _ = kill(runtime, id, process, "KILL");
+        }
+    }
+    Ok(())
+}
+
+/// A process and those that it has started, in a table of processes.
+fn tree(table: &str, first: u32) -> Vec<u32> {
+    let mut lines = table.lines().map(|line| line.split_whitespace());
+    let head: Vec<_> = lines.next().into_iter().flatten().collect();
+    let column = |name| head.iter().position(|title| *title == name);
+    let (Some(own), Some(parents)) = (column("PID"), column("PPID")) else {
+        return Vec::new();
+    };
+    let rows = lines.filter_map(|line| {
+        let words: Vec<_> = line.collect();
+        let number = |at: usize| words.get(at)?.parse::<u32>().ok();
+        Some((number(own)?, number(parents)?))
+    });
+    let rows: Vec<_> = rows.collect();
+    let mut found: Vec<u32> = rows
+        .iter()
+        .map(|row| row.0)
+        .filter(|pid| *pid == first)
+        .collect();
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        let children = rows.iter().filter(|row| row.1 == parent).map(|row| row.0);
+        let new: Vec<_> = children.filter(|pid| !found.contains(pid)).collect();
+        found.extend(new);
+        at += 1;
+    }
+    found
+}
+
+/// The number of a command within its sandbox.
+fn number_of(dir: &Path) -> Result<u32> {
     let path = dir.join("pid");
     let number = orlop_disk::read_text(&path, orlop_disk::SMALL_FILE)
         .map_err(Error::file("reading", &path))?;
-    let words = ["kill", "--pid", number.trim(), id, signal];
-    runtime.call(&words.map(Into::into))
+    let garbled = |_| Error::Garbled(path.display().to_string());
+    number.trim().parse().map_err(garbled)
+}
+
+fn kill(runtime: &Runtime, id: &str, process: u32, signal: &str) -> Result<()> {
+    let number = process.to_string();
+    runtime.call(&["kill", "--pid", &number, id, signal].map(Into::into))
+}
+
+/// Sends a signal to the command whose files are in `dir`.
+fn kill_command(runtime: &Runtime, id: &str, dir: &Path, signal: &str) -> Result<()> {
+    kill(runtime, id, number_of(dir)?, signal)
 }
 
 fn note_own_pid(words: &Words) -> Result<()> {
@@ -343,4 +399,23 @@ fn no_streams() -> Result<()> {
 
 fn is_for_us(signal: i32) -> bool {
     matches!(signal, libc::SIGCHLD | libc::SIGPIPE | libc::SIGWINCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tree;
+
+    #[test]
+    fn what_a_command_has_started_is_found_in_a_table_of_processes() {
+        let table = "UID       PID       PPID      C         TTY       STIME     TIME      CMD\n\
+                     0         1         0         0         ?         08:00     10ms      sh\n\
+                     0         7         5         0         ?         08:00     10ms      sleep\n\
+                     0         5         4         0         ?         08:00     10ms      PID PPID 4\n\
+                     0         4         0         0         ?         08:00     10ms      sh\n";
+        assert_eq!(tree(table, 4), [4, 5, 7]);
+        assert_eq!(tree(table, 9), [0; 0]);
+        // A table that makes no sense leads nowhere, and comes to an end.
+        assert_eq!(tree("PID PPID\n1 2\n2 1\nx y\n\n", 1), [1, 2]);
+        assert_eq!(tree("", 1), [0; 0]);
+    }
 }

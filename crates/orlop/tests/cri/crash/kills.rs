@@ -118,7 +118,7 @@ pub(super) async fn kill_again_and_again(world: &mut World, who: Who<'_>) {
                 killed += u64::from(victim.kill());
             }
             Who::Runtime => {
-                let runtimes = &["runc", "crun"];
+                let runtimes = &["runc", "crun", "runsc"];
                 let victim = Victim::find(runtimes, world.node.id(), &bystander.pod_id).await;
                 tokio::time::sleep(moment / 8).await;
                 killed += u64::from(victim.kill());
