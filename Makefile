@@ -17,7 +17,7 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release deps test test-peer test-release test-upgrade test-vm chaos lint \
+.PHONY: help run build release deps test test-peer test-gvisor test-release test-upgrade test-vm chaos lint \
 	deny bench install uninstall
 
 help: ## this list
@@ -52,6 +52,12 @@ test: deps build ## all tests; those this machine can't run are listed with the 
 test-peer: deps build ## the behaviour tests on Debian's containerd, the reference
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop --test cri --test node
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop-kuberuntime --test node
+
+test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
+	@ORLOP_TEST_RUNTIME=runsc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
+		pods:: containers:: exec:: logs:: streams:: restart:: networks:: crash::kills:: \
+		--skip too_much_memory_is_an_oom_kill --skip resources_are_updated_while_it_runs \
+		--skip a_limit_ends_the_whole_tree
 
 test-release: deps build release ## what is promised of the optimised build: sizes, idle CPU, a hundred pods
 	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 ORLOP_PEAK_PODS=500 .ci/with-skips \

@@ -82,10 +82,8 @@ impl Spec {
         same.next()?["path"].as_str().map(PathBuf::from)
     }
 
-    pub(crate) fn with_hostname(mut self, name: Option<String>) -> Self {
-        if let Some(name) = name {
-            self.0["hostname"] = name.into();
-        }
+    pub(crate) fn with_hostname(mut self, name: String) -> Self {
+        self.0["hostname"] = name.into();
         self
     }
 

@@ -66,7 +66,8 @@ impl Scene {
     async fn assert_nothing_left(&self) {
         // A layer that was being put in its place goes with the sweep after that.
         let end = Instant::now() + Duration::from_secs(10);
-        while self.place.layer_dirs() > 0 && Instant::now() < end {
+        let left = || self.place.layer_dirs() + self.place.entries("tmp").len();
+        while left() > 0 && Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(self.place.layer_dirs(), 0);

@@ -161,15 +161,15 @@ async fn the_sandbox_has_the_limits_of_the_pod() {
             .memory_limit_in_bytes = limit;
     });
     let pod_id = world.run_pod(&pod).await;
-    let spec = world
-        .container("main")
-        .shell("hostname; sleep 600")
-        .memory(64 << 20);
+    let spec = world.container("main").shell("sleep 600").memory(64 << 20);
     let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
     let [sandbox] = sandboxes(&pod_id)[..] else {
         panic!("one sandbox");
     };
     assert_eq!(memory_limit(sandbox), limit.to_string());
+    // This one is on the host's network, and so has its name.
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    assert_eq!(printed(&world, &id, &["hostname"]).await, name.trim());
     // Those of one container can't be changed, and that is said.
     let request = orlop_cri::v1::UpdateContainerResourcesRequest {
         container_id: id,

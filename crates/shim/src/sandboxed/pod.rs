@@ -103,25 +103,25 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
     Ok(sandbox)
 }
 
-/// The name of the pod, which its namespace knows; a kernel of its own has to be told.
-fn hostname(container: &Spec) -> Result<Option<String>> {
-    let Some(namespace) = container.namespace("uts") else {
-        return Ok(None);
-    };
+/// The name of the pod, which its namespace knows, or of the host; a kernel of its own has to be told.
+fn hostname(container: &Spec) -> Result<String> {
+    let namespace = container.namespace("uts");
     let join = || -> Result<Vec<u8>> {
-        let file = File::open(&namespace).map_err(Error::file("opening", &namespace))?;
-        move_into_link_name_space(
-            file.as_fd(),
-            Some(LinkNameSpaceType::HostNameAndNISDomainName),
-        )
-        .map_err(|errno| Error::file("entering", &namespace)(errno.into()))?;
+        if let Some(namespace) = &namespace {
+            let file = File::open(namespace).map_err(Error::file("opening", namespace))?;
+            move_into_link_name_space(
+                file.as_fd(),
+                Some(LinkNameSpaceType::HostNameAndNISDomainName),
+            )
+            .map_err(|errno| Error::file("entering", namespace)(errno.into()))?;
+        }
         let name = Path::new("/proc/sys/kernel/hostname");
         orlop_disk::read_file(name, orlop_disk::SMALL_FILE).map_err(Error::file("reading", name))
     };
     // Namespaces are entered by threads: this one stays where it is.
     let name = std::thread::scope(|scope| scope.spawn(join).join());
     let name = name.unwrap_or_else(|_| Err(Error::Failed("reading the pod's name".into())))?;
-    Ok(Some(String::from_utf8_lossy(&name).trim().to_owned()))
+    Ok(String::from_utf8_lossy(&name).trim().to_owned())
 }
 
 /// Who leaves without a word was killed, and so is what it stood for.

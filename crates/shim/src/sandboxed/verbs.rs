@@ -29,8 +29,10 @@ pub(super) fn create(
         None => state.pod_of_one(&task)?,
     };
     let sandbox = pod::ensure(settings, runtime, &pod, &bundle)?;
-    // Its own name of the pod is what the runtime finds the sandbox by.
-    spec.clone().in_pod(&pod.id).write(&bundle)?;
+    if spec.pod().is_none() {
+        // The runtime finds the sandbox by this.
+        spec.clone().in_pod(&pod.id).write(&bundle)?;
+    }
     let made = task.make(&pod.id, sandbox.pid).and_then(|()| {
         let mut proxy: Vec<_> = vec!["proxy".into(), task.id.clone().into()];
         proxy.extend(["--bundle".into(), bundle.clone().into_os_string()]);
