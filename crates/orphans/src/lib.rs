@@ -18,8 +18,8 @@ const LONGEST: u64 = 64 << 10;
 /// Kills what works on the container `id` for the runtime whose state is below `root`, and waits
 /// until it is gone. Processes of the caller's own program are spared.
 ///
-/// A runtime's command line tells both: the identity is one of its words, and one, as `--root` or
-/// the way to its log, leads below that directory.
+/// A runtime's command line tells both: the identity is one of its words, or the end of its bundle's path;
+/// and one, as `--root` or the way to its log, leads below that directory.
 pub fn end(root: &Path, id: &str, patience: Duration) -> io::Result<()> {
     let deadline = Instant::now() + patience;
     loop {
@@ -68,11 +68,28 @@ fn command_line(path: &Path) -> Vec<u8> {
 }
 
 fn is_about(command_line: &[u8], root: &Path, id: &str) -> bool {
-    let mut words = command_line.split(|byte| *byte == 0);
-    let mut paths = words.clone();
-    words.any(|word| word == id.as_bytes())
-        && paths
-            .any(|word| std::str::from_utf8(word).is_ok_and(|it| Path::new(it).starts_with(root)))
+    let words = command_line.split(|byte| *byte == 0);
+    let words: Vec<&str> = words
+        .filter_map(|word| std::str::from_utf8(word).ok())
+        .collect();
+    let bundles = |path: &str| Path::new(path).file_name() == Some(id.as_ref());
+    let names = words.iter().enumerate().any(|(at, word)| {
+        *word == id
+            || word.strip_prefix("--bundle=").is_some_and(bundles)
+            || (*word == "--bundle" && words.get(at + 1).is_some_and(|path| bundles(path)))
+    });
+    names
+        && words
+            .iter()
+            .any(|word| Path::new(value(word)).starts_with(root))
+}
+
+/// A word, or what follows the name of an option in it.
+fn value(word: &str) -> &str {
+    match word.split_once('=') {
+        Some((name, value)) if name.starts_with('-') => value,
+        _ => word,
+    }
 }
 
 fn program(pid: &str) -> Option<PathBuf> {
@@ -149,5 +166,14 @@ mod tests {
         assert!(!is_about(line, Path::new("/run/xy"), "c1"));
         assert!(is_about(line, Path::new("/run"), "c1"));
         assert!(!is_about(b"", Path::new("/run"), "c1"));
+        // What a sandbox and its file server are called.
+        let line =
+            b"runsc-sandbox\0--root=/run/x/r\0boot\0--bundle=/run/x/c1\0--cpu-num\0two\0c1\0";
+        assert!(is_about(line, Path::new("/run/x"), "c1"));
+        let line = b"runsc-gofer\0--root=/run/x/r\0gofer\0--bundle\0/run/x/c1\0--spec-fd=4\0";
+        assert!(is_about(line, Path::new("/run/x"), "c1"));
+        assert!(!is_about(line, Path::new("/run/y"), "c1"));
+        // Somebody who looks at its files.
+        assert!(!is_about(b"less\0/run/x/c1\0", Path::new("/run/x"), "c1"));
     }
 }
