@@ -201,6 +201,18 @@ fn memory_limit(pid: i32) -> String {
 }
 
 #[tokio::test]
+async fn a_container_goes_on_when_the_call_that_waits_for_it_is_killed() {
+    let world = gvisor_world!();
+    let running = world.run_script("waited", "sleep 2; exit 7").await;
+    let waiting = [RUNTIME, "wait", running.id.as_str()];
+    assert_eq!(count(&waiting, 1).await, 1, "who waits for its end");
+    kill(processes(&waiting)[0]);
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(status.exit_code, 7);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_command_that_is_not_there_is_named() {
     let world = gvisor_world!();
     let running = world.run_script("missing", "sleep 600").await;

@@ -26,6 +26,8 @@ use crate::supervisor::Announcement;
 
 /// The exit code of a process whose sandbox is lost.
 const LOST: u8 = 255;
+/// Between two calls that wait for the same end.
+const AGAIN: Duration = Duration::from_millis(50);
 const START: &str = "start";
 const END: &str = "end";
 const LONGEST_WORD: u64 = 16 * 1024;
@@ -179,28 +181,34 @@ fn connect(task: &TaskDir) -> std::io::Result<UnixStream> {
     UnixStream::connect(short(&dir, "door"))
 }
 
-/// How a container ends.
+/// How a container ends. A call that waits for it may itself be killed: then it is waited for again.
 fn wait(runtime: &Runtime, id: &str) -> u8 {
-    let words = ["wait", id].map(OsString::from);
-    let child = runtime
-        .command(&words)
+    loop {
+        if let Some(code) = wait_once(runtime, id) {
+            return code;
+        }
+        let state = runtime.answer(&["state", id].map(Into::into));
+        let state: serde_json::Value =
+            serde_json::from_str(&state.unwrap_or_default()).unwrap_or_default();
+        if state["status"] != "running" {
+            return LOST;
+        }
+        thread::sleep(AGAIN);
+    }
+}
+
+fn wait_once(runtime: &Runtime, id: &str) -> Option<u8> {
+    let mut child = runtime
+        .command(&["wait", id].map(OsString::from))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut child) = child else {
-        return LOST;
-    };
-    let said = child
-        .stdout
-        .take()
-        .and_then(|stdout| orlop_disk::read_start(stdout, LONGEST_WORD).ok());
+        .spawn()
+        .ok()?;
+    let said = orlop_disk::read_start(child.stdout.take()?, LONGEST_WORD);
     let _ = child.wait();
-    let said: serde_json::Value =
-        serde_json::from_slice(&said.unwrap_or_default()).unwrap_or_default();
-    let code = said["exitStatus"].as_u64();
-    code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(LOST)
+    let said: serde_json::Value = serde_json::from_slice(&said.ok()?).ok()?;
+    u8::try_from(said["exitStatus"].as_u64()?).ok()
 }
 
 /// Another process in a container: the runtime's `exec` ends as it does.
