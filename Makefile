@@ -55,7 +55,7 @@ test-peer: deps build ## the behaviour tests on Debian's containerd, the referen
 
 test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
 	@ORLOP_TEST_RUNTIME=runsc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
-		pods:: containers:: exec:: logs:: streams:: restart:: networks:: crash::kills:: \
+		pods:: containers:: exec:: logs:: streams:: restart:: networks:: \
 		--skip too_much_memory_is_an_oom_kill --skip resources_are_updated_while_it_runs \
 		--skip a_limit_ends_the_whole_tree
 
