@@ -29,7 +29,8 @@ pub(crate) struct Words {
 }
 
 /// Options that a value follows.
-const VALUED: [&str; 12] = [
+const VALUED: [&str; 13] = [
+    "--from",
     "--bundle",
     "--rootfs",
     "--pid-file",

@@ -37,7 +37,8 @@ pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result
         Some(shim) if shim.has_come_up() && Tasks::connect(&shim).is_ok() => return Ok(shim),
         before => clear_away(settings, pod, before.as_ref()),
     }
-    let words = ["supervise", "--bundle"].map(Into::into);
+    // Not `--bundle`: who ends all that works on that container is to spare what is the pod's.
+    let words = ["supervise", "--from"].map(Into::into);
     let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
     let words: Vec<_> = words.into_iter().chain(more).collect();
     spawn(settings, &words, Streams::None)?;
@@ -50,7 +51,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
     let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
     // Whoever starts us may be killed with all its group.
     let _ = setsid();
-    match begin(settings, state, &pod, &words.needed("--bundle")?) {
+    match begin(settings, state, &pod, &words.needed("--from")?) {
         Ok(endpoint) => {
             ready.well();
             outlive(endpoint.pid);

@@ -37,7 +37,8 @@ pub(super) fn ensure(
         return Ok(sandbox);
     }
     clear_away(runtime, pod)?;
-    let words = ["supervise", "--bundle"].map(Into::into);
+    // Not `--bundle`: who ends all that works on that container is to spare what is the pod's.
+    let words = ["supervise", "--from"].map(Into::into);
     let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
     let words: Vec<_> = words.into_iter().chain(more).collect();
     spawn(settings, &words, Streams::None)?;
@@ -50,7 +51,7 @@ pub(super) fn supervise(runtime: &Runtime, state: &StateDir, words: &Words) -> R
     let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
     // Whoever starts us may be killed with all its group.
     let _ = setsid();
-    let container = Spec::read(&words.needed("--bundle")?);
+    let container = Spec::read(&words.needed("--from")?);
     match container.and_then(|spec| begin(runtime, state, &pod, &spec)) {
         Ok(sandbox) => {
             ready.well();

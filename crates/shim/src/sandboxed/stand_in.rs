@@ -6,12 +6,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::setsid;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, setsid};
 
 use super::runtime::{Runtime, short};
 use super::verbs::leave;
@@ -198,17 +199,32 @@ fn wait(runtime: &Runtime, id: &str) -> u8 {
 }
 
 fn wait_once(runtime: &Runtime, id: &str) -> Option<u8> {
-    let mut child = runtime
-        .command(&["wait", id].map(OsString::from))
+    let mut command = runtime.command(&["wait", id].map(OsString::from));
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
+        .stderr(Stdio::null());
+    die_with_us(&mut command);
+    let mut child = command.spawn().ok()?;
     let said = orlop_disk::read_start(child.stdout.take()?, LONGEST_WORD);
     let _ = child.wait();
     let said: serde_json::Value = serde_json::from_slice(&said.ok()?).ok()?;
     u8::try_from(said["exitStatus"].as_u64()?).ok()
+}
+
+/// Has a process end when the one that stands here is killed.
+#[allow(unsafe_code)]
+fn die_with_us(command: &mut std::process::Command) {
+    let bind = || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Our end may have come before.
+        if getppid().is_none_or(Pid::is_init) {
+            return Err(std::io::ErrorKind::NotFound.into());
+        }
+        Ok(())
+    };
+    // SAFETY: it makes two system calls and needs no memory.
+    unsafe { command.pre_exec(bind) };
 }
 
 /// Another process in a container: the runtime's `exec` ends as it does.
