@@ -89,6 +89,8 @@ pub(super) async fn kill_again_and_again(world: &mut World, who: Who<'_>) {
         .map(|n| tokio::spawn(Lane::of(world, format!("lane{n}"), &progress).run()))
         .collect();
     let pulls = tokio::spawn(pull_on(world.cri.clone(), image, Arc::clone(&progress)));
+    // What waits for its container knows it by its own name alone.
+    let spared = &[bystander.pod_id.as_str(), bystander.id.as_str()];
     let mut killed = 0;
     while killed < kills {
         let finished = progress.finished();
@@ -108,18 +110,18 @@ pub(super) async fn kill_again_and_again(world: &mut World, who: Who<'_>) {
             Who::Keeper => {
                 tokio::time::sleep(moment).await;
                 let keeper = &["orlop-keeper"];
-                let victim = Victim::find(keeper, world.node.id(), &bystander.pod_id).await;
+                let victim = Victim::find(keeper, world.node.id(), spared).await;
                 killed += u64::from(victim.kill());
             }
             Who::Shim => {
                 tokio::time::sleep(moment).await;
                 let shims = &[&SHIM[..COMM]];
-                let victim = Victim::find(shims, world.node.id(), &bystander.pod_id).await;
+                let victim = Victim::find(shims, world.node.id(), spared).await;
                 killed += u64::from(victim.kill());
             }
             Who::Runtime => {
                 let runtimes = &["runc", "crun", "runsc"];
-                let victim = Victim::find(runtimes, world.node.id(), &bystander.pod_id).await;
+                let victim = Victim::find(runtimes, world.node.id(), spared).await;
                 tokio::time::sleep(moment / 8).await;
                 killed += u64::from(victim.kill());
             }

@@ -16,8 +16,8 @@ pub(super) struct Victim(OwnedFd);
 
 impl Victim {
     /// Waits for a process of one of these names that belongs to the node `id`, but not to
-    /// whoever carries the word `spared`.
-    pub(super) async fn find(names: &[&str], id: &str, spared: &str) -> Self {
+    /// whoever carries one of the words `spared`.
+    pub(super) async fn find(names: &[&str], id: &str, spared: &[&str]) -> Self {
         let deadline = Instant::now() + LIMIT;
         loop {
             for pid in processes() {
@@ -47,7 +47,7 @@ fn processes() -> Vec<i32> {
     entries.filter_map(number).collect()
 }
 
-fn is_one(pid: i32, names: &[&str], id: &str, spared: &str) -> bool {
+fn is_one(pid: i32, names: &[&str], id: &str, spared: &[&str]) -> bool {
     let read = |pid: &str, file: &str| {
         let content = fs::read(Path::new("/proc").join(pid).join(file));
         String::from_utf8_lossy(&content.unwrap_or_default()).into_owned()
@@ -62,7 +62,7 @@ fn is_one(pid: i32, names: &[&str], id: &str, spared: &str) -> bool {
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let parent = after_name.split(' ').nth(1).unwrap_or_default();
     about.iter().any(|text| text.contains(id))
-        && !about.iter().any(|text| text.contains(spared))
+        && !about.iter().any(|text| spared.iter().any(|word| text.contains(word)))
         // What it has forked has its name until it becomes another program.
         && !is_named(parent)
 }
