@@ -56,14 +56,19 @@ fn start_with(settings: &Settings, pod: &PodDir, input: &[u8]) -> Result<Endpoin
     parse(&answer)
 }
 
+/// Ends runtimes below a directory that were called for `id`, and that nobody waits for any more.
+pub(crate) fn end_orphans(below: &Path, id: &str) -> Result<()> {
+    let ended = orlop_orphans::end(below, id, ORPHAN_LIMIT);
+    ended.map_err(|source| Error::Io {
+        doing: format!("ending what was called for {id}"),
+        source,
+    })
+}
+
 /// Has the shim's program clean up after a task whose shim is dead, once the runtimes that it had
 /// called are: they could make yet what was cleaned up.
 pub(crate) fn clean_up(settings: &Settings, pod: &PodDir, bundle: &Path, id: &str) -> Result<()> {
-    let ended = orlop_orphans::end(bundle, id, ORPHAN_LIMIT);
-    ended.map_err(|source| Error::Io {
-        doing: format!("ending what the shim has called for {id}"),
-        source,
-    })?;
+    end_orphans(bundle, id)?;
     let child = call(settings, pod, bundle, "delete", id)?;
     finish(child, settings, pod).map(drop)
 }

@@ -43,16 +43,8 @@ struct Process {
 /// Makes the process, says so, and stands for it until it ends.
 pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<u32> {
     let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
-    match stand(settings, state, words) {
-        Ok(standing) => {
-            ready.well();
-            Ok(standing.until_the_end())
-        }
-        Err(error) => {
-            ready.failed(&error);
-            Err(error)
-        }
-    }
+    let standing = ready.tell(stand(settings, state, words))?;
+    Ok(standing.until_the_end())
 }
 
 /// A process that exists.
@@ -115,10 +107,7 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
         let _ = setsid();
     }
     terminal.transpose()?;
-    if let Some(path) = words.option("--pid-file") {
-        let pid = std::process::id().to_string();
-        std::fs::write(&path, pid).map_err(Error::file("writing", &path))?;
-    }
+    note_own_pid(words)?;
     Ok(Standing {
         process,
         tasks,
@@ -178,12 +167,7 @@ impl Streams {
         if let Some(input) = input {
             fifos.stdin = Self::input(process, &dir.join("stdin"), input)?;
         }
-        // Ours would keep their readers waiting after our end.
-        let null = File::options().read(true).write(true).open("/dev/null");
-        let null = null.map_err(Error::file("opening", Path::new("/dev/null")))?;
-        let _ = rustix::stdio::dup2_stdin(&null);
-        let _ = rustix::stdio::dup2_stdout(&null);
-        let _ = rustix::stdio::dup2_stderr(&null);
+        no_streams()?;
         Ok((fifos, streams))
     }
 
@@ -235,6 +219,25 @@ impl Streams {
             }
         }
     }
+}
+
+/// Tells the caller that it is we who stand for the process.
+pub(crate) fn note_own_pid(words: &Words) -> Result<()> {
+    let Some(path) = words.option("--pid-file") else {
+        return Ok(());
+    };
+    let pid = std::process::id().to_string();
+    std::fs::write(&path, pid).map_err(Error::file("writing", &path))
+}
+
+/// Lets go of our standard streams: they would keep their readers waiting after the process's end.
+pub(crate) fn no_streams() -> Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let null = null.map_err(Error::file("opening", Path::new("/dev/null")))?;
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+    Ok(())
 }
 
 fn copy(mut from: File, mut to: &File, copied: &AtomicU64) {

@@ -74,12 +74,12 @@ impl Ready {
         Ok(Self(fd.into()))
     }
 
-    /// Who waits goes on; if it has left, it knows why.
-    pub(crate) fn well(mut self) {
-        let _ = self.0.write_all(WELL);
-    }
-
-    pub(crate) fn failed(mut self, error: &Error) {
-        let _ = self.0.write_all(error.to_string().as_bytes());
+    /// Who waits goes on, or hears why not; if it has left, it knows why.
+    pub(crate) fn tell<T>(mut self, made: Result<T>) -> Result<T> {
+        let _ = match &made {
+            Ok(_) => self.0.write_all(WELL),
+            Err(error) => self.0.write_all(error.to_string().as_bytes()),
+        };
+        made
     }
 }

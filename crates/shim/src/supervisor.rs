@@ -51,17 +51,9 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
     let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
     // Whoever starts us may be killed with all its group.
     let _ = setsid();
-    match begin(settings, state, &pod, &words.needed("--from")?) {
-        Ok(endpoint) => {
-            ready.well();
-            outlive(endpoint.pid);
-            Ok(())
-        }
-        Err(error) => {
-            ready.failed(&error);
-            Err(error)
-        }
-    }
+    let endpoint = ready.tell(begin(settings, state, &pod, &words.needed("--from")?))?;
+    outlive(endpoint.pid);
+    Ok(())
 }
 
 fn begin(

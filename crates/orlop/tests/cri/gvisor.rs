@@ -8,7 +8,7 @@ use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, skip_unless};
 
 use crate::processes::{count, kill, processes};
-use crate::world::{World, world};
+use crate::world::world;
 
 const RUNTIME: &str = "runsc";
 
@@ -17,12 +17,6 @@ macro_rules! gvisor_world {
         skip_unless!(has_program(RUNTIME));
         world!(Node::orlop().runtime(RUNTIME))
     }};
-}
-
-async fn printed(world: &World, id: &str, words: &[&str]) -> String {
-    let output = world.cri.exec(id, words).await.expect("exec");
-    assert_eq!(output.exit_code, 0, "{output:?}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// The sandbox of a pod: the process whose last word is the pod's identity.
@@ -43,10 +37,10 @@ async fn the_containers_of_a_pod_live_in_one_sandbox() {
     let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
     assert_eq!(sandboxes(&pod_id).len(), 1, "a sandbox for the pod");
     assert_eq!(sandboxes(&id).len(), 0, "a sandbox for a container");
-    let kernel = printed(&world, &id, &["dmesg"]).await;
+    let kernel = world.printed(&id, &["dmesg"]).await;
     assert!(kernel.contains("gVisor"), "{kernel}");
 
-    let colour = printed(&world, &id, &["sh", "-c", "echo $COLOUR"]).await;
+    let colour = world.printed(&id, &["sh", "-c", "echo $COLOUR"]).await;
     assert_eq!(colour, "blue");
     let output = world
         .cri
@@ -70,7 +64,7 @@ async fn the_containers_of_a_pod_live_in_one_sandbox() {
     assert!(said("stdout", "bye") && said("stderr", "last"), "{log:?}");
     world.cri.remove(&id).await.expect("remove");
     assert_eq!(sandboxes(&pod_id).len(), 1, "the pod goes on");
-    assert_eq!(printed(&world, &other, &["echo", "still"]).await, "still");
+    assert_eq!(world.printed(&other, &["echo", "still"]).await, "still");
     world.cri.stop_pod(&pod_id).await.expect("stop the pod");
     assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
     world.finish().await;
@@ -89,7 +83,7 @@ async fn a_sandbox_outlives_the_daemon() {
     let status = world.cri.status(&running.id).await.expect("status");
     assert_eq!(status.state(), ContainerState::ContainerRunning);
     assert_eq!(sandboxes(&running.pod_id), sandbox);
-    let answer = printed(&world, &running.id, &["echo", "ahoy"]).await;
+    let answer = world.printed(&running.id, &["echo", "ahoy"]).await;
     assert_eq!(answer, "ahoy");
     let numbers: Vec<usize> = running
         .stdout()
@@ -138,7 +132,7 @@ async fn a_command_that_takes_too_long_is_ended_in_the_sandbox() {
     error.expect_err("takes too long");
     let mut ps = String::new();
     for _ in 0..100 {
-        ps = printed(&world, &running.id, &["ps", "-o", "args"]).await;
+        ps = world.printed(&running.id, &["ps", "-o", "args"]).await;
         if !ps.contains("4321") {
             break;
         }
@@ -169,7 +163,7 @@ async fn the_sandbox_has_the_limits_of_the_pod() {
     assert_eq!(memory_limit(sandbox), limit.to_string());
     // This one is on the host's network, and so has its name.
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
-    assert_eq!(printed(&world, &id, &["hostname"]).await, name.trim());
+    assert_eq!(world.printed(&id, &["hostname"]).await, name.trim());
     // Those of one container can't be changed, and that is said.
     let request = orlop_cri::v1::UpdateContainerResourcesRequest {
         container_id: id,

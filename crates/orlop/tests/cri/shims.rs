@@ -10,7 +10,7 @@ use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, skip_unless};
 
 use crate::processes::{count, kill, processes};
-use crate::world::{World, world};
+use crate::world::world;
 
 const SHIM: &str = "containerd-shim-runc-v2";
 
@@ -19,12 +19,6 @@ macro_rules! shim_world {
         skip_unless!(has_program(SHIM));
         world!(Node::orlop().runtime(SHIM))
     }};
-}
-
-async fn printed(world: &World, id: &str, words: &[&str]) -> String {
-    let output = world.cri.exec(id, words).await.expect("exec");
-    assert_eq!(output.exit_code, 0, "{output:?}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 #[tokio::test]
@@ -55,10 +49,10 @@ async fn a_pod_lives_in_one_shim() {
     );
 
     assert_eq!(
-        printed(&world, &id, &["sh", "-c", "echo $COLOUR"]).await,
+        world.printed(&id, &["sh", "-c", "echo $COLOUR"]).await,
         "blue"
     );
-    let address = |id| printed(&world, id, &["ip", "-4", "address", "show", "eth0"]);
+    let address = |id| world.printed(id, &["ip", "-4", "address", "show", "eth0"]);
     assert_eq!(
         address(&id).await,
         address(&other).await,
@@ -108,10 +102,7 @@ async fn a_pod_outlives_the_daemon_with_its_shim() {
     let status = world.cri.status(&running.id).await.expect("status");
     assert_eq!(status.state(), ContainerState::ContainerRunning);
     assert_eq!(processes(&[SHIM, "-namespace", &running.pod_id]), shim);
-    assert_eq!(
-        printed(&world, &running.id, &["echo", "ahoy"]).await,
-        "ahoy"
-    );
+    assert_eq!(world.printed(&running.id, &["echo", "ahoy"]).await, "ahoy");
     let numbers: Vec<usize> = running
         .stdout()
         .lines()
@@ -157,7 +148,7 @@ async fn a_command_that_takes_too_long_is_ended_in_the_shim() {
     error.expect_err("takes too long");
     let mut ps = String::new();
     for _ in 0..100 {
-        ps = printed(&world, &running.id, &["ps", "-o", "args"]).await;
+        ps = world.printed(&running.id, &["ps", "-o", "args"]).await;
         if !ps.contains("4321") {
             break;
         }

@@ -106,6 +106,13 @@ impl World {
         (status.exit_code, running.stdout())
     }
 
+    /// What a command in a container prints.
+    pub(crate) async fn printed(&self, id: &str, words: &[&str]) -> String {
+        let output = self.cri.exec(id, words).await.expect("exec");
+        assert_eq!(output.exit_code, 0, "{output:?}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
     /// What `orlop doctor` says of the node.
     pub(crate) async fn doctor(&self) -> String {
         let config = self.node.scratch().path("config.toml");

@@ -12,13 +12,13 @@ use super::runtime::Runtime;
 use super::stand_in;
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
-use crate::pause;
 use crate::ready::{Ready, Streams, spawn};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
 use crate::supervisor::{Watched, outlive, serve, watched};
 use crate::task::Endpoint;
 use crate::verb::end_pod::tasks_of;
+use crate::{launch, pause};
 
 /// The sandbox of a pod: the one that runs, or a new one.
 pub(super) fn ensure(
@@ -52,18 +52,13 @@ pub(super) fn supervise(runtime: &Runtime, state: &StateDir, words: &Words) -> R
     // Whoever starts us may be killed with all its group.
     let _ = setsid();
     let container = Spec::read(&words.needed("--from")?);
-    match container.and_then(|spec| begin(runtime, state, &pod, &spec)) {
-        Ok(sandbox) => {
-            ready.well();
-            outlive(sandbox.pid);
-            Ok(())
-        }
-        Err(error) => {
-            let _ = clear_away(runtime, &pod);
-            ready.failed(&error);
-            Err(error)
-        }
+    let begun = container.and_then(|spec| begin(runtime, state, &pod, &spec));
+    if begun.is_err() {
+        let _ = clear_away(runtime, &pod);
     }
+    let sandbox = ready.tell(begun)?;
+    outlive(sandbox.pid);
+    Ok(())
 }
 
 fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) -> Result<Endpoint> {
@@ -166,12 +161,7 @@ pub(super) fn end(runtime: &Runtime, state: &StateDir, pod: &PodDir) -> Result<(
 
 /// Ends a sandbox that is dead or has not come up, with what it has made by then.
 fn clear_away(runtime: &Runtime, pod: &PodDir) -> Result<()> {
-    let limit = std::time::Duration::from_secs(5);
-    let ended = orlop_orphans::end(&pod.bundle(), &pod.id, limit);
-    ended.map_err(|source| Error::Io {
-        doing: format!("ending what was called for {}", pod.id),
-        source,
-    })?;
+    launch::end_orphans(&pod.bundle(), &pod.id)?;
     runtime.delete(&pod.id)?;
     orlop_disk::remove_tree(&pod.bundle()).map_err(Error::file("removing", &pod.bundle()))
 }

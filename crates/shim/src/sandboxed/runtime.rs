@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 use super::Inner;
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
+use crate::launch;
 
 /// A call that has not ended by then is given up; a machine of its own is made within it.
 const LIMIT: Duration = Duration::from_secs(30);
-/// What was killed is gone by then, or sits in a kernel.
-const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
 /// Its answers are states, and what it has to complain of.
 const LONGEST_ANSWER: u64 = 1 << 20;
 const LONGEST_COMPLAINT: u64 = 16 * 1024;
@@ -91,7 +90,7 @@ impl Runtime {
     /// Ends a container and forgets it; one that is not there is gone.
     pub(super) fn delete(&self, id: &str) -> Result<()> {
         if self.files_of(id).is_empty() {
-            return self.end_calls(id);
+            return launch::end_orphans(&self.root, id);
         }
         let deleted = self.call(&["delete", "--force", id].map(Into::into));
         if deleted.is_err() && !self.files_of(id).is_empty() {
@@ -106,16 +105,7 @@ impl Runtime {
                 _ => {}
             }
         }
-        self.end_calls(id)
-    }
-
-    /// Ends calls that nobody waits for any more, as those that wait for the container's end.
-    fn end_calls(&self, id: &str) -> Result<()> {
-        let ended = orlop_orphans::end(&self.root, id, ORPHAN_LIMIT);
-        ended.map_err(|source| Error::Io {
-            doing: format!("ending what was called for {id}"),
-            source,
-        })
+        launch::end_orphans(&self.root, id)
     }
 
     /// What it has written down of a container: files whose names begin with the identity.

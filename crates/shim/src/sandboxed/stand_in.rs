@@ -19,6 +19,7 @@ use super::verbs::leave;
 use crate::arguments::Words;
 use crate::background::background;
 use crate::error::{Error, Result};
+use crate::proxy::{no_streams, note_own_pid};
 use crate::ready::Ready;
 use crate::signals::All;
 use crate::spec::Spec;
@@ -74,16 +75,7 @@ fn container(
         note_own_pid(words)?;
         Ok((signals, announcement, door, spec, bundle))
     };
-    let (signals, announcement, door, spec, bundle) = match made() {
-        Ok(made) => {
-            ready.well();
-            made
-        }
-        Err(error) => {
-            ready.failed(&error);
-            return Err(error);
-        }
-    };
+    let (signals, announcement, door, spec, bundle) = ready.tell(made())?;
     let started = wait_for_start(runtime, task, &door);
     drop(door);
     let _ = leave(&spec, &bundle);
@@ -253,16 +245,7 @@ fn command(
             }
         }
     };
-    let (signals, announcement, mut child) = match made() {
-        Ok(made) => {
-            ready.well();
-            made
-        }
-        Err(error) => {
-            ready.failed(&error);
-            return Err(error);
-        }
-    };
+    let (signals, announcement, mut child) = ready.tell(made())?;
     let (passing, id) = (runtime.clone(), task.id.clone());
     background(move || {
         loop {
@@ -387,14 +370,6 @@ fn kill_command(runtime: &Runtime, id: &str, dir: &Path, signal: &str) -> Result
     kill(runtime, id, number_of(dir)?, signal)
 }
 
-fn note_own_pid(words: &Words) -> Result<()> {
-    let Some(path) = words.option("--pid-file") else {
-        return Ok(());
-    };
-    let pid = std::process::id().to_string();
-    std::fs::write(&path, pid).map_err(Error::file("writing", &path))
-}
-
 /// Gives our own streams to a command.
 fn streams(command: &mut std::process::Command) -> Result<()> {
     let own = |fd: std::os::fd::BorrowedFd<'_>| {
@@ -408,16 +383,6 @@ fn streams(command: &mut std::process::Command) -> Result<()> {
         .stdin(own(std::io::stdin().as_fd())?)
         .stdout(own(std::io::stdout().as_fd())?)
         .stderr(own(std::io::stderr().as_fd())?);
-    Ok(())
-}
-
-/// Ours would keep their readers waiting after the process's end.
-fn no_streams() -> Result<()> {
-    let null = File::options().read(true).write(true).open("/dev/null");
-    let null = null.map_err(Error::file("opening", Path::new("/dev/null")))?;
-    let _ = rustix::stdio::dup2_stdin(&null);
-    let _ = rustix::stdio::dup2_stdout(&null);
-    let _ = rustix::stdio::dup2_stderr(&null);
     Ok(())
 }
 
