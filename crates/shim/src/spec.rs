@@ -51,6 +51,11 @@ impl Spec {
         self.0["annotations"][SANDBOX_ID].as_str()
     }
 
+    /// Whether it is the pod's own, and not a container's in it.
+    pub(crate) fn is_sandbox(&self) -> bool {
+        self.0["annotations"][CONTAINER_TYPE] == "sandbox"
+    }
+
     pub(crate) fn terminal(&self) -> bool {
         self.0["process"]["terminal"].as_bool().unwrap_or_default()
     }

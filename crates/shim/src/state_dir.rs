@@ -83,6 +83,23 @@ impl PodDir {
         self.dir.join("shim.log")
     }
 
+    /// Notes that the sandbox was made for itself, and not with the first container: then there is no
+    /// second one.
+    pub(crate) fn note_made(&self) -> Result<()> {
+        let path = self.dir.join("made");
+        File::create(&path)
+            .map(drop)
+            .map_err(Error::file("making", &path))
+    }
+
+    pub(crate) fn was_made(&self) -> bool {
+        self.dir.join("made").exists()
+    }
+
+    pub(crate) fn has_ended(&self) -> Error {
+        Error::Failed(format!("the sandbox of pod {} has ended", self.id))
+    }
+
     /// Held while a shim is looked for or started.
     pub(crate) fn lock(&self) -> Result<File> {
         let path = self.dir.join("lock");

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
 use crate::task::{Endpoint, Fifos, Tasks};
 use crate::verb::delete;
-use crate::{launch, pause, ttrpc};
+use crate::{launch, pause, proxy, ttrpc};
 
 /// The most that is kept of what a shim says.
 const LARGEST_LOG: u64 = 1 << 20;
@@ -35,14 +35,37 @@ pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result
     let before = pod.endpoint().ok();
     match before {
         Some(shim) if shim.has_come_up() && Tasks::connect(&shim).is_ok() => return Ok(shim),
+        _ if pod.was_made() => return Err(pod.has_ended()),
         before => clear_away(settings, pod, before.as_ref()),
     }
+    watch_over(settings, pod, bundle, None)?;
+    pod.endpoint()
+}
+
+/// The shim of a pod as a container of its own: who watches over it is that container's process.
+pub(crate) fn make(settings: &Settings, pod: &PodDir, words: &Words, bundle: &Path) -> Result<()> {
+    pod.make()?;
+    let _alone = pod.lock()?;
+    clear_away(settings, pod, pod.endpoint().ok().as_ref());
+    pod.note_made()?;
+    watch_over(settings, pod, bundle, words.option("--pid-file"))
+}
+
+/// Starts the one that watches over a pod, which makes what there is to be watched.
+pub(crate) fn watch_over(
+    settings: &Settings,
+    pod: &PodDir,
+    bundle: &Path,
+    pid_file: Option<PathBuf>,
+) -> Result<()> {
     // Not `--bundle`: who ends all that works on that container is to spare what is the pod's.
     let words = ["supervise", "--from"].map(Into::into);
     let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
-    let words: Vec<_> = words.into_iter().chain(more).collect();
-    spawn(settings, &words, Streams::None)?;
-    pod.endpoint()
+    let mut words: Vec<_> = words.into_iter().chain(more).collect();
+    if let Some(path) = pid_file {
+        words.extend(["--pid-file".into(), path.into()]);
+    }
+    spawn(settings, &words, Streams::None)
 }
 
 /// Lives as long as the shim.
@@ -51,7 +74,11 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
     let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
     // Whoever starts us may be killed with all its group.
     let _ = setsid();
-    let endpoint = ready.tell(begin(settings, state, &pod, &words.needed("--from")?))?;
+    let begun = begin(settings, state, &pod, &words.needed("--from")?);
+    let endpoint = ready.tell(begun.and_then(|endpoint| {
+        proxy::note_own_pid(words)?;
+        Ok(endpoint)
+    }))?;
     outlive(endpoint.pid);
     Ok(())
 }

@@ -191,6 +191,7 @@ pub async fn adopt(
     let half_started = match keeper.list().await {
         Ok(listing) => {
             end_commands(node, pod, &keeper, listing.execs);
+            keeper_events::take_over_shared(node, pod, &listing.containers);
             take_over(node, pod, &listing.containers).await
         }
         Err(error) => {

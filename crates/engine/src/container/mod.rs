@@ -4,7 +4,7 @@ pub mod bundle;
 pub mod command;
 mod image_volumes;
 pub mod limits;
-mod namespaces;
+pub mod namespaces;
 mod pid_namespace;
 pub mod plan;
 pub mod process;

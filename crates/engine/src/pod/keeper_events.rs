@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::{ContainerEventType, NamespaceMode};
-use orlop_launch::{ExitStatus, Keeper, KeeperEvent, KeeperEvents};
+use orlop_launch::{ContainerInfo, ExitStatus, Keeper, KeeperEvent, KeeperEvents};
 
 use crate::container::{process, without_keeper};
 use crate::node::Node;
 use crate::nri;
 use crate::pod::reconnect::reach;
+use crate::pod::shared;
 use crate::record::container::{Container, Phase};
-use crate::record::pod::{self, Pod};
+use crate::record::pod::{self, Pod, Shared};
 
 /// The pause after a keeper was reached that did not say what was missed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -35,6 +36,9 @@ pub fn watch(node: &Arc<Node>, pod: &Arc<Pod>, mut events: KeeperEvents) {
                 }
             };
             match event {
+                KeeperEvent::Exited(exited) if exited.container == pod.id.as_str() => {
+                    shared::ended(&node_too, &pod);
+                }
                 KeeperEvent::Exited(exited) => {
                     if let Ok(container) = node_too.containers.find(&exited.container) {
                         ended(&node_too, container, exited.status);
@@ -102,7 +106,7 @@ async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Option<KeeperEvents> {
         if !pod.replace_keeper(keeper.clone()) {
             return None;
         }
-        match catch_up(node, &keeper).await {
+        match catch_up(node, pod, &keeper).await {
             Ok(()) => return Some(events),
             Err(error) => {
                 tracing::warn!(pod = %pod.id, %error, "asking the pod's keeper what was missed");
@@ -117,8 +121,9 @@ async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Option<KeeperEvents> {
 }
 
 /// Takes over the exits that happened while nobody listened.
-async fn catch_up(node: &Arc<Node>, keeper: &Keeper) -> orlop_launch::Result<()> {
+async fn catch_up(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper) -> orlop_launch::Result<()> {
     let listing = keeper.list().await?;
+    take_over_shared(node, pod, &listing.containers);
     for info in listing.containers {
         if let (Some(status), Ok(container)) = (info.exit, node.containers.find(&info.id)) {
             ended(node, container, status);
@@ -130,6 +135,16 @@ async fn catch_up(node: &Arc<Node>, keeper: &Keeper) -> orlop_launch::Result<()>
         }
     }
     Ok(())
+}
+
+/// Learns how it is with what the pod's containers share.
+pub fn take_over_shared(node: &Arc<Node>, pod: &Arc<Pod>, listing: &[ContainerInfo]) {
+    if let Some(info) = listing.iter().find(|info| info.id == pod.id.as_str()) {
+        pod.set_shared(Shared::Runs);
+        if info.exit.is_some() {
+            shared::ended(node, pod);
+        }
+    }
 }
 
 /// Waits for the end of the PID namespace that the pod's containers share; for ever if they share
@@ -195,7 +210,7 @@ pub async fn note_loss(node: &Node, pod: &Arc<Pod>) {
 }
 
 /// A pod that was ready is no more.
-async fn note_down(node: &Node, pod: &Arc<Pod>) {
+pub async fn note_down(node: &Node, pod: &Arc<Pod>) {
     // Its stop is told once it is stopped.
     pod.tell(|told| told.running = true);
     match pod.record(pod::Event::NotReady).await {

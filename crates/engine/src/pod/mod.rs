@@ -6,4 +6,5 @@ mod network;
 pub mod network_gc;
 pub mod reconnect;
 pub mod sandbox;
+pub mod shared;
 pub mod teardown;

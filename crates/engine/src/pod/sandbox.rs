@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use orlop_cri::v1::NamespaceMode;
 use orlop_launch::{
@@ -13,9 +12,8 @@ use crate::ask::PodParts;
 use crate::blocking;
 use crate::error::{Error, Result};
 use crate::node::Node;
-use crate::node::cgroups::{Cgroups, KEEPER_OOM_SCORE};
-use crate::node::runtimes::Runtimes;
-use crate::pod::{files, keeper_events, network};
+use crate::node::cgroups::KEEPER_OOM_SCORE;
+use crate::pod::{files, keeper_events, network, shared};
 use crate::record::directories::{make_private_dir, remove_tree};
 use crate::record::pod::Pod;
 use crate::timeline::Trace;
@@ -23,11 +21,8 @@ use crate::timeline::Trace;
 /// Shared memory of a pod, as the peers size it.
 const SHM_SIZE: u64 = 64 << 20;
 
-/// A shim that has not ended by then is stuck with what it runs.
-const SHIM_LIMIT: Duration = Duration::from_mins(1);
-
 /// Makes the namespaces, the network, and the files, in this order, because the hosts file
-/// has the pod's addresses in it.
+/// has the pod's addresses in it; then what stands on all of them.
 pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Trace) -> Result<()> {
     let PodParts {
         user,
@@ -55,7 +50,8 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
     }
     let pod_too = Arc::clone(pod);
     let write = blocking(move || files::write(&pod_too, &files));
-    trace.step("files", "", write).await
+    trace.step("files", "", write).await?;
+    shared::make(node, pod, trace).await
 }
 
 /// What is asked of the namespaces that a keeper makes.
@@ -101,7 +97,7 @@ async fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
 
 /// Undoes what [`build`] made, as far as it is there.
 pub async fn dismantle(node: &Node, pod: &Arc<Pod>) -> Result<()> {
-    end_shim(&node.cgroups, &node.runtimes, pod).await?;
+    shared::end(&node.cgroups, &node.runtimes, pod).await?;
     network::detach(&node.networks, pod).await?;
     end_keeper(pod).await?;
     pod.meter.lock().close();
@@ -115,29 +111,6 @@ pub async fn dismantle(node: &Node, pod: &Arc<Pod>) -> Result<()> {
         remove_tree(&shm)
     })
     .await
-}
-
-/// Ends what the pod's containers shared beside its namespaces, a virtual machine for example.
-async fn end_shim(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<()> {
-    let Ok(handler) = runtimes.of(pod) else {
-        return Ok(());
-    };
-    if !handler.settings.is_shim() {
-        return Ok(());
-    }
-    let end = || async {
-        let ended = handler.runtime.end_pod(pod.id.as_str(), SHIM_LIMIT).await;
-        ended.map_err(|source| {
-            let doing = format!("ending the shim of pod sandbox {}", pod.id);
-            Error::Launch { doing, source }
-        })
-    };
-    end().await?;
-    if cgroups.remove_shim_task(pod).await? {
-        // What a dead shim had begun may have made its files anew until now.
-        end().await?;
-    }
-    Ok(())
 }
 
 /// Ends the pod's keeper, if it lives.

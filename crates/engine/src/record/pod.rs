@@ -74,8 +74,22 @@ pub struct Now {
     pub resources: Option<LinuxContainerResources>,
     /// What the pod itself uses on top of that, once that was changed.
     pub overhead: Option<LinuxContainerResources>,
+    /// What its containers share beside its namespaces. Not a matter of record: its keeper knows.
+    pub shared: Shared,
     /// What plugins were told of it by this run of the daemon.
     told: Told,
+}
+
+/// How it is with what the containers of some pods share: a virtual machine, for example.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shared {
+    /// There is none, or it is being ended.
+    #[default]
+    None,
+    /// It is there.
+    Runs,
+    /// It has ended by itself.
+    Ended,
 }
 
 /// What plugins were told of a pod.
@@ -252,6 +266,22 @@ impl Pod {
                 true
             }
             None => false,
+        })
+    }
+
+    /// Notes how it is with what its containers share.
+    pub fn set_shared(&self, shared: Shared) {
+        self.state.change(|now| now.shared = shared);
+    }
+
+    /// Notes that it has ended, unless it was to: which is said.
+    pub fn shared_ended(&self) -> bool {
+        self.state.change(|now| {
+            let by_itself = now.shared == Shared::Runs;
+            if by_itself {
+                now.shared = Shared::Ended;
+            }
+            by_itself
         })
     }
 

@@ -8,7 +8,7 @@ use crate::ask::PodAsk;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node::Node;
-use crate::pod::{keeper_events, sandbox, teardown};
+use crate::pod::{keeper_events, sandbox, shared, teardown};
 use crate::record::ids::PodId;
 use crate::record::pod::{Event, Phase, Pod};
 use crate::timeline::{Origin, Trace};
@@ -102,7 +102,8 @@ async fn show(node: &Node, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
     let _hold = node.nri.hold().await;
     nri::pod_running(node, pod).await?;
     trace.step("record", "", pod.record(Event::Ready)).await?;
-    // A keeper that has died meanwhile was noticed when there was no ready pod to end yet.
+    // What has died meanwhile was noticed when there was no ready pod to end yet.
+    shared::check(pod)?;
     pod.keeper().map(drop)
 }
 

@@ -12,40 +12,70 @@ use super::input::SpecInput;
 /// The names are those of containerd's CRI service: sandboxed runtimes know containers of a pod by
 /// them.
 pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
-    let none = v1::PodSandboxMetadata::default();
-    let pod = input.known.pod_config.metadata.as_ref().unwrap_or(&none);
-    let container = input
-        .known
+    let known = &input.known;
+    let mut annotations = BTreeMap::new();
+    about_pod(
+        known.pod_config,
+        input.pod.id,
+        known.handler.pod_annotations,
+        &mut annotations,
+    );
+    let container = known
         .config
         .metadata
         .as_ref()
         .map_or("", |metadata| metadata.name.as_str());
-    let mut annotations = BTreeMap::new();
     passed(
-        &input.known.pod_config.annotations,
-        input.known.handler.pod_annotations,
-        &mut annotations,
-    );
-    passed(
-        &input.known.config.annotations,
-        input.known.handler.container_annotations,
+        &known.config.annotations,
+        known.handler.container_annotations,
         &mut annotations,
     );
     for (name, value) in [
         ("container-type", "container"),
-        ("sandbox-id", input.pod.id),
-        ("sandbox-namespace", &pod.namespace),
-        ("sandbox-uid", &pod.uid),
-        ("sandbox-name", &pod.name),
         ("container-name", container),
-        ("image-name", input.known.image.name),
+        ("image-name", known.image.name),
     ] {
         annotations.insert(format!("io.kubernetes.cri.{name}"), value.to_owned());
     }
-    if input.known.handler.shares_sandbox {
-        annotations.extend(size_of_pod(input.known.pod_config));
+    if known.handler.shares_sandbox {
+        annotations.extend(size_of_pod(known.pod_config));
     }
     annotations
+}
+
+/// Those of the pod's own sandbox.
+pub fn of_pod(
+    pod: &v1::PodSandboxConfig,
+    id: &str,
+    patterns: &[String],
+) -> BTreeMap<String, String> {
+    let mut annotations = BTreeMap::new();
+    about_pod(pod, id, patterns, &mut annotations);
+    annotations.insert("io.kubernetes.cri.container-type".into(), "sandbox".into());
+    annotations.extend(size_of_pod(pod));
+    annotations
+}
+
+fn about_pod(
+    pod: &v1::PodSandboxConfig,
+    id: &str,
+    patterns: &[String],
+    into: &mut BTreeMap<String, String>,
+) {
+    passed(&pod.annotations, patterns, into);
+    let none = v1::PodSandboxMetadata::default();
+    let named = pod.metadata.as_ref().unwrap_or(&none);
+    for (name, value) in [
+        ("id", id),
+        ("namespace", &named.namespace),
+        ("uid", &named.uid),
+        ("name", &named.name),
+    ] {
+        into.insert(
+            format!("io.kubernetes.cri.sandbox-{name}"),
+            value.to_owned(),
+        );
+    }
 }
 
 /// What the pod as a whole may have, for the one that makes its sandbox.

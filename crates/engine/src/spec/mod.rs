@@ -48,6 +48,7 @@ mod volume_copy;
 mod working_dir;
 
 pub use adjust::{AdjustFacts, adjust};
+pub use annotations::of_pod as pod_annotations;
 pub use apparmor::AppArmor;
 pub use asked::Asked;
 pub use block_io::BlockIoClasses;

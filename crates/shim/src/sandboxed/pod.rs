@@ -12,10 +12,11 @@ use super::runtime::Runtime;
 use super::stand_in;
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
-use crate::ready::{Ready, Streams, spawn};
+use crate::proxy::note_own_pid;
+use crate::ready::Ready;
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
-use crate::supervisor::{Watched, outlive, serve, watched};
+use crate::supervisor::{Watched, outlive, serve, watch_over, watched};
 use crate::task::Endpoint;
 use crate::verb::end_pod::tasks_of;
 use crate::{launch, pause};
@@ -36,13 +37,27 @@ pub(super) fn ensure(
     {
         return Ok(sandbox);
     }
+    if pod.was_made() {
+        return Err(pod.has_ended());
+    }
     clear_away(runtime, pod)?;
-    // Not `--bundle`: who ends all that works on that container is to spare what is the pod's.
-    let words = ["supervise", "--from"].map(Into::into);
-    let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
-    let words: Vec<_> = words.into_iter().chain(more).collect();
-    spawn(settings, &words, Streams::None)?;
+    watch_over(settings, pod, bundle, None)?;
     pod.endpoint()
+}
+
+/// The sandbox of a pod as a container of its own, whose process is who watches over it.
+pub(super) fn make(
+    settings: &Settings,
+    runtime: &Runtime,
+    pod: &PodDir,
+    words: &Words,
+    bundle: &Path,
+) -> Result<()> {
+    pod.make()?;
+    let _alone = pod.lock()?;
+    clear_away(runtime, pod)?;
+    pod.note_made()?;
+    watch_over(settings, pod, bundle, words.option("--pid-file"))
 }
 
 /// Makes the sandbox, and lives as long as it.
@@ -53,6 +68,10 @@ pub(super) fn supervise(runtime: &Runtime, state: &StateDir, words: &Words) -> R
     let _ = setsid();
     let container = Spec::read(&words.needed("--from")?);
     let begun = container.and_then(|spec| begin(runtime, state, &pod, &spec));
+    let begun = begun.and_then(|sandbox| {
+        note_own_pid(words)?;
+        Ok(sandbox)
+    });
     if begun.is_err() {
         let _ = clear_away(runtime, &pod);
     }

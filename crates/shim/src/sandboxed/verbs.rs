@@ -24,6 +24,9 @@ pub(super) fn create(
         return Err(Error::Failed(problem));
     }
     let spec = Spec::read(&bundle)?;
+    if spec.is_sandbox() {
+        return pod::make(settings, runtime, &state.pod(&task.id)?, words, &bundle);
+    }
     let pod = match spec.pod() {
         Some(pod) => state.pod(pod)?,
         None => state.pod_of_one(&task)?,

@@ -20,6 +20,9 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
         return Err(Error::Failed(problem));
     }
     let spec = Spec::read(&bundle)?;
+    if spec.is_sandbox() {
+        return supervisor::make(settings, &state.pod(&task.id)?, words, &bundle);
+    }
     if spec.terminal() != words.option("--console-socket").is_some() {
         let problem = "a terminal is wanted in one of specification and command line only";
         return Err(Error::Usage(problem.into()));
