@@ -8,6 +8,7 @@ use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, skip_unless};
 
 use crate::processes::{count, kill, processes};
+use crate::sandboxes as sandboxes_of_pods;
 use crate::world::world;
 
 const RUNTIME: &str = "runsc";
@@ -98,29 +99,18 @@ async fn a_sandbox_outlives_the_daemon() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_dies_takes_its_containers_along_and_is_cleared_away() {
-    let world = gvisor_world!();
-    let running = world.run_script("lost", "sleep 600").await;
-    let [sandbox] = sandboxes(&running.pod_id)[..] else {
-        panic!("one sandbox");
-    };
-    kill(sandbox);
-    let status = world.cri.wait_exited(&running.id).await;
-    assert_eq!(status.exit_code, 255);
-    world.cri.remove(&running.id).await.expect("remove");
-    // The next container gets a sandbox of its own.
-    let again = world.container("again").attempt(1).shell("echo back");
-    let id = world.cri.run(&running.pod_id, &running.pod, &again).await;
-    let id = id.expect("run another");
-    assert_eq!(world.cri.wait_exited(&id).await.exit_code, 0);
-    let removed = world.cri.remove_pod(&running.pod_id).await;
-    removed.expect("remove the pod");
-    assert_eq!(
-        count(&[&running.pod_id], 0).await,
-        0,
-        "processes of the pod"
-    );
-    world.finish().await;
+async fn a_sandbox_that_dies_takes_its_pod_along() {
+    sandboxes_of_pods::dies_with_its_pod(gvisor_world!(), sandboxes).await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_watcher_dies_is_down() {
+    sandboxes_of_pods::dies_with_its_pod(gvisor_world!(), sandboxes_of_pods::watcher).await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_dies_without_the_daemon_is_missed_by_the_next() {
+    sandboxes_of_pods::is_missed(gvisor_world!(), sandboxes).await;
 }
 
 #[tokio::test]
@@ -221,21 +211,7 @@ async fn a_command_that_is_not_there_is_named() {
 #[tokio::test]
 async fn a_sandbox_that_cannot_be_made_is_told_with_its_reason() {
     skip_unless!(has_program(RUNTIME));
-    let dir = tempfile::tempdir().expect("a directory");
-    let broken = dir.path().join("runsc");
-    std::fs::write(&broken, "#!/bin/sh\necho no platform here >&2\nexit 128\n").expect("write");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&broken, mode).expect("make it executable");
-    let world = world!(Node::orlop().runtime(broken.to_str().expect("a path")));
-    let pod = world.node.pod("broken");
-    let pod_id = world.run_pod(&pod).await;
-    let spec = world.container("main").command(&["true"]);
-    let error = world.cri.run(&pod_id, &pod, &spec).await;
-    let error = error.expect_err("nothing can run");
-    assert!(error.message().contains("no platform here"), "{error}");
-    world.cri.remove_pod(&pod_id).await.expect("remove the pod");
-    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
-    world.finish().await;
+    sandboxes_of_pods::is_named_with_its_reason("runsc").await;
 }
 
 #[tokio::test]

@@ -40,6 +40,7 @@ mod pulls;
 mod recovery;
 mod resources;
 mod restart;
+mod sandboxes;
 mod shims;
 mod signatures;
 mod spending;

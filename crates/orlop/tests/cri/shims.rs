@@ -2,14 +2,14 @@
 //!
 //! `ORLOP_TEST_RUNTIME=containerd-shim-runc-v2` runs all other tests on it, too.
 
-use std::fs;
 use std::time::Duration;
 
 use orlop_cri::v1::ContainerState;
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, skip_unless};
 
-use crate::processes::{count, kill, processes};
+use crate::processes::{count, processes};
+use crate::sandboxes;
 use crate::world::world;
 
 const SHIM: &str = "containerd-shim-runc-v2";
@@ -116,27 +116,19 @@ async fn a_pod_outlives_the_daemon_with_its_shim() {
 }
 
 #[tokio::test]
-async fn a_shim_that_dies_takes_its_containers_along_and_is_cleared_away() {
+async fn a_shim_that_dies_takes_its_pod_along() {
+    sandboxes::dies_with_its_pod(shim_world!(), |pod| processes(&[SHIM, "-namespace", pod])).await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_watcher_dies_is_down() {
+    sandboxes::dies_with_its_pod(shim_world!(), sandboxes::watcher).await;
+}
+
+#[tokio::test]
+async fn a_shim_that_dies_without_the_daemon_is_missed_by_the_next() {
     let world = shim_world!();
-    let running = world.run_script("lost", "sleep 600").await;
-    let [shim] = processes(&[SHIM, "-namespace", &running.pod_id])[..] else {
-        panic!("one shim");
-    };
-    kill(shim);
-    let status = world.cri.wait_exited(&running.id).await;
-    assert_ne!(status.exit_code, 0);
-    world.cri.remove(&running.id).await.expect("remove");
-    // The next container gets a shim of its own.
-    let again = world.container("again").attempt(1).shell("echo back");
-    let id = world.cri.run(&running.pod_id, &running.pod, &again).await;
-    let id = id.expect("run another");
-    assert_eq!(world.cri.wait_exited(&id).await.exit_code, 0);
-    world
-        .cri
-        .remove_pod(&running.pod_id)
-        .await
-        .expect("remove the pod");
-    world.finish().await;
+    sandboxes::is_missed(world, |pod| processes(&[SHIM, "-namespace", pod])).await;
 }
 
 #[tokio::test]
@@ -160,21 +152,7 @@ async fn a_command_that_takes_too_long_is_ended_in_the_shim() {
 
 #[tokio::test]
 async fn a_shim_that_does_not_work_is_named_with_its_reason() {
-    skip_unless!(has_program(SHIM));
-    let dir = tempfile::tempdir().expect("a directory");
-    let shim = dir.path().join("containerd-shim-broken-v2");
-    fs::write(&shim, "#!/bin/sh\necho no hypervisor here >&2\nexit 3\n").expect("write");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&shim, mode).expect("make it executable");
-    let world = world!(Node::orlop().runtime(shim.to_str().expect("a path")));
-    let pod = world.node.pod("broken");
-    let pod_id = world.run_pod(&pod).await;
-    let spec = world.container("main").command(&["true"]);
-    let error = world.cri.run(&pod_id, &pod, &spec).await;
-    let error = error.expect_err("nothing can run");
-    assert!(error.message().contains("no hypervisor here"), "{error}");
-    world.cri.remove_pod(&pod_id).await.expect("remove the pod");
-    world.finish().await;
+    sandboxes::is_named_with_its_reason("containerd-shim-broken-v2").await;
 }
 
 #[tokio::test]

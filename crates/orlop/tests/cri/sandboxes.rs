@@ -1,0 +1,124 @@
+//! What holds for every runtime whose pods share more than namespaces: a shim, or a container that is
+//! their sandbox.
+
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::{ContainerEventType, ContainerState, GetEventsRequest, PodSandboxState};
+use orlop_testkit::Node;
+
+use crate::processes::{count, kill, processes};
+use crate::world::{World, world};
+
+/// Who watches over a pod.
+pub(crate) fn watcher(pod: &str) -> Vec<i32> {
+    processes(&["supervise", pod])
+}
+
+/// What is made with a pod dies: the pod is said to be down within a second, by status and by event,
+/// takes no container any more, and leaves nothing. Its neighbour is not concerned.
+pub(crate) async fn dies_with_its_pod(world: World, victims: impl Fn(&str) -> Vec<i32>) {
+    let neighbour = world.run_script("neighbour", "sleep 600").await;
+    let empty = world.node.pod("empty");
+    let empty = world.run_pod(&empty).await;
+    let [_] = victims(&empty)[..] else {
+        panic!("one before the first container, not {:?}", victims(&empty));
+    };
+    let running = world.run_script("lost", "sleep 600").await;
+    let pod_id = &running.pod_id;
+    let [victim] = victims(pod_id)[..] else {
+        panic!("one for the pod, not {:?}", victims(pod_id));
+    };
+    let events = world
+        .cri
+        .runtime
+        .clone()
+        .get_container_events(GetEventsRequest::default())
+        .await;
+    let mut events = events.expect("events").into_inner();
+    kill(victim);
+    let killed = Instant::now();
+    let told = async {
+        loop {
+            let event = events.message().await.expect("an event");
+            let event = event.expect("no end of events");
+            let stopped = ContainerEventType::ContainerStoppedEvent;
+            if event.container_id == *pod_id && event.container_event_type() == stopped {
+                return event;
+            }
+        }
+    };
+    let event = tokio::time::timeout(Duration::from_secs(1), told).await;
+    let event = event.expect("the end of the pod is told within a second");
+    assert!(killed.elapsed() < Duration::from_secs(1));
+    let notready = PodSandboxState::SandboxNotready;
+    let told = event.pod_sandbox_status.expect("the pod's status");
+    assert_eq!(told.state(), notready);
+    let status = world.cri.pod_status(pod_id).await.expect("status");
+    assert_eq!(status.state(), notready);
+
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_ne!(status.exit_code, 0);
+    let again = world.container("again").shell("echo back");
+    let error = world.cri.run(pod_id, &running.pod, &again).await;
+    let error = error.expect_err("nothing runs there any more");
+    assert!(error.message().contains(pod_id), "{error}");
+    let ready = world.cri.pod_status(&neighbour.pod_id).await;
+    let ready = ready.expect("the neighbour's status").state();
+    assert_eq!(ready, PodSandboxState::SandboxReady);
+    assert_eq!(
+        world.printed(&neighbour.id, &["echo", "ahoy"]).await,
+        "ahoy"
+    );
+    for pod in [pod_id, &empty] {
+        world.cri.remove_pod(pod).await.expect("remove the pod");
+        assert_eq!(count(&[pod], 0).await, 0, "processes of the pod");
+    }
+    world.finish().await;
+}
+
+/// It dies while no daemon is there.
+pub(crate) async fn is_missed(mut world: World, victims: impl Fn(&str) -> Vec<i32>) {
+    let running = world.run_script("missed", "sleep 600").await;
+    let [victim] = victims(&running.pod_id)[..] else {
+        panic!("one for the pod");
+    };
+    world.node.kill9();
+    kill(victim);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let until = Instant::now() + Duration::from_secs(1);
+    loop {
+        let status = world.cri.pod_status(&running.pod_id).await;
+        if status.expect("status").state() == PodSandboxState::SandboxNotready {
+            break;
+        }
+        assert!(Instant::now() < until, "it is taken for ready");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(status.state(), ContainerState::ContainerExited);
+    world
+        .cri
+        .remove_pod(&running.pod_id)
+        .await
+        .expect("remove the pod");
+    assert_eq!(count(&[&running.pod_id], 0).await, 0);
+    world.finish().await;
+}
+
+/// A program of this name that only fails: the pod is refused in its words, and nothing of it stays.
+pub(crate) async fn is_named_with_its_reason(name: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broken = dir.path().join(name);
+    std::fs::write(&broken, "#!/bin/sh\necho no platform here >&2\nexit 128\n").expect("write");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&broken, mode).expect("make it executable");
+    let world = world!(Node::orlop().runtime(broken.to_str().expect("a path")));
+    let error = world.cri.run_pod(&world.node.pod("broken")).await;
+    let error = error.expect_err("no sandbox, no pod");
+    assert!(error.message().contains("no platform here"), "{error}");
+    assert!(world.cri.pods().await.expect("pods").is_empty());
+    assert_eq!(count(&["supervise", name], 0).await, 0);
+    world.finish().await;
+}
