@@ -89,7 +89,19 @@ pub enum RuntimeKind {
     Shim {
         /// What it is told to read.
         config: Option<PathBuf>,
+        /// Who makes what the containers of a pod share.
+        sandboxer: Sandboxer,
     },
+}
+
+/// Who makes what the containers of a pod share, in containerd's words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sandboxer {
+    /// A task that only waits.
+    #[default]
+    Podsandbox,
+    /// The shim's Sandbox service.
+    Shim,
 }
 
 /// Limits and defaults for containers.

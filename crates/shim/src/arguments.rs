@@ -16,8 +16,20 @@ pub(crate) struct Settings {
     pub(crate) shim: PathBuf,
     /// Its configuration file.
     pub(crate) shim_config: Option<PathBuf>,
+    /// Who makes what the containers of a pod share.
+    pub(crate) sandboxer: Sandboxer,
     /// Instead of a shim: a runtime whose containers need one that is their sandbox.
     pub(crate) inner: Option<Inner>,
+}
+
+/// Who makes what the containers of a pod share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sandboxer {
+    /// A task that only waits.
+    #[default]
+    Podsandbox,
+    /// The shim's Sandbox service.
+    Shim,
 }
 
 /// The words of a command: flags, options with their values, and the rest.
@@ -63,6 +75,13 @@ pub(crate) fn parse(
             "--log-format" => drop(value()?),
             "--shim" => settings.shim = value()?.into(),
             "--shim-config" => settings.shim_config = Some(value()?.into()),
+            "--sandboxer" => {
+                settings.sandboxer = match value()?.to_str() {
+                    Some("shim") => Sandboxer::Shim,
+                    Some("podsandbox") => Sandboxer::Podsandbox,
+                    _ => return Err(usage("--sandboxer is podsandbox or shim")),
+                }
+            }
             "--inner" => {
                 settings.inner = Some(Inner {
                     program: value()?.into(),
@@ -110,6 +129,9 @@ impl Settings {
         }
         if let Some(config) = &self.shim_config {
             words.extend(["--shim-config".into(), config.clone().into()]);
+        }
+        if self.sandboxer == Sandboxer::Shim {
+            words.extend(["--sandboxer".into(), "shim".into()]);
         }
         if self.systemd_cgroup {
             words.push("--systemd-cgroup".into());

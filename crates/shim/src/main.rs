@@ -12,6 +12,7 @@
 mod arguments;
 mod background;
 mod command;
+mod controller;
 mod error;
 mod launch;
 mod mounts;

@@ -78,6 +78,12 @@ impl Spec {
         self
     }
 
+    pub(crate) fn annotations(&self) -> Vec<(String, String)> {
+        let all = self.0["annotations"].as_object().into_iter().flatten();
+        all.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+            .collect()
+    }
+
     /// The path of the namespace of this kind that it joins.
     pub(crate) fn namespace(&self, kind: &str) -> Option<PathBuf> {
         let namespaces = self.0["linux"]["namespaces"].as_array()?;

@@ -16,16 +16,20 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
 use crate::arguments::{Settings, Words};
 use crate::background::background;
 use crate::command::Command;
+use crate::controller::{self, Asked};
 use crate::error::{Error, Result};
 use crate::ready::{Ready, Streams, spawn};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
-use crate::task::{Endpoint, Fifos, Tasks};
-use crate::verb::delete;
+use crate::task::{Any, Endpoint, Tasks};
 use crate::{launch, pause, proxy, ttrpc};
 
 /// The most that is kept of what a shim says.
 const LARGEST_LOG: u64 = 1 << 20;
+/// No request is larger.
+const LARGEST_CONFIG: u64 = 16 << 20;
+/// Who stands for a process in a sandbox sees its end by itself, and is to tell it before the pod's.
+const AFTER: Duration = Duration::from_millis(100);
 const SIGKILL: u32 = 9;
 
 /// The shim of a pod: the one that runs, or a new one.
@@ -79,7 +83,14 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
         proxy::note_own_pid(words)?;
         Ok(endpoint)
     }))?;
-    outlive(endpoint.pid);
+    let waited = controller::of(settings).wait(&pod, &endpoint);
+    if matches!(waited, Err(Error::Refused { .. })) {
+        // It does not tell; its own end is one of what it has made, too.
+        outlive(endpoint.pid);
+    } else {
+        // Those that stand for processes in it see it themselves.
+        thread::sleep(AFTER);
+    }
     Ok(())
 }
 
@@ -93,32 +104,41 @@ fn begin(
     let rootfs = bundle.join("rootfs");
     private(&rootfs)?;
     pause::write(&rootfs.join("pause"))?;
-    Spec::read(container)?.of_pod(&pod.id).write(&bundle)?;
+    let spec = Spec::read(container)?.of_pod(&pod.id);
+    spec.write(&bundle)?;
     serve(&pod.events(), |mut socket| ttrpc::swallow(&mut socket))?;
     let (state, watched) = (state.clone(), pod.clone());
     serve(&pod.supervisor(), move |socket| {
         watch(&state, &watched, socket);
     })?;
     keep_log(pod)?;
-    let mut endpoint = launch::start(settings, pod)?;
+    let controller = controller::of(settings);
+    let mut endpoint = controller.bootstrap(pod)?;
     // Whoever comes after us, should we die, finds it by this.
     pod.note_endpoint(&endpoint)?;
     let explained = |error: Error| match launch::last_words(pod) {
         words if words.is_empty() => error,
         words => Error::Failed(format!("{error}; the shim says: {words}")),
     };
-    let mut tasks = Tasks::connect(&endpoint)?;
-    let path = bundle.to_string_lossy().into_owned();
-    let options = launch::options(settings);
-    tasks
-        .create(&pod.id, &path, None, &Fifos::default(), options.as_ref())
-        .and_then(|_| tasks.start(&pod.id, ""))
-        .and_then(|()| tasks.shim_pid(&pod.id))
-        .map(|pid| endpoint.pid = pid)
-        .map_err(|error| {
-            clear_away(settings, pod, Some(&endpoint));
-            explained(error)
-        })?;
+    let config = controller::config_of(container);
+    let config = orlop_disk::read_file(&config, LARGEST_CONFIG).ok();
+    let asked = Asked {
+        network: spec
+            .namespace("network")
+            .map_or_else(String::new, |path| path.to_string_lossy().into_owned()),
+        annotations: spec.annotations(),
+        config: config.map(|value| Any {
+            kind: "runtime.v1.PodSandboxConfig",
+            value,
+        }),
+    };
+    let started = controller
+        .create(pod, &endpoint, &asked)
+        .and_then(|()| controller.start(pod, &endpoint));
+    started.map(|pid| endpoint.pid = pid).map_err(|error| {
+        clear_away(settings, pod, Some(&endpoint));
+        explained(error)
+    })?;
     pod.note_endpoint(&endpoint)?;
     Ok(endpoint)
 }
@@ -126,10 +146,11 @@ fn begin(
 /// Ends a shim that has not come up, or is dead, with what it has made by then: that would be in
 /// the way of the next try.
 fn clear_away(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
-    if let Some(Ok(mut tasks)) = shim.map(Tasks::connect) {
+    if let Some(shim) = shim.filter(|shim| Tasks::connect(shim).is_ok()) {
+        let controller = controller::of(settings);
         // What it can't do itself its program does without it.
-        let _ = delete::end(&mut tasks, &pod.id);
-        tasks.shutdown(&pod.id);
+        let _ = controller.stop(pod, shim);
+        controller.shutdown(pod, shim);
     }
     launch::clean_up_pod(settings, pod, shim);
     // Its runtime may have died in the middle, and would not make a second time what it has left.
@@ -145,8 +166,7 @@ pub(crate) fn outlive(pid: u32) {
     };
     let mut fds = [PollFd::new(&shim, PollFlags::IN)];
     while poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
-    // Those that stand for processes in it see it themselves.
-    thread::sleep(Duration::from_millis(100));
+    thread::sleep(AFTER);
 }
 
 /// Serves each who connects on a thread of its own.

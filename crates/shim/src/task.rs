@@ -254,7 +254,7 @@ fn of(id: &str, exec: &str) -> Writer {
 }
 
 /// A number in a message; 0 is left out there.
-fn number(message: &[u8], wanted: u32, method: &str) -> Result<u64> {
+pub(crate) fn number(message: &[u8], wanted: u32, method: &str) -> Result<u64> {
     let mut found = 0;
     for field in fields(message) {
         let field = field.ok_or_else(|| garbled(method))?;

@@ -9,7 +9,7 @@ use orlop_launch::{OciRuntime, detect, oci};
 
 use orlop_cgroup::Driver;
 
-use crate::config::{Config, RuntimeHandler, RuntimeKind};
+use crate::config::{Config, RuntimeHandler, RuntimeKind, Sandboxer};
 use crate::error::{Error, Result, chain};
 use crate::node::cgroups::TRIALS;
 use crate::node::paths::private_dir;
@@ -235,11 +235,17 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
             }
             runtime
         }
-        RuntimeKind::Shim { config: file } => {
+        RuntimeKind::Shim {
+            config: file,
+            sandboxer,
+        } => {
             let mut runtime = OciRuntime::new(name, adapter(config), root);
             runtime.args = vec!["--shim".into(), own.into()];
             if let Some(file) = file {
                 runtime.args.extend(["--shim-config".into(), file.into()]);
+            }
+            if *sandboxer == Sandboxer::Shim {
+                runtime.args.extend(["--sandboxer".into(), "shim".into()]);
             }
             runtime
         }

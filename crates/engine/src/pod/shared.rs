@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_launch::{CreateContainer, Keeper};
+use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::container::{namespaces, process};
@@ -47,7 +48,8 @@ async fn boot(node: &Arc<Node>, pod: &Arc<Pod>, handler: &Handler) -> Result<()>
         bundle: bundle.clone(),
         ..CreateContainer::default()
     };
-    blocking(move || write(&bundle, &spec)).await?;
+    let config = pod.config.encode_to_vec();
+    blocking(move || write(&bundle, &spec, &config)).await?;
     // Its end may be told before the answer.
     pod.set_shared(Shared::Runs);
     let created = keeper.create(&handler.runtime, &create, BOOT_LIMIT).await;
@@ -57,8 +59,11 @@ async fn boot(node: &Arc<Node>, pod: &Arc<Pod>, handler: &Handler) -> Result<()>
     })
 }
 
-fn write(bundle: &Path, spec: &Value) -> Result<()> {
+fn write(bundle: &Path, spec: &Value, config: &[u8]) -> Result<()> {
     make_private_dir(bundle)?;
+    let path = bundle.join("pod.pb");
+    let written = orlop_disk::write_file(&path, 0o600, orlop_disk::Outlives::Kill, config);
+    written.map_err(Error::io(format!("writing {}", path.display())))?;
     spec_file::write_json(&bundle.join("config.json"), spec)
 }
 

@@ -7,7 +7,7 @@ use anyhow::Context;
 use orlop_engine::config as engine;
 
 use crate::config::Config;
-use crate::config::values::{AbsolutePath, Limit, RuntimeKind};
+use crate::config::values::{AbsolutePath, Limit, RuntimeKind, Sandboxer};
 
 /// Translates the configuration.
 pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -61,6 +61,10 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
                 RuntimeKind::Oci => engine::RuntimeKind::Oci,
                 RuntimeKind::Shim => engine::RuntimeKind::Shim {
                     config: runtime.shim_config.as_ref().map(own_path),
+                    sandboxer: match runtime.sandboxer {
+                        Sandboxer::Podsandbox => engine::Sandboxer::Podsandbox,
+                        Sandboxer::Shim => engine::Sandboxer::Shim,
+                    },
                 },
             },
             path,

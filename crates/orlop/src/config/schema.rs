@@ -12,7 +12,7 @@ use orlop_engine::config::{
 use super::section::{Section, section};
 use super::values::{
     AbsolutePath, Backend, ByteSize, Group, Interval, LevelFilter, Limit, LogFormat,
-    MetricsEndpoint, OtlpEndpoint, RuntimeKind, SocketPath, Value,
+    MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, Value,
 };
 
 /// Declares the configuration: each table once, the keys above all tables first.
@@ -432,6 +432,10 @@ section! {
         /// What a shim is to read: its configuration file, or for runc's shim the
         /// runtime that it calls. Empty: the shim's own choice.
         shim_config: Option<AbsolutePath> = None => restart,
+        /// Who makes what the containers of a pod share where the runtime is a shim: a task that
+        /// only waits, or the shim's own Sandbox service, by which a virtual machine boots with the
+        /// pod and not with its first container.
+        sandboxer: Sandboxer = Sandboxer::Podsandbox => restart,
         /// Arguments before the subcommand, on every call.
         args: Vec<String> = Vec::new() => restart,
         /// Where the runtime keeps its own state. Empty: below `state`.

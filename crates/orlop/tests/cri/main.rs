@@ -17,6 +17,7 @@
 mod bad_input;
 mod checkpoint;
 mod containers;
+mod controllers;
 mod crash;
 mod crowds;
 mod crun;

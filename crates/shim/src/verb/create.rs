@@ -52,7 +52,11 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
 /// Whether this process is still the pod's shim, and answers.
 fn is_alive(pod: &PodDir, shim: u32) -> bool {
     let answer = pod.tasks().and_then(|mut tasks| tasks.shim_pid(&pod.id));
-    answer.is_ok_and(|pid| pid == shim)
+    match answer {
+        Ok(pid) => pid == shim,
+        // There may be no task of the pod's own.
+        Err(error) => matches!(error, Error::Refused { .. }),
+    }
 }
 
 fn make(

@@ -9,9 +9,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::delete::{end, without_shim};
 use crate::arguments::{Settings, Words};
 use crate::error::Result;
-use crate::launch;
 use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::{Endpoint, Tasks};
+use crate::{controller, launch};
 
 /// A shim that was asked to end and is still there is killed.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -30,13 +30,18 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
     let left = tasks_of(state, &pod.id);
     match (shim, tasks) {
         (Some(shim), Some(mut tasks)) => {
-            for task in left {
-                end(&mut tasks, &task.id)?;
-                task.erase()?;
-            }
-            end(&mut tasks, &pod.id)?;
-            tasks.shutdown(&pod.id);
+            let controller = controller::of(settings);
+            let ended = left.iter().try_for_each(|task| end(&mut tasks, &task.id));
+            let ended = ended.and_then(|()| controller.stop(pod, &shim));
+            controller.shutdown(pod, &shim);
             see_it_end(&shim);
+            if ended.is_err() {
+                // What it could not do is done without it, now that it is gone.
+                left.iter()
+                    .for_each(|task| without_shim(settings, pod, task));
+                launch::clean_up_pod(settings, pod, Some(&shim));
+            }
+            left.iter().try_for_each(TaskDir::erase)?;
         }
         (shim, _) => {
             for task in left {

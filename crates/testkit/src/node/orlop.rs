@@ -34,6 +34,7 @@ request_timeout = "20s"
 kind = "{kind}"
 path = "{runtime}"
 args = {args}
+sandboxer = "{sandboxer}"
 "#,
         driver = CgroupDriver::of_tests().name(),
         certs = scratch.subdir("certs.d").display(),
@@ -47,6 +48,7 @@ args = {args}
         plugin_config = scratch.path("nri-conf").display(),
         kind = kind_of(&runtime),
         args = args_of(&runtime),
+        sandboxer = sandboxer_of(&runtime),
         runtime = runtime.display(),
     );
     // The file itself is the test's own, to be changed while the daemon runs.
@@ -63,6 +65,15 @@ fn kind_of(runtime: &Path) -> &'static str {
         "shim"
     } else {
         "oci"
+    }
+}
+
+/// The shim of these tests makes its sandboxes itself.
+fn sandboxer_of(runtime: &Path) -> &'static str {
+    if runtime.file_name() == Some("containerd-shim-kit-v2".as_ref()) {
+        "shim"
+    } else {
+        "podsandbox"
     }
 }
 

@@ -88,6 +88,20 @@ words! {
     }
 }
 
+/// Who makes what the containers of a pod share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sandboxer {
+    Podsandbox,
+    Shim,
+}
+
+words! {
+    Sandboxer {
+        "podsandbox" => Self::Podsandbox,
+        "shim" => Self::Shim,
+    }
+}
+
 /// The kinds of runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuntimeKind {

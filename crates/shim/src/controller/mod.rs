@@ -1,0 +1,53 @@
+//! Who makes what the containers of a pod share, in containerd's words.
+
+mod podsandbox;
+mod shim;
+
+use std::path::{Path, PathBuf};
+
+use crate::arguments::{Sandboxer, Settings};
+use crate::error::Result;
+use crate::state_dir::PodDir;
+use crate::task::{Any, Endpoint};
+
+pub(crate) trait Controller {
+    /// Brings to life whoever is asked.
+    fn bootstrap(&self, pod: &PodDir) -> Result<Endpoint>;
+
+    /// Prepares a sandbox.
+    fn create(&self, pod: &PodDir, endpoint: &Endpoint, asked: &Asked) -> Result<()>;
+
+    /// Lets it come up, and answers the process that serves its tasks.
+    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<u32>;
+
+    /// Waits for its end.
+    fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
+
+    /// Ends what runs in it. One that is not there is ended.
+    fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
+
+    /// Lets whoever was asked go, too, if nothing else is left there. The answer may get lost with it.
+    fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint);
+}
+
+/// What a pod is to whoever makes its sandbox, beside the bundle.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// The path of its network namespace; empty where that is the host's.
+    pub(crate) network: String,
+    pub(crate) annotations: Vec<(String, String)>,
+    /// The pod as its client has asked for it.
+    pub(crate) config: Option<Any>,
+}
+
+/// The file, beside the specification, with the pod as its client has asked for it.
+pub(crate) fn config_of(bundle: &Path) -> PathBuf {
+    bundle.join("pod.pb")
+}
+
+pub(crate) fn of(settings: &Settings) -> Box<dyn Controller + '_> {
+    match settings.sandboxer {
+        Sandboxer::Podsandbox => Box::new(podsandbox::Podsandbox(settings)),
+        Sandboxer::Shim => Box::new(shim::Shim(settings)),
+    }
+}

@@ -1,0 +1,45 @@
+//! A task of a shim that only waits, as containerd's own controller makes it.
+
+use super::{Asked, Controller};
+use crate::arguments::Settings;
+use crate::error::Result;
+use crate::launch;
+use crate::state_dir::PodDir;
+use crate::task::{Endpoint, Fifos, Tasks};
+use crate::verb::delete;
+
+pub(super) struct Podsandbox<'s>(pub(super) &'s Settings);
+
+impl Controller for Podsandbox<'_> {
+    fn bootstrap(&self, pod: &PodDir) -> Result<Endpoint> {
+        launch::start(self.0, pod)
+    }
+
+    fn create(&self, pod: &PodDir, endpoint: &Endpoint, _: &Asked) -> Result<()> {
+        let path = pod.bundle().to_string_lossy().into_owned();
+        let options = launch::options(self.0);
+        Tasks::connect(endpoint)?
+            .create(&pod.id, &path, None, &Fifos::default(), options.as_ref())
+            .map(drop)
+    }
+
+    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<u32> {
+        let mut tasks = Tasks::connect(endpoint)?;
+        tasks.start(&pod.id, "")?;
+        tasks.shim_pid(&pod.id)
+    }
+
+    fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
+        Tasks::connect(endpoint)?.wait(&pod.id, "").map(drop)
+    }
+
+    fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
+        delete::end(&mut Tasks::connect(endpoint)?, &pod.id)
+    }
+
+    fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint) {
+        if let Ok(mut tasks) = Tasks::connect(endpoint) {
+            tasks.shutdown(&pod.id);
+        }
+    }
+}

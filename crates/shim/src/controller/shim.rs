@@ -1,0 +1,90 @@
+//! The Sandbox service of a shim: it makes a sandbox before there is any task.
+
+use std::time::Duration;
+
+use super::{Asked, Controller};
+use crate::arguments::Settings;
+use crate::error::{Error, Result};
+use crate::launch;
+use crate::proto::Writer;
+use crate::state_dir::PodDir;
+use crate::task::{Endpoint, Tasks, number};
+use crate::ttrpc::Client;
+
+const SERVICE: &str = "containerd.runtime.sandbox.v1.Sandbox";
+
+/// What is done at once takes no longer.
+const LIMIT: Duration = Duration::from_secs(10);
+/// A virtual machine may have to boot first.
+const BOOT_LIMIT: Duration = Duration::from_secs(90);
+/// So long a guest may take to leave.
+const GRACE: Duration = Duration::from_secs(5);
+
+pub(super) struct Shim<'s>(pub(super) &'s Settings);
+
+impl Controller for Shim<'_> {
+    fn bootstrap(&self, pod: &PodDir) -> Result<Endpoint> {
+        launch::start(self.0, pod)
+    }
+
+    fn create(&self, pod: &PodDir, endpoint: &Endpoint, asked: &Asked) -> Result<()> {
+        let mut request = Writer::default()
+            .text(1, &pod.id)
+            .text(2, &pod.bundle().to_string_lossy());
+        if let Some(config) = &asked.config {
+            request = request.message(4, &config.encode());
+        }
+        request = request.text(5, &asked.network);
+        for (name, value) in &asked.annotations {
+            let entry = Writer::default().text(1, name).text(2, value);
+            request = request.message(6, &entry.done());
+        }
+        call(endpoint, "CreateSandbox", request, Some(BOOT_LIMIT)).map(drop)
+    }
+
+    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<u32> {
+        let started = call(endpoint, "StartSandbox", of(pod), Some(BOOT_LIMIT))?;
+        // The sandbox's process may be a guest's; what matters is who mounts for its tasks.
+        let pid = match Tasks::connect(endpoint)?.shim_pid(&pod.id) {
+            Ok(pid) if pid > 0 => pid,
+            _ => number(&started, 1, "StartSandbox")? as u32,
+        };
+        if pid > 1 {
+            return Ok(pid);
+        }
+        Err(Error::Garbled(
+            "the process that the shim tells at StartSandbox".into(),
+        ))
+    }
+
+    fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
+        call(endpoint, "WaitSandbox", of(pod), None).map(drop)
+    }
+
+    fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
+        let request = of(pod).number(2, GRACE.as_secs());
+        match call(endpoint, "StopSandbox", request, Some(LIMIT)) {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint) {
+        let _ = call(endpoint, "ShutdownSandbox", of(pod), Some(GRACE));
+    }
+}
+
+fn of(pod: &PodDir) -> Writer {
+    Writer::default().text(1, &pod.id)
+}
+
+fn call(
+    endpoint: &Endpoint,
+    method: &str,
+    request: Writer,
+    limit: Option<Duration>,
+) -> Result<Vec<u8>> {
+    let client = Client::connect(&endpoint.socket);
+    let mut client = client.map_err(Error::file("connecting to the shim at", &endpoint.socket))?;
+    client.call(SERVICE, method, &request.done(), limit)
+}

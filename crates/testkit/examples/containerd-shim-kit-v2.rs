@@ -1,0 +1,310 @@
+//! A shim with a Sandbox service, as those of virtual machines have one: its sandbox takes a while to
+//! boot and is there before any task. It notes each call of that service in the file `told` of the
+//! bundle. Its tasks are those of runc's shim, which it starts as its guest.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use prost::Message;
+use rustix::process::{Pid, Signal, kill_process, setsid};
+
+const GUEST: &str = "containerd-shim-runc-v2";
+const TASKS: &str = "containerd.task.v2.Task";
+const BOOT: Duration = Duration::from_millis(300);
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let option = |name: &str| {
+        let at = words.iter().position(|word| word == name);
+        at.map_or("", |at| words[at + 1].as_str()).to_owned()
+    };
+    let id = option("-id");
+    match words.last().map(String::as_str) {
+        Some("start") => start(&id),
+        Some("delete") => delete(&words),
+        Some("serve") => serve(&id, &words),
+        _ => {}
+    }
+}
+
+fn socket(id: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("orlop-kit-shim-{}", &id[..id.len().min(24)]))
+}
+
+fn start(id: &str) {
+    let listener = UnixListener::bind(socket(id)).expect("a socket");
+    let words = std::env::args().skip(1);
+    let words: Vec<_> = words.filter(|word| word != "start").collect();
+    let mut server = Command::new(std::env::current_exe().expect("this program"));
+    server
+        .args(words)
+        .arg("serve")
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(listener)))
+        .stdout(Stdio::null())
+        .stderr(File::create("kit.log").expect("a log"));
+    server.spawn().expect("a server");
+    let path = socket(id);
+    let answer = format!(
+        r#"{{"version":2,"address":"unix://{}","protocol":"ttrpc"}}"#,
+        path.display()
+    );
+    println!("{answer}");
+}
+
+/// The guest goes with the machine that it was in.
+fn delete(words: &[String]) {
+    if let Ok(address) = fs::read_to_string("guest") {
+        let connected = call(Path::new(&address), TASKS, "Connect", &[]);
+        let pid = connected.and_then(|answer| Ok(Numbered::decode(&*answer)?.number));
+        if let Some(pid) = pid.ok().and_then(|pid| Pid::from_raw(pid as i32)) {
+            let _ = kill_process(pid, Signal::KILL);
+            let _ = fs::remove_file(address);
+        }
+    }
+    let status = Command::new(GUEST).args(words).status();
+    std::process::exit(status.ok().and_then(|status| status.code()).unwrap_or(1));
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Request {
+    #[prost(string, tag = "1")]
+    service: String,
+    #[prost(string, tag = "2")]
+    method: String,
+    #[prost(bytes = "vec", tag = "3")]
+    payload: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Response {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    status: Option<Vec<u8>>,
+    #[prost(bytes = "vec", tag = "2")]
+    payload: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Numbered {
+    #[prost(uint32, tag = "1")]
+    number: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    kind: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Create {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    bundle: String,
+    #[prost(message, optional, tag = "4")]
+    options: Option<Any>,
+    #[prost(string, tag = "5")]
+    network: String,
+    #[prost(btree_map = "string, string", tag = "6")]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+/// The sandbox.
+struct Sandbox {
+    words: Vec<String>,
+    ended: Mutex<bool>,
+    end: Condvar,
+}
+
+fn serve(id: &str, words: &[String]) {
+    let _ = setsid();
+    let listener = rustix::io::dup(rustix::stdio::stdin()).expect("the listener");
+    let listener = UnixListener::from(listener);
+    let sandbox = Arc::new(Sandbox {
+        words: words[..words.len() - 1].to_vec(),
+        ended: Mutex::new(false),
+        end: Condvar::new(),
+    });
+    for client in listener.incoming().map_while(io::Result::ok) {
+        let (sandbox, id) = (Arc::clone(&sandbox), id.to_owned());
+        std::thread::spawn(move || answer(&sandbox, &id, client));
+    }
+}
+
+/// Answers the calls of the Sandbox service, and passes all others on to the guest.
+fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()> {
+    let answers = Arc::new(Mutex::new(client.try_clone().ok()?));
+    let mut guest: Option<UnixStream> = None;
+    while let Ok((head, payload)) = read_frame(&mut client) {
+        let request = Request::decode(&*payload).ok()?;
+        if request.service == "containerd.runtime.sandbox.v1.Sandbox" {
+            let payload = sandbox.call(id, &request.method, &request.payload);
+            let response = Response {
+                status: None,
+                payload,
+            };
+            let call = u32::from_be_bytes(head[4..8].try_into().ok()?);
+            let mut to = answers.lock().ok()?;
+            write_frame(&mut to, call, 2, &response.encode_to_vec()).ok()?;
+            drop(to);
+            if request.method == "ShutdownSandbox" {
+                let _ = fs::remove_file(socket(id));
+                std::process::exit(0);
+            }
+            continue;
+        }
+        if guest.is_none() {
+            let address = fs::read_to_string("guest").ok()?;
+            let stream = UnixStream::connect(address).ok()?;
+            let mut from = stream.try_clone().ok()?;
+            let (to, client) = (Arc::clone(&answers), client.try_clone().ok()?);
+            std::thread::spawn(move || {
+                while let Ok((head, payload)) = read_frame(&mut from) {
+                    let mut to = to.lock().expect("the client");
+                    let sent = to.write_all(&head).and_then(|()| to.write_all(&payload));
+                    if sent.is_err() {
+                        break;
+                    }
+                }
+                let _ = client.shutdown(std::net::Shutdown::Both);
+            });
+            guest = Some(stream);
+        }
+        let guest = guest.as_mut()?;
+        guest.write_all(&head).ok()?;
+        guest.write_all(&payload).ok()?;
+    }
+    Some(())
+}
+
+impl Sandbox {
+    fn end(&self) {
+        *self.ended.lock().expect("the sandbox") = true;
+        self.end.notify_all();
+    }
+
+    /// A sandbox whose guest has died has ended.
+    fn watch(self: &Arc<Self>, mut guest: UnixStream) {
+        let sandbox = Arc::clone(self);
+        std::thread::spawn(move || {
+            let _ = guest.read(&mut [0]);
+            sandbox.end();
+        });
+    }
+
+    fn call(self: &Arc<Self>, id: &str, method: &str, payload: &[u8]) -> Vec<u8> {
+        match method {
+            "CreateSandbox" => {
+                let asked = Create::decode(payload).expect("a request");
+                let options = asked.options.unwrap_or_default();
+                let config = orlop_cri::v1::PodSandboxConfig::decode(&*options.value);
+                let name = config.ok().and_then(|config| config.metadata);
+                let name = name.map(|metadata| metadata.name).unwrap_or_default();
+                tell(&format!("create {}", asked.id));
+                tell(&format!("bundle {}", asked.bundle));
+                tell(&format!("network {}", asked.network));
+                tell(&format!("options {} {name}", options.kind));
+                for (name, value) in asked.annotations {
+                    tell(&format!("annotation {name}={value}"));
+                }
+                Vec::new()
+            }
+            "StartSandbox" => {
+                tell("start");
+                std::thread::sleep(BOOT);
+                let started = Command::new(GUEST)
+                    .args(&self.words)
+                    .arg("start")
+                    .stdin(Stdio::null())
+                    .output()
+                    .expect("the guest");
+                let said = String::from_utf8_lossy(&started.stdout).into_owned();
+                let address = said.split("unix://").nth(1).unwrap_or_default();
+                let address = address.split('"').next().unwrap_or_default().trim();
+                fs::write("guest", address).expect("write");
+                let guest = UnixStream::connect(address).expect("the guest");
+                self.watch(guest);
+                let number = std::process::id();
+                Numbered { number }.encode_to_vec()
+            }
+            "WaitSandbox" => {
+                let mut ended = self.ended.lock().expect("the sandbox");
+                while !*ended {
+                    ended = self.end.wait(ended).expect("the sandbox");
+                }
+                Vec::new()
+            }
+            "StopSandbox" => {
+                tell("stop");
+                self.end();
+                Vec::new()
+            }
+            "ShutdownSandbox" => {
+                if let Ok(guest) = fs::read_to_string("guest") {
+                    let request = Any {
+                        kind: id.to_owned(),
+                        value: Vec::new(),
+                    };
+                    let request = request.encode_to_vec();
+                    let task = TASKS;
+                    let _ = call(Path::new(&guest), task, "Shutdown", &request);
+                    let _ = call(
+                        Path::new(&guest),
+                        "containerd.task.v2.Task",
+                        "Shutdown",
+                        &request,
+                    );
+                }
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn tell(line: &str) {
+    let told = File::options().create(true).append(true).open("told");
+    writeln!(told.expect("a file"), "{line}").expect("write");
+}
+
+fn call(address: &Path, service: &str, method: &str, payload: &[u8]) -> io::Result<Vec<u8>> {
+    let mut guest = UnixStream::connect(address)?;
+    let request = Request {
+        service: service.to_owned(),
+        method: method.to_owned(),
+        payload: payload.to_vec(),
+    };
+    write_frame(&mut guest, 1, 1, &request.encode_to_vec())?;
+    let (_, answer) = read_frame(&mut guest)?;
+    Ok(Response::decode(&*answer)?.payload)
+}
+
+fn write_frame(to: &mut UnixStream, call: u32, kind: u8, payload: &[u8]) -> io::Result<()> {
+    let mut frame = Vec::new();
+    frame.extend((payload.len() as u32).to_be_bytes());
+    frame.extend(call.to_be_bytes());
+    frame.extend([kind, 0]);
+    frame.extend(payload);
+    to.write_all(&frame)
+}
+
+fn read_frame(from: &mut UnixStream) -> io::Result<([u8; 10], Vec<u8>)> {
+    let mut head = [0; 10];
+    from.read_exact(&mut head)?;
+    let length = u32::from_be_bytes(head[..4].try_into().expect("four bytes"));
+    let mut payload = vec![0; length as usize];
+    from.read_exact(&mut payload)?;
+    Ok((head, payload))
+}
