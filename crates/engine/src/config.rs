@@ -95,13 +95,20 @@ pub enum RuntimeKind {
 }
 
 /// Who makes what the containers of a pod share, in containerd's words.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Sandboxer {
     /// A task that only waits.
     #[default]
     Podsandbox,
     /// The shim's Sandbox service.
     Shim,
+    /// A Controller behind a socket.
+    Proxy {
+        /// The socket.
+        address: PathBuf,
+        /// What it is called there.
+        name: String,
+    },
 }
 
 /// Limits and defaults for containers.

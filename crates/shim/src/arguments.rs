@@ -23,13 +23,15 @@ pub(crate) struct Settings {
 }
 
 /// Who makes what the containers of a pod share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sandboxer {
     /// A task that only waits.
     #[default]
     Podsandbox,
     /// The shim's Sandbox service.
     Shim,
+    /// A Controller at a socket.
+    Proxy { address: PathBuf, name: String },
 }
 
 /// The words of a command: flags, options with their values, and the rest.
@@ -82,6 +84,11 @@ pub(crate) fn parse(
                     _ => return Err(usage("--sandboxer is podsandbox or shim")),
                 }
             }
+            "--controller" => {
+                let address = value()?.into();
+                let name = value()?.to_string_lossy().into_owned();
+                settings.sandboxer = Sandboxer::Proxy { address, name };
+            }
             "--inner" => {
                 settings.inner = Some(Inner {
                     program: value()?.into(),
@@ -130,8 +137,12 @@ impl Settings {
         if let Some(config) = &self.shim_config {
             words.extend(["--shim-config".into(), config.clone().into()]);
         }
-        if self.sandboxer == Sandboxer::Shim {
-            words.extend(["--sandboxer".into(), "shim".into()]);
+        match &self.sandboxer {
+            Sandboxer::Podsandbox => {}
+            Sandboxer::Shim => words.extend(["--sandboxer".into(), "shim".into()]),
+            Sandboxer::Proxy { address, name } => {
+                words.extend(["--controller".into(), address.into(), name.into()]);
+            }
         }
         if self.systemd_cgroup {
             words.push("--systemd-cgroup".into());

@@ -15,7 +15,7 @@ use crate::state_dir::PodDir;
 use crate::task::{Any, Endpoint};
 
 /// The namespace that the shim is told; it keeps apart what several clients have.
-const NAMESPACE: &str = "orlop";
+pub(crate) const NAMESPACE: &str = "orlop";
 
 /// A shim that has not answered by then does not work.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -236,20 +236,12 @@ fn parse(answer: &[u8]) -> Result<Endpoint> {
             protocol: "ttrpc".into(),
         },
     };
-    let socket = ["unix://", "ttrpc+unix://"]
-        .iter()
-        .find_map(|scheme| answer.address.strip_prefix(scheme));
-    match (answer.protocol.as_str(), socket) {
-        ("ttrpc" | "", Some(socket)) if socket.starts_with('/') => Ok(Endpoint {
-            socket: socket.into(),
-            version: answer.version,
-            pid: 0,
-        }),
-        _ => Err(Error::Failed(format!(
-            "the shim is reached by {:?} at {:?}; only ttrpc at a unix socket is supported",
+    Endpoint::at(&answer.address, &answer.protocol, answer.version).ok_or_else(|| {
+        Error::Failed(format!(
+            "the shim is reached by {:?} at {:?}; only ttrpc and gRPC at a unix socket are supported",
             answer.protocol, answer.address
-        ))),
-    }
+        ))
+    })
 }
 
 fn message(answer: &[u8]) -> Option<Answer> {
@@ -313,12 +305,14 @@ mod tests {
             (newest.version, newest.socket.to_str()),
             (3, Some("/run/y"))
         );
+        let other = br#"{"version":3,"address":"unix:///run/x","protocol":"grpc"}"#;
+        assert!(parse(other).unwrap().grpc && !new.grpc && !newest.grpc);
         for refused in [
             &b"vsock://3:1024"[..],
             b"",
             b"{",
             b"\x08\x03\x12\xff",
-            br#"{"version":3,"address":"unix:///run/x","protocol":"grpc"}"#,
+            br#"{"version":3,"address":"unix:///run/x","protocol":"thrift"}"#,
         ] {
             assert!(
                 parse(refused).is_err(),

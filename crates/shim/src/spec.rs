@@ -27,10 +27,14 @@ pub(crate) struct Spec(Value);
 impl Spec {
     pub(crate) fn read(bundle: &Path) -> Result<Self> {
         let path = bundle.join("config.json");
-        let text = read(&path)?;
+        let text = Self::text(bundle)?;
         let spec = serde_json::from_slice(&text)
             .map_err(|error| Error::Failed(format!("reading {}: {error}", path.display())))?;
         Ok(Self(spec))
+    }
+
+    pub(crate) fn text(bundle: &Path) -> Result<Vec<u8>> {
+        read(&bundle.join("config.json"))
     }
 
     pub(crate) fn write(&self, bundle: &Path) -> Result<()> {

@@ -113,7 +113,7 @@ fn begin(
     })?;
     keep_log(pod)?;
     let controller = controller::of(settings);
-    let mut endpoint = controller.bootstrap(pod)?;
+    let endpoint = controller.bootstrap(pod)?;
     // Whoever comes after us, should we die, finds it by this.
     pod.note_endpoint(&endpoint)?;
     let explained = |error: Error| match launch::last_words(pod) {
@@ -135,7 +135,7 @@ fn begin(
     let started = controller
         .create(pod, &endpoint, &asked)
         .and_then(|()| controller.start(pod, &endpoint));
-    started.map(|pid| endpoint.pid = pid).map_err(|error| {
+    let endpoint = started.map_err(|error| {
         clear_away(settings, pod, Some(&endpoint));
         explained(error)
     })?;

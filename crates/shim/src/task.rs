@@ -7,7 +7,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::error::{Error, Result};
 use crate::proto::{Writer, fields};
-use crate::ttrpc::Client;
+use crate::rpc::Client;
 
 /// What a shim does at once takes no longer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -22,9 +22,35 @@ pub(crate) struct Endpoint {
     /// The shim's own process; 0 until the pod's own task runs in it.
     #[serde(default)]
     pub(crate) pid: u32,
+    /// Else by ttrpc.
+    #[serde(default)]
+    pub(crate) grpc: bool,
 }
 
 impl Endpoint {
+    /// By its address and, where that does not say so, its protocol.
+    pub(crate) fn at(address: &str, protocol: &str, version: u32) -> Option<Self> {
+        let (scheme, socket) = address.split_once("://")?;
+        let grpc = match (scheme, protocol) {
+            ("unix", "ttrpc" | "") | ("ttrpc+unix", _) => false,
+            ("unix", "grpc") | ("grpc+unix", _) => true,
+            _ => return None,
+        };
+        socket.starts_with('/').then(|| Self {
+            socket: socket.into(),
+            version,
+            pid: 0,
+            grpc,
+        })
+    }
+
+    pub(crate) fn with_pid(&self, pid: u32) -> Self {
+        Self {
+            pid,
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn has_come_up(&self) -> bool {
         self.pid != 0
     }
@@ -93,8 +119,7 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     pub(crate) fn connect(endpoint: &Endpoint) -> Result<Self> {
-        let client = Client::connect(&endpoint.socket)
-            .map_err(Error::file("connecting to the shim at", &endpoint.socket))?;
+        let client = Client::connect(endpoint)?;
         let service = match endpoint.version {
             ..=2 => "containerd.task.v2.Task",
             _ => "containerd.task.v3.Task",

@@ -1,6 +1,7 @@
 //! The runtime handlers: what a pod's `runtime_handler` chooses among.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -244,9 +245,14 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
             if let Some(file) = file {
                 runtime.args.extend(["--shim-config".into(), file.into()]);
             }
-            if *sandboxer == Sandboxer::Shim {
-                runtime.args.extend(["--sandboxer".into(), "shim".into()]);
-            }
+            let sandboxer: Vec<OsString> = match sandboxer {
+                Sandboxer::Podsandbox => Vec::new(),
+                Sandboxer::Shim => vec!["--sandboxer".into(), "shim".into()],
+                Sandboxer::Proxy { address, name } => {
+                    vec!["--controller".into(), address.into(), name.into()]
+                }
+            };
+            runtime.args.extend(sandboxer);
             runtime
         }
     };

@@ -64,6 +64,13 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
                     sandboxer: match runtime.sandboxer {
                         Sandboxer::Podsandbox => engine::Sandboxer::Podsandbox,
                         Sandboxer::Shim => engine::Sandboxer::Shim,
+                        Sandboxer::Proxy => engine::Sandboxer::Proxy {
+                            address: runtime.address.as_ref().map(own_path).unwrap_or_default(),
+                            name: Some(&runtime.controller)
+                                .filter(|named| !named.is_empty())
+                                .unwrap_or(name)
+                                .clone(),
+                        },
                     },
                 },
             },

@@ -433,9 +433,13 @@ section! {
         /// runtime that it calls. Empty: the shim's own choice.
         shim_config: Option<AbsolutePath> = None => restart,
         /// Who makes what the containers of a pod share where the runtime is a shim: a task that
-        /// only waits, or the shim's own Sandbox service, by which a virtual machine boots with the
-        /// pod and not with its first container.
+        /// only waits, the shim's own Sandbox service, by which a virtual machine boots with the
+        /// pod, or (`proxy`) a Controller behind a socket, which needs no shim here.
         sandboxer: Sandboxer = Sandboxer::Podsandbox => restart,
+        /// The socket of that Controller.
+        address: Option<AbsolutePath> = None => restart,
+        /// What it is called there. Empty: as the runtime here.
+        controller: String = String::new() => restart,
         /// Arguments before the subcommand, on every call.
         args: Vec<String> = Vec::new() => restart,
         /// Where the runtime keeps its own state. Empty: below `state`.

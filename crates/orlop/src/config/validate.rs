@@ -1,7 +1,7 @@
 //! What no single key can tell: values that do not go together.
 
 use super::schema::{Config, RUNTIMES};
-use super::values::Backend;
+use super::values::{Backend, RuntimeKind, Sandboxer};
 
 /// The runtimes that are looked for where none is configured.
 const FOUND_BY_ITSELF: [&str; 2] = ["crun", "runc"];
@@ -30,6 +30,18 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             "default_runtime",
             format!("there is no table [{RUNTIMES}.{name}]"),
         );
+    }
+    for (name, runtime) in &config.runtimes {
+        let key = |key: &str| format!("{RUNTIMES}.{name}.{key}");
+        if runtime.sandboxer != Sandboxer::Podsandbox && runtime.kind != RuntimeKind::Shim {
+            let message = "is for runtimes of `kind = \"shim\"` only";
+            problem(&key("sandboxer"), message.to_owned());
+        }
+        if (runtime.sandboxer == Sandboxer::Proxy) != runtime.address.is_some() {
+            let message = "is the socket of a controller: it goes with `sandboxer = \"proxy\"`, and \
+                           that needs it";
+            problem(&key("address"), message.to_owned());
+        }
     }
     if config.grpc.listen.is_empty() {
         problem("grpc.listen", "must name a socket".to_owned());

@@ -1,6 +1,7 @@
 //! Who makes what the containers of a pod share, in containerd's words.
 
 mod podsandbox;
+mod proxy;
 mod shim;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +18,8 @@ pub(crate) trait Controller {
     /// Prepares a sandbox.
     fn create(&self, pod: &PodDir, endpoint: &Endpoint, asked: &Asked) -> Result<()>;
 
-    /// Lets it come up, and answers the process that serves its tasks.
-    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<u32>;
+    /// Lets it come up, and answers where its tasks are served.
+    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Endpoint>;
 
     /// Waits for its end.
     fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
@@ -46,8 +47,9 @@ pub(crate) fn config_of(bundle: &Path) -> PathBuf {
 }
 
 pub(crate) fn of(settings: &Settings) -> Box<dyn Controller + '_> {
-    match settings.sandboxer {
+    match &settings.sandboxer {
         Sandboxer::Podsandbox => Box::new(podsandbox::Podsandbox(settings)),
         Sandboxer::Shim => Box::new(shim::Shim(settings)),
+        Sandboxer::Proxy { address, name } => Box::new(proxy::Proxy { address, name }),
     }
 }

@@ -23,10 +23,11 @@ impl Controller for Podsandbox<'_> {
             .map(drop)
     }
 
-    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<u32> {
+    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Endpoint> {
         let mut tasks = Tasks::connect(endpoint)?;
         tasks.start(&pod.id, "")?;
-        tasks.shim_pid(&pod.id)
+        let pid = tasks.shim_pid(&pod.id)?;
+        Ok(endpoint.with_pid(pid))
     }
 
     fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {

@@ -7,9 +7,9 @@ use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::launch;
 use crate::proto::Writer;
+use crate::rpc::Client;
 use crate::state_dir::PodDir;
 use crate::task::{Endpoint, Tasks, number};
-use crate::ttrpc::Client;
 
 const SERVICE: &str = "containerd.runtime.sandbox.v1.Sandbox";
 
@@ -42,7 +42,7 @@ impl Controller for Shim<'_> {
         call(endpoint, "CreateSandbox", request, Some(BOOT_LIMIT)).map(drop)
     }
 
-    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<u32> {
+    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Endpoint> {
         let started = call(endpoint, "StartSandbox", of(pod), Some(BOOT_LIMIT))?;
         // The sandbox's process may be a guest's; what matters is who mounts for its tasks.
         let pid = match Tasks::connect(endpoint)?.shim_pid(&pod.id) {
@@ -50,7 +50,7 @@ impl Controller for Shim<'_> {
             _ => number(&started, 1, "StartSandbox")? as u32,
         };
         if pid > 1 {
-            return Ok(pid);
+            return Ok(endpoint.with_pid(pid));
         }
         Err(Error::Garbled(
             "the process that the shim tells at StartSandbox".into(),
@@ -84,7 +84,5 @@ fn call(
     request: Writer,
     limit: Option<Duration>,
 ) -> Result<Vec<u8>> {
-    let client = Client::connect(&endpoint.socket);
-    let mut client = client.map_err(Error::file("connecting to the shim at", &endpoint.socket))?;
-    client.call(SERVICE, method, &request.done(), limit)
+    Client::connect(endpoint)?.call(SERVICE, method, &request.done(), limit)
 }

@@ -108,6 +108,7 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
     let sandbox = Endpoint {
         socket: PathBuf::new(),
         version: 0,
+        grpc: false,
         pid: pid.filter(|&pid| pid > 1).ok_or_else(garbled)?,
     };
     pod.note_endpoint(&sandbox)?;

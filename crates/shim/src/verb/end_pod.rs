@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::delete::{end, without_shim};
-use crate::arguments::{Settings, Words};
+use crate::arguments::{Sandboxer, Settings, Words};
 use crate::error::Result;
 use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::{Endpoint, Tasks};
@@ -35,7 +35,9 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
             let ended = ended.and_then(|()| controller.stop(pod, &shim));
             controller.shutdown(pod, &shim);
             see_it_end(&shim);
-            if ended.is_err() {
+            if matches!(settings.sandboxer, Sandboxer::Proxy { .. }) {
+                ended?;
+            } else if ended.is_err() {
                 // What it could not do is done without it, now that it is gone.
                 left.iter()
                     .for_each(|task| without_shim(settings, pod, task));
@@ -49,6 +51,13 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
                 task.erase()?;
             }
             launch::clean_up_pod(settings, pod, shim.as_ref());
+            if matches!(settings.sandboxer, Sandboxer::Proxy { .. }) {
+                // It may live where those are dead that served its tasks.
+                let controller = controller::of(settings);
+                let itself = controller.bootstrap(pod)?;
+                controller.stop(pod, &itself)?;
+                controller.shutdown(pod, &itself);
+            }
         }
     }
     pod.erase()?;

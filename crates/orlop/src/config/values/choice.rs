@@ -93,12 +93,14 @@ words! {
 pub(crate) enum Sandboxer {
     Podsandbox,
     Shim,
+    Proxy,
 }
 
 words! {
     Sandboxer {
         "podsandbox" => Self::Podsandbox,
         "shim" => Self::Shim,
+        "proxy" => Self::Proxy,
     }
 }
 

@@ -1,0 +1,147 @@
+//! A Controller behind a socket: a program of its own that makes the sandboxes of many pods, and
+//! says for each where its tasks are served.
+
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::{Asked, Controller};
+use crate::error::{Error, Result};
+use crate::proto::{Writer, fields};
+use crate::rpc::Client;
+use crate::spec::Spec;
+use crate::state_dir::PodDir;
+use crate::task::{Any, Endpoint, Tasks};
+
+const SERVICE: &str = "containerd.services.sandbox.v1.Controller";
+
+/// What is done at once takes no longer.
+const LIMIT: Duration = Duration::from_secs(10);
+/// A virtual machine may have to boot first.
+const BOOT_LIMIT: Duration = Duration::from_secs(90);
+/// So long a guest may take to leave.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A controller, by its address and its name there.
+pub(super) struct Proxy<'s> {
+    pub(super) address: &'s std::path::Path,
+    pub(super) name: &'s str,
+}
+
+impl Proxy<'_> {
+    fn itself(&self) -> Endpoint {
+        Endpoint {
+            socket: self.address.to_owned(),
+            version: 0,
+            pid: 0,
+            grpc: true,
+        }
+    }
+
+    fn of(&self, pod: &PodDir) -> Writer {
+        Writer::default().text(1, &pod.id).text(10, self.name)
+    }
+
+    fn call(&self, method: &str, request: Writer, limit: Option<Duration>) -> Result<Vec<u8>> {
+        let named = |error| {
+            let at = self.address.display();
+            Error::Failed(format!("the sandbox controller at {at}: {error}"))
+        };
+        let mut client = Client::connect(&self.itself()).map_err(named)?;
+        match client.call(SERVICE, method, &request.done(), limit) {
+            // Its code tells what to make of it.
+            Err(error @ Error::Refused { .. }) => Err(error),
+            answer => answer.map_err(named),
+        }
+    }
+}
+
+impl Controller for Proxy<'_> {
+    fn bootstrap(&self, _: &PodDir) -> Result<Endpoint> {
+        Ok(self.itself())
+    }
+
+    fn create(&self, pod: &PodDir, _: &Endpoint, asked: &Asked) -> Result<()> {
+        let mut request = self.of(pod);
+        if let Some(config) = &asked.config {
+            request = request.message(3, &config.encode());
+        }
+        request = request.text(4, &asked.network);
+        for (name, value) in &asked.annotations {
+            let entry = Writer::default().text(1, name).text(2, value);
+            request = request.message(5, &entry.done());
+        }
+        let spec = Any {
+            kind: "types.containerd.io/opencontainers/runtime-spec/1/Spec",
+            value: Spec::text(&pod.bundle())?,
+        };
+        let sandbox = Writer::default()
+            .text(1, &pod.id)
+            .message(3, &spec.encode())
+            .text(10, self.name);
+        request = request.message(6, &sandbox.done());
+        self.call("Create", request, Some(BOOT_LIMIT)).map(drop)
+    }
+
+    fn start(&self, pod: &PodDir, _: &Endpoint) -> Result<Endpoint> {
+        let answer = self.call("Start", self.of(pod), Some(BOOT_LIMIT))?;
+        let garbled = || Error::Garbled("the controller's answer to Start".into());
+        let (mut pid, mut version, mut address) = (0, 0, String::new());
+        for field in fields(&answer) {
+            let field = field.ok_or_else(garbled)?;
+            match field.number {
+                2 => pid = field.as_number() as u32,
+                10 => address = field.as_text(),
+                11 => version = field.as_number() as u32,
+                _ => {}
+            }
+        }
+        let mut endpoint = Endpoint::at(&address, "", version).ok_or_else(|| {
+            Error::Failed(format!(
+                "the controller says that tasks are served at {address:?}; only unix sockets are \
+                 supported, by ttrpc and gRPC"
+            ))
+        })?;
+        endpoint.pid = server_of(pod, &endpoint, pid)?;
+        Ok(endpoint)
+    }
+
+    fn wait(&self, pod: &PodDir, _: &Endpoint) -> Result<()> {
+        self.call("Wait", self.of(pod), None).map(drop)
+    }
+
+    fn stop(&self, pod: &PodDir, _: &Endpoint) -> Result<()> {
+        let request = self.of(pod).number(2, GRACE.as_secs());
+        match self.call("Stop", request, Some(LIMIT)) {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn shutdown(&self, pod: &PodDir, _: &Endpoint) {
+        let _ = self.call("Shutdown", self.of(pod), Some(GRACE));
+    }
+}
+
+/// The process that mounts for the tasks: it says so, or the controller does, or the kernel.
+fn server_of(pod: &PodDir, endpoint: &Endpoint, told: u32) -> Result<u32> {
+    let says = Tasks::connect(endpoint)?.shim_pid(&pod.id);
+    let listens = UnixStream::connect(&endpoint.socket).ok();
+    let listens = listens.and_then(|socket| rustix::net::sockopt::socket_peercred(socket).ok());
+    let listens = listens.map(|peer| peer.pid.as_raw_nonzero().get() as u32);
+    let possible = [says.ok(), Some(told), listens].into_iter().flatten();
+    let alive = |pid: &u32| {
+        *pid > 1
+            && Endpoint {
+                pid: *pid,
+                ..endpoint.clone()
+            }
+            .is_alive()
+    };
+    let mut alive = possible.filter(alive);
+    alive.next().ok_or_else(|| {
+        let at = endpoint.socket.display();
+        Error::Failed(format!(
+            "the process is not known that serves tasks at {at}"
+        ))
+    })
+}

@@ -1,0 +1,155 @@
+//! gRPC over a unix socket, one call at a time.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use http::{HeaderMap, Request};
+use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::error::{Error, Result};
+use crate::launch::NAMESPACE;
+
+/// A flag, and the length of the message, come before it.
+const HEAD: usize = 5;
+/// No message may be larger.
+const LARGEST: usize = 4 << 20;
+/// Who listens lets others in by then.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A connection on which calls are made one after the other. It is served only during them.
+#[derive(Debug)]
+pub(crate) struct Client {
+    reactor: Runtime,
+    requests: SendRequest<Bytes>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: &Path) -> io::Result<Self> {
+        let reactor = Builder::new_current_thread().enable_all().build()?;
+        let connect = async {
+            let socket = UnixStream::connect(address).await?;
+            let (requests, connection) = h2::client::handshake(socket)
+                .await
+                .map_err(io::Error::other)?;
+            tokio::spawn(async {
+                // Its end is seen by the call.
+                let _ = connection.await;
+            });
+            Ok::<_, io::Error>(requests)
+        };
+        let requests = reactor.block_on(async { timeout(CONNECT_LIMIT, connect).await })??;
+        Ok(Self { reactor, requests })
+    }
+
+    pub(crate) fn call(
+        &mut self,
+        service: &str,
+        method: &str,
+        payload: &[u8],
+        limit: Option<Duration>,
+    ) -> Result<Vec<u8>> {
+        let requests = self.requests.clone();
+        let call = call(requests, service, method, payload);
+        self.reactor.block_on(async {
+            match limit {
+                Some(limit) => timeout(limit, call).await.unwrap_or_else(|_| {
+                    Err(Error::Failed(format!(
+                        "{method} was not answered within {limit:?}"
+                    )))
+                }),
+                None => call.await,
+            }
+        })
+    }
+}
+
+async fn call(
+    requests: SendRequest<Bytes>,
+    service: &str,
+    method: &str,
+    payload: &[u8],
+) -> Result<Vec<u8>> {
+    let failed = |error: h2::Error| Error::Io {
+        doing: format!("calling {method}"),
+        source: io::Error::other(error),
+    };
+    let request = Request::post(format!("http://localhost/{service}/{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("containerd-namespace", NAMESPACE)
+        .body(())
+        .map_err(|error| Error::Failed(format!("calling {method}: {error}")))?;
+    let mut requests = requests.ready().await.map_err(failed)?;
+    let (response, mut body) = requests.send_request(request, false).map_err(failed)?;
+    let mut message = Vec::with_capacity(HEAD + payload.len());
+    message.push(0);
+    message.extend((payload.len() as u32).to_be_bytes());
+    message.extend(payload);
+    body.send_data(message.into(), true).map_err(failed)?;
+    let (head, mut body) = response.await.map_err(failed)?.into_parts();
+    let mut answer = Vec::new();
+    while let Some(bytes) = body.data().await {
+        let bytes = bytes.map_err(failed)?;
+        // A window that is not given back only makes the other side wait.
+        let _ = body.flow_control().release_capacity(bytes.len());
+        if answer.len() + bytes.len() > HEAD + LARGEST {
+            return Err(Error::Failed(format!(
+                "the answer to {method} has more than 4 MiB"
+            )));
+        }
+        answer.extend(&bytes);
+    }
+    let trailers = body.trailers().await.map_err(failed)?;
+    let garbled = || Error::Garbled(format!("the answer to {method}"));
+    // One without a message has its status in the head.
+    let status = trailers.as_ref().unwrap_or(&head.headers);
+    match code(status).ok_or_else(garbled)? {
+        0 => message_in(&answer).map(<[u8]>::to_vec).ok_or_else(garbled),
+        code => Err(Error::Refused {
+            method: method.to_owned(),
+            code,
+            message: status
+                .get("grpc-message")
+                .map(|said| String::from_utf8_lossy(said.as_bytes()).into_owned())
+                .unwrap_or_default(),
+        }),
+    }
+}
+
+fn code(status: &HeaderMap) -> Option<u64> {
+    status.get("grpc-status")?.to_str().ok()?.parse().ok()
+}
+
+/// The one message of an answer, which is not compressed since nobody has offered that.
+fn message_in(answer: &[u8]) -> Option<&[u8]> {
+    let (head, message) = answer.split_at_checked(HEAD)?;
+    let (flag, length) = head.split_first()?;
+    let length = u32::from_be_bytes(length.try_into().ok()?) as usize;
+    (*flag == 0 && length == message.len()).then_some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message_in;
+
+    #[test]
+    fn only_one_whole_message_is_an_answer() {
+        assert_eq!(message_in(&[0, 0, 0, 0, 2, 7, 8]), Some(&[7, 8][..]));
+        assert_eq!(message_in(&[0, 0, 0, 0, 0]), Some(&[][..]));
+        for garbled in [
+            &[][..],
+            &[0, 0, 0, 0],
+            &[1, 0, 0, 0, 1, 7],
+            &[0, 0, 0, 0, 2, 7],
+            &[0, 0, 0, 0, 1, 7, 8],
+            &[0, 0xff, 0xff, 0xff, 0xff, 7],
+        ] {
+            assert_eq!(message_in(garbled), None, "{garbled:?}");
+        }
+    }
+}
