@@ -115,10 +115,31 @@ async fn call(
             code,
             message: status
                 .get("grpc-message")
-                .map(|said| String::from_utf8_lossy(said.as_bytes()).into_owned())
+                .map(|said| plain(said.as_bytes()))
                 .unwrap_or_default(),
         }),
     }
+}
+
+/// What stands in a head is escaped as in addresses.
+fn plain(escaped: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some((&byte, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|_| byte == b'%');
+        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(meant) => {
+                bytes.push(meant);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn code(status: &HeaderMap) -> Option<u64> {
@@ -135,7 +156,19 @@ fn message_in(answer: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::message_in;
+    use super::{message_in, plain};
+
+    #[test]
+    fn what_is_escaped_is_told_plainly() {
+        for (escaped, said) in [
+            ("no%20room%21", "no room!"),
+            ("100%", "100%"),
+            ("%zz%4", "%zz%4"),
+            ("%c3%a4", "ä"),
+        ] {
+            assert_eq!(plain(escaped.as_bytes()), said);
+        }
+    }
 
     #[test]
     fn only_one_whole_message_is_an_answer() {

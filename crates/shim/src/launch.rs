@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::arguments::Settings;
+use crate::arguments::{Sandboxer, Settings};
 use crate::error::{Error, Result};
 use crate::proto::{Writer, fields};
 use crate::state_dir::PodDir;
@@ -69,6 +69,10 @@ pub(crate) fn end_orphans(below: &Path, id: &str) -> Result<()> {
 /// called are: they could make yet what was cleaned up.
 pub(crate) fn clean_up(settings: &Settings, pod: &PodDir, bundle: &Path, id: &str) -> Result<()> {
     end_orphans(bundle, id)?;
+    if let Sandboxer::Proxy { .. } = settings.sandboxer {
+        // There is no program; who made the sandbox ends it with all that is in it.
+        return Ok(());
+    }
     let child = call(settings, pod, bundle, "delete", id)?;
     finish(child, settings, pod).map(drop)
 }
@@ -80,8 +84,9 @@ pub(crate) fn clean_up_pod(settings: &Settings, pod: &PodDir, shim: Option<&Endp
         // Why it can't is in the shim's log; there is nobody else to ask.
         let _ = clean_up(settings, pod, &bundle, &pod.id);
     }
-    // A killed shim can't remove its socket.
-    if let Some(shim) = shim {
+    // A killed shim can't remove its socket. A controller's is not the pod's own.
+    let proxied = matches!(settings.sandboxer, Sandboxer::Proxy { .. });
+    if let Some(shim) = shim.filter(|_| !proxied) {
         let _ = std::fs::remove_file(&shim.socket);
     }
 }

@@ -63,7 +63,32 @@ pub(crate) fn take_back(mounts: &[PathBuf], pid: u32) -> Result<()> {
     })
 }
 
-/// Undoes mounts in our own mount namespace, which is a copy that was made for us.
+/// The same where who was given them may be dead, and lived in a mount namespace in which others are,
+/// the host's, or our own.
+pub(crate) fn take_back_from(mounts: &[PathBuf], namespace: &Path) -> Result<()> {
+    let entries = fs::read_dir("/proc").map_err(Error::file("reading", Path::new("/proc")))?;
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let there = |pid: &u32| namespace_of(*pid).is_ok_and(|theirs| theirs == namespace);
+    let Some(pid) = pids.into_iter().find(there) else {
+        // It has gone, and has taken them along.
+        return Ok(());
+    };
+    match other_namespace(pid)? {
+        Some(_) => take_back(mounts, pid),
+        None => {
+            drop_own(mounts);
+            Ok(())
+        }
+    }
+}
+
+/// The name of the mount namespace of a process.
+pub(crate) fn namespace_of(pid: u32) -> Result<PathBuf> {
+    let path = PathBuf::from(format!("/proc/{pid}/ns/mnt"));
+    fs::read_link(&path).map_err(Error::file("reading", &path))
+}
+
+/// Undoes mounts in our own mount namespace: a copy that was made for us, or the host's.
 pub(crate) fn drop_own(mounts: &[PathBuf]) {
     for path in mounts {
         // One that is not there any more is what is wanted.

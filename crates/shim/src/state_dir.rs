@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use orlop_disk::Outlives;
 
 use crate::error::{Error, Result};
+use crate::mounts;
 use crate::task::{Endpoint, Tasks};
 
 /// Paths of sockets have 107 bytes at most: so much of a pod's identity names it well enough.
@@ -152,7 +153,12 @@ impl TaskDir {
     pub(crate) fn make(&self, pod: &str, shim: u32) -> Result<()> {
         private(&self.dir)?;
         private(&self.dir.join("rootfs"))?;
-        for (name, text) in [("shim", shim.to_string()), ("pod", pod.to_owned())] {
+        let mounts_of = mounts::namespace_of(shim).unwrap_or_default();
+        for (name, text) in [
+            ("shim", shim.to_string()),
+            ("pod", pod.to_owned()),
+            ("namespace", mounts_of.to_string_lossy().into_owned()),
+        ] {
             let path = self.dir.join(name);
             fs::write(&path, text).map_err(Error::file("writing", &path))?;
         }
@@ -184,6 +190,13 @@ impl TaskDir {
         let text = orlop_disk::read_text(self.dir.join("mounts"), orlop_disk::SMALL_FILE)
             .unwrap_or_default();
         text.lines().map(PathBuf::from).collect()
+    }
+
+    /// Undoes the mounts that were given for it, whether or not lives who was given them.
+    pub(crate) fn take_back_mounts(&self) -> Result<()> {
+        let namespace = orlop_disk::read_text(self.dir.join("namespace"), orlop_disk::SMALL_FILE);
+        let namespace = namespace.unwrap_or_default();
+        mounts::take_back_from(&self.mounts(), Path::new(&namespace))
     }
 
     pub(crate) fn note_mounts(&self, mounts: &[PathBuf]) -> Result<()> {

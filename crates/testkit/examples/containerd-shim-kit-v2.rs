@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use orlop_testkit::frames::{call_of, read_frame, write_frame};
 use prost::Message;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
@@ -155,7 +156,7 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
                 status: None,
                 payload,
             };
-            let call = u32::from_be_bytes(head[4..8].try_into().ok()?);
+            let call = call_of(&head);
             let mut to = answers.lock().ok()?;
             write_frame(&mut to, call, 2, &response.encode_to_vec()).ok()?;
             drop(to);
@@ -289,22 +290,4 @@ fn call(address: &Path, service: &str, method: &str, payload: &[u8]) -> io::Resu
     write_frame(&mut guest, 1, 1, &request.encode_to_vec())?;
     let (_, answer) = read_frame(&mut guest)?;
     Ok(Response::decode(&*answer)?.payload)
-}
-
-fn write_frame(to: &mut UnixStream, call: u32, kind: u8, payload: &[u8]) -> io::Result<()> {
-    let mut frame = Vec::new();
-    frame.extend((payload.len() as u32).to_be_bytes());
-    frame.extend(call.to_be_bytes());
-    frame.extend([kind, 0]);
-    frame.extend(payload);
-    to.write_all(&frame)
-}
-
-fn read_frame(from: &mut UnixStream) -> io::Result<([u8; 10], Vec<u8>)> {
-    let mut head = [0; 10];
-    from.read_exact(&mut head)?;
-    let length = u32::from_be_bytes(head[..4].try_into().expect("four bytes"));
-    let mut payload = vec![0; length as usize];
-    from.read_exact(&mut payload)?;
-    Ok((head, payload))
 }

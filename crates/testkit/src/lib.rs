@@ -31,6 +31,7 @@
 
 pub mod cri;
 pub mod docker;
+pub mod frames;
 pub mod hanging_network;
 mod hostile_files;
 pub mod http;
@@ -44,6 +45,7 @@ pub mod plugin;
 pub mod process;
 pub mod proxy;
 pub mod registry;
+pub mod sandbox_controller;
 pub mod scratch;
 mod serve;
 pub mod signature;
@@ -65,6 +67,7 @@ pub use node::{Node, NodeBuilder};
 pub use plugin::{Manners, Plugin};
 pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
+pub use sandbox_controller::{SandboxController, Whims};
 pub use scratch::Scratch;
 pub use signature::{ImageSignature, KeyKind, Signer};
 pub use silent_mount::SilentMount;

@@ -6,7 +6,7 @@ use orlop_cri::v1::{ContainerEventType, RunPodSandboxRequest, RunPodSandboxRespo
 
 use crate::ask::PodAsk;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::node::Node;
 use crate::pod::{keeper_events, sandbox, shared, teardown};
 use crate::record::ids::PodId;
@@ -115,7 +115,8 @@ async fn undo(node: &Node, pod: &Arc<Pod>) {
         Err(error) => Err(error),
     };
     if let Err(error) = undone {
-        tracing::error!(pod = %pod.id, %error, "could not undo a failed pod; it stays as stopped");
+        let why = chain(&*error);
+        tracing::error!(pod = %pod.id, why, "could not undo a failed pod; it stays as stopped");
         if let Err(error) = pod.record(Event::NotReady).await {
             tracing::error!(pod = %pod.id, %error, "could not write that down");
         }

@@ -1,11 +1,12 @@
-//! Pods whose sandbox is made by the Sandbox service of their shim, as a virtual machine is.
+//! Pods whose sandbox is made by the Sandbox service of their shim, as a virtual machine is, or by a
+//! Controller behind a socket.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::ContainerState;
+use orlop_cri::v1::{ContainerState, PodSandboxState, RunPodSandboxRequest};
 use orlop_testkit::machine::has_program;
-use orlop_testkit::{Node, skip_unless};
+use orlop_testkit::{Node, NodeBuilder, SandboxController, Whims, skip_unless};
 
 use crate::processes::{count, processes};
 use crate::sandboxes;
@@ -114,5 +115,162 @@ async fn a_shim_without_that_service_is_named() {
     let error = error.expect_err("no such service").message().to_owned();
     assert!(error.contains("CreateSandbox"), "{error}");
     assert!(world.cri.pods().await.expect("pods").is_empty());
+    world.finish().await;
+}
+
+/// Who has its pods' sandboxes made by a controller of this directory.
+fn remote(dir: &Path) -> NodeBuilder {
+    let address = SandboxController::socket(dir);
+    let drop_in = format!(
+        "[runtimes.test]\nkind = \"shim\"\nsandboxer = \"proxy\"\naddress = {address:?}\n\
+         controller = \"kit\"\n"
+    );
+    Node::orlop().drop_in(&drop_in)
+}
+
+/// The shims that serve the tasks of a controller's sandboxes.
+fn servers(pod: &str) -> Vec<i32> {
+    processes(&[GUEST, "-namespace kit", pod])
+}
+
+#[tokio::test]
+async fn a_controller_makes_the_sandbox_of_a_pod() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    let controller = SandboxController::start(dir.path(), Whims::None);
+    let world = world!(remote(dir.path()));
+    let pod = world.node.pod("remote").own_network();
+    let pod_id = world.run_pod(&pod).await;
+    let begun = [
+        format!("Create {pod_id} kit runtime.v1.PodSandboxConfig"),
+        format!("Start {pod_id} kit"),
+        format!("Wait {pod_id} kit"),
+    ];
+    assert_eq!(controller.told()[..2], begun[..2]);
+    let spec = std::fs::read_to_string(dir.path().join(&pod_id).join("config.json"));
+    let spec = spec.expect("the specification that it was given");
+    assert!(spec.contains("\"network\""), "{spec}");
+
+    let spec = world.container("main").shell("echo in; sleep 600");
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    assert_eq!(world.printed(&id, &["echo", "ahoy"]).await, "ahoy");
+    let other = world.container("other").shell("exit 7");
+    let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
+    assert_eq!(world.cri.wait_exited(&other).await.exit_code, 7);
+    assert_eq!(controller.told(), begun, "one sandbox for all");
+    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
+    assert_eq!(controller.told()[3], format!("Stop {pod_id} kit"));
+    assert_eq!(controller.told()[4], format!("Shutdown {pod_id} kit"));
+    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_of_tasks_that_dies_takes_its_pod_along() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    let _controller = SandboxController::start(dir.path(), Whims::None);
+    sandboxes::dies_with_its_pod(world!(remote(dir.path())), servers).await;
+}
+
+#[tokio::test]
+async fn a_controller_that_dies_is_told_by_its_pods_and_missed_by_their_stop() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    let controller = SandboxController::start(dir.path(), Whims::None);
+    let world = world!(remote(dir.path()));
+    let running = world.run_script("remote", "sleep 600").await;
+    drop(controller);
+    let until = Instant::now() + Duration::from_secs(1);
+    loop {
+        let status = world.cri.pod_status(&running.pod_id).await;
+        if status.expect("status").state() == PodSandboxState::SandboxNotready {
+            break;
+        }
+        assert!(Instant::now() < until, "it is taken for ready");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let error = world.cri.stop_pod(&running.pod_id).await;
+    let error = error
+        .expect_err("nobody ends the sandbox")
+        .message()
+        .to_owned();
+    let address = SandboxController::socket(dir.path());
+    assert!(error.contains(address.to_str().expect("a path")), "{error}");
+    let error = world.cri.run_pod(&world.node.pod("more")).await;
+    let error = error.expect_err("nobody makes one").message().to_owned();
+    assert!(error.contains(address.to_str().expect("a path")), "{error}");
+    let controller = SandboxController::start(dir.path(), Whims::None);
+    world
+        .cri
+        .remove_pod(&running.pod_id)
+        .await
+        .expect("remove the pod");
+    assert!(
+        controller
+            .told()
+            .contains(&format!("Stop {} kit", running.pod_id))
+    );
+    assert_eq!(count(&[&running.pod_id], 0).await, 0);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_controller_that_misbehaves_costs_its_own_pod() {
+    for (whims, words) in [
+        (Whims::Refuses, "no room for a machine"),
+        (Whims::TalksNonsense, "carrier-pigeon://dovecote"),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let _controller = SandboxController::start(dir.path(), whims);
+        let world = world!(remote(dir.path()));
+        let error = world.cri.run_pod(&world.node.pod("remote")).await;
+        let error = error.expect_err("no sandbox, no pod").message().to_owned();
+        assert!(error.contains(words), "{error}");
+        assert!(world.cri.pods().await.expect("pods").is_empty());
+        world.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_controller_that_hangs_holds_up_no_other_pod() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let controller = SandboxController::start(dir.path(), Whims::Hangs);
+    let address = SandboxController::socket(dir.path());
+    let drop_in = format!(
+        "[runtimes.remote]\nkind = \"shim\"\nsandboxer = \"proxy\"\naddress = {address:?}\n"
+    );
+    let world = world!(Node::orlop().drop_in(&drop_in));
+    let hanging = RunPodSandboxRequest {
+        config: Some(world.node.pod("hanging").config()),
+        runtime_handler: "remote".to_owned(),
+    };
+    let mut client = world.cri.runtime.clone();
+    let hanging = tokio::spawn(async move { client.run_pod_sandbox(hanging).await });
+    let asked = async {
+        while controller.told().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(10), asked).await;
+    asked.expect("it is asked");
+    let begun = Instant::now();
+    let (code, said) = world
+        .output("other", &world.container("main").shell("echo ahoy"))
+        .await;
+    assert_eq!((code, said.trim()), (0, "ahoy"));
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    // It breaks off, and so does the pod.
+    drop(controller);
+    let answer = tokio::time::timeout(Duration::from_secs(20), hanging).await;
+    let error = answer.expect("an answer").expect("no panic");
+    let error = error.expect_err("no sandbox, no pod").message().to_owned();
+    assert!(error.contains(address.to_str().expect("a path")), "{error}");
+    // What it may have made only it can end.
+    let _controller = SandboxController::start(dir.path(), Whims::None);
     world.finish().await;
 }

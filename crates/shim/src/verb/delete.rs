@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::end_pod;
-use crate::arguments::{Settings, Words};
+use crate::arguments::{Sandboxer, Settings, Words};
 use crate::error::{Error, Result};
 use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::{Status, Tasks};
@@ -84,4 +84,7 @@ pub(crate) fn end(tasks: &mut Tasks, id: &str) -> Result<()> {
 pub(crate) fn without_shim(settings: &Settings, pod: &PodDir, task: &TaskDir) {
     // It has told its reason in the shim's log, and there is nobody else to ask.
     let _ = launch::clean_up(settings, pod, &task.dir, &task.id);
+    if let Sandboxer::Proxy { .. } = settings.sandboxer {
+        let _ = task.take_back_mounts();
+    }
 }

@@ -34,10 +34,16 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
             let ended = left.iter().try_for_each(|task| end(&mut tasks, &task.id));
             let ended = ended.and_then(|()| controller.stop(pod, &shim));
             controller.shutdown(pod, &shim);
-            see_it_end(&shim);
             if matches!(settings.sandboxer, Sandboxer::Proxy { .. }) {
+                // Others may have their tasks served there, too.
+                left.iter().try_for_each(TaskDir::take_back_mounts)?;
                 ended?;
-            } else if ended.is_err() {
+                left.iter().try_for_each(TaskDir::erase)?;
+                pod.erase()?;
+                return Ok(());
+            }
+            see_it_end(&shim);
+            if ended.is_err() {
                 // What it could not do is done without it, now that it is gone.
                 left.iter()
                     .for_each(|task| without_shim(settings, pod, task));

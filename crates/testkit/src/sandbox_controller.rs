@@ -1,0 +1,336 @@
+//! A Controller of containerd's Sandbox API behind a socket. Its sandboxes are runc's shims, which serve
+//! the tasks; it can be told to misbehave.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs::File;
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use prost::Message;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tokio::net::UnixListener;
+use tokio::sync::oneshot;
+use tonic::body::Body;
+use tonic::server::{Grpc, NamedService, UnaryService};
+use tonic::{Request, Response, Status};
+use tower::Service;
+
+use crate::frames::swallow_events;
+
+/// Where its shims tell their events; another controller of the directory finds it served.
+fn events(dir: &Path) -> PathBuf {
+    dir.join("events.sock")
+}
+
+const SHIM: &str = "containerd-shim-runc-v2";
+
+/// How it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whims {
+    /// As it should.
+    #[default]
+    None,
+    /// Never to `Create`.
+    Hangs,
+    /// That it has no room.
+    Refuses,
+    /// With an address that is none.
+    TalksNonsense,
+}
+
+/// A running controller; it stops when dropped, and its sandboxes go on.
+#[derive(Debug)]
+pub struct SandboxController {
+    state: Arc<State>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct State {
+    dir: PathBuf,
+    whims: Whims,
+    told: Mutex<Vec<String>>,
+    logs: Mutex<Vec<File>>,
+}
+
+impl SandboxController {
+    /// Serves at `controller.sock` in a directory, in which its sandboxes are, too.
+    pub fn start(dir: &Path, whims: Whims) -> Self {
+        let socket = Self::socket(dir);
+        let _ = std::fs::remove_file(&socket);
+        if !events(dir).exists() {
+            swallow_events(&events(dir)).expect("a socket for events");
+        }
+        let state = Arc::new(State {
+            dir: dir.to_owned(),
+            whims,
+            told: Mutex::default(),
+            logs: Mutex::default(),
+        });
+        let service = Controller(Arc::clone(&state));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (listening, ready) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let reactor = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a reactor");
+            reactor.block_on(async move {
+                let listener = UnixListener::bind(socket).expect("a socket");
+                listening.send(()).expect("who starts it waits");
+                let incoming = futures_util::stream::unfold(listener, |listener| async {
+                    let accepted = listener.accept().await.map(|(socket, _)| socket);
+                    Some((accepted, listener))
+                });
+                let server = tonic::transport::Server::builder()
+                    .add_service(service)
+                    .serve_with_incoming(Box::pin(incoming));
+                tokio::select! {
+                    _ = server => {}
+                    _ = stopped => {}
+                }
+            });
+            // Calls under way break off here, as if the process had died.
+            reactor.shutdown_background();
+        });
+        ready.recv().expect("it listens");
+        Self {
+            state,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// The socket of a controller of this directory.
+    pub fn socket(dir: &Path) -> PathBuf {
+        dir.join("controller.sock")
+    }
+
+    /// What it was asked so far.
+    pub fn told(&self) -> Vec<String> {
+        let told = self.state.told.lock();
+        told.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for SandboxController {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    kind: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sandbox {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(message, optional, tag = "3")]
+    spec: Option<Any>,
+}
+
+/// What the requests of all methods have that matters here.
+#[derive(Clone, PartialEq, Message)]
+struct Ask {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(message, optional, tag = "3")]
+    options: Option<Any>,
+    #[prost(string, tag = "4")]
+    network: String,
+    #[prost(btree_map = "string, string", tag = "5")]
+    annotations: BTreeMap<String, String>,
+    #[prost(message, optional, tag = "6")]
+    sandbox: Option<Sandbox>,
+    #[prost(string, tag = "10")]
+    controller: String,
+}
+
+/// The answer to `Start`; those to all others may be empty.
+#[derive(Clone, PartialEq, Message)]
+struct Started {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "10")]
+    address: String,
+    #[prost(uint32, tag = "11")]
+    version: u32,
+}
+
+#[derive(Clone)]
+struct Controller(Arc<State>);
+
+impl NamedService for Controller {
+    const NAME: &'static str = "containerd.services.sandbox.v1.Controller";
+}
+
+impl<B> Service<http::Request<B>> for Controller
+where
+    B: http_body_util::BodyExt<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let method = request.uri().path().rsplit('/').next();
+        let method = method.unwrap_or_default().to_owned();
+        let call = Call {
+            state: Arc::clone(&self.0),
+            method,
+        };
+        Box::pin(async move {
+            let mut grpc = Grpc::new(tonic_prost::ProstCodec::default());
+            Ok(grpc.unary(call, request).await)
+        })
+    }
+}
+
+struct Call {
+    state: Arc<State>,
+    method: String,
+}
+
+impl UnaryService<Ask> for Call {
+    type Response = Started;
+    type Future = BoxFuture<'static, Result<Response<Started>, Status>>;
+
+    fn call(&mut self, ask: Request<Ask>) -> Self::Future {
+        let (state, method) = (Arc::clone(&self.state), self.method.clone());
+        Box::pin(async move {
+            state
+                .answer(&method, ask.into_inner())
+                .await
+                .map(Response::new)
+        })
+    }
+}
+
+impl State {
+    async fn answer(&self, method: &str, ask: Ask) -> Result<Started, Status> {
+        let kind = ask.options.as_ref().map_or("", |options| &options.kind);
+        let line = format!("{method} {} {} {kind}", ask.id, ask.controller);
+        let told = self.told.lock();
+        told.unwrap_or_else(PoisonError::into_inner)
+            .push(line.trim().to_owned());
+        let id = &ask.id;
+        match (method, self.whims) {
+            ("Create", Whims::Hangs) => pending().await,
+            ("Create", Whims::Refuses) => Err(Status::resource_exhausted("no room for a machine")),
+            ("Create", _) => self.create(&ask).map_err(failed),
+            ("Start", Whims::TalksNonsense) => Ok(Started {
+                address: "carrier-pigeon://dovecote".into(),
+                ..Started::default()
+            }),
+            ("Start", _) => self.started(id),
+            ("Wait", _) => {
+                while self.lives(id) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Ok(Started::default())
+            }
+            ("Stop", _) => {
+                let bundle = self.dir.join(id);
+                if !bundle.exists() {
+                    return Err(Status::not_found("no such sandbox"));
+                }
+                self.end(id);
+                Ok(Started::default())
+            }
+            ("Shutdown", _) => {
+                let _ = std::fs::remove_dir_all(self.dir.join(id));
+                Ok(Started::default())
+            }
+            _ => Err(Status::unimplemented(method.to_owned())),
+        }
+    }
+
+    fn create(&self, ask: &Ask) -> std::io::Result<Started> {
+        let bundle = self.dir.join(&ask.id);
+        std::fs::create_dir_all(&bundle)?;
+        let spec = ask.sandbox.clone().unwrap_or_default().spec;
+        std::fs::write(bundle.join("config.json"), spec.unwrap_or_default().value)?;
+        let log = bundle.join("log");
+        mknodat(CWD, &log, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        // Shims open it for writing, and say too little to fill it.
+        let log = File::options().read(true).write(true).open(log)?;
+        let logs = self.logs.lock();
+        logs.unwrap_or_else(PoisonError::into_inner).push(log);
+        Ok(Started::default())
+    }
+
+    fn shim(&self, id: &str, action: &str) -> Command {
+        let bundle = self.dir.join(id);
+        let mut shim = Command::new(SHIM);
+        shim.args(["-namespace", "kit", "-address"])
+            .arg(events(&self.dir))
+            .args(["-publish-binary", "/bin/true", "-id", id, "-bundle"])
+            .arg(&bundle)
+            .arg(action)
+            .current_dir(bundle)
+            .env("TTRPC_ADDRESS", events(&self.dir))
+            .stdin(Stdio::null());
+        shim
+    }
+
+    fn started(&self, id: &str) -> Result<Started, Status> {
+        let started = self.shim(id, "start").output().map_err(failed)?;
+        let said = String::from_utf8_lossy(&started.stdout).trim().to_owned();
+        if !started.status.success() || !said.starts_with("unix://") {
+            return Err(Status::internal(format!("the shim says {said:?}")));
+        }
+        std::fs::write(self.dir.join(id).join("socket"), &said["unix://".len()..])
+            .map_err(failed)?;
+        Ok(Started {
+            id: id.to_owned(),
+            address: format!("ttrpc+{said}"),
+            version: 2,
+        })
+    }
+
+    fn lives(&self, id: &str) -> bool {
+        let socket = std::fs::read_to_string(self.dir.join(id).join("socket"));
+        socket.is_ok_and(|socket| std::os::unix::net::UnixStream::connect(socket).is_ok())
+    }
+
+    /// The shim has no task any more, or loses it now.
+    fn end(&self, id: &str) {
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let pid = process.file_name().to_string_lossy().parse().ok();
+            let pid = pid.and_then(rustix::process::Pid::from_raw);
+            if let (Some(pid), true) = (pid, line.contains(&format!("-namespace kit -id {id}"))) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+        let _ = self.shim(id, "delete").output();
+        let socket = std::fs::read_to_string(self.dir.join(id).join("socket"));
+        let _ = socket.map(std::fs::remove_file);
+    }
+}
+
+fn failed(error: std::io::Error) -> Status {
+    Status::internal(error.to_string())
+}
