@@ -128,15 +128,12 @@ fn plain(escaped: &[u8]) -> String {
     while let Some((&byte, after)) = rest.split_first() {
         let hex = after.get(..2).filter(|_| byte == b'%');
         let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(meant) => {
-                bytes.push(meant);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = after;
-            }
+        if let Some(meant) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            bytes.push(meant);
+            rest = &after[2..];
+        } else {
+            bytes.push(byte);
+            rest = after;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

@@ -73,13 +73,11 @@ pub(crate) fn take_back_from(mounts: &[PathBuf], namespace: &Path) -> Result<()>
         // It has gone, and has taken them along.
         return Ok(());
     };
-    match other_namespace(pid)? {
-        Some(_) => take_back(mounts, pid),
-        None => {
-            drop_own(mounts);
-            Ok(())
-        }
+    if other_namespace(pid)?.is_some() {
+        return take_back(mounts, pid);
     }
+    drop_own(mounts);
+    Ok(())
 }
 
 /// The name of the mount namespace of a process.

@@ -6,6 +6,10 @@
     reason = "tests read what they wrote themselves"
 )]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(
+    clippy::zombie_processes,
+    reason = "what starts the server ends before it"
+)]
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

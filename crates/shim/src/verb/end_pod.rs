@@ -28,26 +28,26 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
     let shim = pod.endpoint().ok();
     let tasks = shim.as_ref().and_then(|shim| Tasks::connect(shim).ok());
     let left = tasks_of(state, &pod.id);
+    let proxied = matches!(settings.sandboxer, Sandboxer::Proxy { .. });
     match (shim, tasks) {
         (Some(shim), Some(mut tasks)) => {
             let controller = controller::of(settings);
             let ended = left.iter().try_for_each(|task| end(&mut tasks, &task.id));
             let ended = ended.and_then(|()| controller.stop(pod, &shim));
             controller.shutdown(pod, &shim);
-            if matches!(settings.sandboxer, Sandboxer::Proxy { .. }) {
-                // Others may have their tasks served there, too.
+            if proxied {
+                // Others may have their tasks served there, too: it does not end.
                 left.iter().try_for_each(TaskDir::take_back_mounts)?;
                 ended?;
-                left.iter().try_for_each(TaskDir::erase)?;
-                pod.erase()?;
-                return Ok(());
-            }
-            see_it_end(&shim);
-            if ended.is_err() {
-                // What it could not do is done without it, now that it is gone.
-                left.iter()
-                    .for_each(|task| without_shim(settings, pod, task));
-                launch::clean_up_pod(settings, pod, Some(&shim));
+            } else {
+                see_it_end(&shim);
+                if ended.is_err() {
+                    // What it could not do is done without it, now that it is gone.
+                    for task in &left {
+                        without_shim(settings, pod, task);
+                    }
+                    launch::clean_up_pod(settings, pod, Some(&shim));
+                }
             }
             left.iter().try_for_each(TaskDir::erase)?;
         }
@@ -57,7 +57,7 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
                 task.erase()?;
             }
             launch::clean_up_pod(settings, pod, shim.as_ref());
-            if matches!(settings.sandboxer, Sandboxer::Proxy { .. }) {
+            if proxied {
                 // It may live where those are dead that served its tasks.
                 let controller = controller::of(settings);
                 let itself = controller.bootstrap(pod)?;
