@@ -38,6 +38,14 @@ impl Error {
         }
     }
 
+    /// The end of what is not there any more is no failure.
+    pub(crate) fn unless_gone<T>(ended: Result<T>) -> Result<()> {
+        match ended {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the shim knows no such task or process.
     pub(crate) fn is_not_found(&self) -> bool {
         match self {

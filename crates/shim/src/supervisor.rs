@@ -46,11 +46,25 @@ pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result
     pod.endpoint()
 }
 
-/// The shim of a pod as a container of its own: who watches over it is that container's process.
+/// The shim of a pod as a container of its own.
 pub(crate) fn make(settings: &Settings, pod: &PodDir, words: &Words, bundle: &Path) -> Result<()> {
+    make_once_cleared(settings, pod, words, bundle, || {
+        clear_away(settings, pod, pod.endpoint().ok().as_ref());
+        Ok(())
+    })
+}
+
+/// What a pod shares, as a container of its own: who watches over it is that container's process.
+pub(crate) fn make_once_cleared(
+    settings: &Settings,
+    pod: &PodDir,
+    words: &Words,
+    bundle: &Path,
+    clear_away: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     pod.make()?;
     let _alone = pod.lock()?;
-    clear_away(settings, pod, pod.endpoint().ok().as_ref());
+    clear_away()?;
     pod.note_made()?;
     watch_over(settings, pod, bundle, words.option("--pid-file"))
 }

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use orlop_testkit::frames::{call_of, read_frame, write_frame};
+use orlop_testkit::frames::{Any, call_of, read_frame, write_frame};
 use prost::Message;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
@@ -102,14 +102,6 @@ struct Response {
 struct Numbered {
     #[prost(uint32, tag = "1")]
     number: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Any {
-    #[prost(string, tag = "1")]
-    kind: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -258,19 +250,13 @@ impl Sandbox {
             }
             "ShutdownSandbox" => {
                 if let Ok(guest) = fs::read_to_string("guest") {
-                    let request = Any {
-                        kind: id.to_owned(),
-                        value: Vec::new(),
+                    // Its first field is the task, as in all requests of that service.
+                    let request = Create {
+                        id: id.to_owned(),
+                        ..Create::default()
                     };
                     let request = request.encode_to_vec();
-                    let task = TASKS;
-                    let _ = call(Path::new(&guest), task, "Shutdown", &request);
-                    let _ = call(
-                        Path::new(&guest),
-                        "containerd.task.v2.Task",
-                        "Shutdown",
-                        &request,
-                    );
+                    let _ = call(Path::new(&guest), TASKS, "Shutdown", &request);
                 }
                 Vec::new()
             }

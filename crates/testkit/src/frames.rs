@@ -1,8 +1,19 @@
-//! The frames of ttrpc, as containerd's shims speak it.
+//! The frames of ttrpc, as containerd's shims speak it, and a message that is in many of its calls.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+
+/// A message of some other schema, which its type names.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Any {
+    /// Its type.
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    /// As it is encoded.
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: Vec<u8>,
+}
 
 /// Writes a frame of this call; kind 1 is a request, 2 an answer.
 pub fn write_frame(to: &mut UnixStream, call: u32, kind: u8, payload: &[u8]) -> io::Result<()> {

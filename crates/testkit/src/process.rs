@@ -20,6 +20,21 @@ pub fn memory(pid: u32, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {name} in kB of the process {pid}:\n{status}"))
 }
 
+/// The processes whose command line has all these words.
+pub fn processes(words: &[&str]) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").expect("/proc");
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut found: Vec<i32> = pids
+        .filter(|pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            words.iter().all(|word| line.contains(word))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
 /// A running program; dropping it ends it.
 #[derive(Debug)]
 pub struct Process {

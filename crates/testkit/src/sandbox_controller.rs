@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use prost::Message;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 use tonic::body::Body;
@@ -21,7 +22,8 @@ use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::{Request, Response, Status};
 use tower::Service;
 
-use crate::frames::swallow_events;
+use crate::frames::{Any, swallow_events};
+use crate::process::processes;
 
 /// Where its shims tell their events; another controller of the directory finds it served.
 fn events(dir: &Path) -> PathBuf {
@@ -127,14 +129,6 @@ impl Drop for SandboxController {
             let _ = thread.join();
         }
     }
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Any {
-    #[prost(string, tag = "1")]
-    kind: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -316,13 +310,9 @@ impl State {
 
     /// The shim has no task any more, or loses it now.
     fn end(&self, id: &str) {
-        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            let pid = process.file_name().to_string_lossy().parse().ok();
-            let pid = pid.and_then(rustix::process::Pid::from_raw);
-            if let (Some(pid), true) = (pid, line.contains(&format!("-namespace kit -id {id}"))) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        for pid in processes(&[&format!("-namespace kit -id {id}")]) {
+            if let Some(pid) = Pid::from_raw(pid) {
+                let _ = kill_process(pid, Signal::KILL);
             }
         }
         let _ = self.shim(id, "delete").output();

@@ -24,7 +24,7 @@ use orlop_launch::{
 
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
-use crate::pod::keeper_events;
+use crate::pod::{keeper_events, shared};
 use crate::record::container::{self, Container, Exit};
 use crate::record::directories::remove_tree;
 use crate::record::ids::{ContainerId, PodId};
@@ -191,7 +191,7 @@ pub async fn adopt(
     let half_started = match keeper.list().await {
         Ok(listing) => {
             end_commands(node, pod, &keeper, listing.execs);
-            keeper_events::take_over_shared(node, pod, &listing.containers);
+            shared::take_over(node, pod, &listing.containers);
             take_over(node, pod, &listing.containers).await
         }
         Err(error) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::{ContainerEventType, NamespaceMode};
-use orlop_launch::{ContainerInfo, ExitStatus, Keeper, KeeperEvent, KeeperEvents};
+use orlop_launch::{ExitStatus, Keeper, KeeperEvent, KeeperEvents};
 
 use crate::container::{process, without_keeper};
 use crate::node::Node;
@@ -14,7 +14,7 @@ use crate::nri;
 use crate::pod::reconnect::reach;
 use crate::pod::shared;
 use crate::record::container::{Container, Phase};
-use crate::record::pod::{self, Pod, Shared};
+use crate::record::pod::{self, Pod};
 
 /// The pause after a keeper was reached that did not say what was missed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -123,7 +123,7 @@ async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Option<KeeperEvents> {
 /// Takes over the exits that happened while nobody listened.
 async fn catch_up(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper) -> orlop_launch::Result<()> {
     let listing = keeper.list().await?;
-    take_over_shared(node, pod, &listing.containers);
+    shared::take_over(node, pod, &listing.containers);
     for info in listing.containers {
         if let (Some(status), Ok(container)) = (info.exit, node.containers.find(&info.id)) {
             ended(node, container, status);
@@ -135,16 +135,6 @@ async fn catch_up(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper) -> orlop_la
         }
     }
     Ok(())
-}
-
-/// Learns how it is with what the pod's containers share.
-pub fn take_over_shared(node: &Arc<Node>, pod: &Arc<Pod>, listing: &[ContainerInfo]) {
-    if let Some(info) = listing.iter().find(|info| info.id == pod.id.as_str()) {
-        pod.set_shared(Shared::Runs);
-        if info.exit.is_some() {
-            shared::ended(node, pod);
-        }
-    }
 }
 
 /// Waits for the end of the PID namespace that the pod's containers share; for ever if they share

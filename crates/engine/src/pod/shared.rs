@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_launch::{CreateContainer, Keeper};
+use orlop_launch::{ContainerInfo, CreateContainer};
 use prost::Message as _;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub async fn make(node: &Arc<Node>, pod: &Arc<Pod>, trace: &Trace) -> Result<()>
 
 async fn boot(node: &Arc<Node>, pod: &Arc<Pod>, handler: &Handler) -> Result<()> {
     let keeper = pod.keeper()?;
-    let spec = specification(node, pod, handler, &keeper)?;
+    let spec = specification(node, pod, handler)?;
     let bundle = pod.run.join("sandbox");
     let create = CreateContainer {
         id: pod.id.to_string(),
@@ -68,7 +68,7 @@ fn write(bundle: &Path, spec: &Value, config: &[u8]) -> Result<()> {
 }
 
 /// What the pod is to whoever makes its sandbox; the program in it is theirs.
-fn specification(node: &Node, pod: &Pod, handler: &Handler, keeper: &Keeper) -> Result<Value> {
+fn specification(node: &Node, pod: &Pod, handler: &Handler) -> Result<Value> {
     let joined = namespaces::joined(&node.containers, pod, None)?;
     let joined = [
         ("network", joined.network),
@@ -81,12 +81,22 @@ fn specification(node: &Node, pod: &Pod, handler: &Handler, keeper: &Keeper) -> 
         .collect();
     let passed = &handler.settings.pod_annotations;
     Ok(json!({
-        "annotations": spec::pod_annotations(&pod.config, keeper.pod_id(), passed),
+        "annotations": spec::pod_annotations(&pod.config, pod.id.as_str(), passed),
         "linux": {
             "namespaces": joined,
             "cgroupsPath": node.cgroups.parent(pod)?.oci_path(pod.id.as_str()),
         },
     }))
+}
+
+/// Learns from what a keeper lists how it is with it.
+pub fn take_over(node: &Arc<Node>, pod: &Arc<Pod>, listing: &[ContainerInfo]) {
+    if let Some(info) = listing.iter().find(|info| info.id == pod.id.as_str()) {
+        pod.set_shared(Shared::Runs);
+        if info.exit.is_some() {
+            ended(node, pod);
+        }
+    }
 }
 
 /// It has ended by itself, and what ran in it with it: the pod is down.

@@ -31,18 +31,6 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             format!("there is no table [{RUNTIMES}.{name}]"),
         );
     }
-    for (name, runtime) in &config.runtimes {
-        let key = |key: &str| format!("{RUNTIMES}.{name}.{key}");
-        if runtime.sandboxer != Sandboxer::Podsandbox && runtime.kind != RuntimeKind::Shim {
-            let message = "is for runtimes of `kind = \"shim\"` only";
-            problem(&key("sandboxer"), message.to_owned());
-        }
-        if (runtime.sandboxer == Sandboxer::Proxy) != runtime.address.is_some() {
-            let message = "is the socket of a controller: it goes with `sandboxer = \"proxy\"`, and \
-                           that needs it";
-            problem(&key("address"), message.to_owned());
-        }
-    }
     if config.grpc.listen.is_empty() {
         problem("grpc.listen", "must name a socket".to_owned());
     }
@@ -88,12 +76,22 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             );
         }
     }
-    for name in config.runtimes.keys() {
+    for (name, runtime) in &config.runtimes {
         if !is_handler_name(name) {
             problem(
                 &format!("{RUNTIMES}.{name}"),
                 "a runtime's name is made of lower-case letters, digits, `-` and `.`".to_owned(),
             );
+        }
+        let key = |key: &str| format!("{RUNTIMES}.{name}.{key}");
+        if runtime.sandboxer != Sandboxer::Podsandbox && runtime.kind != RuntimeKind::Shim {
+            let message = "is for runtimes of `kind = \"shim\"` only";
+            problem(&key("sandboxer"), message.to_owned());
+        }
+        if (runtime.sandboxer == Sandboxer::Proxy) != runtime.address.is_some() {
+            let message = "is the socket of a controller: it goes with `sandboxer = \"proxy\"`, and \
+                           that needs it";
+            problem(&key("address"), message.to_owned());
         }
     }
     problems
@@ -107,4 +105,50 @@ fn is_handler_name(name: &str) -> bool {
         && name
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::Runtime;
+    use super::*;
+
+    #[test]
+    fn who_makes_sandboxes_goes_with_the_kind_of_the_runtime() {
+        let refused = |kind, sandboxer, address: Option<&str>| {
+            let runtime = Runtime {
+                kind,
+                sandboxer,
+                address: address.map(|path| path.parse().unwrap()),
+                ..Runtime::default()
+            };
+            let mut config = Config::default();
+            config.runtimes.insert("kata".to_owned(), runtime);
+            let problems = validate(&config).into_iter().map(|(key, _)| key);
+            problems.collect::<Vec<_>>()
+        };
+        let socket = Some("/run/x.sock");
+        for (kind, sandboxer, address) in [
+            (RuntimeKind::Oci, Sandboxer::Podsandbox, None),
+            (RuntimeKind::Shim, Sandboxer::Podsandbox, None),
+            (RuntimeKind::Shim, Sandboxer::Shim, None),
+            (RuntimeKind::Shim, Sandboxer::Proxy, socket),
+        ] {
+            let none: [&str; 0] = [];
+            assert_eq!(refused(kind, sandboxer, address), none, "{sandboxer:?}");
+        }
+        for (kind, sandboxer, address, key) in [
+            (RuntimeKind::Oci, Sandboxer::Shim, None, "sandboxer"),
+            (
+                RuntimeKind::Sandboxed,
+                Sandboxer::Proxy,
+                socket,
+                "sandboxer",
+            ),
+            (RuntimeKind::Shim, Sandboxer::Proxy, None, "address"),
+            (RuntimeKind::Shim, Sandboxer::Shim, socket, "address"),
+        ] {
+            let key = format!("runtimes.kata.{key}");
+            assert_eq!(refused(kind, sandboxer, address), [key], "{kind:?}");
+        }
+    }
 }

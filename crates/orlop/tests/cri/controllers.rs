@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerState, PodSandboxState, RunPodSandboxRequest};
+use orlop_cri::v1::{ContainerState, RunPodSandboxRequest};
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, NodeBuilder, SandboxController, Whims, skip_unless};
 
@@ -181,15 +181,7 @@ async fn a_controller_that_dies_is_told_by_its_pods_and_missed_by_their_stop() {
     let world = world!(remote(dir.path()));
     let running = world.run_script("remote", "sleep 600").await;
     drop(controller);
-    let until = Instant::now() + Duration::from_secs(1);
-    loop {
-        let status = world.cri.pod_status(&running.pod_id).await;
-        if status.expect("status").state() == PodSandboxState::SandboxNotready {
-            break;
-        }
-        assert!(Instant::now() < until, "it is taken for ready");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    sandboxes::is_down_within_a_second(&world, &running.pod_id).await;
     let error = world.cri.stop_pod(&running.pod_id).await;
     let error = error
         .expect_err("nobody ends the sandbox")

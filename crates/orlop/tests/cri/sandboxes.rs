@@ -87,15 +87,7 @@ pub(crate) async fn is_missed(mut world: World, victims: impl Fn(&str) -> Vec<i3
     tokio::time::sleep(Duration::from_millis(300)).await;
     world.node.start_again().await;
     world.cri = world.node.cri().await;
-    let until = Instant::now() + Duration::from_secs(1);
-    loop {
-        let status = world.cri.pod_status(&running.pod_id).await;
-        if status.expect("status").state() == PodSandboxState::SandboxNotready {
-            break;
-        }
-        assert!(Instant::now() < until, "it is taken for ready");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    is_down_within_a_second(&world, &running.pod_id).await;
     let status = world.cri.wait_exited(&running.id).await;
     assert_eq!(status.state(), ContainerState::ContainerExited);
     world
@@ -105,6 +97,19 @@ pub(crate) async fn is_missed(mut world: World, victims: impl Fn(&str) -> Vec<i3
         .expect("remove the pod");
     assert_eq!(count(&[&running.pod_id], 0).await, 0);
     world.finish().await;
+}
+
+/// The pod is said not to be ready any more.
+pub(crate) async fn is_down_within_a_second(world: &World, pod: &str) {
+    let until = Instant::now() + Duration::from_secs(1);
+    loop {
+        let status = world.cri.pod_status(pod).await;
+        if status.expect("status").state() == PodSandboxState::SandboxNotready {
+            break;
+        }
+        assert!(Instant::now() < until, "it is taken for ready");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// A program of this name that only fails: the pod is refused in its words, and nothing of it stays.

@@ -5,11 +5,20 @@ mod proxy;
 mod shim;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::arguments::{Sandboxer, Settings};
 use crate::error::Result;
+use crate::proto::Writer;
 use crate::state_dir::PodDir;
 use crate::task::{Any, Endpoint};
+
+/// What is done at once takes no longer.
+const LIMIT: Duration = Duration::from_secs(10);
+/// A virtual machine may have to boot first.
+const BOOT_LIMIT: Duration = Duration::from_secs(90);
+/// So long a guest may take to leave.
+const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) trait Controller {
     /// Brings to life whoever is asked.
@@ -39,6 +48,22 @@ pub(crate) struct Asked {
     pub(crate) annotations: Vec<(String, String)>,
     /// The pod as its client has asked for it.
     pub(crate) config: Option<Any>,
+}
+
+impl Asked {
+    /// Writes it into a request: three fields in a row, which both services have, of which this is the
+    /// first.
+    fn write(&self, mut request: Writer, first: u32) -> Writer {
+        if let Some(config) = &self.config {
+            request = request.message(first, &config.encode());
+        }
+        request = request.text(first + 1, &self.network);
+        for (name, value) in &self.annotations {
+            let entry = Writer::default().text(1, name).text(2, value);
+            request = request.message(first + 2, &entry.done());
+        }
+        request
+    }
 }
 
 /// The file, beside the specification, with the pod as its client has asked for it.

@@ -4,7 +4,7 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::{Asked, Controller};
+use super::{Asked, BOOT_LIMIT, Controller, GRACE, LIMIT};
 use crate::error::{Error, Result};
 use crate::proto::{Writer, fields};
 use crate::rpc::Client;
@@ -13,13 +13,6 @@ use crate::state_dir::PodDir;
 use crate::task::{Any, Endpoint, Tasks};
 
 const SERVICE: &str = "containerd.services.sandbox.v1.Controller";
-
-/// What is done at once takes no longer.
-const LIMIT: Duration = Duration::from_secs(10);
-/// A virtual machine may have to boot first.
-const BOOT_LIMIT: Duration = Duration::from_secs(90);
-/// So long a guest may take to leave.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// A controller, by its address and its name there.
 pub(super) struct Proxy<'s> {
@@ -61,24 +54,12 @@ impl Controller for Proxy<'_> {
     }
 
     fn create(&self, pod: &PodDir, _: &Endpoint, asked: &Asked) -> Result<()> {
-        let mut request = self.of(pod);
-        if let Some(config) = &asked.config {
-            request = request.message(3, &config.encode());
-        }
-        request = request.text(4, &asked.network);
-        for (name, value) in &asked.annotations {
-            let entry = Writer::default().text(1, name).text(2, value);
-            request = request.message(5, &entry.done());
-        }
         let spec = Any {
             kind: "types.containerd.io/opencontainers/runtime-spec/1/Spec",
             value: Spec::text(&pod.bundle())?,
         };
-        let sandbox = Writer::default()
-            .text(1, &pod.id)
-            .message(3, &spec.encode())
-            .text(10, self.name);
-        request = request.message(6, &sandbox.done());
+        let sandbox = self.of(pod).message(3, &spec.encode());
+        let request = asked.write(self.of(pod), 3).message(6, &sandbox.done());
         self.call("Create", request, Some(BOOT_LIMIT)).map(drop)
     }
 
@@ -111,10 +92,7 @@ impl Controller for Proxy<'_> {
 
     fn stop(&self, pod: &PodDir, _: &Endpoint) -> Result<()> {
         let request = self.of(pod).number(2, GRACE.as_secs());
-        match self.call("Stop", request, Some(LIMIT)) {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
-        }
+        Error::unless_gone(self.call("Stop", request, Some(LIMIT)))
     }
 
     fn shutdown(&self, pod: &PodDir, _: &Endpoint) {

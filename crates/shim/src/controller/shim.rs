@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Asked, Controller};
+use super::{Asked, BOOT_LIMIT, Controller, GRACE, LIMIT};
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::launch;
@@ -13,13 +13,6 @@ use crate::task::{Endpoint, Tasks, number};
 
 const SERVICE: &str = "containerd.runtime.sandbox.v1.Sandbox";
 
-/// What is done at once takes no longer.
-const LIMIT: Duration = Duration::from_secs(10);
-/// A virtual machine may have to boot first.
-const BOOT_LIMIT: Duration = Duration::from_secs(90);
-/// So long a guest may take to leave.
-const GRACE: Duration = Duration::from_secs(5);
-
 pub(super) struct Shim<'s>(pub(super) &'s Settings);
 
 impl Controller for Shim<'_> {
@@ -28,17 +21,7 @@ impl Controller for Shim<'_> {
     }
 
     fn create(&self, pod: &PodDir, endpoint: &Endpoint, asked: &Asked) -> Result<()> {
-        let mut request = Writer::default()
-            .text(1, &pod.id)
-            .text(2, &pod.bundle().to_string_lossy());
-        if let Some(config) = &asked.config {
-            request = request.message(4, &config.encode());
-        }
-        request = request.text(5, &asked.network);
-        for (name, value) in &asked.annotations {
-            let entry = Writer::default().text(1, name).text(2, value);
-            request = request.message(6, &entry.done());
-        }
+        let request = asked.write(of(pod).text(2, &pod.bundle().to_string_lossy()), 4);
         call(endpoint, "CreateSandbox", request, Some(BOOT_LIMIT)).map(drop)
     }
 
@@ -63,10 +46,7 @@ impl Controller for Shim<'_> {
 
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
         let request = of(pod).number(2, GRACE.as_secs());
-        match call(endpoint, "StopSandbox", request, Some(LIMIT)) {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
-        }
+        Error::unless_gone(call(endpoint, "StopSandbox", request, Some(LIMIT)))
     }
 
     fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint) {

@@ -16,7 +16,7 @@ use crate::proxy::note_own_pid;
 use crate::ready::Ready;
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
-use crate::supervisor::{Watched, outlive, serve, watch_over, watched};
+use crate::supervisor::{Watched, make_once_cleared, outlive, serve, watch_over, watched};
 use crate::task::Endpoint;
 use crate::verb::end_pod::tasks_of;
 use crate::{launch, pause};
@@ -45,7 +45,7 @@ pub(super) fn ensure(
     pod.endpoint()
 }
 
-/// The sandbox of a pod as a container of its own, whose process is who watches over it.
+/// The sandbox of a pod as a container of its own.
 pub(super) fn make(
     settings: &Settings,
     runtime: &Runtime,
@@ -53,11 +53,7 @@ pub(super) fn make(
     words: &Words,
     bundle: &Path,
 ) -> Result<()> {
-    pod.make()?;
-    let _alone = pod.lock()?;
-    clear_away(runtime, pod)?;
-    pod.note_made()?;
-    watch_over(settings, pod, bundle, words.option("--pid-file"))
+    make_once_cleared(settings, pod, words, bundle, || clear_away(runtime, pod))
 }
 
 /// Makes the sandbox, and lives as long as it.

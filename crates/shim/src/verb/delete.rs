@@ -74,10 +74,7 @@ pub(crate) fn end(tasks: &mut Tasks, id: &str) -> Result<()> {
             }
         }
     }
-    match tasks.delete(id, "") {
-        Err(error) if !error.is_not_found() => Err(error),
-        _ => Ok(()),
-    }
+    Error::unless_gone(tasks.delete(id, ""))
 }
 
 /// The shim's program cleans up where the shim can't.
