@@ -226,7 +226,7 @@ struct Answer {
 
 /// The newest shims answer with a `BootstrapResult`, those before in JSON, and the oldest with an
 /// address alone.
-fn parse(answer: &[u8]) -> Result<Endpoint> {
+pub(crate) fn parse(answer: &[u8]) -> Result<Endpoint> {
     let garbled = || {
         let text = String::from_utf8_lossy(answer);
         Error::Garbled(format!("the shim's answer {:?}", text.trim()))

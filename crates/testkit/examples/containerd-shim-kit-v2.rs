@@ -147,19 +147,23 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
     while let Ok((head, payload)) = read_frame(&mut client) {
         let request = Request::decode(&*payload).ok()?;
         if request.service == "containerd.runtime.sandbox.v1.Sandbox" {
-            let payload = sandbox.call(id, &request.method, &request.payload);
-            let response = Response {
-                status: None,
-                payload,
-            };
-            let call = call_of(&head);
-            let mut to = answers.lock().ok()?;
-            write_frame(&mut to, call, 2, &response.encode_to_vec()).ok()?;
-            drop(to);
-            if request.method == "ShutdownSandbox" {
-                let _ = fs::remove_file(socket(id));
-                std::process::exit(0);
-            }
+            let (sandbox, answers) = (Arc::clone(sandbox), Arc::clone(&answers));
+            let (id, call) = (id.to_owned(), call_of(&head));
+            // Some have one connection for all calls, also for the one that waits.
+            std::thread::spawn(move || {
+                let payload = sandbox.call(&id, &request.method, &request.payload);
+                let response = Response {
+                    status: None,
+                    payload,
+                };
+                let mut to = answers.lock().ok()?;
+                write_frame(&mut to, call, 2, &response.encode_to_vec()).ok()?;
+                if request.method == "ShutdownSandbox" {
+                    let _ = fs::remove_file(socket(&id));
+                    std::process::exit(0);
+                }
+                Some(())
+            });
             continue;
         }
         if guest.is_none() {

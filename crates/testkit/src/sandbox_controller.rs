@@ -161,9 +161,9 @@ struct Ask {
 struct Started {
     #[prost(string, tag = "1")]
     id: String,
-    #[prost(string, tag = "10")]
+    #[prost(string, tag = "5")]
     address: String,
-    #[prost(uint32, tag = "11")]
+    #[prost(uint32, tag = "6")]
     version: u32,
 }
 

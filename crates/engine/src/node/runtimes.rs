@@ -241,7 +241,12 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
             sandboxer,
         } => {
             let mut runtime = OciRuntime::new(name, adapter(config), root);
-            runtime.args = vec!["--shim".into(), own.into()];
+            // What a controller is told to start need not be on this machine by a bare name.
+            let told = match sandboxer {
+                Sandboxer::Proxy { .. } => settings.path.clone(),
+                Sandboxer::Podsandbox | Sandboxer::Shim => own,
+            };
+            runtime.args = vec!["--shim".into(), told.into()];
             if let Some(file) = file {
                 runtime.args.extend(["--shim-config".into(), file.into()]);
             }

@@ -427,7 +427,7 @@ section! {
         /// that is the pod's sandbox (a program named `runsc` is always of this kind), or a shim of
         /// containerd's (version 2).
         kind: RuntimeKind = RuntimeKind::Oci => restart,
-        /// The runtime's binary. Empty: the binary of the table's name in `/usr/local/sbin`, `/usr/local/bin`, `/usr/sbin`, `/usr/bin`, `/sbin` or `/bin`, whatever the daemon's PATH.
+        /// The runtime's binary, or the one that a Controller is told to start. Empty: the binary of the table's name in `/usr/local/sbin`, `/usr/local/bin`, `/usr/sbin`, `/usr/bin`, `/sbin` or `/bin`, whatever the daemon's PATH.
         path: Option<AbsolutePath> = None => restart,
         /// What a shim is to read: its configuration file, or for runc's shim the
         /// runtime that it calls. Empty: the shim's own choice.

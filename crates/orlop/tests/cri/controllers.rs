@@ -266,3 +266,108 @@ async fn a_controller_that_hangs_holds_up_no_other_pod() {
     let _controller = SandboxController::start(dir.path(), Whims::None);
     world.finish().await;
 }
+
+/// containerd of version 2 or later, which serves the Controller on its socket.
+struct Containerd {
+    process: std::process::Child,
+    dir: tempfile::TempDir,
+}
+
+impl Containerd {
+    /// The program is not Debian's, which is older.
+    fn program() -> Result<PathBuf, String> {
+        let program = std::env::var_os("ORLOP_TEST_CONTAINERD");
+        let program = program.ok_or("ORLOP_TEST_CONTAINERD names no containerd 2")?;
+        Ok(program.into())
+    }
+
+    fn start(program: &Path) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        let config = format!(
+            "version = 3\nroot = {:?}\nstate = {:?}\n\
+             disabled_plugins = [\"io.containerd.grpc.v1.cri\", \"io.containerd.cri.v1.images\", \
+             \"io.containerd.cri.v1.runtime\", \"io.containerd.nri.v1.nri\"]\n\
+             [grpc]\naddress = {:?}\n[ttrpc]\naddress = {:?}\n\
+             [plugins.\"io.containerd.internal.v1.opt\"]\npath = {:?}\n",
+            at("root"),
+            at("state"),
+            at("c.sock"),
+            at("c.sock.ttrpc"),
+            at("opt"),
+        );
+        std::fs::write(dir.path().join("config.toml"), config).expect("write");
+        let log = std::fs::File::create(dir.path().join("log")).expect("a log");
+        let process = std::process::Command::new(program)
+            .arg("--config")
+            .arg(dir.path().join("config.toml"))
+            .stdout(std::process::Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("containerd");
+        let containerd = Self { process, dir };
+        let until = Instant::now() + Duration::from_secs(20);
+        while std::os::unix::net::UnixStream::connect(containerd.socket()).is_err() {
+            assert!(Instant::now() < until, "{}", containerd.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        containerd
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("c.sock")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("containerd says:\n{}", self.log());
+        }
+    }
+}
+
+/// Which makes sandboxes by a shim of ours that has the Sandbox service.
+#[tokio::test]
+async fn containerd_makes_the_sandbox_of_a_pod() {
+    skip_unless!(has_program(GUEST));
+    let program = Containerd::program();
+    skip_unless!(program.clone());
+    let containerd = Containerd::start(&program.expect("it was looked for"));
+    let drop_in = format!(
+        "[runtimes.test]\nkind = \"shim\"\nsandboxer = \"proxy\"\naddress = {:?}\n\
+         controller = \"shim\"\npath = {:?}\n",
+        containerd.socket(),
+        shim()
+    );
+    let world = world!(Node::orlop().drop_in(&drop_in));
+    let pod = world.node.pod("guest").own_network();
+    let pod_id = world.run_pod(&pod).await;
+    let bundle = format!("state/io.containerd.sandbox.controller.v1.shim/orlop/{pod_id}");
+    let bundle = containerd.dir.path().join(bundle);
+    let told = std::fs::read_to_string(bundle.join("told")).expect("what the shim was told");
+    let first = format!("create {pod_id}");
+    assert_eq!(told.lines().next(), Some(first.as_str()), "{told}");
+    assert!(
+        told.contains("options runtime.v1.PodSandboxConfig"),
+        "{told}"
+    );
+    let spec = world.container("main").shell("echo in; sleep 600");
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    assert_eq!(world.printed(&id, &["echo", "ahoy"]).await, "ahoy");
+    let other = world.container("other").shell("exit 7");
+    let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
+    assert_eq!(world.cri.wait_exited(&other).await.exit_code, 7);
+    world.cri.remove_pod(&pod_id).await.expect("remove the pod");
+    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    assert!(!bundle.exists(), "{}", bundle.display());
+    // A guest that dies is told by containerd, too.
+    let guests = |pod: &str| processes(&[GUEST, "-namespace orlop", pod]);
+    sandboxes::dies_with_its_pod(world, guests).await;
+}

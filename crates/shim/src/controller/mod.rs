@@ -75,6 +75,10 @@ pub(crate) fn of(settings: &Settings) -> Box<dyn Controller + '_> {
     match &settings.sandboxer {
         Sandboxer::Podsandbox => Box::new(podsandbox::Podsandbox(settings)),
         Sandboxer::Shim => Box::new(shim::Shim(settings)),
-        Sandboxer::Proxy { address, name } => Box::new(proxy::Proxy { address, name }),
+        Sandboxer::Proxy { address, name } => Box::new(proxy::Proxy {
+            address,
+            name,
+            settings,
+        }),
     }
 }

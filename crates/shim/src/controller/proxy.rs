@@ -2,22 +2,29 @@
 //! says for each where its tasks are served.
 
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Asked, BOOT_LIMIT, Controller, GRACE, LIMIT};
+use crate::arguments::Settings;
 use crate::error::{Error, Result};
+use crate::launch;
 use crate::proto::{Writer, fields};
 use crate::rpc::Client;
 use crate::spec::Spec;
 use crate::state_dir::PodDir;
 use crate::task::{Any, Endpoint, Tasks};
 
+/// What a sandbox is told to be may be its shim, or the first process in that.
+const GENERATIONS: usize = 2;
+
 const SERVICE: &str = "containerd.services.sandbox.v1.Controller";
 
 /// A controller, by its address and its name there.
 pub(super) struct Proxy<'s> {
-    pub(super) address: &'s std::path::Path,
+    pub(super) address: &'s Path,
     pub(super) name: &'s str,
+    pub(super) settings: &'s Settings,
 }
 
 impl Proxy<'_> {
@@ -58,7 +65,15 @@ impl Controller for Proxy<'_> {
             kind: "types.containerd.io/opencontainers/runtime-spec/1/Spec",
             value: Spec::text(&pod.bundle())?,
         };
-        let sandbox = self.of(pod).message(3, &spec.encode());
+        let mut sandbox = self.of(pod).message(3, &spec.encode());
+        if self.settings.shim.is_absolute() {
+            let program = self.settings.shim.to_string_lossy();
+            let mut runtime = Writer::default().text(1, &program);
+            if let Some(options) = launch::options(self.settings) {
+                runtime = runtime.message(2, &options.encode());
+            }
+            sandbox = sandbox.message(2, &runtime.done());
+        }
         let request = asked.write(self.of(pod), 3).message(6, &sandbox.done());
         self.call("Create", request, Some(BOOT_LIMIT)).map(drop)
     }
@@ -71,12 +86,17 @@ impl Controller for Proxy<'_> {
             let field = field.ok_or_else(garbled)?;
             match field.number {
                 2 => pid = field.as_number() as u32,
-                10 => address = field.as_text(),
-                11 => version = field.as_number() as u32,
+                5 => address = field.as_text(),
+                6 => version = field.as_number() as u32,
                 _ => {}
             }
         }
-        let mut endpoint = Endpoint::at(&address, "", version).ok_or_else(|| {
+        let endpoint = if address.is_empty() {
+            bootstrapped(pod, pid)
+        } else {
+            Endpoint::at(&address, "", version)
+        };
+        let mut endpoint = endpoint.ok_or_else(|| {
             Error::Failed(format!(
                 "the controller says that tasks are served at {address:?}; only unix sockets are \
                  supported, by ttrpc and gRPC"
@@ -98,6 +118,32 @@ impl Controller for Proxy<'_> {
     fn shutdown(&self, pod: &PodDir, _: &Endpoint) {
         let _ = self.call("Shutdown", self.of(pod), Some(GRACE));
     }
+}
+
+/// Where tasks are served by a controller that does not say it. containerd's does not, but a shim that
+/// was started by containerd works in its bundle, and there the answer is that it gave.
+fn bootstrapped(pod: &PodDir, of: u32) -> Option<Endpoint> {
+    let mut pid = of;
+    for _ in 0..GENERATIONS {
+        if pid <= 1 {
+            return None;
+        }
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let bundle = std::fs::read_link(process.join("cwd")).ok();
+        if let Some(bundle) = bundle.filter(|bundle| bundle.ends_with(&pod.id)) {
+            let answer = bundle.join("bootstrap.json");
+            let answer = orlop_disk::read_file(answer, orlop_disk::SMALL_FILE).ok()?;
+            return launch::parse(&answer).ok();
+        }
+        pid = parent_of(&process)?;
+    }
+    None
+}
+
+fn parent_of(process: &Path) -> Option<u32> {
+    let stat = orlop_disk::read_text(process.join("stat"), orlop_disk::SMALL_FILE).ok()?;
+    let (_, behind_name) = stat.rsplit_once(") ")?;
+    behind_name.split(' ').nth(1)?.parse().ok()
 }
 
 /// The process that mounts for the tasks: it says so, or the controller does, or the kernel.
