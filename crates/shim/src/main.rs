@@ -14,6 +14,8 @@ mod background;
 mod command;
 mod controller;
 mod error;
+mod events;
+mod figures;
 mod grpc;
 mod launch;
 mod mounts;

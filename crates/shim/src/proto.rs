@@ -57,7 +57,7 @@ pub(crate) enum Value<'a> {
     Other,
 }
 
-impl Field<'_> {
+impl<'a> Field<'a> {
     pub(crate) fn as_number(&self) -> u64 {
         match self.value {
             Value::Number(number) => number,
@@ -65,7 +65,7 @@ impl Field<'_> {
         }
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &'a [u8] {
         match self.value {
             Value::Bytes(bytes) => bytes,
             _ => &[],

@@ -171,6 +171,12 @@ impl TaskDir {
         text.parse().ok()
     }
 
+    /// Leaves a word for the daemon, which looks for it when the container has ended.
+    pub(crate) fn note_out_of_memory(&self) {
+        // One that can't be left is a reason that stays untold.
+        let _ = File::create(self.dir.join("oom"));
+    }
+
     pub(crate) fn exists(&self) -> bool {
         self.dir.is_dir()
     }

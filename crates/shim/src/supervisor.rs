@@ -18,11 +18,12 @@ use crate::background::background;
 use crate::command::Command;
 use crate::controller::{self, Asked};
 use crate::error::{Error, Result};
+use crate::figures::Figures;
 use crate::ready::{Ready, Streams, spawn};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
 use crate::task::{Any, Endpoint, Tasks};
-use crate::{launch, pause, proxy, ttrpc};
+use crate::{events, launch, pause, proxy};
 
 /// The most that is kept of what a shim says.
 const LARGEST_LOG: u64 = 1 << 20;
@@ -120,7 +121,10 @@ fn begin(
     pause::write(&rootfs.join("pause"))?;
     let spec = Spec::read(container)?.of_pod(&pod.id);
     spec.write(&bundle)?;
-    serve(&pod.events(), |mut socket| ttrpc::swallow(&mut socket))?;
+    let (told, of) = (state.clone(), pod.clone());
+    serve(&pod.events(), move |socket| {
+        events::hear(&told, &of, socket);
+    })?;
     let (state, watched) = (state.clone(), pod.clone());
     serve(&pod.supervisor(), move |socket| {
         watch(&state, &watched, socket);
@@ -237,7 +241,8 @@ pub(crate) fn make_fifo(path: &Path) -> Result<()> {
 /// Listens to one who stands for a process, and has the shim forget a command that has ended. Who
 /// leaves without a word was killed, and so is what it stood for.
 fn watch(state: &StateDir, pod: &PodDir, socket: UnixStream) {
-    let Some(Watched { id, exec, ended }) = watched(socket) else {
+    let figures = |id: &str| pod.tasks()?.figures(id);
+    let Some(Watched { id, exec, ended }) = watched(socket, figures) else {
         return;
     };
     if let (false, Ok(task)) = (exec.is_empty(), state.task(&id)) {
@@ -261,13 +266,25 @@ pub(crate) struct Watched {
     pub(crate) ended: bool,
 }
 
-/// Listens to one who stands for a process, until it leaves.
-pub(crate) fn watched(socket: UnixStream) -> Option<Watched> {
-    let mut lines = BufReader::new(socket.take(4096))
+/// Listens to one who stands for a process, until it leaves; or to the daemon, which asks for the
+/// figures of a container.
+pub(crate) fn watched(
+    mut socket: UnixStream,
+    figures: impl FnOnce(&str) -> Result<Option<Figures>>,
+) -> Option<Watched> {
+    let mut lines = BufReader::new(socket.try_clone().ok()?.take(4096))
         .lines()
         .map_while(std::io::Result::ok);
+    let first = lines.next()?;
+    if first == FIGURES {
+        // Who gets no answer knows nothing.
+        if let Ok(Some(figures)) = figures(&lines.next()?) {
+            let _ = write!(socket, "{figures}");
+        }
+        return None;
+    }
     Some(Watched {
-        id: lines.next()?,
+        id: first,
         exec: lines.next()?,
         ended: lines.next().as_deref() == Some(DONE),
     })
@@ -291,6 +308,8 @@ fn end(pod: &PodDir, id: &str, exec: &str) -> Result<()> {
 }
 
 const DONE: &str = "done";
+/// No identity begins so.
+const FIGURES: &str = "?figures";
 
 /// Tells the supervisor, as long as it is held, that one stands for a process.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::error::{Error, Result};
+use crate::figures::Figures;
 use crate::proto::{Writer, fields};
 use crate::rpc::Client;
 
@@ -255,6 +256,24 @@ impl Tasks {
             .text(1, id)
             .message(2, &resources.encode());
         self.call("Update", request, Some(LIMIT)).map(drop)
+    }
+
+    /// What a task uses; nothing where it is told in unknown terms.
+    pub(crate) fn figures(&mut self, id: &str) -> Result<Option<Figures>> {
+        let answer = self.call("Stats", of(id, ""), Some(LIMIT))?;
+        let (mut kind, mut metrics) = (String::new(), &[][..]);
+        for any in fields(&answer) {
+            let any = any.ok_or_else(|| garbled("Stats"))?;
+            for field in fields(any.as_bytes()).filter(|_| any.number == 1) {
+                let field = field.ok_or_else(|| garbled("Stats"))?;
+                match field.number {
+                    1 => kind = field.as_text(),
+                    2 => metrics = field.as_bytes(),
+                    _ => {}
+                }
+            }
+        }
+        Ok(Figures::of_metrics(&kind, metrics))
     }
 
     /// The shim's own process.

@@ -96,12 +96,15 @@ fn parse_response(method: &str, response: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// Answers every call of a connection with an empty message until it ends. A shim tells its
-/// events by such calls.
-pub(crate) fn swallow(socket: &mut UnixStream) {
+/// Answers every call of a connection with an empty message until it ends, once it was looked at.
+pub(crate) fn answer_all(socket: &mut UnixStream, mut look: impl FnMut(&[u8])) {
     let empty = Writer::default().message(1, &[]).message(2, &[]).done();
-    while let Ok((call, kind, _)) = read_frame(socket) {
-        if kind == REQUEST && write_frame(socket, call, RESPONSE, &empty).is_err() {
+    while let Ok((call, kind, request)) = read_frame(socket) {
+        if kind != REQUEST {
+            continue;
+        }
+        look(&request);
+        if write_frame(socket, call, RESPONSE, &empty).is_err() {
             return;
         }
     }
@@ -141,7 +144,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{
-        Client, LARGEST, NOT_FOUND, RESPONSE, parse_response, read_frame, swallow, write_frame,
+        Client, LARGEST, NOT_FOUND, RESPONSE, answer_all, parse_response, read_frame, write_frame,
     };
     use crate::error::Error;
     use crate::proto::{Writer, fields};
@@ -231,7 +234,9 @@ mod tests {
     #[test]
     fn events_are_acknowledged() {
         let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let served = std::thread::spawn(move || swallow(&mut ours));
+        let served = std::thread::spawn(move || {
+            answer_all(&mut ours, |request| assert_eq!(request, b"\x0a\x01x"));
+        });
         write_frame(&mut theirs, 1, super::REQUEST, b"\x0a\x01x").unwrap();
         let (call, kind, _) = read_frame(&mut theirs).unwrap();
         assert_eq!((call, kind), (1, RESPONSE));

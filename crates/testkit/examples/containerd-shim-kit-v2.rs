@@ -14,6 +14,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -52,6 +53,7 @@ fn start(id: &str) {
     let words: Vec<_> = words.filter(|word| word != "start").collect();
     let mut server = Command::new(std::env::current_exe().expect("this program"));
     server
+        .arg0(std::env::args().next().expect("a name"))
         .args(words)
         .arg("serve")
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(listener)))
@@ -116,6 +118,12 @@ struct Create {
     network: String,
     #[prost(btree_map = "string, string", tag = "6")]
     annotations: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CreateTask {
+    #[prost(string, tag = "2")]
+    bundle: String,
 }
 
 /// The sandbox.
@@ -183,11 +191,32 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
             });
             guest = Some(stream);
         }
+        if request.method == "Create" && is_apart() {
+            keep_apart(&request.payload);
+        }
         let guest = guest.as_mut()?;
         guest.write_all(&head).ok()?;
         guest.write_all(&payload).ok()?;
     }
     Some(())
+}
+
+/// By another name of this program.
+fn is_apart() -> bool {
+    std::env::args()
+        .next()
+        .is_some_and(|name| name.ends_with("-apart-v2"))
+}
+
+/// The host has no cgroup of a container in a machine: here it is one that the host does not know of.
+fn keep_apart(create: &[u8]) {
+    let bundle = CreateTask::decode(create).expect("a request").bundle;
+    let path = Path::new(&bundle).join("config.json");
+    let text = fs::read(&path).expect("a specification");
+    let mut spec: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    let place = spec["linux"]["cgroupsPath"].as_str().expect("a cgroup");
+    spec["linux"]["cgroupsPath"] = format!("{place}-guest").into();
+    fs::write(&path, spec.to_string()).expect("write");
 }
 
 impl Sandbox {

@@ -84,6 +84,11 @@ pub fn ended(node: &Arc<Node>, container: Arc<Container>, status: ExitStatus) {
         {
             // A start that is still being written down comes first.
             let _turn = container.turn.lock().await;
+            let mut status = status;
+            if !status.oom && told_of_no_memory(&node_too, &container) {
+                node_too.metrics.oom_kill();
+                status.oom = true;
+            }
             if !container.exited(without_keeper::exit_of(&status)).await {
                 return;
             }
@@ -94,6 +99,17 @@ pub fn ended(node: &Arc<Node>, container: Arc<Container>, status: ExitStatus) {
         }
         nri::container_stopped(&node_too, &container).await;
     });
+}
+
+/// Whether a shim has said that there was no memory left for it, which no cgroup of the host's knows.
+fn told_of_no_memory(node: &Node, container: &Container) -> bool {
+    let handler = node.runtimes.of(&container.pod).ok();
+    handler
+        .filter(|handler| handler.settings.is_shim())
+        .is_some_and(|handler| {
+            let tasks = handler.runtime.root.join("tasks");
+            tasks.join(container.id.as_str()).join("oom").exists()
+        })
 }
 
 /// The connection broke. If the keeper lives we take it up again, and learn what we missed. It may

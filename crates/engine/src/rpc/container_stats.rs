@@ -15,7 +15,6 @@ pub async fn call(
 ) -> Result<ContainerStatsResponse> {
     let container = node.containers.visible(&request.container_id)?;
     let node = Arc::clone(node);
-    let stats =
-        blocking(move || Ok(stats::of_container(&node.cgroups, &node.config, &container))).await?;
+    let stats = blocking(move || Ok(stats::of_container(&node, &container))).await?;
     Ok(ContainerStatsResponse { stats: Some(stats) })
 }

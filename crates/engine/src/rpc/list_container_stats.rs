@@ -23,7 +23,7 @@ pub async fn call(
     let stats = blocking(move || {
         Ok(containers
             .iter()
-            .map(|container| stats::of_container(&node.cgroups, &node.config, container))
+            .map(|container| stats::of_container(&node, container))
             .collect())
     })
     .await?;

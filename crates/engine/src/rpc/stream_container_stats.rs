@@ -21,7 +21,7 @@ pub async fn call(
         StreamContainerStatsResponse {
             container_stats: batch
                 .iter()
-                .map(|one| stats::of_container(&node.cgroups, &node.config, one))
+                .map(|one| stats::of_container(&node, one))
                 .collect(),
         }
     }))

@@ -3,18 +3,20 @@
 use orlop_cri::v1::{ContainerAttributes, ContainerStats};
 use orlop_service::usage::Reading;
 
-use crate::config::Config;
-use crate::node::cgroups::Cgroups;
+use super::within;
+use crate::node::Node;
 use crate::record::container::{Container, Phase};
 
 /// Reads a container's figures; those of its processes are absent when it has none. Blocks.
-pub fn of_container(cgroups: &Cgroups, config: &Config, container: &Container) -> ContainerStats {
+pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
+    let own = || node.cgroups.of_container(container);
+    let others = || within::of(&node.runtimes, container);
     let mut meter = container.meter.lock();
     // The cgroup of one that has ended is gone, or about to be.
     let reading = (container.phase() == Phase::Running)
-        .then(|| meter.read_usual(|| cgroups.of_container(container)))
+        .then(|| meter.read_usual_or(own, others))
         .flatten();
-    let layer = meter.layer.usage(|| container.upper(), &config.root);
+    let layer = meter.layer.usage(|| container.upper(), &node.config.root);
     drop(meter);
     let reading = reading.as_ref();
     ContainerStats {

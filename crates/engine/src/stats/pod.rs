@@ -36,7 +36,7 @@ pub fn of_pod(node: &Node, pod: &Pod) -> PodSandboxStats {
             network,
             process: reading.and_then(Reading::processes),
             containers: running
-                .map(|container| of_container(&node.cgroups, &node.config, container))
+                .map(|container| of_container(node, container))
                 .collect(),
             io: reading.and_then(Reading::io),
         }),

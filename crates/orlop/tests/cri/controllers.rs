@@ -106,6 +106,41 @@ async fn a_shim_that_dies_without_the_daemon_is_missed_by_the_next() {
     sandboxes::is_missed(machine_world!(), shims).await;
 }
 
+/// The shim under the name by which it hides from the host what its containers use.
+fn apart(dir: &Path) -> NodeBuilder {
+    let program = dir.join("containerd-shim-apart-v2");
+    std::os::unix::fs::symlink(shim(), &program).expect("a link");
+    let drop_in =
+        format!("[runtimes.test]\nkind = \"shim\"\nsandboxer = \"shim\"\npath = {program:?}\n");
+    Node::orlop().drop_in(&drop_in)
+}
+
+#[tokio::test]
+async fn a_guest_tells_what_its_containers_use() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    sandboxes::tells_what_is_used(world!(apart(dir.path()))).await;
+}
+
+#[tokio::test]
+async fn want_of_memory_in_a_guest_is_told_as_such() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    let world = world!(apart(dir.path()));
+    let spec = world
+        .container("main")
+        .command(&["tail", "/dev/zero"])
+        .memory(24 << 20);
+    let running = world.run_container("greedy", &spec).await;
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(
+        (status.exit_code, status.reason.as_str()),
+        (137, "OOMKilled")
+    );
+    world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
 #[tokio::test]
 async fn a_shim_without_that_service_is_named() {
     skip_unless!(has_program(GUEST));

@@ -114,6 +114,11 @@ async fn a_sandbox_that_dies_without_the_daemon_is_missed_by_the_next() {
 }
 
 #[tokio::test]
+async fn the_sandbox_tells_what_its_containers_use() {
+    sandboxes_of_pods::tells_what_is_used(gvisor_world!()).await;
+}
+
+#[tokio::test]
 async fn a_command_that_takes_too_long_is_ended_in_the_sandbox() {
     let world = gvisor_world!();
     let running = world.run_script("limit", "sleep 600 & wait").await;

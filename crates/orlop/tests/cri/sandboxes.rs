@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerEventType, ContainerState, GetEventsRequest, PodSandboxState};
+use orlop_cri::v1::{
+    ContainerEventType, ContainerState, ContainerStatsRequest, GetEventsRequest, PodSandboxState,
+};
 use orlop_testkit::Node;
 
 use crate::processes::{count, kill, processes};
@@ -125,5 +127,33 @@ pub(crate) async fn is_named_with_its_reason(name: &str) {
     assert!(error.message().contains("no platform here"), "{error}");
     assert!(world.cri.pods().await.expect("pods").is_empty());
     assert_eq!(count(&["supervise", name], 0).await, 0);
+    world.finish().await;
+}
+
+/// The host has no cgroup for them that tells what containers use: they are asked where they run.
+pub(crate) async fn tells_what_is_used(world: World) {
+    let script = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; sleep 600";
+    let running = world.run_script("busy", script).await;
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let request = ContainerStatsRequest {
+            container_id: running.id.clone(),
+        };
+        let answer = world.cri.runtime.clone().container_stats(request).await;
+        let stats = answer.expect("statistics").into_inner().stats;
+        let stats = stats.expect("statistics");
+        let cpu = stats.cpu.and_then(|cpu| cpu.usage_core_nano_seconds);
+        let memory = stats.memory.and_then(|memory| memory.working_set_bytes);
+        let used = (
+            cpu.unwrap_or_default().value,
+            memory.unwrap_or_default().value,
+        );
+        if used.0 > 1_000_000 && used.1 > 0 {
+            break;
+        }
+        assert!(Instant::now() < until, "{used:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    world.cri.remove_pod(&running.pod_id).await.expect("remove");
     world.finish().await;
 }

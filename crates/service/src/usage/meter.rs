@@ -47,31 +47,76 @@ impl Meter {
     /// Reads everything; nothing where the cgroup is gone, as it is after the last process. Where
     /// it is, is asked only while its files are not open.
     pub fn read(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
-        self.read_by(cgroup, StatsReader::read)
+        self.read_or(cgroup, || None)
+    }
+
+    /// The same; where nothing has run there, because it runs in a kernel of its own, others tell.
+    pub fn read_or(
+        &mut self,
+        cgroup: impl Fn() -> Option<Cgroup>,
+        others: impl FnOnce() -> Option<Stats>,
+    ) -> Option<Reading> {
+        self.read_by(cgroup, StatsReader::read, others)
     }
 
     /// Reads what statistics tell, likewise.
     pub fn read_usual(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
-        self.read_by(cgroup, StatsReader::usual)
+        self.read_usual_or(cgroup, || None)
+    }
+
+    /// The same; where nothing has run there, others tell.
+    pub fn read_usual_or(
+        &mut self,
+        cgroup: impl Fn() -> Option<Cgroup>,
+        others: impl FnOnce() -> Option<Stats>,
+    ) -> Option<Reading> {
+        self.read_by(cgroup, StatsReader::usual, others)
     }
 
     /// Reads what statistics of pods tell: the same, and how many processes there are.
     pub fn read_pod(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
-        self.read_by(cgroup, |reader| {
+        let with_tasks = |reader: &mut StatsReader| {
             let pids = reader.tasks()?.map(|current| PidsStats {
                 current,
                 limit: None,
             });
             let usual = reader.usual()?;
             Ok(Stats { pids, ..usual })
-        })
+        };
+        self.read_by(cgroup, with_tasks, || None)
     }
 
     fn read_by(
         &mut self,
         cgroup: impl Fn() -> Option<Cgroup>,
         read: impl Fn(&mut StatsReader) -> Result<Stats, orlop_cgroup::Error>,
+        others: impl FnOnce() -> Option<Stats>,
     ) -> Option<Reading> {
+        let own = self.own(cgroup, read);
+        let has_run = |stats: &Stats| stats.cpu.as_ref().is_some_and(|cpu| cpu.usage_ns > 0);
+        let stats = match own {
+            Some(stats) if has_run(&stats) => stats,
+            own => others().or(own)?,
+        };
+        if let Some(cpu) = &stats.cpu {
+            self.note(Sample {
+                at: Instant::now(),
+                usage_ns: cpu.usage_ns,
+            });
+        }
+        Some(Reading {
+            at: clock::now(),
+            stats,
+            nano_cores: self.nano_cores,
+        })
+    }
+
+    /// What the cgroup itself tells.
+    fn own(
+        &mut self,
+        cgroup: impl Fn() -> Option<Cgroup>,
+        read: impl Fn(&mut StatsReader) -> Result<Stats, orlop_cgroup::Error>,
+    ) -> Option<Stats> {
         let kept = self.reader.take().and_then(|mut reader| {
             let stats = read(&mut reader).ok()?;
             Some((reader, stats))
@@ -88,17 +133,7 @@ impl Meter {
         if stats.cpu.is_some() || stats.memory.is_some() {
             self.reader = Some(reader);
         }
-        if let Some(cpu) = &stats.cpu {
-            self.note(Sample {
-                at: Instant::now(),
-                usage_ns: cpu.usage_ns,
-            });
-        }
-        Some(Reading {
-            at: clock::now(),
-            stats,
-            nano_cores: self.nano_cores,
-        })
+        Some(stats)
     }
 
     /// The cgroup that was read last.

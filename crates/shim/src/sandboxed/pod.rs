@@ -1,9 +1,12 @@
 //! The container that is the pod's sandbox, and who watches over it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::setsid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -12,6 +15,7 @@ use super::runtime::Runtime;
 use super::stand_in;
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
+use crate::figures::Figures;
 use crate::proxy::note_own_pid;
 use crate::ready::Ready;
 use crate::spec::Spec;
@@ -20,6 +24,9 @@ use crate::supervisor::{Watched, make_once_cleared, outlive, serve, watch_over, 
 use crate::task::Endpoint;
 use crate::verb::end_pod::tasks_of;
 use crate::{launch, pause};
+
+/// Who watches nodes asks each ten seconds.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// The sandbox of a pod: the one that runs, or a new one.
 pub(super) fn ensure(
@@ -109,8 +116,9 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
     };
     pod.note_endpoint(&sandbox)?;
     let (runtime, state) = (runtime.clone(), state.clone());
+    let figures = Arc::new(Kept::default());
     serve(&pod.supervisor(), move |socket| {
-        watch(&runtime, &state, socket);
+        watch(&runtime, &state, &figures, socket);
     })?;
     Ok(sandbox)
 }
@@ -136,9 +144,31 @@ fn hostname(container: &Spec) -> Result<String> {
     Ok(String::from_utf8_lossy(&name).trim().to_owned())
 }
 
+/// Figures that were asked for a short while ago: asking is a call of a program.
+#[derive(Default)]
+struct Kept(Mutex<BTreeMap<String, (Instant, Option<Figures>)>>);
+
+impl Kept {
+    fn of(&self, runtime: &Runtime, state: &StateDir, id: &str) -> Result<Option<Figures>> {
+        if !state.task(id)?.exists() {
+            return Err(Error::NoContainer(id.to_owned()));
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, (at, _)| at.elapsed() < FRESH);
+        if let Some((_, figures)) = kept.get(id) {
+            return Ok(*figures);
+        }
+        let told = runtime.answer(&["events", "--stats", id].map(Into::into))?;
+        let figures = Figures::of_event(&told);
+        kept.insert(id.to_owned(), (Instant::now(), figures));
+        Ok(figures)
+    }
+}
+
 /// Who leaves without a word was killed, and so is what it stood for.
-fn watch(runtime: &Runtime, state: &StateDir, socket: UnixStream) {
-    let Some(Watched { id, exec, ended }) = watched(socket) else {
+fn watch(runtime: &Runtime, state: &StateDir, figures: &Kept, socket: UnixStream) {
+    let figures = |id: &str| figures.of(runtime, state, id);
+    let Some(Watched { id, exec, ended }) = watched(socket, figures) else {
         return;
     };
     let Ok(task) = state.task(&id) else {

@@ -5,23 +5,22 @@ use orlop_cri::v1::ContainerMetrics;
 use orlop_service::usage::{self, Disk, TABLE};
 
 use crate::clock;
-use crate::config::Config;
-use crate::node::cgroups::Cgroups;
+use crate::node::Node;
 use crate::record::container::Container;
+use crate::stats::within;
 
 const NANOS: u64 = 1_000_000_000;
 
 /// Reads a container's metrics. Blocks.
 pub(super) fn of_container(
-    cgroups: &Cgroups,
-    config: &Config,
+    node: &Node,
     container: &Container,
     disk: &mut Disk,
 ) -> ContainerMetrics {
     let mut meter = container.meter.lock();
-    let own = || cgroups.of_container(container);
-    let reading = meter.read(own);
-    let layer = meter.layer.usage(|| container.upper(), &config.root);
+    let own = || node.cgroups.of_container(container);
+    let reading = meter.read_or(own, || within::of(&node.runtimes, container));
+    let layer = meter.layer.usage(|| container.upper(), &node.config.root);
     let cgroup = meter.cgroup().cloned().or_else(own);
 
     let id = cgroup

@@ -45,7 +45,7 @@ pub fn of_pod(node: &Node, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
         pod_sandbox_id: pod.id.to_string(),
         metrics: samples.finish(),
         container_metrics: running
-            .map(|container| of_container(&node.cgroups, &node.config, container, disk))
+            .map(|container| of_container(node, container, disk))
             .collect(),
     }
 }
