@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
     match command {
         "version" => {
-            println!("orlop-shim version {}", env!("CARGO_PKG_VERSION"));
+            verb::version::run(settings)?;
             return Ok(0);
         }
         "features" => {

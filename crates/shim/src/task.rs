@@ -1,6 +1,6 @@
 //! The Task service of a shim, version 2 or 3: the messages are the same.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
@@ -43,6 +43,16 @@ impl Endpoint {
             pid: 0,
             grpc,
         })
+    }
+
+    /// Of a controller, which answers by gRPC.
+    pub(crate) fn of_controller(socket: &Path) -> Self {
+        Self {
+            socket: socket.to_owned(),
+            version: 0,
+            pid: 0,
+            grpc: true,
+        }
     }
 
     pub(crate) fn with_pid(&self, pid: u32) -> Self {

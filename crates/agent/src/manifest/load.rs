@@ -3,6 +3,7 @@
 use orlop_yaml::{Content, Document, Node, Position, documents};
 use serde_json::Value;
 
+use super::place::Verdict;
 use super::remark::{Remark, Weight};
 use super::{defaults, expand, validate};
 use crate::document::{KINDS, check};
@@ -162,14 +163,7 @@ impl Loader<'_> {
             let verdict = validate::pod(&pod);
             // The same mistake in each replica is one mistake.
             if i == 0 {
-                for (path, text) in &verdict.warnings {
-                    let at = locate(node, expanded.template, path);
-                    self.remark(Weight::Warning, at, object, format!("{path}: {text}"));
-                }
-                for (path, text) in &verdict.errors {
-                    let at = locate(node, expanded.template, path);
-                    self.remark(Weight::Error, at, object, format!("{path}: {text}"));
-                }
+                self.remark_all(&verdict, node, expanded.template, object);
             }
             if verdict.errors.is_empty() {
                 self.loaded.pods.push(LoadedPod {
@@ -185,13 +179,22 @@ impl Loader<'_> {
             return;
         };
         value["kind"] = kind.into();
-        let problems = validate::values(kind, &value);
-        for (path, text) in &problems {
-            let at = locate(node, "", path);
-            self.remark(Weight::Error, at, object, format!("{path}: {text}"));
-        }
-        if problems.is_empty() {
+        let verdict = validate::values(kind, &value);
+        self.remark_all(&verdict, node, "", object);
+        if verdict.errors.is_empty() {
             self.loaded.objects.push(value);
+        }
+    }
+
+    fn remark_all(&mut self, verdict: &Verdict, node: &Node, template: &str, object: &str) {
+        for (weight, said) in [
+            (Weight::Warning, &verdict.warnings),
+            (Weight::Error, &verdict.errors),
+        ] {
+            for (path, text) in said {
+                let at = locate(node, template, path);
+                self.remark(weight, at, object, format!("{path}: {text}"));
+            }
         }
     }
 
@@ -344,6 +347,19 @@ mod tests {
         let remark = &loaded.remarks[0];
         assert_eq!((remark.line, remark.weight), (Some(4), Weight::Warning));
         assert!(remark.text.contains("spec.containers[0].imagePolicy"));
+    }
+
+    #[test]
+    fn a_choice_among_nodes_is_said_to_be_none_here() {
+        let text = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: { name: guest }\n\
+                    handler: guest\nscheduling: { nodeSelector: { guests: yes } }\n";
+        let loaded = load("f.yaml", text);
+        assert_eq!(loaded.objects.len(), 1);
+        let remark = &loaded.remarks[0];
+        assert_eq!((remark.line, remark.weight), (Some(5), Weight::Warning));
+        assert!(remark.text.contains("scheduling: is ignored"), "{remark}");
+        let quiet = load("f.yaml", &text[..text.find("scheduling").unwrap()]);
+        assert!(quiet.remarks.is_empty(), "{:?}", quiet.remarks);
     }
 
     #[test]

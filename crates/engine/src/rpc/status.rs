@@ -1,21 +1,26 @@
 //! `Status`: whether pods can be run here, and what their handlers can do.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use orlop_cri::v1::{
     RuntimeCondition, RuntimeFeatures, RuntimeHandler, RuntimeHandlerFeatures, RuntimeStatus,
     StatusRequest, StatusResponse,
 };
 use orlop_network::Networks;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::config::Config;
+use crate::config::{Config, RuntimeKind, Sandboxer};
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
 use crate::node::runtimes::{Handler, Runtimes};
 use crate::spec::HostFacts;
 use crate::{blocking, nri};
+
+/// One that has not said what it is by then is not waited for.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<StatusResponse> {
@@ -27,7 +32,7 @@ pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<Statu
             ],
         }),
         info: if request.verbose {
-            info(node)
+            info(node).await
         } else {
             HashMap::new()
         },
@@ -101,18 +106,32 @@ fn handlers(host: &HostFacts, runtimes: &Runtimes) -> Vec<RuntimeHandler> {
         .collect()
 }
 
-fn info(node: &Node) -> HashMap<String, String> {
-    let handlers: HashMap<_, _> = node
-        .runtimes
-        .all()
-        .map(|handler| {
-            let facts = json!({
-                "program": handler.runtime.program,
-                "root": handler.runtime.root,
-            });
-            (handler.name.clone(), facts)
-        })
-        .collect();
+/// What stands behind a handler, and what it says that it is; one that says nothing has no version.
+async fn handler_facts(handler: &Handler) -> (String, Value) {
+    let version = handler.runtime.version(ANSWER_LIMIT).await;
+    let (kind, controller, address) = match &handler.settings.kind {
+        RuntimeKind::Oci => ("oci", None, None),
+        RuntimeKind::Sandboxed => ("sandboxed", None, None),
+        RuntimeKind::Shim { sandboxer, .. } => match sandboxer {
+            Sandboxer::Podsandbox => ("shim", Some("podsandbox"), None),
+            Sandboxer::Shim => ("shim", Some("shim"), None),
+            Sandboxer::Proxy { address, name } => ("proxy", Some(name.as_str()), Some(address)),
+        },
+    };
+    let facts = json!({
+        "kind": kind,
+        "program": handler.settings.path,
+        "root": handler.runtime.root,
+        "version": version.ok(),
+        "controller": controller,
+        "address": address,
+    });
+    (handler.name.clone(), facts)
+}
+
+async fn info(node: &Node) -> HashMap<String, String> {
+    let handlers = join_all(node.runtimes.all().map(|handler| handler_facts(handler))).await;
+    let handlers: HashMap<_, _> = handlers.into_iter().collect();
     let config = json!({
         "root": node.config.root,
         "state": node.config.state,

@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerState, RunPodSandboxRequest};
+use orlop_cri::v1::{ContainerState, RunPodSandboxRequest, StatusRequest};
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, NodeBuilder, SandboxController, Whims, skip_unless};
+use serde_json::Value;
 
 use crate::processes::{count, processes};
 use crate::sandboxes;
@@ -197,6 +198,71 @@ async fn a_controller_makes_the_sandbox_of_a_pod() {
     assert_eq!(controller.told()[3], format!("Stop {pod_id} kit"));
     assert_eq!(controller.told()[4], format!("Shutdown {pod_id} kit"));
     assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    world.finish().await;
+}
+
+/// `info` says who makes sandboxes and where, `doctor` has each of them make one.
+#[tokio::test]
+async fn who_makes_sandboxes_is_told_and_tried_out() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    let _controller = SandboxController::start(dir.path(), Whims::None);
+    let (address, guest) = (SandboxController::socket(dir.path()), shim());
+    let drop_in = format!(
+        "[runtimes.remote]\nkind = \"shim\"\nsandboxer = \"proxy\"\naddress = {address:?}\n\
+         controller = \"kit\"\n\
+         [runtimes.machine]\nkind = \"shim\"\nsandboxer = \"shim\"\npath = {guest:?}\n\
+         [runtimes.shimmed]\nkind = \"shim\"\npath = \"/usr/bin/{GUEST}\"\n"
+    );
+    let world = world!(Node::orlop().drop_in(&drop_in));
+    let request = StatusRequest { verbose: true };
+    let status = world.cri.runtime.clone().status(request).await;
+    let status = status.expect("status").into_inner();
+    let offered: Vec<_> = status
+        .runtime_handlers
+        .iter()
+        .map(|one| &*one.name)
+        .collect();
+    assert_eq!(offered, ["", "machine", "remote", "shimmed", "test"]);
+    let told: Value = serde_json::from_str(&status.info["config"]).expect("JSON");
+    let told = &told["runtimes"];
+    let of = |name: &str| {
+        let one = &told[name];
+        (
+            one["kind"].as_str(),
+            one["controller"].as_str(),
+            one["address"].as_str(),
+        )
+    };
+    assert_eq!(of("remote"), (Some("proxy"), Some("kit"), address.to_str()));
+    assert_eq!(of("machine"), (Some("shim"), Some("shim"), None));
+    assert_eq!(of("shimmed"), (Some("shim"), Some("podsandbox"), None));
+    let version = |name: &str| {
+        told[name]["version"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert!(
+        version("remote").starts_with("sandbox controller kit"),
+        "{told}"
+    );
+    let first = version("shimmed");
+    let mut words = first.split(' ');
+    assert_eq!(words.next(), Some(GUEST), "{told}");
+    let number = words.next().unwrap_or_default();
+    assert!(
+        number.starts_with(|digit: char| digit.is_ascii_digit()),
+        "{told}"
+    );
+
+    let said = world.doctor().await;
+    for name in ["remote", "machine", "shimmed"] {
+        assert!(said.contains(&format!("{name} works")), "{said}");
+    }
+    let state = world.node.state();
+    let state = state.to_str().expect("a path");
+    assert_eq!(count(&["orlop-trial-", state], 0).await, 0);
     world.finish().await;
 }
 

@@ -29,12 +29,7 @@ pub(super) struct Proxy<'s> {
 
 impl Proxy<'_> {
     fn itself(&self) -> Endpoint {
-        Endpoint {
-            socket: self.address.to_owned(),
-            version: 0,
-            pid: 0,
-            grpc: true,
-        }
+        Endpoint::of_controller(self.address)
     }
 
     fn of(&self, pod: &PodDir) -> Writer {

@@ -10,3 +10,4 @@ pub(crate) mod ps;
 pub(crate) mod start;
 pub(crate) mod state;
 pub(crate) mod update;
+pub(crate) mod version;

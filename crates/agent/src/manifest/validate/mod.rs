@@ -24,10 +24,10 @@ pub(super) fn pod(pod: &Value) -> Verdict {
 }
 
 /// What is wrong with a ConfigMap, Secret or RuntimeClass.
-pub(super) fn values(kind: &str, object: &Value) -> Vec<(String, String)> {
+pub(super) fn values(kind: &str, object: &Value) -> Verdict {
     let verdict = RefCell::default();
     values::check(kind, &Place::root(object, &verdict));
-    verdict.into_inner().errors
+    verdict.into_inner()
 }
 
 #[cfg(test)]

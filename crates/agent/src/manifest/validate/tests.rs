@@ -382,7 +382,11 @@ fn values_have_proper_keys() {
         ),
         ("RuntimeClass", json!({"metadata": {"name": "a"}}), 1),
     ] {
-        assert_eq!(values(kind, &object).len(), expected, "{kind} {object}");
+        assert_eq!(
+            values(kind, &object).errors.len(),
+            expected,
+            "{kind} {object}"
+        );
     }
 }
 
