@@ -27,6 +27,7 @@ use rustix::process::{Pid, Signal, kill_process, setsid};
 const GUEST: &str = "containerd-shim-runc-v2";
 const TASKS: &str = "containerd.task.v2.Task";
 const BOOT: Duration = Duration::from_millis(300);
+const SLOW: Duration = Duration::from_secs(1);
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +38,11 @@ fn main() {
     let id = option("-id");
     match words.last().map(String::as_str) {
         Some("start") => start(&id),
-        Some("delete") => delete(&words),
+        Some("delete") => {
+            // One that was killed leaves it.
+            let _ = fs::remove_file(socket(&id));
+            delete(&words);
+        }
         Some("serve") => serve(&id, &words),
         _ => {}
     }
@@ -48,6 +53,9 @@ fn socket(id: &str) -> PathBuf {
 }
 
 fn start(id: &str) {
+    if is_called("-slow-v2") {
+        std::thread::sleep(SLOW);
+    }
     let listener = UnixListener::bind(socket(id)).expect("a socket");
     let words = std::env::args().skip(1);
     let words: Vec<_> = words.filter(|word| word != "start").collect();
@@ -191,7 +199,7 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
             });
             guest = Some(stream);
         }
-        if request.method == "Create" && is_apart() {
+        if request.method == "Create" && is_called("-apart-v2") {
             keep_apart(&request.payload);
         }
         let guest = guest.as_mut()?;
@@ -201,11 +209,10 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
     Some(())
 }
 
-/// By another name of this program.
-fn is_apart() -> bool {
-    std::env::args()
-        .next()
-        .is_some_and(|name| name.ends_with("-apart-v2"))
+/// Other names of this program are other manners.
+fn is_called(manner: &str) -> bool {
+    let name = std::env::args().next();
+    name.is_some_and(|name| name.ends_with(manner))
 }
 
 /// The host has no cgroup of a container in a machine: here it is one that the host does not know of.

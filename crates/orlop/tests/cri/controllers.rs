@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use orlop_cri::v1::{ContainerState, RunPodSandboxRequest, StatusRequest};
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, NodeBuilder, SandboxController, Whims, skip_unless};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::processes::{count, processes};
@@ -107,13 +108,65 @@ async fn a_shim_that_dies_without_the_daemon_is_missed_by_the_next() {
     sandboxes::is_missed(machine_world!(), shims).await;
 }
 
-/// The shim under the name by which it hides from the host what its containers use.
-fn apart(dir: &Path) -> NodeBuilder {
-    let program = dir.join("containerd-shim-apart-v2");
+/// The shim under a name by which it behaves otherwise.
+fn called(dir: &Path, name: &str) -> NodeBuilder {
+    let program = dir.join(name);
     std::os::unix::fs::symlink(shim(), &program).expect("a link");
     let drop_in =
         format!("[runtimes.test]\nkind = \"shim\"\nsandboxer = \"shim\"\npath = {program:?}\n");
     Node::orlop().drop_in(&drop_in)
+}
+
+/// It hides from the host what its containers use.
+fn apart(dir: &Path) -> NodeBuilder {
+    called(dir, "containerd-shim-apart-v2")
+}
+
+/// Who makes a sandbox is killed in the middle, and nobody else goes on with it.
+#[tokio::test]
+async fn a_sandbox_whose_maker_is_killed_comes_to_nothing() {
+    skip_unless!(has_program(GUEST));
+    const SLOW: &str = "containerd-shim-slow-v2";
+    let dir = tempfile::tempdir().expect("a directory");
+    let world = world!(called(dir.path(), SLOW));
+    let pod = world.node.pod("halfway");
+    let (cri, state) = (world.cri.clone(), world.node.state());
+    let state = state.to_str().expect("a path").to_owned();
+    let made = tokio::spawn(async move { cri.run_pod(&pod).await });
+    let until = Instant::now() + Duration::from_secs(10);
+    // Who is to watch over it stands still, most often before it has a shim.
+    let watchers = loop {
+        let found = processes(&["supervise", &state]);
+        if !found.is_empty() {
+            break found;
+        }
+        assert!(Instant::now() < until, "nobody watches over it");
+        tokio::task::yield_now().await;
+    };
+    let signal = |victims: &[i32], signal: Signal| {
+        for pid in victims.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+            let _ = kill_process(pid, signal);
+        }
+    };
+    signal(&watchers, Signal::STOP);
+    signal(&processes(&["orlop-shim", "create", &state]), Signal::KILL);
+    signal(&processes(&["orlop-keeper", &state]), Signal::KILL);
+    made.await.expect("no panic").expect_err("it was killed");
+    // Whoever lives goes on.
+    signal(&watchers, Signal::CONT);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    for pod in world.cri.pods().await.expect("pods") {
+        world.cri.remove_pod(&pod).await.expect("remove the pod");
+    }
+    assert_eq!(count(&["containerd-shim", &state], 0).await, 0);
+    assert_eq!(count(&["supervise", &state], 0).await, 0);
+    let find = std::process::Command::new("find")
+        .arg(&state)
+        .args(["-path", "*/shims/test/pods/*"])
+        .output()
+        .expect("find");
+    assert_eq!(String::from_utf8_lossy(&find.stdout), "", "left behind");
+    world.finish().await;
 }
 
 #[tokio::test]
