@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod figures;
 mod grpc;
+mod hostname;
 mod launch;
 mod mounts;
 mod pause;

@@ -23,7 +23,7 @@ use crate::ready::{Ready, Streams, spawn};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
 use crate::task::{Any, Endpoint, Tasks};
-use crate::{events, launch, pause, proxy};
+use crate::{events, hostname, launch, pause, proxy};
 
 /// The most that is kept of what a shim says.
 const LARGEST_LOG: u64 = 1 << 20;
@@ -119,7 +119,12 @@ fn begin(
     let rootfs = bundle.join("rootfs");
     private(&rootfs)?;
     pause::write(&rootfs.join("pause"))?;
-    let spec = Spec::read(container)?.of_pod(&pod.id);
+    let asked_for = Spec::read(container)?;
+    let mut spec = asked_for.of_pod(&pod.id);
+    if spec.namespace("uts").is_some() {
+        // Namespaces do not reach into a machine: it has to be told.
+        spec = spec.with_hostname(hostname::of(&asked_for)?);
+    }
     spec.write(&bundle)?;
     let (told, of) = (state.clone(), pod.clone());
     serve(&pod.events(), move |socket| {

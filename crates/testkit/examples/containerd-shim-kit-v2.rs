@@ -253,6 +253,12 @@ impl Sandbox {
                 tell(&format!("bundle {}", asked.bundle));
                 tell(&format!("network {}", asked.network));
                 tell(&format!("options {} {name}", options.kind));
+                let spec = fs::read(Path::new(&asked.bundle).join("config.json")).expect("a spec");
+                let spec: serde_json::Value = serde_json::from_slice(&spec).expect("JSON");
+                tell(&format!(
+                    "hostname {}",
+                    spec["hostname"].as_str().unwrap_or("")
+                ));
                 for (name, value) in asked.annotations {
                     tell(&format!("annotation {name}={value}"));
                 }

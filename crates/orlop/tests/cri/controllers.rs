@@ -51,7 +51,11 @@ fn told(world: &World, pod: &str) -> String {
 #[tokio::test]
 async fn a_sandbox_boots_with_its_pod() {
     let world = machine_world!();
-    let pod = world.node.pod("machine").own_network();
+    let pod = world
+        .node
+        .pod("machine")
+        .own_network()
+        .hostname("in-the-guest");
     let begun = Instant::now();
     let pod_id = world.run_pod(&pod).await;
     assert!(begun.elapsed() > Duration::from_millis(300), "no boot");
@@ -69,6 +73,7 @@ async fn a_sandbox_boots_with_its_pod() {
         format!("options runtime.v1.PodSandboxConfig {name}")
     );
     for line in [
+        "hostname in-the-guest".to_owned(),
         "annotation io.kubernetes.cri.container-type=sandbox".to_owned(),
         format!("annotation io.kubernetes.cri.sandbox-id={pod_id}"),
         format!("annotation io.kubernetes.cri.sandbox-name={name}"),

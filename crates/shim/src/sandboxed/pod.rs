@@ -1,21 +1,19 @@
 //! The container that is the pod's sandbox, and who watches over it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::setsid;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::runtime::Runtime;
 use super::stand_in;
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
 use crate::figures::Figures;
+use crate::hostname;
 use crate::proxy::note_own_pid;
 use crate::ready::Ready;
 use crate::spec::Spec;
@@ -92,7 +90,7 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
     container
         .of_pod(&pod.id)
         .with_limits_of_pod()
-        .with_hostname(hostname(container)?)
+        .with_hostname(hostname::of(container)?)
         .write(&bundle)?;
     let create = ["create".into(), "--bundle".into(), bundle.into()];
     let create: Vec<_> = create.into_iter().chain([pod.id.clone().into()]).collect();
@@ -121,27 +119,6 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
         watch(&runtime, &state, &figures, socket);
     })?;
     Ok(sandbox)
-}
-
-/// The name of the pod, which its namespace knows, or of the host; a kernel of its own has to be told.
-fn hostname(container: &Spec) -> Result<String> {
-    let namespace = container.namespace("uts");
-    let join = || -> Result<Vec<u8>> {
-        if let Some(namespace) = &namespace {
-            let file = File::open(namespace).map_err(Error::file("opening", namespace))?;
-            move_into_link_name_space(
-                file.as_fd(),
-                Some(LinkNameSpaceType::HostNameAndNISDomainName),
-            )
-            .map_err(|errno| Error::file("entering", namespace)(errno.into()))?;
-        }
-        let name = Path::new("/proc/sys/kernel/hostname");
-        orlop_disk::read_file(name, orlop_disk::SMALL_FILE).map_err(Error::file("reading", name))
-    };
-    // Namespaces are entered by threads: this one stays where it is.
-    let name = std::thread::scope(|scope| scope.spawn(join).join());
-    let name = name.unwrap_or_else(|_| Err(Error::Failed("reading the pod's name".into())))?;
-    Ok(String::from_utf8_lossy(&name).trim().to_owned())
 }
 
 /// Figures that were asked for a short while ago: asking is a call of a program.
