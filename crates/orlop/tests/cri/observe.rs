@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tonic::Code;
 
-use crate::world::{World, world};
+use crate::world::{World, cgroup_of, world};
 
 macro_rules! our_world {
     ($($node:expr)?) => {{
@@ -605,22 +605,6 @@ fn within_two_percent(what: &str, ours: u64, theirs: u64) {
         difference * 50 <= theirs,
         "{what}: {ours}, the kernel says {theirs}"
     );
-}
-
-/// A container's cgroup in one hierarchy, found by its processes.
-fn cgroup_of(world: &World, container: &str, controller: &str) -> std::path::PathBuf {
-    let leaf = orlop_testkit::leaks::cgroups(world.node.id())
-        .into_iter()
-        .find(|path| {
-            let of_container = path.to_string_lossy().contains(container);
-            let mut parts = path
-                .components()
-                .filter_map(|part| part.as_os_str().to_str());
-            of_container
-                && (controller.is_empty()
-                    || parts.any(|part| part.split(',').any(|it| it == controller)))
-        });
-    leaf.unwrap_or_else(|| panic!("no {controller} cgroup of {container}"))
 }
 
 /// A collector that takes one request: its body.

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use orlop_cri::v1::ContainerState;
-use orlop_testkit::machine::has_program;
+use orlop_testkit::machine::{has_program, is_cgroup_v2};
 use orlop_testkit::{Node, skip_unless};
 
-use crate::processes::{count, processes};
+use crate::processes::{count, kill, processes};
 use crate::sandboxes;
-use crate::world::world;
+use crate::world::{cgroup_of, world};
 
 const SHIM: &str = "containerd-shim-runc-v2";
 
@@ -123,6 +123,36 @@ async fn a_shim_that_dies_takes_its_pod_along() {
 #[tokio::test]
 async fn a_pod_whose_watcher_dies_is_down() {
     sandboxes::dies_with_its_pod(shim_world!(), sandboxes::watcher).await;
+}
+
+/// runc holds a container still while it kills all of it; if it is killed itself then, the container
+/// is dead and called paused.
+#[tokio::test]
+async fn a_container_that_died_while_it_was_held_still_is_removed() {
+    let mut world = shim_world!();
+    let running = world.run_script("still", "exec sleep 613").await;
+    let [process] = processes(&["sleep", "613"])[..] else {
+        panic!("one process");
+    };
+    let freezer = cgroup_of(
+        &world,
+        &running.id,
+        if is_cgroup_v2() { "" } else { "freezer" },
+    );
+    world.node.kill9();
+    kill(process);
+    assert_eq!(count(&["sleep", "613"], 0).await, 0);
+    let (file, word) = if is_cgroup_v2() {
+        ("cgroup.freeze", "1")
+    } else {
+        ("freezer.state", "FROZEN")
+    };
+    std::fs::write(freezer.join(file), word).expect("hold still");
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let removed = world.cri.remove_pod(&running.pod_id).await;
+    removed.expect("remove the pod");
+    world.finish().await;
 }
 
 #[tokio::test]

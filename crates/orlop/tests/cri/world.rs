@@ -155,3 +155,19 @@ impl Running {
         String::from_utf8_lossy(&text).into_owned()
     }
 }
+
+/// A container's cgroup in one hierarchy, found by its processes.
+pub(crate) fn cgroup_of(world: &World, container: &str, controller: &str) -> std::path::PathBuf {
+    let leaf = orlop_testkit::leaks::cgroups(world.node.id())
+        .into_iter()
+        .find(|path| {
+            let of_container = path.to_string_lossy().contains(container);
+            let mut parts = path
+                .components()
+                .filter_map(|part| part.as_os_str().to_str());
+            of_container
+                && (controller.is_empty()
+                    || parts.any(|part| part.split(',').any(|it| it == controller)))
+        });
+    leaf.unwrap_or_else(|| panic!("no {controller} cgroup of {container}"))
+}

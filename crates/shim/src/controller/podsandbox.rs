@@ -35,7 +35,8 @@ impl Controller for Podsandbox<'_> {
     }
 
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
-        delete::end(&mut Tasks::connect(endpoint)?, &pod.id)
+        let mut tasks = Tasks::connect(endpoint)?;
+        delete::end(self.0, pod, &mut tasks, &pod.id, &pod.bundle())
     }
 
     fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint) {

@@ -1,5 +1,6 @@
 //! `delete`: ends a container, if it has not ended, and forgets it.
 
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
             if !words.has("--force") && !has_ended(&mut tasks, &task.id)? {
                 return Err(Error::Failed(format!("container {} is running", task.id)));
             }
-            end(&mut tasks, &task.id)?;
+            end(settings, &pod, &mut tasks, &task.id, &task.dir)?;
             mounts::take_back(&task.mounts(), pid)?;
         }
         _ => without_shim(settings, &pod, &task),
@@ -56,7 +57,13 @@ fn has_ended(tasks: &mut Tasks, id: &str) -> Result<bool> {
 }
 
 /// Kills a task and has the shim forget it. One that is not there is gone.
-pub(crate) fn end(tasks: &mut Tasks, id: &str) -> Result<()> {
+pub(crate) fn end(
+    settings: &Settings,
+    pod: &PodDir,
+    tasks: &mut Tasks,
+    id: &str,
+    bundle: &Path,
+) -> Result<()> {
     let deadline = Instant::now() + LIMIT;
     loop {
         match tasks.state(id, "") {
@@ -74,7 +81,12 @@ pub(crate) fn end(tasks: &mut Tasks, id: &str) -> Result<()> {
             }
         }
     }
-    Error::unless_gone(tasks.delete(id, ""))
+    Error::unless_gone(tasks.delete(id, "")).or_else(|_| {
+        // Its runtime may have been killed while it held the container still, and then calls it paused for
+        // ever. The shim's program insists.
+        launch::clean_up(settings, pod, bundle, id)?;
+        Error::unless_gone(tasks.delete(id, ""))
+    })
 }
 
 /// The shim's program cleans up where the shim can't.

@@ -32,7 +32,8 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
     match (shim, tasks) {
         (Some(shim), Some(mut tasks)) => {
             let controller = controller::of(settings);
-            let ended = left.iter().try_for_each(|task| end(&mut tasks, &task.id));
+            let mut end_task = |task: &TaskDir| end(settings, pod, &mut tasks, &task.id, &task.dir);
+            let ended = left.iter().try_for_each(&mut end_task);
             let ended = ended.and_then(|()| controller.stop(pod, &shim));
             controller.shutdown(pod, &shim);
             if proxied {
