@@ -43,7 +43,7 @@ pub(crate) struct Words {
 }
 
 /// Options that a value follows.
-const VALUED: [&str; 13] = [
+const VALUED: [&str; 14] = [
     "--from",
     "--bundle",
     "--rootfs",
@@ -55,6 +55,7 @@ const VALUED: [&str; 13] = [
     "--ready",
     "--exec",
     "--pod",
+    "--lock",
     "--image-path",
     "--work-path",
 ];

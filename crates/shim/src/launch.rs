@@ -80,6 +80,8 @@ pub(crate) fn clean_up(settings: &Settings, pod: &PodDir, bundle: &Path, id: &st
 /// The same for what the pod itself had in a shim that is dead.
 pub(crate) fn clean_up_pod(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
     let bundle = pod.bundle();
+    // One that has just come up, whose address nobody knows yet, is known by where it tells its events.
+    let _ = end_orphans(pod.sockets(), &pod.id);
     if bundle.join("config.json").exists() {
         // Why it can't is in the shim's log; there is nobody else to ask.
         let _ = clean_up(settings, pod, &bundle, &pod.id);

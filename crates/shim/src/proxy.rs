@@ -42,7 +42,7 @@ struct Process {
 
 /// Makes the process, says so, and stands for it until it ends.
 pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<u32> {
-    let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
+    let ready = Ready::of(words)?;
     let standing = ready.tell(stand(settings, state, words))?;
     Ok(standing.until_the_end())
 }

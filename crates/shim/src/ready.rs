@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::arguments::Settings;
+use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
 
 /// What is said by a process that has come up.
@@ -61,17 +61,8 @@ pub(crate) fn spawn(settings: &Settings, words: &[OsString], streams: Streams) -
 pub(crate) struct Ready(File);
 
 impl Ready {
-    #[allow(unsafe_code)]
-    pub(crate) fn from_number(number: &str) -> Result<Self> {
-        let number = number.parse::<i32>().ok().filter(|number| *number > 2);
-        let number = number.ok_or_else(|| Error::Usage("--ready needs a descriptor".into()))?;
-        // SAFETY: our own parent has opened it for us, and nobody else here knows of it.
-        let fd = unsafe { OwnedFd::from_raw_fd(number) };
-        fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(|errno| Error::Io {
-            doing: "taking over the descriptor of --ready".into(),
-            source: errno.into(),
-        })?;
-        Ok(Self(fd.into()))
+    pub(crate) fn of(words: &Words) -> Result<Self> {
+        Ok(Self(inherited(words, "--ready")?.into()))
     }
 
     /// Who waits goes on, or hears why not; if it has left, it knows why.
@@ -82,4 +73,22 @@ impl Ready {
         };
         made
     }
+}
+
+/// The descriptor that our own parent has opened for us, by its number behind an option.
+#[allow(unsafe_code)]
+pub(crate) fn inherited(words: &Words, option: &str) -> Result<OwnedFd> {
+    let number = words.needed(option)?;
+    let number = number
+        .to_str()
+        .and_then(|number| number.parse::<i32>().ok());
+    let number = number.filter(|number| *number > 2);
+    let number = number.ok_or_else(|| Error::Usage(format!("{option} needs a descriptor")))?;
+    // SAFETY: it was opened for this, and nobody else here knows of it.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(|errno| Error::Io {
+        doing: format!("taking over the descriptor of {option}"),
+        source: errno.into(),
+    })?;
+    Ok(fd)
 }

@@ -1,10 +1,13 @@
 //! Where things are kept: below the runtime's `--root`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use orlop_disk::Outlives;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::{Error, Result};
 use crate::mounts;
@@ -12,6 +15,9 @@ use crate::task::{Endpoint, Tasks};
 
 /// Paths of sockets have 107 bytes at most: so much of a pod's identity names it well enough.
 const SHORT: usize = 24;
+
+/// Who ends a pod waits so long for others that do.
+const LOCK_LIMIT: Duration = Duration::from_secs(30);
 
 /// The directory of a runtime.
 #[derive(Clone, Debug)]
@@ -70,6 +76,10 @@ impl PodDir {
         self.dir.join(&self.id)
     }
 
+    pub(crate) fn sockets(&self) -> &Path {
+        &self.sockets
+    }
+
     /// Where the shim tells its events.
     pub(crate) fn events(&self) -> PathBuf {
         self.sockets.join("events")
@@ -101,13 +111,52 @@ impl PodDir {
         Error::Failed(format!("the sandbox of pod {} has ended", self.id))
     }
 
-    /// Held while a shim is looked for or started.
+    /// Held while a shim is looked for or started, by who does that and by who is to watch over it.
     pub(crate) fn lock(&self) -> Result<File> {
-        let path = self.dir.join("lock");
-        let failed = |doing| Error::file(doing, &path);
-        let file = File::create(&path).map_err(failed("opening"))?;
-        file.lock().map_err(failed("locking"))?;
+        let (path, file) = self.lock_file()?;
+        file.lock().map_err(Error::file("locking", &path))?;
         Ok(file)
+    }
+
+    /// The same for who ends it. If one is being started, that comes to nothing: whoever wanted it may be
+    /// dead.
+    pub(crate) fn lock_to_end(&self) -> Result<File> {
+        let (path, file) = self.lock_file()?;
+        let deadline = Instant::now() + LOCK_LIMIT;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    self.end_watchers();
+                    sleep(Duration::from_millis(5));
+                }
+                Err(error) => return Err(Error::file("locking", &path)(error.into())),
+            }
+        }
+    }
+
+    fn lock_file(&self) -> Result<(PathBuf, File)> {
+        let path = self.dir.join("lock");
+        let file = File::create(&path).map_err(Error::file("opening", &path))?;
+        Ok((path, file))
+    }
+
+    /// Ends who watches over it, or is about to: its command line tells.
+    fn end_watchers(&self) {
+        let meant = [&b"supervise"[..], b"--pod", self.id.as_bytes()];
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.parse().ok());
+            // Taken hold of before it is looked at: its number may be another's afterwards.
+            let process = pid.and_then(Pid::from_raw);
+            let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            let line = orlop_disk::read_file(entry.path().join("cmdline"), orlop_disk::SMALL_FILE);
+            let line = line.unwrap_or_default();
+            let says = |word: &&[u8]| line.split(|byte| *byte == 0).any(|said| said == *word);
+            if let Some(process) = process.filter(|_| meant.iter().all(says)) {
+                let _ = pidfd_send_signal(&process, Signal::KILL);
+            }
+        }
     }
 
     pub(crate) fn endpoint(&self) -> Result<Endpoint> {

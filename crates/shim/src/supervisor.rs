@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
 
 use crate::arguments::{Settings, Words};
@@ -19,7 +21,7 @@ use crate::command::Command;
 use crate::controller::{self, Asked};
 use crate::error::{Error, Result};
 use crate::figures::Figures;
-use crate::ready::{Ready, Streams, spawn};
+use crate::ready::{Ready, Streams, inherited, spawn};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
 use crate::task::{Any, Endpoint, Tasks};
@@ -36,14 +38,14 @@ const SIGKILL: u32 = 9;
 /// The shim of a pod: the one that runs, or a new one.
 pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result<Endpoint> {
     pod.make()?;
-    let _alone = pod.lock()?;
+    let alone = pod.lock()?;
     let before = pod.endpoint().ok();
     match before {
         Some(shim) if shim.has_come_up() && Tasks::connect(&shim).is_ok() => return Ok(shim),
         _ if pod.was_made() => return Err(pod.has_ended()),
         before => clear_away(settings, pod, before.as_ref()),
     }
-    watch_over(settings, pod, bundle, None)?;
+    watch_over(settings, pod, bundle, None, &alone)?;
     pod.endpoint()
 }
 
@@ -64,18 +66,20 @@ pub(crate) fn make_once_cleared(
     clear_away: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     pod.make()?;
-    let _alone = pod.lock()?;
+    let alone = pod.lock()?;
     clear_away()?;
     pod.note_made()?;
-    watch_over(settings, pod, bundle, words.option("--pid-file"))
+    watch_over(settings, pod, bundle, words.option("--pid-file"), &alone)
 }
 
-/// Starts the one that watches over a pod, which makes what there is to be watched.
+/// Starts the one that watches over a pod, which makes what there is to be watched. It holds the lock, too,
+/// until that is made: who starts it may be killed.
 pub(crate) fn watch_over(
     settings: &Settings,
     pod: &PodDir,
     bundle: &Path,
     pid_file: Option<PathBuf>,
+    lock: &File,
 ) -> Result<()> {
     // Not `--bundle`: who ends all that works on that container is to spare what is the pod's.
     let words = ["supervise", "--from"].map(Into::into);
@@ -84,13 +88,21 @@ pub(crate) fn watch_over(
     if let Some(path) = pid_file {
         words.extend(["--pid-file".into(), path.into()]);
     }
+    let failed = |source| Error::Io {
+        doing: "sharing the lock of a pod".into(),
+        source,
+    };
+    let shared = lock.try_clone().map_err(failed)?;
+    fcntl_setfd(&shared, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+    words.extend(["--lock".into(), shared.as_raw_fd().to_string().into()]);
     spawn(settings, &words, Streams::None)
 }
 
 /// Lives as long as the shim.
 pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
-    let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
+    let ready = Ready::of(words)?;
     let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
+    let lock = inherited(words, "--lock")?;
     // Whoever starts us may be killed with all its group.
     let _ = setsid();
     let begun = begin(settings, state, &pod, &words.needed("--from")?);
@@ -98,6 +110,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
         proxy::note_own_pid(words)?;
         Ok(endpoint)
     }))?;
+    drop(lock);
     let waited = controller::of(settings).wait(&pod, &endpoint);
     if matches!(waited, Err(Error::Refused { .. })) {
         // It does not tell; its own end is one of what it has made, too.

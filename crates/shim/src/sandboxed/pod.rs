@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::hostname;
 use crate::proxy::note_own_pid;
-use crate::ready::Ready;
+use crate::ready::{Ready, inherited};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
 use crate::supervisor::{Watched, make_once_cleared, outlive, serve, watch_over, watched};
@@ -34,7 +34,7 @@ pub(super) fn ensure(
     bundle: &Path,
 ) -> Result<Endpoint> {
     pod.make()?;
-    let _alone = pod.lock()?;
+    let alone = pod.lock()?;
     // Who watches over it lives as long as it does, and a moment longer.
     if UnixStream::connect(pod.supervisor()).is_ok()
         && let Ok(sandbox) = pod.endpoint()
@@ -46,7 +46,7 @@ pub(super) fn ensure(
         return Err(pod.has_ended());
     }
     clear_away(runtime, pod)?;
-    watch_over(settings, pod, bundle, None)?;
+    watch_over(settings, pod, bundle, None, &alone)?;
     pod.endpoint()
 }
 
@@ -63,8 +63,9 @@ pub(super) fn make(
 
 /// Makes the sandbox, and lives as long as it.
 pub(super) fn supervise(runtime: &Runtime, state: &StateDir, words: &Words) -> Result<()> {
-    let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
+    let ready = Ready::of(words)?;
     let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
+    let lock = inherited(words, "--lock")?;
     // Whoever starts us may be killed with all its group.
     let _ = setsid();
     let container = Spec::read(&words.needed("--from")?);
@@ -77,6 +78,7 @@ pub(super) fn supervise(runtime: &Runtime, state: &StateDir, words: &Words) -> R
         let _ = clear_away(runtime, &pod);
     }
     let sandbox = ready.tell(begun)?;
+    drop(lock);
     outlive(sandbox.pid);
     Ok(())
 }
@@ -170,7 +172,7 @@ pub(super) fn end(runtime: &Runtime, state: &StateDir, pod: &PodDir) -> Result<(
     if !pod.dir.is_dir() {
         return Ok(());
     }
-    let lock = pod.lock()?;
+    let lock = pod.lock_to_end()?;
     for task in tasks_of(state, &pod.id) {
         stand_in::end(&task);
         runtime.delete(&task.id)?;

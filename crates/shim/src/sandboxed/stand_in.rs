@@ -38,7 +38,7 @@ const ROUNDS: usize = 8;
 
 /// Makes the process, says so, and stands for it until it ends.
 pub(super) fn run(runtime: &Runtime, state: &StateDir, words: &Words) -> Result<u8> {
-    let ready = Ready::from_number(&words.needed("--ready")?.to_string_lossy())?;
+    let ready = Ready::of(words)?;
     let task = state.task(&words.word(0)?)?;
     match words.option("--exec") {
         Some(name) => command(runtime, state, &task, &name.to_string_lossy(), words, ready),

@@ -24,7 +24,7 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
     if !pod.dir.is_dir() {
         return Ok(());
     }
-    let lock = pod.lock()?;
+    let lock = pod.lock_to_end()?;
     let shim = pod.endpoint().ok();
     let tasks = shim.as_ref().and_then(|shim| Tasks::connect(shim).ok());
     let left = tasks_of(state, &pod.id);
