@@ -126,7 +126,8 @@ pub(crate) async fn is_named_with_its_reason(name: &str) {
     let error = error.expect_err("no sandbox, no pod");
     assert!(error.message().contains("no platform here"), "{error}");
     assert!(world.cri.pods().await.expect("pods").is_empty());
-    assert_eq!(count(&["supervise", name], 0).await, 0);
+    let broken = broken.to_str().expect("a path");
+    assert_eq!(count(&["supervise", broken], 0).await, 0);
     world.finish().await;
 }
 
