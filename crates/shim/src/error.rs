@@ -50,8 +50,30 @@ impl Error {
     pub(crate) fn is_not_found(&self) -> bool {
         match self {
             Self::NoContainer(_) => true,
-            Self::Refused { code, .. } => *code == crate::ttrpc::NOT_FOUND,
+            Self::Refused { code, .. } => *code == orlop_ttrpc::code::NOT_FOUND,
             _ => false,
+        }
+    }
+}
+
+impl From<orlop_ttrpc::Error> for Error {
+    fn from(error: orlop_ttrpc::Error) -> Self {
+        use orlop_ttrpc::Error as Called;
+        match error {
+            Called::Io { method, source } => Self::Io {
+                doing: format!("calling {method} of the shim"),
+                source,
+            },
+            Called::Garbled(method) => Self::Garbled(format!("the shim's answer to {method}")),
+            Called::Refused {
+                method,
+                code,
+                message,
+            } => Self::Refused {
+                method,
+                code,
+                message,
+            },
         }
     }
 }

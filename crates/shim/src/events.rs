@@ -2,13 +2,12 @@
 
 use std::os::unix::net::UnixStream;
 
-use crate::proto::fields;
+use crate::proto::field;
 use crate::state_dir::{PodDir, StateDir};
-use crate::ttrpc;
 
 /// Hears all that a shim tells on a connection; most of it is known otherwise.
 pub(crate) fn hear(state: &StateDir, pod: &PodDir, mut socket: UnixStream) {
-    ttrpc::answer_all(&mut socket, |request| {
+    orlop_ttrpc::answer_all(&mut socket, |request| {
         if let Some(id) = out_of_memory(request) {
             // It may be none of this pod's: whoever tells it stands close to what runs there.
             let task = state.task(&id).ok();
@@ -25,24 +24,17 @@ pub(crate) fn hear(state: &StateDir, pod: &PodDir, mut socket: UnixStream) {
 /// The container of `/tasks/oom`. A request's third field is its message, whose first is the envelope, of
 /// which the third is the topic and the fourth the event; its second is a `TaskOOM`.
 fn out_of_memory(request: &[u8]) -> Option<String> {
-    let envelope = field(field(request, 3)?, 1)?;
-    if field(envelope, 3)? != b"/tasks/oom" {
+    let envelope = message(message(request, 3)?, 1)?;
+    if message(envelope, 3)? != b"/tasks/oom" {
         return None;
     }
-    let event = field(field(envelope, 4)?, 2)?;
-    let id = field(event, 1)?;
+    let event = message(message(envelope, 4)?, 2)?;
+    let id = message(event, 1)?;
     Some(String::from_utf8_lossy(id).into_owned())
 }
 
-fn field(message: &[u8], number: u32) -> Option<&[u8]> {
-    let mut found = None;
-    for field in fields(message) {
-        let field = field?;
-        if field.number == number {
-            found = Some(field.as_bytes());
-        }
-    }
-    found
+fn message(of: &[u8], number: u32) -> Option<&[u8]> {
+    field(of, number).map(|field| field.as_bytes())
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod hostname;
 mod launch;
 mod mounts;
 mod pause;
-mod proto;
 mod proxy;
 mod ready;
 mod rpc;
@@ -32,7 +31,6 @@ mod state_dir;
 mod supervisor;
 mod task;
 mod terminal;
-mod ttrpc;
 mod verb;
 
 use std::io::Write;
@@ -40,6 +38,7 @@ use std::process::ExitCode;
 
 use arguments::{Settings, Words};
 use error::{Error, Result};
+use orlop_ttrpc as proto;
 use state_dir::StateDir;
 
 fn main() -> ExitCode {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::grpc;
 use crate::task::Endpoint;
-use crate::{grpc, ttrpc};
 
 /// A connection on which calls are made one after the other.
 #[derive(Debug)]
 pub(crate) enum Client {
-    Ttrpc(ttrpc::Client),
+    Ttrpc(orlop_ttrpc::Client),
     Grpc(grpc::Client),
 }
 
@@ -19,7 +19,7 @@ impl Client {
         let client = if endpoint.grpc {
             grpc::Client::connect(socket).map(Self::Grpc)
         } else {
-            ttrpc::Client::connect(socket).map(Self::Ttrpc)
+            orlop_ttrpc::Client::connect(socket).map(Self::Ttrpc)
         };
         client.map_err(Error::file("connecting to", socket))
     }
@@ -33,7 +33,7 @@ impl Client {
         limit: Option<Duration>,
     ) -> Result<Vec<u8>> {
         match self {
-            Self::Ttrpc(client) => client.call(service, method, payload, limit),
+            Self::Ttrpc(client) => Ok(client.call(service, method, payload, limit)?),
             Self::Grpc(client) => client.call(service, method, payload, limit),
         }
     }

@@ -32,7 +32,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("keeper", &["wire"]),
     // What stands for runc on a keeper's command lines knows nobody here.
-    ("shim", &["disk", "orphans"]),
+    ("ttrpc", &[]),
+    ("shim", &["disk", "orphans", "ttrpc"]),
     // The contract and the two sides of it.
     ("cri", &[]),
     // What its backends share.

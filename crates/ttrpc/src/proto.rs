@@ -1,11 +1,12 @@
-//! Protocol Buffers on the wire, as far as the messages of shims need them.
+//! Protocol Buffers on the wire, as far as the messages of containerd and its shims need them.
 
 /// A message being written. Fields of their default value are left out, as the encoding has it.
 #[derive(Debug, Default)]
-pub(crate) struct Writer(Vec<u8>);
+pub struct Writer(Vec<u8>);
 
 impl Writer {
-    pub(crate) fn number(mut self, field: u32, value: u64) -> Self {
+    /// A number, or a flag.
+    pub fn number(mut self, field: u32, value: u64) -> Self {
         if value != 0 {
             varint(&mut self.0, u64::from(field) << 3);
             varint(&mut self.0, value);
@@ -13,11 +14,13 @@ impl Writer {
         self
     }
 
-    pub(crate) fn text(self, field: u32, value: &str) -> Self {
+    /// A text.
+    pub fn text(self, field: u32, value: &str) -> Self {
         self.bytes(field, value.as_bytes())
     }
 
-    pub(crate) fn bytes(self, field: u32, value: &[u8]) -> Self {
+    /// Bytes.
+    pub fn bytes(self, field: u32, value: &[u8]) -> Self {
         if value.is_empty() {
             return self;
         }
@@ -25,14 +28,15 @@ impl Writer {
     }
 
     /// Unlike an empty text, an empty message is there.
-    pub(crate) fn message(mut self, field: u32, value: &[u8]) -> Self {
+    pub fn message(mut self, field: u32, value: &[u8]) -> Self {
         varint(&mut self.0, (u64::from(field) << 3) | LENGTH);
         varint(&mut self.0, value.len() as u64);
         self.0.extend(value);
         self
     }
 
-    pub(crate) fn done(self) -> Vec<u8> {
+    /// The message.
+    pub fn done(self) -> Vec<u8> {
         self.0
     }
 }
@@ -44,41 +48,49 @@ const FOUR_BYTES: u64 = 5;
 
 /// A field of a message.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Field<'a> {
-    pub(crate) number: u32,
-    pub(crate) value: Value<'a>,
+pub struct Field<'a> {
+    /// Which one.
+    pub number: u32,
+    /// What it holds.
+    pub value: Value<'a>,
 }
 
 /// What a field holds. Fixed-width numbers are in none of our messages.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
+    /// A number, or a flag.
     Number(u64),
+    /// A text, bytes or a message.
     Bytes(&'a [u8]),
+    /// Something else.
     Other,
 }
 
 impl<'a> Field<'a> {
-    pub(crate) fn as_number(&self) -> u64 {
+    /// The number; 0 where it is none.
+    pub fn as_number(&self) -> u64 {
         match self.value {
             Value::Number(number) => number,
             _ => 0,
         }
     }
 
-    pub(crate) fn as_bytes(&self) -> &'a [u8] {
+    /// The bytes; none where it is something else.
+    pub fn as_bytes(&self) -> &'a [u8] {
         match self.value {
             Value::Bytes(bytes) => bytes,
             _ => &[],
         }
     }
 
-    pub(crate) fn as_text(&self) -> String {
+    /// The text, what is no text in it replaced.
+    pub fn as_text(&self) -> String {
         String::from_utf8_lossy(self.as_bytes()).into_owned()
     }
 }
 
 /// The fields of a message in their order; `None` where it is garbled.
-pub(crate) fn fields(mut rest: &[u8]) -> impl Iterator<Item = Option<Field<'_>>> {
+pub fn fields(mut rest: &[u8]) -> impl Iterator<Item = Option<Field<'_>>> {
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
@@ -88,6 +100,42 @@ pub(crate) fn fields(mut rest: &[u8]) -> impl Iterator<Item = Option<Field<'_>>>
             rest = &[];
         }
         Some(field)
+    })
+}
+
+/// The last field of this number, which is the one that counts.
+pub fn field(message: &[u8], number: u32) -> Option<Field<'_>> {
+    fields(message)
+        .map_while(|field| field)
+        .filter(|field| field.number == number)
+        .last()
+}
+
+/// A number of a message; 0 where it is left out.
+pub fn number(message: &[u8], wanted: u32) -> u64 {
+    field(message, wanted).map_or(0, |field| field.as_number())
+}
+
+/// A text of a message; empty where it is left out.
+pub fn text(message: &[u8], wanted: u32) -> String {
+    field(message, wanted).map_or_else(String::new, |field| field.as_text())
+}
+
+/// A message of some other schema, which its type names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Any<'a> {
+    /// Its type.
+    pub kind: String,
+    /// As it is encoded.
+    pub value: &'a [u8],
+}
+
+/// A field that is a message of some other schema; `None` where it is left out.
+pub fn any(message: &[u8], wanted: u32) -> Option<Any<'_>> {
+    let any = field(message, wanted)?.as_bytes();
+    Some(Any {
+        kind: text(any, 1),
+        value: field(any, 2).map_or(&[], |field| field.as_bytes()),
     })
 }
 

@@ -1,41 +1,34 @@
-//! ttrpc, the calls that containerd's shims answer: frames over a unix socket.
-//!
-//! A frame's head is its payload's length and the number of its call, both of four bytes, the
-//! highest first, then the frame's kind and a byte of flags.
+//! The side that calls.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::frame::{REQUEST, RESPONSE, read_frame, write_frame};
 use crate::proto::{Writer, fields};
-
-const HEAD: usize = 10;
-/// No message may be larger.
-const LARGEST: usize = 4 << 20;
-
-const REQUEST: u8 = 1;
-const RESPONSE: u8 = 2;
-
-/// Status codes are gRPC's.
-pub(crate) const NOT_FOUND: u64 = 5;
 
 /// A connection on which calls are made one after the other.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     socket: UnixStream,
     next: u32,
 }
 
 impl Client {
-    pub(crate) fn connect(address: &Path) -> io::Result<Self> {
-        let socket = UnixStream::connect(address)?;
-        Ok(Self { socket, next: 1 })
+    /// Connects to a socket.
+    pub fn connect(address: &Path) -> io::Result<Self> {
+        UnixStream::connect(address).map(Self::of)
+    }
+
+    /// Makes calls on a connection that is there.
+    pub fn of(socket: UnixStream) -> Self {
+        Self { socket, next: 1 }
     }
 
     /// Calls a method and waits for its answer: for ever where there is no limit.
-    pub(crate) fn call(
+    pub fn call(
         &mut self,
         service: &str,
         method: &str,
@@ -43,7 +36,7 @@ impl Client {
         limit: Option<Duration>,
     ) -> Result<Vec<u8>> {
         let failed = |source| Error::Io {
-            doing: format!("calling {method} of the shim"),
+            method: method.to_owned(),
             source,
         };
         let request = Writer::default()
@@ -65,8 +58,9 @@ impl Client {
     }
 }
 
-fn parse_response(method: &str, response: &[u8]) -> Result<Vec<u8>> {
-    let garbled = || Error::Garbled(format!("the shim's answer to {method}"));
+/// What an answer holds, or why there is none.
+pub fn parse_response(method: &str, response: &[u8]) -> Result<Vec<u8>> {
+    let garbled = || Error::Garbled(method.to_owned());
     let mut payload = Vec::new();
     let (mut code, mut message) = (0, String::new());
     for field in fields(response) {
@@ -96,58 +90,17 @@ fn parse_response(method: &str, response: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// Answers every call of a connection with an empty message until it ends, once it was looked at.
-pub(crate) fn answer_all(socket: &mut UnixStream, mut look: impl FnMut(&[u8])) {
-    let empty = Writer::default().message(1, &[]).message(2, &[]).done();
-    while let Ok((call, kind, request)) = read_frame(socket) {
-        if kind != REQUEST {
-            continue;
-        }
-        look(&request);
-        if write_frame(socket, call, RESPONSE, &empty).is_err() {
-            return;
-        }
-    }
-}
-
-fn write_frame(socket: &mut UnixStream, call: u32, kind: u8, payload: &[u8]) -> io::Result<()> {
-    let mut frame = Vec::with_capacity(HEAD + payload.len());
-    frame.extend((payload.len() as u32).to_be_bytes());
-    frame.extend(call.to_be_bytes());
-    frame.extend([kind, 0]);
-    frame.extend(payload);
-    socket.write_all(&frame)
-}
-
-fn read_frame(socket: &mut UnixStream) -> io::Result<(u32, u8, Vec<u8>)> {
-    let mut head = [0; HEAD];
-    socket.read_exact(&mut head)?;
-    let word = |at: usize| {
-        head[at..]
-            .iter()
-            .take(4)
-            .fold(0, |word, byte| word << 8 | u32::from(*byte))
-    };
-    let length = word(0) as usize;
-    if length > LARGEST {
-        return Err(io::Error::other("a message of more than 4 MiB"));
-    }
-    let mut payload = vec![0; length];
-    socket.read_exact(&mut payload)?;
-    Ok((word(4), head[8], payload))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::time::Duration;
 
-    use super::{
-        Client, LARGEST, NOT_FOUND, RESPONSE, answer_all, parse_response, read_frame, write_frame,
-    };
+    use super::{Client, parse_response};
     use crate::error::Error;
+    use crate::frame::{LARGEST, RESPONSE, read_frame, write_frame};
     use crate::proto::{Writer, fields};
+    use crate::server::code::NOT_FOUND;
 
     const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
 
@@ -222,25 +175,5 @@ mod tests {
         server.join().unwrap();
         let gone = client.call("service", "Method", b"", LIMIT).unwrap_err();
         assert!(matches!(gone, Error::Io { .. }), "{gone:?}");
-    }
-
-    #[test]
-    fn who_says_too_much_is_not_listened_to() {
-        let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        std::io::Write::write_all(&mut theirs, &[0xff; 10]).unwrap();
-        assert!(read_frame(&mut ours).is_err());
-    }
-
-    #[test]
-    fn events_are_acknowledged() {
-        let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let served = std::thread::spawn(move || {
-            answer_all(&mut ours, |request| assert_eq!(request, b"\x0a\x01x"));
-        });
-        write_frame(&mut theirs, 1, super::REQUEST, b"\x0a\x01x").unwrap();
-        let (call, kind, _) = read_frame(&mut theirs).unwrap();
-        assert_eq!((call, kind), (1, RESPONSE));
-        drop(theirs);
-        served.join().unwrap();
     }
 }

@@ -1,0 +1,59 @@
+//! Frames: a head of ten bytes and a payload.
+//!
+//! The head is the payload's length and the number of the call, both of four bytes, the highest first, then
+//! the frame's kind and a byte of flags.
+
+use std::io::{self, Read, Write};
+
+const HEAD: usize = 10;
+/// No message may be larger.
+pub const LARGEST: usize = 4 << 20;
+
+/// The kind of a frame that asks.
+pub const REQUEST: u8 = 1;
+/// The kind of a frame that answers.
+pub const RESPONSE: u8 = 2;
+
+/// Writes a frame at once.
+pub fn write_frame(socket: &mut impl Write, call: u32, kind: u8, payload: &[u8]) -> io::Result<()> {
+    let mut frame = Vec::with_capacity(HEAD + payload.len());
+    frame.extend((payload.len() as u32).to_be_bytes());
+    frame.extend(call.to_be_bytes());
+    frame.extend([kind, 0]);
+    frame.extend(payload);
+    socket.write_all(&frame)
+}
+
+/// Reads a frame: the number of its call, its kind, its payload. An error where it is too large.
+pub fn read_frame(socket: &mut impl Read) -> io::Result<(u32, u8, Vec<u8>)> {
+    let mut head = [0; HEAD];
+    socket.read_exact(&mut head)?;
+    let word = |at: usize| {
+        head[at..]
+            .iter()
+            .take(4)
+            .fold(0, |word, byte| word << 8 | u32::from(*byte))
+    };
+    let length = word(0) as usize;
+    if length > LARGEST {
+        return Err(io::Error::other("a message of more than 4 MiB"));
+    }
+    let mut payload = vec![0; length];
+    socket.read_exact(&mut payload)?;
+    Ok((word(4), head[8], payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    use super::read_frame;
+
+    #[test]
+    fn who_says_too_much_is_not_listened_to() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&[0xff; 10]).unwrap();
+        assert!(read_frame(&mut ours).is_err());
+    }
+}
