@@ -38,6 +38,8 @@ pub(crate) struct Follower {
     late_until: Option<Instant>,
     /// Whether there will be no more: it ends once it has caught up.
     last: bool,
+    /// Whether the container waits for it as long as it takes.
+    patient: bool,
 }
 
 /// A container's standard input.
@@ -57,7 +59,13 @@ impl Attachment {
     /// Until when the container waits for it.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let followers = self.out.iter().chain(&self.err);
-        followers.filter_map(|follower| follower.late_until).min()
+        let impatient = followers.filter(|follower| !follower.patient);
+        impatient.filter_map(|follower| follower.late_until).min()
+    }
+
+    fn is_late(&self) -> bool {
+        let mut followers = self.out.iter().chain(&self.err);
+        followers.any(|follower| follower.late_until.is_some())
     }
 
     fn follower(&mut self, stream: Stream) -> &mut Option<Follower> {
@@ -69,12 +77,13 @@ impl Attachment {
 }
 
 impl Follower {
-    pub(crate) fn new(watch: Watch) -> Self {
+    pub(crate) fn new(watch: Watch, patient: bool) -> Self {
         Self {
             watch,
             behind: VecDeque::new(),
             late_until: None,
             last: false,
+            patient,
         }
     }
 
@@ -170,7 +179,7 @@ impl Keeper {
     /// Whether a container has to wait for one of its watchers.
     pub(crate) fn is_waited_for(&self, container: u64) -> bool {
         let mut attachments = self.attachments.values();
-        attachments.any(|it| it.container == container && it.deadline().is_some())
+        attachments.any(|it| it.container == container && it.is_late())
     }
 
     /// Lets go of the watchers that their containers have waited for long enough.

@@ -53,6 +53,14 @@ pub(crate) fn signal(tree: Tree, number: u32) {
     search.chase(Signal::KILL);
 }
 
+/// Signals a child that was not reaped yet.
+pub(crate) fn signal_one(pid: i32, number: u32) {
+    // Best effort, as for a tree: what is ending anyway takes no signal.
+    if let (Some(pid), Some(signal)) = (Pid::from_raw(pid), Signal::from_named_raw(number as i32)) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
 /// Why a process belongs to a tree.
 #[derive(Clone, Copy)]
 enum Kin {

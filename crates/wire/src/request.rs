@@ -68,6 +68,9 @@ messages! {
         /// How many bytes the log's file has before it is opened anew, what exceeds them being
         /// dropped; 0 for any number.
         16 log_size: u64,
+        /// Whether the frame carries standard input, output and error, in this order, which the
+        /// container gets in place of the keeper's pipes. Not with a terminal, a log or an attachment.
+        17 streams: bool,
     }
 
     /// Starts a created container by calling its runtime's `start`.
@@ -125,6 +128,8 @@ messages! {
         1 exec: String,
         /// The signal's number.
         2 signal: u32,
+        /// Whether only the command itself is meant.
+        3 alone: bool,
     }
 
     /// Forgets a finished exec session.
@@ -154,6 +159,8 @@ messages! {
         3 stdout: bool,
         /// Whether a descriptor for errors comes along.
         4 stderr: bool,
+        /// Whether the container waits as long as it takes for whoever reads too slowly.
+        5 patient: bool,
     }
 
     /// Ends an attachment.

@@ -44,6 +44,8 @@ messages! {
         16 gid_map: Vec<IdMap>,
         /// How many files the pod's processes may open; none to leave it as it is.
         17 open_files: Option<OpenFiles>,
+        /// A network namespace that is there already, in place of one of its own; empty for none.
+        18 net_path: PathBuf,
     }
 
     /// How many files a process may open; the largest number is no limit.

@@ -102,6 +102,7 @@ fn every_field_of_a_large_request_survives_the_way() {
         log_dir: "/var/log/pods/x".into(),
         log_rate: 65_536,
         log_size: 1 << 40,
+        streams: true,
     };
     let frame = only_frame(&Frame::encode(&create, 7, 0).unwrap());
     assert_eq!(Create::decode(&frame.payload).unwrap(), create);

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use orlop_wire::{IdMap, Setup};
 use rustix::fs::{Mode, OFlags, open};
@@ -37,6 +38,12 @@ pub(crate) fn enter(setup: &Setup) -> Result<Spaces, String> {
     flags.set(UnshareFlags::NEWNET, setup.net);
     flags.set(UnshareFlags::NEWIPC, setup.ipc);
     flags.set(UnshareFlags::NEWUTS, setup.uts);
+    if !setup.net_path.as_os_str().is_empty() {
+        let path = setup.net_path.display();
+        let space = open_ns(&setup.net_path)?;
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|error| format!("joining the network namespace {path}: {error}"))?;
+    }
     if setup.uid_map.is_empty() && setup.gid_map.is_empty() {
         if !flags.is_empty() {
             unshare(flags).map_err(|error| format!("making the pod's namespaces: {error}"))?;
@@ -95,12 +102,12 @@ fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
         ),
     ] {
         if flags.contains(flag) {
-            let space = open_ns(&format!("{proc}/ns/{name}"))?;
+            let space = open_ns(format!("{proc}/ns/{name}"))?;
             move_into_link_name_space(space.as_fd(), Some(kind))
                 .map_err(|error| format!("joining its {name} namespace: {error}"))?;
         }
     }
-    let user = open_ns(&format!("{proc}/ns/user"))?;
+    let user = open_ns(format!("{proc}/ns/user"))?;
     // The child ends; its namespaces are held from here.
     drop(ours);
     let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
@@ -152,7 +159,8 @@ fn write_map(path: &str, map: &[IdMap]) -> Result<(), String> {
     fs::write(path, lines).map_err(|error| format!("writing {path}: {error}"))
 }
 
-fn open_ns(path: &str) -> Result<OwnedFd, String> {
+fn open_ns(path: impl AsRef<Path>) -> Result<OwnedFd, String> {
+    let path = path.as_ref();
     open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| format!("opening {path}: {error}"))
+        .map_err(|error| format!("opening {}: {error}", path.display()))
 }

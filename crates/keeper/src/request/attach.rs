@@ -52,11 +52,12 @@ impl Keeper {
         let source = Source::AttachOutput(key, Stream::Err);
         let err = take(request.stderr, source, Interest::Nothing)?;
         // What the container does not have (any more) ends at once.
+        let follower = |watch| Follower::new(watch, request.patient);
         let attachment = Attachment {
             container,
             stdin: stdin.filter(|_| has.0),
-            out: out.filter(|_| has.1).map(Follower::new),
-            err: err.filter(|_| has.2).map(Follower::new),
+            out: out.filter(|_| has.1).map(follower),
+            err: err.filter(|_| has.2).map(follower),
         };
         self.attachments.insert(key, attachment);
         Ok(Attached { attachment: key })

@@ -36,7 +36,7 @@ impl Keeper {
     pub(super) fn create(
         &mut self,
         request: Create,
-        _: Vec<OwnedFd>,
+        fds: Vec<OwnedFd>,
         to: ReplyTo,
     ) -> Result<(), Failure> {
         let id = request.container;
@@ -74,6 +74,9 @@ impl Keeper {
         let key = known.unwrap_or_else(|| self.key());
         let streams = if request.tty {
             Ok(Streams::Own)
+        } else if request.streams {
+            let three = fds.try_into().map(Streams::Passed);
+            three.map_err(|_| io::Error::other("three descriptors are needed"))
         } else {
             self.make_streams(key, &mut container, request.stdin)
         };

@@ -150,6 +150,11 @@ impl Keeper {
                 return Err(failure(FailureKind::WrongState, message));
             }
             (_, None) if ended => {}
+            (pid, _) if request.alone => {
+                if !ended {
+                    tree::signal_one(pid, request.signal);
+                }
+            }
             (pid, container) => {
                 let peer = container.map(|container| container.pid);
                 let tree = Tree {

@@ -169,6 +169,7 @@ impl Keeper {
             stdin: streams.stdin.is_some(),
             stdout: streams.stdout.is_some(),
             stderr: streams.stderr.is_some(),
+            patient: false,
         };
         let fds = [streams.stdin, streams.stdout, streams.stderr];
         let fds = fds.into_iter().flatten().collect();

@@ -132,6 +132,7 @@ impl Keeper {
             running: container.restore.is_some(),
             log_rate: container.log_rate.unwrap_or_default(),
             log_size: container.log_size.unwrap_or_default(),
+            streams: false,
         };
         let action = container.action();
         self.call_runtime(runtime, action, &container.id, &request, limit)

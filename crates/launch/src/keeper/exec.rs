@@ -97,6 +97,7 @@ impl Keeper {
         let request = KillExec {
             exec: exec.to_owned(),
             signal,
+            alone: false,
         };
         self.call(&doing, &request, Vec::new(), REQUEST_LIMIT)
             .await?;

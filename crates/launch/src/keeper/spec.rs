@@ -76,6 +76,7 @@ impl KeeperSpec {
             uid_map,
             gid_map,
             open_files: open_files_of_pods(),
+            net_path: PathBuf::new(),
         }
     }
 }

@@ -34,6 +34,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // What stands for runc on a keeper's command lines knows nobody here.
     ("ttrpc", &[]),
     ("shim", &["disk", "orphans", "ttrpc"]),
+    // What stands for a runtime of containerd's: another daemon of the keeper's.
+    ("containerd", &["wire", "ttrpc", "cgroup", "disk", "hex"]),
     // The contract and the two sides of it.
     ("cri", &[]),
     // What its backends share.

@@ -1,0 +1,68 @@
+//! `containerd-shim-orlop-v1`: containerd's pods on our keeper.
+//!
+//! containerd starts this program for each pod ([`start`]), which leaves one process of it behind that
+//! serves the tasks of the pod's containers and the pod itself ([`serve`]); the calls are in [`task`] and
+//! [`sandbox`], a file each. Processes are the keeper's, as under `orlop serve`: it calls the OCI runtime, is
+//! the parent of what that makes, and *is* the pod where containerd would have a pause container. If this
+//! program dies, containerd calls it once more for each container ([`delete`]), which finds the keeper by
+//! its directory ([`place`]).
+
+mod arguments;
+mod delete;
+mod events;
+mod files;
+mod info;
+mod keeper;
+mod logger;
+mod memory;
+mod metrics;
+mod options;
+mod place;
+mod pod;
+mod program;
+mod rootfs;
+mod runtime;
+mod sandbox;
+mod serve;
+mod shim;
+mod spec;
+mod start;
+mod stdio;
+mod task;
+mod tasks;
+mod terminal;
+
+use std::process::ExitCode;
+
+use arguments::{Action, Arguments};
+use orlop_ttrpc::Status;
+
+/// What a call comes to: an error is what its caller is told.
+type Result<T, E = Status> = std::result::Result<T, E>;
+
+fn main() -> ExitCode {
+    memory::be_frugal();
+    let arguments = match Arguments::parse(std::env::args_os().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(problem) => return complain(&problem),
+    };
+    let done = match arguments.action {
+        Action::Version => {
+            println!("containerd-shim-orlop-v1 {}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+        Action::Info => info::run(),
+        Action::Start => start::run(&arguments),
+        Action::Delete => delete::run(&arguments),
+        Action::Serve => serve::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(status) => complain(&status.message),
+    }
+}
+
+fn complain(problem: &str) -> ExitCode {
+    eprintln!("containerd-shim-orlop-v1: {problem}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,320 @@
+//! A container's root file system: the mounts that containerd's snapshotter names, below the bundle, where
+//! tools that look into containers expect them.
+
+use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use orlop_ttrpc::{fields, text};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount,
+};
+use rustix::process::chdir;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use crate::Result;
+use crate::files::{failed, invalid, unknown};
+
+/// The kernel takes a page of options, its end included.
+const PAGE: usize = 4096;
+
+/// A mount as containerd tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mount {
+    kind: String,
+    source: String,
+    target: String,
+    options: Vec<String>,
+}
+
+impl Mount {
+    /// All mounts in this field of a request.
+    pub(crate) fn all_in(message: &[u8], number: u32) -> Vec<Self> {
+        let all = fields(message).map_while(|field| field);
+        let mounts = all.filter(|field| field.number == number);
+        mounts.map(|field| Self::parse(field.as_bytes())).collect()
+    }
+
+    fn parse(message: &[u8]) -> Self {
+        let options = fields(message).map_while(|field| field);
+        let options = options.filter(|field| field.number == 4);
+        Self {
+            kind: text(message, 1),
+            source: text(message, 2),
+            target: text(message, 3),
+            options: options.map(|field| field.as_text()).collect(),
+        }
+    }
+}
+
+/// Mounts them one over the other; on an error nothing remains.
+pub(crate) fn mount_all(mounts: &[Mount], rootfs: &Path) -> Result<()> {
+    if mounts.is_empty() {
+        return Ok(());
+    }
+    match fs::create_dir(rootfs) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(failed("making", rootfs)(error));
+        }
+        _ => {}
+    }
+    for (done, mount) in mounts.iter().enumerate() {
+        let at = beneath(rootfs, &mount.target)?;
+        if let Err(status) = mount_one(mount, &at) {
+            unmount_all(rootfs, done);
+            return Err(status);
+        }
+    }
+    Ok(())
+}
+
+/// Undoes so many mounts, with all that lies below them.
+pub(crate) fn unmount_all(rootfs: &Path, count: usize) {
+    for _ in 0..count {
+        if unmount(rootfs, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_err() {
+            return;
+        }
+    }
+}
+
+fn beneath(rootfs: &Path, target: &str) -> Result<PathBuf> {
+    if target.split('/').any(|part| part == "..") {
+        return Err(invalid(format!(
+            "{target} leads out of the root file system"
+        )));
+    }
+    Ok(rootfs.join(target.trim_start_matches('/')))
+}
+
+fn mount_one(asked: &Mount, at: &Path) -> Result<()> {
+    let Flags {
+        flags,
+        propagation,
+        data,
+        bind,
+    } = Flags::of(&asked.options)?;
+    let of = |doing: &str| format!("{doing} {} {} on", asked.kind, asked.source);
+    let problem = |doing: &str| failed(&of(doing), at);
+    if bind {
+        let recursive = flags & MountFlags::REC;
+        mount(&*asked.source, at, "", MountFlags::BIND | recursive, None)
+            .map_err(problem("mounting"))?;
+        let rest = flags - MountFlags::REC;
+        if !rest.is_empty() {
+            mount_remount(at, MountFlags::BIND | rest, c"").map_err(problem("remounting"))?;
+        }
+    } else {
+        if asked.kind.contains(['/', '.']) {
+            return Err(unknown(format!(
+                "mounts of the type {} are made by programs, which this shim does not call",
+                asked.kind
+            )));
+        }
+        let data = data.join(",");
+        if data.len() >= PAGE {
+            return mount_long(asked, at, flags, &data);
+        }
+        let text = CString::new(data).map_err(failed(&of("the options of"), at))?;
+        mount(
+            &*asked.source,
+            at,
+            &*asked.kind,
+            flags,
+            Some(text.as_c_str()),
+        )
+        .map_err(problem("mounting"))?;
+    }
+    if !propagation.is_empty() {
+        mount_change(at, propagation).map_err(problem("setting the propagation of"))?;
+    }
+    Ok(())
+}
+
+/// What an overlay of many layers has for options is longer than a page: then its layers are named from the
+/// directory that they have in common.
+fn mount_long(asked: &Mount, at: &Path, flags: MountFlags, data: &str) -> Result<()> {
+    let (dir, data) = shortened(data)
+        .filter(|(_, data)| data.len() < PAGE)
+        .ok_or_else(|| {
+            unknown(format!(
+                "the options of the {} on {} are longer than the kernel takes",
+                asked.kind,
+                at.display()
+            ))
+        })?;
+    let (kind, source, at) = (asked.kind.clone(), asked.source.clone(), at.to_owned());
+    let mounting = move || -> Result<()> {
+        leave_directory().map_err(failed("leaving", Path::new(".")))?;
+        chdir(&dir).map_err(failed("entering", &dir))?;
+        let text = CString::new(data).map_err(failed("the options of", &at))?;
+        mount(&*source, &at, &*kind, flags, Some(text.as_c_str())).map_err(failed("mounting", &at))
+    };
+    // With a working directory of its own.
+    let joined = thread::spawn(mounting).join();
+    joined.unwrap_or_else(|_| Err(unknown("mounting a root file system has failed")))
+}
+
+#[allow(unsafe_code, reason = "the calling thread ends with the mount")]
+fn leave_directory() -> rustix::io::Result<()> {
+    // SAFETY: only the working directory stops being shared, which nothing here relies on.
+    unsafe { unshare_unsafe(UnshareFlags::FS) }
+}
+
+/// The directory that all layers have in common, and the options with the layers named from there.
+fn shortened(data: &str) -> Option<(PathBuf, String)> {
+    let mut options: Vec<String> = data.split(',').map(Into::into).collect();
+    let lower = options
+        .iter_mut()
+        .find(|option| option.starts_with("lowerdir="))?;
+    let layers: Vec<&Path> = lower["lowerdir=".len()..]
+        .split(':')
+        .map(Path::new)
+        .collect();
+    let mut common = layers.first()?.parent()?;
+    while !layers.iter().all(|layer| layer.starts_with(common)) {
+        common = common.parent()?;
+    }
+    let common = common.to_owned();
+    let short = layers
+        .iter()
+        .map(|layer| layer.strip_prefix(&common).ok()?.to_str());
+    let short: Option<Vec<&str>> = short.collect();
+    let written = format!("lowerdir={}", short?.join(":"));
+    *lower = written;
+    Some((common, options.join(",")))
+}
+
+/// Options as mount(8) has them, sorted.
+#[derive(Debug, PartialEq, Eq)]
+struct Flags {
+    flags: MountFlags,
+    propagation: MountPropagationFlags,
+    data: Vec<String>,
+    bind: bool,
+}
+
+impl Flags {
+    fn of(options: &[String]) -> Result<Self> {
+        let mut sorted = Self {
+            flags: MountFlags::empty(),
+            propagation: MountPropagationFlags::empty(),
+            data: Vec::new(),
+            bind: false,
+        };
+        for option in options {
+            let (flag, is_on) = match option.as_str() {
+                "bind" => {
+                    sorted.bind = true;
+                    continue;
+                }
+                "rbind" => {
+                    sorted.bind = true;
+                    (MountFlags::REC, true)
+                }
+                "ro" => (MountFlags::RDONLY, true),
+                "rw" => (MountFlags::RDONLY, false),
+                "nosuid" => (MountFlags::NOSUID, true),
+                "suid" => (MountFlags::NOSUID, false),
+                "nodev" => (MountFlags::NODEV, true),
+                "dev" => (MountFlags::NODEV, false),
+                "noexec" => (MountFlags::NOEXEC, true),
+                "exec" => (MountFlags::NOEXEC, false),
+                "sync" => (MountFlags::SYNCHRONOUS, true),
+                "dirsync" => (MountFlags::DIRSYNC, true),
+                "noatime" => (MountFlags::NOATIME, true),
+                "atime" => (MountFlags::NOATIME, false),
+                "nodiratime" => (MountFlags::NODIRATIME, true),
+                "relatime" => (MountFlags::RELATIME, true),
+                "strictatime" => (MountFlags::STRICTATIME, true),
+                "defaults" => continue,
+                "private" | "rprivate" | "shared" | "rshared" | "slave" | "rslave"
+                | "unbindable" | "runbindable" => {
+                    sorted.propagation |= propagation(option);
+                    continue;
+                }
+                "loop" => {
+                    return Err(unknown(
+                        "root file systems in files (the option loop) are not mounted by this shim",
+                    ));
+                }
+                _ => {
+                    sorted.data.push(option.clone());
+                    continue;
+                }
+            };
+            sorted.flags.set(flag, is_on);
+        }
+        Ok(sorted)
+    }
+}
+
+fn propagation(option: &str) -> MountPropagationFlags {
+    let (name, recursive) = match option.strip_prefix('r') {
+        Some(name) => (name, MountPropagationFlags::REC),
+        None => (option, MountPropagationFlags::empty()),
+    };
+    let kind = match name {
+        "shared" => MountPropagationFlags::SHARED,
+        "slave" => MountPropagationFlags::DOWNSTREAM,
+        "unbindable" => MountPropagationFlags::UNBINDABLE,
+        _ => MountPropagationFlags::PRIVATE,
+    };
+    kind | recursive
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rustix::mount::MountFlags;
+
+    use super::{Flags, Mount, beneath, shortened};
+
+    #[test]
+    fn mounts_are_read_from_their_request() {
+        let mount = orlop_ttrpc::Writer::default()
+            .text(1, "overlay")
+            .text(2, "overlay")
+            .text(4, "lowerdir=/a")
+            .text(4, "ro");
+        let request = orlop_ttrpc::Writer::default()
+            .text(1, "id")
+            .message(3, &mount.done());
+        let read = Mount::all_in(&request.done(), 3);
+        assert_eq!(read.len(), 1);
+        assert_eq!(
+            (&*read[0].kind, &read[0].options[..]),
+            ("overlay", &["lowerdir=/a".to_owned(), "ro".into()][..])
+        );
+    }
+
+    #[test]
+    fn options_are_flags_or_the_file_systems() {
+        let options = ["rbind", "ro", "nosuid", "size=1k", "suid"].map(Into::into);
+        let flags = Flags::of(&options).unwrap();
+        assert!(flags.bind);
+        assert_eq!(flags.flags, MountFlags::REC | MountFlags::RDONLY);
+        assert_eq!(flags.data, ["size=1k"]);
+        assert!(Flags::of(&["loop".into()]).is_err());
+    }
+
+    #[test]
+    fn many_layers_are_named_from_what_they_have_in_common() {
+        let data = "index=off,lowerdir=/s/1/fs:/s/22/fs,upperdir=/s/3/fs";
+        let (dir, short) = shortened(data).unwrap();
+        assert_eq!(dir, Path::new("/s"));
+        assert_eq!(short, "index=off,lowerdir=1/fs:22/fs,upperdir=/s/3/fs");
+    }
+
+    #[test]
+    fn nothing_is_mounted_outside() {
+        let rootfs = Path::new("/b/rootfs");
+        assert_eq!(beneath(rootfs, "").unwrap(), Path::new("/b/rootfs/"));
+        assert_eq!(
+            beneath(rootfs, "/data").unwrap(),
+            Path::new("/b/rootfs/data")
+        );
+        assert!(beneath(rootfs, "a/../../b").is_err());
+    }
+}

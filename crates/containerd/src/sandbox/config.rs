@@ -1,0 +1,148 @@
+//! A pod as the kubelet asks for it: `runtime.v1.PodSandboxConfig`, as far as the pod itself is concerned.
+
+use std::fmt::Write as _;
+
+use orlop_ttrpc::{field, fields, number, text};
+
+use crate::Result;
+use crate::files::unknown;
+use crate::pod::{Space, Wanted};
+
+/// `runtime.v1.NamespaceMode`.
+const POD: u64 = 0;
+const NODE: u64 = 2;
+
+/// What the pod's containers find in `/etc/resolv.conf`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dns {
+    servers: Vec<String>,
+    searches: Vec<String>,
+    options: Vec<String>,
+}
+
+impl Dns {
+    pub(super) fn of(config: &[u8]) -> Option<Self> {
+        let dns = field(config, 4)?.as_bytes();
+        let all = |number| {
+            let fields = fields(dns).map_while(|field| field);
+            let fields = fields.filter(|field| field.number == number);
+            fields.map(|field| field.as_text()).collect()
+        };
+        Some(Self {
+            servers: all(1),
+            searches: all(2),
+            options: all(3),
+        })
+    }
+
+    /// As resolv.conf(5) has it; nothing where nothing is asked for.
+    pub(super) fn text(&self) -> Option<String> {
+        let mut lines = String::new();
+        for (word, values) in [("search", &self.searches), ("options", &self.options)] {
+            if !values.is_empty() {
+                let _ = writeln!(lines, "{word} {}", values.join(" "));
+            }
+        }
+        for server in &self.servers {
+            let _ = writeln!(lines, "nameserver {server}");
+        }
+        (!lines.is_empty()).then_some(lines)
+    }
+}
+
+/// What the pod is to be, in this network namespace.
+pub(super) fn wanted(id: &str, config: &[u8], network: &str) -> Result<Wanted> {
+    let inner = |message, number| field(message, number).map_or(&[][..], |field| field.as_bytes());
+    let linux = inner(config, 8);
+    let spaces = inner(inner(linux, 2), 1);
+    let users = inner(spaces, 5);
+    if number(users, 1) == POD && !(inner(users, 2).is_empty() && inner(users, 3).is_empty()) {
+        return Err(unknown(
+            "users of a pod's own are there with sandboxer = \"podsandbox\" in containerd's \
+             configuration of the handler, not with \"shim\"",
+        ));
+    }
+    let mode = |number_| number(spaces, number_);
+    let own_unless_hosts = |mode| match mode {
+        NODE => Space::Hosts,
+        _ => Space::Own,
+    };
+    let is_hosts_network = mode(1) == NODE;
+    let sysctls = fields(linux).map_while(|field| field);
+    let sysctls = sysctls.filter(|field| field.number == 3);
+    let sysctls = sysctls.map(|entry| (text(entry.as_bytes(), 1), text(entry.as_bytes(), 2)));
+    let parent = text(linux, 1);
+    Ok(Wanted {
+        network: match network {
+            _ if is_hosts_network => Space::Hosts,
+            "" => Space::Own,
+            path => Space::At(path.into()),
+        },
+        ipc: own_unless_hosts(mode(3)),
+        // As containerd has it.
+        uts: own_unless_hosts(mode(1)),
+        // Containers have their own unless they share the pod's.
+        pid: if mode(2) == POD {
+            Space::Own
+        } else {
+            Space::Hosts
+        },
+        hostname: text(config, 2),
+        sysctls: sysctls.collect(),
+        cgroups_path: match parent.as_str() {
+            "" => String::new(),
+            slice if slice.strip_suffix(".slice").is_some() => {
+                let name = slice.rsplit('/').next().unwrap_or(slice);
+                format!("{name}:cri-containerd:{id}")
+            }
+            parent => format!("{parent}/{id}"),
+        },
+        shm: mode(3) != NODE,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_ttrpc::Writer;
+
+    use super::{Dns, wanted};
+    use crate::pod::Space;
+
+    #[test]
+    fn a_pod_is_what_is_asked_for() {
+        let spaces = Writer::default().number(2, 1).done();
+        let security = Writer::default().message(1, &spaces).done();
+        let sysctl = Writer::default().text(1, "net.a").text(2, "1").done();
+        let linux = Writer::default()
+            .text(1, "/pods/p")
+            .message(2, &security)
+            .message(3, &sysctl);
+        let dns = Writer::default()
+            .text(1, "10.0.0.1")
+            .text(2, "a")
+            .text(2, "b");
+        let config = Writer::default()
+            .text(2, "web")
+            .message(4, &dns.done())
+            .message(8, &linux.done())
+            .done();
+        let pod = wanted("p1", &config, "/netns/x").unwrap();
+        assert_eq!(pod.network, Space::At("/netns/x".into()));
+        assert_eq!((&pod.ipc, &pod.pid), (&Space::Own, &Space::Hosts));
+        assert_eq!((&*pod.hostname, &*pod.cgroups_path), ("web", "/pods/p/p1"));
+        assert_eq!(pod.sysctls, [("net.a".into(), "1".into())]);
+        let dns = Dns::of(&config).unwrap().text().unwrap();
+        assert_eq!(dns, "search a b\nnameserver 10.0.0.1\n");
+    }
+
+    #[test]
+    fn users_of_its_own_are_refused() {
+        let range = Writer::default().number(1, 65536).done();
+        let users = Writer::default().message(2, &range).done();
+        let spaces = Writer::default().message(5, &users).done();
+        let security = Writer::default().message(1, &spaces).done();
+        let linux = Writer::default().message(2, &security).done();
+        let config = Writer::default().message(8, &linux).done();
+        assert!(wanted("p", &config, "").is_err());
+    }
+}

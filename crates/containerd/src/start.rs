@@ -1,0 +1,205 @@
+//! `start`: leaves a server behind for the pod of a container, or finds the one that is there, and prints
+//! where it is.
+
+use std::env;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
+use orlop_ttrpc::{Any, Writer, any, field, fields, text};
+
+use crate::Result;
+use crate::arguments::Arguments;
+use crate::files::{failed, unknown};
+use crate::options::Options;
+use crate::place::{Place, checked};
+use crate::serve;
+use crate::spec::Spec;
+
+/// More than containerd tells.
+const LARGEST: u64 = 10 << 20;
+/// The version of the task service that is spoken beside 2, which is what an answer of the old form means.
+const VERSION: u64 = 3;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let input = orlop_disk::read_whole(std::io::stdin(), LARGEST)
+        .map_err(|error| unknown(format!("reading what containerd tells: {error}")))?;
+    let told = Told::parse(&input)?;
+    let bundle = bundle(arguments)?;
+    let spec = Spec::read(&bundle);
+    let group = match &spec {
+        Ok(spec) => spec.group().unwrap_or(&arguments.id),
+        // The bundle of a sandbox that was not made from a container's specification.
+        Err(_) => &arguments.id,
+    };
+    checked(group)?;
+    let place = Place::of(&arguments.address, &arguments.namespace, group);
+    // Kept until the server listens: another container of the pod may be on its way.
+    let locked = place.lock()?;
+    if !place.is_served() {
+        end_former(&place);
+        place.make()?;
+        start(arguments, group, &place, &told, &bundle)?;
+    }
+    drop(locked);
+    let mut out = std::io::stdout();
+    out.write_all(&told.answer(&place))
+        .and_then(|()| out.flush())
+        .map_err(|error| unknown(format!("answering containerd: {error}")))
+}
+
+pub(crate) fn bundle(arguments: &Arguments) -> Result<PathBuf> {
+    match &arguments.bundle {
+        Some(bundle) => Ok(bundle.clone()),
+        None => env::current_dir().map_err(|error| unknown(format!("finding the bundle: {error}"))),
+    }
+}
+
+/// A server that was killed leaves its keeper behind, of which no other is told anything.
+fn end_former(place: &Place) {
+    if let Ok(keeper) = crate::keeper::Keeper::find(&place.keeper()) {
+        keeper.end();
+    }
+    crate::pod::remove_leftover(place);
+}
+
+fn start(
+    arguments: &Arguments,
+    group: &str,
+    place: &Place,
+    told: &Told,
+    bundle: &Path,
+) -> Result<()> {
+    let listener = serve::listen(place)?;
+    serve::enter(bundle)?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("containerd-shim-orlop-v1")
+        .args(["-namespace", &arguments.namespace, "-id", group])
+        .args(["-address", &arguments.address, "serve"])
+        .stdin(OwnedFd::from(listener))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    if !told.events.is_empty() {
+        command.env("TTRPC_ADDRESS", &told.events);
+    }
+    let server = command.spawn();
+    let server = server.map_err(failed("starting", Path::new("the server")))?;
+    if let Some(cgroup) = Some(&told.options.shim_cgroup).filter(|path| !path.is_empty()) {
+        let problem =
+            |why: String| unknown(format!("putting the shim into the cgroup {cgroup}: {why}"));
+        let path = CgroupPath::parse(cgroup).map_err(|error| problem(error.to_string()))?;
+        let hierarchies = Hierarchies::detect().map_err(|error| problem(error.to_string()))?;
+        let cgroup = Cgroup::new(hierarchies.into(), path);
+        let moved = cgroup
+            .create()
+            .and_then(|()| cgroup.attach(server.id() as i32));
+        moved.map_err(|error| problem(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// What containerd tells on standard input: from 2.3 on all of it in a message of its own, before that the
+/// handler's options alone.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    /// Whether the answer is a message, too.
+    as_message: bool,
+    options: Options,
+    /// Where events are heard, if that is told here.
+    events: String,
+}
+
+impl Told {
+    fn parse(input: &[u8]) -> Result<Self> {
+        // Options are of two fields; the other has the addresses of containerd behind them.
+        let is_params = (5..=7).any(|number| field(input, number).is_some());
+        if !is_params {
+            let options = Any {
+                kind: text(input, 1),
+                value: field(input, 2).map_or(&[], |field| field.as_bytes()),
+            };
+            return Ok(Self {
+                options: Options::of(Some(&options))?,
+                ..Self::default()
+            });
+        }
+        let extensions = fields(input).map_while(|field| field);
+        let mut options = Options::default();
+        for extension in extensions.filter(|field| field.number == 8) {
+            let told = Options::of(any(extension.as_bytes(), 1).as_ref())?;
+            if told != Options::default() {
+                options = told;
+            }
+        }
+        Ok(Self {
+            as_message: true,
+            options,
+            events: text(input, 5),
+        })
+    }
+
+    /// Where the server is, in the form that this containerd reads.
+    fn answer(&self, place: &Place) -> Vec<u8> {
+        let address = format!("unix://{}", place.socket().display());
+        if self.as_message {
+            let answer = Writer::default().number(1, VERSION).text(2, &address);
+            return answer.text(3, "ttrpc").done();
+        }
+        // 1.7 sets this, and reads more than an address.
+        let newest = env::var("MAX_SHIM_VERSION").ok();
+        let newest = newest.and_then(|version| version.parse::<u64>().ok());
+        match newest {
+            Some(newest) if newest >= VERSION => {
+                let answer = serde_json::json!({"version": VERSION, "address": address, "protocol": "ttrpc"});
+                answer.to_string().into_bytes()
+            }
+            _ => address.into_bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_ttrpc::{Writer, number, text};
+
+    use super::Told;
+    use crate::place::Place;
+
+    fn options() -> Vec<u8> {
+        let options = Writer::default().text(6, "crun").done();
+        let any = Writer::default().text(1, "containerd.runc.v1.Options");
+        any.bytes(2, &options).done()
+    }
+
+    #[test]
+    fn old_and_new_containerds_are_answered_in_their_form() {
+        let place = Place::of("a", "n", "p");
+        let told = Told::parse(&options()).unwrap();
+        assert_eq!(
+            (told.as_message, &*told.options.binary_name),
+            (false, "crun")
+        );
+        assert!(told.answer(&place).starts_with(b"unix:///run/orlop/"));
+        assert!(!Told::parse(b"").unwrap().as_message);
+
+        let extension = Writer::default().message(1, &options()).done();
+        let params = Writer::default()
+            .text(1, "p")
+            .text(2, "n")
+            .text(5, "/run/c.sock.ttrpc")
+            .text(6, "/run/c.sock")
+            .message(8, &extension)
+            .done();
+        let told = Told::parse(&params).unwrap();
+        assert_eq!(&*told.options.binary_name, "crun");
+        assert_eq!(told.events, "/run/c.sock.ttrpc");
+        let answer = told.answer(&place);
+        assert_eq!((number(&answer, 1), text(&answer, 3)), (3, "ttrpc".into()));
+        assert!(text(&answer, 2).ends_with("/shim.sock"));
+    }
+}

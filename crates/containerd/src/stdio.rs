@@ -1,0 +1,235 @@
+//! A process's standard streams as containerd names them: fifos that it has made, files, and programs that
+//! take what is printed. The process gets them as they are: nothing of what it prints passes through here.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use orlop_ttrpc::Status;
+use rustix::fs::{FileType, Gid, Mode, OFlags, Uid, fchown, fstat, open};
+
+use crate::Result;
+use crate::files::{failed, unknown};
+use crate::logger::{self, Logger};
+use crate::options::Options;
+
+/// Streams by their names; an empty one is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Streams {
+    pub(crate) stdin: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) terminal: bool,
+}
+
+/// Whose streams they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) id: &'a str,
+    /// The user and group of the streams, where they are told.
+    pub(crate) user: (u32, u32),
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn of(namespace: &'a str, id: &'a str, options: &Options) -> Self {
+        let user = (options.io_uid, options.io_gid);
+        Self {
+            namespace,
+            id,
+            user,
+        }
+    }
+}
+
+/// Streams that are open.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// Standard input, output and error.
+    pub(crate) three: [OwnedFd; 3],
+    /// An end of standard input for writing, which keeps it from ending between two of its clients: it ends
+    /// when its client says so, by `CloseIO`.
+    pub(crate) stdin: Option<OwnedFd>,
+    /// A program that takes what is printed.
+    pub(crate) logger: Option<Logger>,
+}
+
+impl Streams {
+    pub(crate) fn open(&self, owner: Owner<'_>) -> Result<Opened> {
+        let stdin = Path::new(&self.stdin);
+        let (input, held) = if self.stdin.is_empty() {
+            (null()?, None)
+        } else if self.terminal {
+            // A terminal has no end: clients may come and go.
+            (fifo(stdin, OFlags::RDWR)?, None)
+        } else {
+            let held = fifo(stdin, OFlags::RDWR)?;
+            (fifo(stdin, OFlags::RDONLY)?, Some(held))
+        };
+        if let Some(uri) = self.stdout.strip_prefix("binary://") {
+            let (logger, [out, err]) = logger::start(uri, owner)?;
+            return Ok(Opened {
+                three: [input, out, err],
+                stdin: held,
+                logger: Some(logger),
+            });
+        }
+        let out = output(&self.stdout)?;
+        // A terminal has one output.
+        let err = if self.terminal {
+            null()?
+        } else {
+            output(&self.stderr)?
+        };
+        let (uid, gid) = owner.user;
+        if uid != 0 || gid != 0 {
+            for stream in [&input, &out, &err] {
+                give(stream, uid, gid)?;
+            }
+        }
+        Ok(Opened {
+            three: [input, out, err],
+            stdin: held,
+            logger: None,
+        })
+    }
+}
+
+fn output(name: &str) -> Result<OwnedFd> {
+    if name.is_empty() {
+        return null();
+    }
+    let (scheme, path) = name.split_once("://").unwrap_or(("", name));
+    let path = Path::new(path);
+    match scheme {
+        "" | "fifo" => match kind_of(path)? {
+            // With an end of our own for reading, a containerd that is away for a while breaks nothing.
+            FileType::Fifo => fifo(path, OFlags::RDWR),
+            FileType::RegularFile => append(path),
+            _ => Err(unknown(format!(
+                "{} is no fifo and no file",
+                path.display()
+            ))),
+        },
+        "file" => append(path),
+        _ => Err(unknown(format!(
+            "standard streams of the kind {scheme}:// are not supported by this shim: fifo, file and \
+             binary are (io_type = \"fifo\" in containerd's configuration of the handler)"
+        ))),
+    }
+}
+
+fn append(path: &Path) -> Result<OwnedFd> {
+    let file = File::options().create(true).append(true).open(path);
+    file.map(OwnedFd::from).map_err(failed("opening", path))
+}
+
+fn kind_of(path: &Path) -> Result<FileType> {
+    let status = rustix::fs::stat(path).map_err(failed("looking at", path))?;
+    Ok(FileType::from_raw_mode(status.st_mode))
+}
+
+fn fifo(path: &Path, access: OFlags) -> Result<OwnedFd> {
+    // Not waiting for the other side, which may never come; without that flag from then on.
+    let fd = open(
+        path,
+        access | OFlags::CLOEXEC | OFlags::NONBLOCK,
+        Mode::empty(),
+    );
+    let fd = fd.map_err(failed("opening", path))?;
+    let status = fstat(&fd).map_err(failed("looking at", path))?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::Fifo {
+        return Err(unknown(format!("{} is no fifo", path.display())));
+    }
+    rustix::fs::fcntl_setfl(&fd, access).map_err(failed("opening", path))?;
+    Ok(fd)
+}
+
+fn null() -> Result<OwnedFd> {
+    let path = Path::new("/dev/null");
+    open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed("opening", path))
+}
+
+/// Makes a stream its process's, who may open it anew by `/dev/stdout`; never a device of the node's.
+fn give(stream: impl AsFd, uid: u32, gid: u32) -> Result<(), Status> {
+    let problem = || failed("giving a stream of", Path::new("the container"));
+    let status = fstat(&stream).map_err(problem())?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::Fifo {
+        return Ok(());
+    }
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    fchown(stream, Some(uid), Some(gid)).map_err(problem())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::{Owner, Streams};
+
+    const OWNER: Owner<'static> = Owner {
+        namespace: "n",
+        id: "c",
+        user: (0, 0),
+    };
+
+    fn streams(stdin: &str, stdout: &str) -> Streams {
+        Streams {
+            stdin: stdin.into(),
+            stdout: stdout.into(),
+            ..Streams::default()
+        }
+    }
+
+    #[test]
+    fn fifos_are_open_though_nobody_is_there_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+        for name in ["in", "out"] {
+            mknodat(CWD, path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        }
+        let opened = streams(&path("in"), &path("out")).open(OWNER).unwrap();
+        let [input, out, _] = opened.three;
+        let mut out = std::fs::File::from(out);
+        out.write_all(b"printed before anybody reads").unwrap();
+        let mut reader = std::fs::File::open(path("out")).unwrap();
+        let mut read = [0; 28];
+        reader.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"printed before anybody reads");
+        // Standard input goes on when a client leaves, and ends when it is told to.
+        let mut input = std::fs::File::from(input);
+        for client in ["one", "two"] {
+            std::fs::write(path("in"), client).unwrap();
+            let mut read = [0; 3];
+            input.read_exact(&mut read).unwrap();
+            assert_eq!(&read, client.as_bytes());
+        }
+        drop(opened.stdin);
+        assert_eq!(input.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_is_no_stream_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = dir.path().to_string_lossy().into_owned();
+        for (stdin, stdout, problem) in [
+            ("", here.as_str(), "is no fifo"),
+            ("/dev/null", "", "is no fifo"),
+            (
+                "",
+                "ttrpc+unix:///run/x?streaming_id=1",
+                "ttrpc+unix:// are not supported",
+            ),
+            ("", "/no/such/fifo", "/no/such/fifo"),
+            ("", "binary:///no/such/logger", "/no/such/logger"),
+        ] {
+            let refused = streams(stdin, stdout).open(OWNER).unwrap_err();
+            assert!(refused.message.contains(problem), "{}", refused.message);
+        }
+        let log = format!("file://{here}/log");
+        drop(streams("", &log).open(OWNER).unwrap());
+        assert!(dir.path().join("log").is_file());
+    }
+}

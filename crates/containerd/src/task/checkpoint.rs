@@ -1,0 +1,47 @@
+//! `Checkpoint`: writes a container out, by CRIU.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use orlop_ttrpc::{any, text};
+
+use crate::Result;
+use crate::events::Event;
+use crate::files::too_soon;
+use crate::options::CheckpointOptions;
+use crate::shim::Shim;
+
+pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
+    let (id, path) = (text(request, 1), text(request, 2));
+    let options = CheckpointOptions::of(any(request, 3).as_ref());
+    let (runtime, bundle) = {
+        let mut tasks = shim.tasks.lock();
+        let task = tasks.get(&id)?;
+        (task.runtime.clone(), task.bundle.clone())
+    };
+    let runtime = runtime.ok_or_else(|| too_soon("a pod itself cannot be written out"))?;
+    let image = if options.image_path.as_os_str().is_empty() {
+        PathBuf::from(&path)
+    } else {
+        options.image_path
+    };
+    let work = if options.work_path.as_os_str().is_empty() {
+        bundle.join("criu-work")
+    } else {
+        options.work_path
+    };
+    let mut words: Vec<&OsStr> = vec!["checkpoint".as_ref(), "--image-path".as_ref()];
+    words.extend([image.as_os_str(), "--work-path".as_ref(), work.as_os_str()]);
+    words.extend(options.flags.iter().map(OsStr::new));
+    if !options.exit {
+        words.push("--leave-running".as_ref());
+    }
+    words.push(id.as_ref());
+    runtime.direct(&words)?;
+    shim.publisher.tell(&Event::Checkpointed {
+        id: &id,
+        path: &path,
+    });
+    Ok(Vec::new())
+}

@@ -1,0 +1,73 @@
+//! `Exec`: describes a command that is to run in a container. It runs when it is started.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use orlop_ttrpc::{Status, any, code, number, text};
+
+use super::names;
+use crate::Result;
+use crate::events::Event;
+use crate::files::{failed, invalid, too_soon};
+use crate::place::{checked, make_private};
+use crate::shim::Shim;
+use crate::stdio::Streams;
+use crate::tasks::{Command, Phase, Process};
+
+/// Directories of commands have numbers: names are whatever a client likes.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
+    let (id, exec) = names(request);
+    checked(&exec)?;
+    let streams = Streams {
+        terminal: number(request, 3) != 0,
+        stdin: text(request, 4),
+        stdout: text(request, 5),
+        stderr: text(request, 6),
+    };
+    let process = any(request, 7).filter(|any| !any.value.is_empty());
+    let process = process.ok_or_else(|| invalid("the description of the command is missing"))?;
+    {
+        let mut tasks = shim.tasks.lock();
+        let task = tasks.get(&id)?;
+        if task.commands.contains_key(&exec) {
+            return Err(Status::new(
+                code::ALREADY_EXISTS,
+                format!("id {exec}: already exists"),
+            ));
+        }
+        if !task.process.is_alive() {
+            return Err(too_soon(
+                "cannot exec in a stopped container: failed precondition",
+            ));
+        }
+        if task.runtime.is_none() {
+            return Err(too_soon(
+                "the pod has no container of its own that a command could run in",
+            ));
+        }
+    }
+    let dir = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+    let dir = shim.place.commands().join(dir);
+    make_private(&dir)?;
+    let path = dir.join("process.json");
+    std::fs::write(&path, process.value).map_err(failed("writing", &path))?;
+    let command = Command {
+        process: Process {
+            phase: Phase::Created,
+            ..Process::of(streams)
+        },
+        dir,
+    };
+    shim.tasks
+        .lock()
+        .get(&id)?
+        .commands
+        .insert(exec.clone(), command);
+    shim.publisher.tell(&Event::ExecAdded {
+        id: &id,
+        exec: &exec,
+    });
+    Ok(Vec::new())
+}

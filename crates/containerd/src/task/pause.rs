@@ -1,0 +1,42 @@
+//! `Pause`: lets a container stand still.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use orlop_ttrpc::text;
+
+use crate::Result;
+use crate::events::Event;
+use crate::files::too_soon;
+use crate::shim::Shim;
+use crate::tasks::Phase;
+
+pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
+    let id = text(request, 1);
+    change(shim, &id, Phase::Running, Phase::Paused, "pause")?;
+    shim.publisher.tell(&Event::Paused { id: &id });
+    Ok(Vec::new())
+}
+
+/// Has the runtime take a container from one state to another.
+pub(super) fn change(shim: &Shim, id: &str, from: Phase, to: Phase, command: &str) -> Result<()> {
+    let runtime = {
+        let mut tasks = shim.tasks.lock();
+        let task = tasks.get(id)?;
+        if task.process.phase != from {
+            let phase = task.process.phase;
+            return Err(too_soon(format!(
+                "cannot {command} a container that is {phase:?}"
+            )));
+        }
+        task.runtime.clone()
+    };
+    let runtime = runtime.ok_or_else(|| too_soon(format!("a pod itself cannot {command}")))?;
+    runtime.direct(&[command, id].map(OsStr::new))?;
+    let mut tasks = shim.tasks.lock();
+    let process = tasks.process(id, "")?;
+    if process.phase == from {
+        process.phase = to;
+    }
+    Ok(())
+}

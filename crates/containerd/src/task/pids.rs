@@ -1,0 +1,59 @@
+//! `Pids`: the processes of a container.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orlop_cgroup::{Cgroup, CgroupPath};
+use orlop_disk::Membership;
+use orlop_ttrpc::{Writer, text};
+
+use crate::Result;
+use crate::files::unknown;
+use crate::shim::Shim;
+
+pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
+    let id = text(request, 1);
+    let (pid, is_container, commands) = {
+        let mut tasks = shim.tasks.lock();
+        let task = tasks.get(&id)?;
+        let commands = task.commands.iter();
+        let commands = commands.map(|(name, it)| (it.process.pid, name.clone()));
+        let commands: BTreeMap<u32, String> = commands.collect();
+        (task.process.pid, task.runtime.is_some(), commands)
+    };
+    let pids = if is_container {
+        of_container(shim, pid)?
+    } else {
+        vec![pid]
+    };
+    let mut answer = Writer::default();
+    for pid in pids {
+        let mut process = Writer::default().number(1, pid.into());
+        if let Some(name) = commands.get(&pid) {
+            let details = Writer::default().text(1, name).done();
+            let any = Writer::default().text(1, "containerd.runc.v1.ProcessDetails");
+            process = process.message(2, &any.bytes(2, &details).done());
+        }
+        answer = answer.message(1, &process.done());
+    }
+    Ok(answer.done())
+}
+
+/// All that is in the cgroup of a container's first process.
+fn of_container(shim: &Shim, pid: u32) -> Result<Vec<u32>> {
+    let Ok(membership) = Membership::of(pid) else {
+        return Ok(Vec::new());
+    };
+    let controller = if shim.hierarchies.is_v2() { "" } else { "pids" };
+    let path = membership
+        .path(controller)
+        .and_then(|path| CgroupPath::parse(path).ok());
+    let Some(path) = path.filter(|path| !path.is_root()) else {
+        return Ok(vec![pid]);
+    };
+    let cgroup = Cgroup::new(Arc::clone(&shim.hierarchies), path);
+    let processes = cgroup.processes();
+    let processes = processes
+        .map_err(|error| unknown(format!("listing the processes of a container: {error}")))?;
+    Ok(processes.into_iter().map(|pid| pid as u32).collect())
+}

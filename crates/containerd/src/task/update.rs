@@ -1,0 +1,32 @@
+//! `Update`: changes the limits of a container.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use orlop_ttrpc::{any, text};
+
+use crate::Result;
+use crate::files::{failed, invalid};
+use crate::shim::Shim;
+
+pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
+    let id = text(request, 1);
+    let resources = any(request, 2).filter(|any| !any.value.is_empty());
+    let resources = resources.ok_or_else(|| invalid("the limits are missing"))?;
+    let runtime = shim.tasks.lock().get(&id)?.runtime.clone();
+    let Some(runtime) = runtime else {
+        // A pod's limits are those of the cgroup above it.
+        return Ok(Vec::new());
+    };
+    let path = shim.place.dir().join(format!("{id}.resources.json"));
+    std::fs::write(&path, resources.value).map_err(failed("writing", &path))?;
+    let words: [&OsStr; 4] = [
+        "update".as_ref(),
+        "--resources".as_ref(),
+        path.as_ref(),
+        id.as_ref(),
+    ];
+    let updated = runtime.direct(&words);
+    let _ = std::fs::remove_file(&path);
+    updated.map(|_| Vec::new())
+}

@@ -1,0 +1,203 @@
+//! What is known of the pod's containers, of the commands in them, and of the pod itself.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use orlop_cgroup::Cgroup;
+use orlop_ttrpc::{Status, Writer, code};
+
+use crate::Result;
+use crate::files::not_found;
+use crate::logger::Logger;
+use crate::runtime::Runtime;
+use crate::serve::Caller;
+use crate::stdio::Streams;
+use crate::terminal::Terminal;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exit {
+    pub(crate) code: u32,
+    /// When, in nanoseconds since the epoch.
+    pub(crate) at_ns: u64,
+}
+
+impl Exit {
+    pub(crate) fn now(code: u32) -> Self {
+        Self { code, at_ns: now() }
+    }
+
+    /// The answer of those who wait for it, of tasks and sandboxes alike.
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let answer = Writer::default().number(1, self.code.into());
+        answer.message(2, &timestamp(self.at_ns)).done()
+    }
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// A `google.protobuf.Timestamp`.
+pub(crate) fn timestamp(at_ns: u64) -> Vec<u8> {
+    const SECOND: u64 = 1_000_000_000;
+    let message = Writer::default().number(1, at_ns / SECOND);
+    message.number(2, at_ns % SECOND).done()
+}
+
+/// What a process does.
+///
+/// ```text
+/// Making ──► Created ──► Running ◄──► Paused
+///               └───────────┴────────────┴──► Stopped
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    #[default]
+    Making,
+    Created,
+    Running,
+    Paused,
+    Stopped,
+}
+
+impl Phase {
+    /// `containerd.v1.types.Status`.
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::Making => 0,
+            Self::Created => 1,
+            Self::Running => 2,
+            Self::Stopped => 3,
+            Self::Paused => 4,
+        }
+    }
+}
+
+/// A container's first process, or a command in it.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) phase: Phase,
+    pub(crate) streams: Streams,
+    pub(crate) exit: Option<Exit>,
+    /// Whether its start is under way: its end is told after that.
+    pub(crate) starting: bool,
+    /// Its end, while that is not to be told.
+    pub(crate) held: Option<Exit>,
+    pub(crate) waiting: Vec<Caller>,
+    /// An end of its standard input for writing.
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) terminal: Option<Terminal>,
+    pub(crate) logger: Option<Logger>,
+}
+
+impl Process {
+    pub(crate) fn of(streams: Streams) -> Self {
+        Self {
+            streams,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.exit.is_none() && self.held.is_none() && self.phase != Phase::Making
+    }
+}
+
+/// A container, or the pod.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) bundle: PathBuf,
+    pub(crate) process: Process,
+    pub(crate) commands: BTreeMap<String, Command>,
+    /// Who made it; the pod was made by its keeper.
+    pub(crate) runtime: Option<Runtime>,
+    /// How many mounts its root file system is.
+    pub(crate) mounts: usize,
+    pub(crate) cgroup: Option<Cgroup>,
+    /// Whether its processes end with its first one.
+    pub(crate) own_processes: bool,
+    /// A checkpoint that it starts from.
+    pub(crate) checkpoint: Option<Checkpoint>,
+    pub(crate) created_ns: u64,
+}
+
+/// Where a container was written out, and where whoever restores it works.
+#[derive(Clone, Debug)]
+pub(crate) struct Checkpoint {
+    pub(crate) image: PathBuf,
+    pub(crate) work: PathBuf,
+}
+
+/// A command that runs, or is to run, in a container.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) process: Process,
+    /// Its description and pid file.
+    pub(crate) dir: PathBuf,
+}
+
+impl Task {
+    /// One that is being made.
+    pub(crate) fn making(bundle: PathBuf, streams: Streams) -> Self {
+        Self {
+            bundle,
+            process: Process::of(streams),
+            commands: BTreeMap::new(),
+            runtime: None,
+            mounts: 0,
+            cgroup: None,
+            own_processes: true,
+            checkpoint: None,
+            created_ns: now(),
+        }
+    }
+
+    /// Its own process, or the command of this name.
+    pub(crate) fn process(&mut self, exec: &str) -> Result<&mut Process> {
+        if exec.is_empty() {
+            return Ok(&mut self.process);
+        }
+        let command = self
+            .commands
+            .get_mut(exec)
+            .map(|command| &mut command.process);
+        command.ok_or_else(|| not_found(format!("process does not exist {exec}")))
+    }
+
+    /// Whether its end may be told: after that of all commands.
+    pub(crate) fn may_end(&self) -> bool {
+        let mut commands = self.commands.values();
+        !self.process.starting && !commands.any(|command| command.process.is_alive())
+    }
+}
+
+/// All of them, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks(pub(crate) BTreeMap<String, Task>);
+
+impl Tasks {
+    pub(crate) fn get(&mut self, id: &str) -> Result<&mut Task> {
+        let task = self.0.get_mut(id);
+        task.ok_or_else(|| not_found(format!("container {id} not created: not found")))
+    }
+
+    pub(crate) fn process(&mut self, id: &str, exec: &str) -> Result<&mut Process> {
+        self.get(id)?.process(exec)
+    }
+
+    /// Takes a name.
+    pub(crate) fn add(&mut self, id: &str, task: Task) -> Result<()> {
+        if self.0.contains_key(id) {
+            let message = format!("container {id} is there already: already exists");
+            return Err(Status::new(code::ALREADY_EXISTS, message));
+        }
+        self.0.insert(id.to_owned(), task);
+        Ok(())
+    }
+}
