@@ -164,7 +164,6 @@ impl Shim {
             };
             process.exit = Some(exit);
             process.phase = Phase::Stopped;
-            process.stdin = None;
             let of = if name.is_empty() { id } else { &name };
             // In the lock: events keep the order of what they tell.
             self.publisher.tell(&Event::Exit {

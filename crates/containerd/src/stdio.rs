@@ -4,14 +4,20 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use orlop_ttrpc::Status;
 use rustix::fs::{FileType, Gid, Mode, OFlags, Uid, fchown, fstat, open};
+use rustix::io::Errno;
 
 use crate::Result;
 use crate::files::{failed, unknown};
 use crate::logger::{self, Logger};
 use crate::options::Options;
+
+/// How long it is waited for whoever is to read what is printed.
+const READER_LIMIT: Duration = Duration::from_secs(1);
 
 /// Streams by their names; an empty one is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +53,8 @@ impl<'a> Owner<'a> {
 pub(crate) struct Opened {
     /// Standard input, output and error.
     pub(crate) three: [OwnedFd; 3],
-    /// An end of standard input for writing, which keeps it from ending between two of its clients: it ends
-    /// when its client says so, by `CloseIO`.
+    /// An end of standard input of our own, which keeps it from ending between two of its clients, and these
+    /// from writing to nobody: it goes when its client says so, by `CloseIO`, or with the process's deletion.
     pub(crate) stdin: Option<OwnedFd>,
     /// A program that takes what is printed.
     pub(crate) logger: Option<Logger>,
@@ -61,7 +67,7 @@ impl Streams {
             (null()?, None)
         } else if self.terminal {
             // A terminal has no end: clients may come and go.
-            (fifo(stdin, OFlags::RDWR)?, None)
+            (fifo(stdin, OFlags::RDWR)?, Some(fifo(stdin, OFlags::RDWR)?))
         } else {
             let held = fifo(stdin, OFlags::RDWR)?;
             (fifo(stdin, OFlags::RDONLY)?, Some(held))
@@ -104,7 +110,11 @@ fn output(name: &str) -> Result<OwnedFd> {
     match scheme {
         "" | "fifo" => match kind_of(path)? {
             // With an end of our own for reading, a containerd that is away for a while breaks nothing.
-            FileType::Fifo => fifo(path, OFlags::RDWR),
+            FileType::Fifo => {
+                // Held meanwhile: a writer that comes and goes is the end to whoever reads.
+                let _first = await_reader(path);
+                fifo(path, OFlags::RDWR)
+            }
             FileType::RegularFile => append(path),
             _ => Err(unknown(format!(
                 "{} is no fifo and no file",
@@ -116,6 +126,19 @@ fn output(name: &str) -> Result<OwnedFd> {
             "standard streams of the kind {scheme}:// are not supported by this shim: fifo, file and \
              binary are (io_type = \"fifo\" in containerd's configuration of the handler)"
         ))),
+    }
+}
+
+/// What is printed into a fifo is lost with its last writer where nobody has opened it for reading. containerd
+/// does so while it calls us; who does not in this time does not mean to.
+fn await_reader(path: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let deadline = Instant::now() + READER_LIMIT;
+    loop {
+        match open(path, flags, Mode::empty()) {
+            Err(Errno::NXIO) if Instant::now() < deadline => sleep(Duration::from_millis(1)),
+            opened => return opened.ok(),
+        }
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct Process {
     /// Its end, while that is not to be told.
     pub(crate) held: Option<Exit>,
     pub(crate) waiting: Vec<Caller>,
-    /// An end of its standard input for writing.
+    /// An end of its standard input.
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) terminal: Option<Terminal>,
     pub(crate) logger: Option<Logger>,

@@ -1,4 +1,5 @@
-//! Debian's containerd with its CRI plugin, on directories of the test's own.
+//! Debian's containerd with its CRI plugin, on directories of the test's own. `ORLOP_TEST_PEER_SHIM=orlop`
+//! has its pods run by our shim instead of its own.
 
 use std::process::Command;
 
@@ -28,6 +29,16 @@ pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     let (conf, opt, bin) = (conf.display(), opt.display(), network::BIN_DIR);
     let certs = scratch.subdir("certs.d");
     let certs = certs.display();
+    let (kind, options) = if runs_our_shim() {
+        // Options of shims that it does not know, it takes from a file.
+        let file = scratch.path("options.toml");
+        std::fs::write(&file, format!("BinaryName = \"{runtime}\"\n")).expect("write options");
+        let options = format!("ConfigPath = \"{}\"", file.display());
+        ("io.containerd.orlop.v1", options)
+    } else {
+        let options = format!("BinaryName = \"{runtime}\"\nSystemdCgroup = false");
+        ("io.containerd.runc.v2", options)
+    };
     // Pods want a lower oom_score_adj than ours, which takes a capability that containers
     // and build machines often lack.
     let config = format!(
@@ -54,10 +65,9 @@ conf_dir = "{conf}"
 snapshotter = "overlayfs"
 default_runtime_name = "test"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test]
-runtime_type = "io.containerd.runc.v2"
+runtime_type = "{kind}"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test.options]
-BinaryName = "{runtime}"
-SystemdCgroup = false
+{options}
 "#
     );
     std::fs::write(scratch.path("containerd.toml"), config).expect("write the configuration");
@@ -67,14 +77,34 @@ pub(super) fn command(scratch: &Scratch) -> Command {
     let program = machine::program("containerd").unwrap_or_else(|e| panic!("{e}"));
     let mut command = Command::new(program);
     command.arg("--config").arg(scratch.path("containerd.toml"));
+    if runs_our_shim() {
+        // By its name, beside the keeper.
+        let keeper = super::keeper_binary();
+        let ours = keeper.parent().expect("a directory of programs");
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", ours.display()));
+    }
     command
 }
 
-/// Gives it the image of its pause process: busybox asleep does.
+fn runs_our_shim() -> bool {
+    match std::env::var("ORLOP_TEST_PEER_SHIM").as_deref() {
+        Err(_) | Ok("") => false,
+        Ok("orlop") => true,
+        Ok(other) => panic!("ORLOP_TEST_PEER_SHIM is {other:?}; only orlop is known"),
+    }
+}
+
+/// Gives it the image of its pause process: busybox asleep does. Our shim needs none, and does not miss it.
 pub(super) fn import_pause(scratch: &Scratch) {
+    let entrypoint = if runs_our_shim() {
+        json!(["/pause"])
+    } else {
+        json!(["/bin/sleep", "2147483647"])
+    };
     let image = ImageBuilder::new()
         .layer(Layer::busybox())
-        .config("Entrypoint", json!(["/bin/sleep", "2147483647"]))
+        .config("Entrypoint", entrypoint)
         .build();
     let archive = scratch.path("pause.tar");
     std::fs::write(&archive, image.oci_archive(PAUSE)).expect("write an archive");
