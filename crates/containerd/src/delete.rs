@@ -85,8 +85,7 @@ fn end(arguments: &Arguments, place: &Place, bundle: &Path) {
         keeper.call("deleting a container", &request, &[], crate::runtime::LIMIT)
     });
     if by_keeper.is_err() {
-        let words = ["delete", "--force", id].map(std::ffi::OsStr::new);
-        if let Err(status) = runtime.direct(&words) {
+        if let Err(status) = runtime.delete_directly(id) {
             eprintln!(
                 "containerd-shim-orlop-v1: deleting {id}: {}",
                 status.message

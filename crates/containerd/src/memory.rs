@@ -1,4 +1,4 @@
-//! The allocator's habits: there is a process of this program for each pod.
+//! What a process of this program keeps, of which there is one for each pod: memory, and descriptors.
 #![allow(unsafe_code)]
 
 /// Keeps threads from getting heaps of their own, and the heap from hoarding.
@@ -12,6 +12,12 @@ pub(crate) fn be_frugal() {
         // SAFETY: mallopt takes two numbers and has no other preconditions.
         unsafe { libc::mallopt(option, value) };
     }
+}
+
+/// Closes what whoever started containerd has left open; at the start, before anything is opened.
+pub(crate) fn close_inherited() {
+    // SAFETY: nothing of this process's own is open beyond the standard streams.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
 /// Gives unused memory back.

@@ -155,6 +155,12 @@ impl Runtime {
         self.call(dir, "exec", &words)
     }
 
+    /// Ends and forgets a container whose keeper is dead.
+    pub(crate) fn delete_directly(&self, id: &str) -> Result<()> {
+        let words = ["delete", "--force", id].map(OsStr::new);
+        self.direct(&words).map(drop)
+    }
+
     /// A command that makes no process: it needs no keeper.
     pub(crate) fn direct(&self, words: &[&OsStr]) -> Result<Vec<u8>> {
         let words: Vec<OsString> = words.iter().map(|word| word.to_os_string()).collect();

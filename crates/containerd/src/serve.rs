@@ -56,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// Takes the socket over, and lets go of all else that came from whoever has started this.
 fn settle() -> Result<UnixListener> {
     let own = |doing: &str| failed(doing, Path::new("the server's socket"));
+    crate::memory::close_inherited();
     let listener = rustix::io::fcntl_dupfd_cloexec(stdin(), 3).map_err(own("taking over"))?;
     let path = Path::new("/dev/null");
     let null = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());

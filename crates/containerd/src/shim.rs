@@ -200,8 +200,7 @@ impl Shim {
         }
         for (id, exec, runtime) in alive {
             if let Some(runtime) = runtime {
-                let words = ["delete", "--force", &id].map(std::ffi::OsStr::new);
-                if let Err(status) = runtime.direct(&words) {
+                if let Err(status) = runtime.delete_directly(&id) {
                     log(&format!("deleting container {id}: {}", status.message));
                 }
             }

@@ -45,8 +45,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         start(arguments, group, &place, &told, &bundle)?;
     }
     drop(locked);
+    // A containerd before 1.7 looks here when it comes back.
+    let note = bundle.join("address");
+    let address = address_of(&place);
+    std::fs::write(&note, &address).map_err(failed("writing", &note))?;
     let mut out = std::io::stdout();
-    out.write_all(&told.answer(&place))
+    out.write_all(&told.answer(address))
         .and_then(|()| out.flush())
         .map_err(|error| unknown(format!("answering containerd: {error}")))
 }
@@ -103,6 +107,10 @@ fn start(
     Ok(())
 }
 
+fn address_of(place: &Place) -> String {
+    format!("unix://{}", place.socket().display())
+}
+
 /// What containerd tells on standard input: from 2.3 on all of it in a message of its own, before that the
 /// handler's options alone.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -144,8 +152,7 @@ impl Told {
     }
 
     /// Where the server is, in the form that this containerd reads.
-    fn answer(&self, place: &Place) -> Vec<u8> {
-        let address = format!("unix://{}", place.socket().display());
+    fn answer(&self, address: String) -> Vec<u8> {
         if self.as_message {
             let answer = Writer::default().number(1, VERSION).text(2, &address);
             return answer.text(3, "ttrpc").done();
@@ -167,7 +174,7 @@ impl Told {
 mod tests {
     use orlop_ttrpc::{Writer, number, text};
 
-    use super::Told;
+    use super::{Told, address_of};
     use crate::place::Place;
 
     fn options() -> Vec<u8> {
@@ -184,7 +191,10 @@ mod tests {
             (told.as_message, &*told.options.binary_name),
             (false, "crun")
         );
-        assert!(told.answer(&place).starts_with(b"unix:///run/orlop/"));
+        assert!(
+            told.answer(address_of(&place))
+                .starts_with(b"unix:///run/orlop/")
+        );
         assert!(!Told::parse(b"").unwrap().as_message);
 
         let extension = Writer::default().message(1, &options()).done();
@@ -198,7 +208,7 @@ mod tests {
         let told = Told::parse(&params).unwrap();
         assert_eq!(&*told.options.binary_name, "crun");
         assert_eq!(told.events, "/run/c.sock.ttrpc");
-        let answer = told.answer(&place);
+        let answer = told.answer(address_of(&place));
         assert_eq!((number(&answer, 1), text(&answer, 3)), (3, "ttrpc".into()));
         assert!(text(&answer, 2).ends_with("/shim.sock"));
     }

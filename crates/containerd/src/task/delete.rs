@@ -51,9 +51,13 @@ fn container(shim: &Arc<Shim>, id: &str) -> Result<(u32, Exit)> {
             container: id.to_owned(),
             call: Some(runtime.delete(id, &bundle)),
         };
-        let deleted = shim
-            .keeper()
-            .and_then(|keeper| keeper.call("failed to delete task", &request, &[], runtime::LIMIT));
+        let deleted = match shim.keeper() {
+            Ok(keeper) => keeper
+                .call("failed to delete task", &request, &[], runtime::LIMIT)
+                .map(drop),
+            // It died, and the container with it.
+            Err(_) => runtime.delete_directly(id),
+        };
         match deleted {
             Err(status) if !status.message.contains("does not exist") => return Err(status),
             _ => {}

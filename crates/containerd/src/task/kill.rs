@@ -30,6 +30,10 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         shim.kill_pod(&id, signal);
         return Ok(Vec::new());
     };
+    // What a dead keeper had was ended with it.
+    let keeper = shim
+        .keeper()
+        .map_err(|_| not_found("process already finished: not found"))?;
     if !exec.is_empty() {
         if phase == Phase::Created {
             // It was never started.
@@ -42,8 +46,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
             // What a command leaves behind goes when the command is to go for certain.
             alone: signal != libc::SIGKILL as u32,
         };
-        shim.keeper()?
-            .call("signalling a command", &request, &[], LIMIT)?;
+        keeper.call("signalling a command", &request, &[], LIMIT)?;
         return Ok(Vec::new());
     }
     if phase == Phase::Paused && signal == libc::SIGKILL as u32 {
@@ -57,10 +60,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         call: all.then(|| runtime.kill_all(&id, &bundle, signal)),
     };
     let limit = if all { runtime::LIMIT } else { LIMIT };
-    match shim
-        .keeper()?
-        .call("signalling a container", &request, &[], limit)
-    {
+    match keeper.call("signalling a container", &request, &[], limit) {
         Ok(_) => Ok(Vec::new()),
         Err(status) => Err(as_known(status)),
     }

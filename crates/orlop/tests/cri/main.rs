@@ -32,6 +32,7 @@ mod logs;
 mod metrics;
 mod networks;
 mod observe;
+mod on_containerd;
 mod peak;
 mod plugins;
 mod pods;

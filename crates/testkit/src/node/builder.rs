@@ -35,6 +35,8 @@ pub struct NodeBuilder {
     pub(super) env: Vec<(String, String)>,
     /// The directory of another version's programs.
     pub(super) programs: Option<PathBuf>,
+    /// Whether the reference runs pods by our shim.
+    pub(super) our_shim: bool,
 }
 
 impl NodeBuilder {
@@ -47,6 +49,11 @@ impl NodeBuilder {
             args: Vec::new(),
             env: Vec::new(),
             programs: None,
+            our_shim: match std::env::var("ORLOP_TEST_PEER_SHIM").as_deref() {
+                Err(_) | Ok("") => false,
+                Ok("orlop") => true,
+                Ok(other) => panic!("ORLOP_TEST_PEER_SHIM is {other:?}; only orlop is known"),
+            },
         }
     }
 
@@ -87,6 +94,12 @@ impl NodeBuilder {
     /// The programs of another version, by their directory (orlop only).
     pub fn programs(mut self, dir: &Path) -> Self {
         self.programs = Some(dir.to_owned());
+        self
+    }
+
+    /// Has the reference run its pods by `containerd-shim-orlop-v1`.
+    pub fn our_shim(mut self) -> Self {
+        self.our_shim = true;
         self
     }
 

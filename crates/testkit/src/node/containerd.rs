@@ -29,7 +29,7 @@ pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     let (conf, opt, bin) = (conf.display(), opt.display(), network::BIN_DIR);
     let certs = scratch.subdir("certs.d");
     let certs = certs.display();
-    let (kind, options) = if runs_our_shim() {
+    let (kind, options) = if builder.our_shim {
         // Options of shims that it does not know, it takes from a file.
         let file = scratch.path("options.toml");
         std::fs::write(&file, format!("BinaryName = \"{runtime}\"\n")).expect("write options");
@@ -73,11 +73,11 @@ runtime_type = "{kind}"
     std::fs::write(scratch.path("containerd.toml"), config).expect("write the configuration");
 }
 
-pub(super) fn command(scratch: &Scratch) -> Command {
+pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
     let program = machine::program("containerd").unwrap_or_else(|e| panic!("{e}"));
     let mut command = Command::new(program);
     command.arg("--config").arg(scratch.path("containerd.toml"));
-    if runs_our_shim() {
+    if builder.our_shim {
         // By its name, beside the keeper.
         let keeper = super::keeper_binary();
         let ours = keeper.parent().expect("a directory of programs");
@@ -87,17 +87,9 @@ pub(super) fn command(scratch: &Scratch) -> Command {
     command
 }
 
-fn runs_our_shim() -> bool {
-    match std::env::var("ORLOP_TEST_PEER_SHIM").as_deref() {
-        Err(_) | Ok("") => false,
-        Ok("orlop") => true,
-        Ok(other) => panic!("ORLOP_TEST_PEER_SHIM is {other:?}; only orlop is known"),
-    }
-}
-
 /// Gives it the image of its pause process: busybox asleep does. Our shim needs none, and does not miss it.
-pub(super) fn import_pause(scratch: &Scratch) {
-    let entrypoint = if runs_our_shim() {
+pub(super) fn import_pause(builder: &NodeBuilder, scratch: &Scratch) {
+    let entrypoint = if builder.our_shim {
         json!(["/pause"])
     } else {
         json!(["/bin/sleep", "2147483647"])

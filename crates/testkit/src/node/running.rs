@@ -77,7 +77,7 @@ impl Node {
         node.spawn();
         node.ready().await;
         if node.is_peer() {
-            containerd::import_pause(&node.scratch);
+            containerd::import_pause(&node.builder, &node.scratch);
         }
         node
     }
@@ -294,7 +294,7 @@ impl Node {
     fn spawn_beneath(&mut self, tracer: Option<&Command>) {
         let mut command = match self.builder.which {
             Which::Orlop => orlop::command(&self.builder, &self.scratch),
-            Which::Containerd => containerd::command(&self.scratch),
+            Which::Containerd => containerd::command(&self.builder, &self.scratch),
         };
         command.envs(self.builder.env.iter().map(|(key, value)| (key, value)));
         if let Some(tracer) = tracer {

@@ -1,0 +1,344 @@
+//! Our shim under Debian's containerd: what happens to a pod when something of it dies, and what containerd's
+//! own client asks of it beside the kubelet.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_testkit::{Node, NodeBuilder, machine};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::processes::{count, kill, processes};
+use crate::world::{Running, World, world};
+
+const SHIM: &str = "containerd-shim-orlop-v1";
+const KEEPER: &str = "orlop-keeper";
+
+fn containerd() -> NodeBuilder {
+    Node::containerd().our_shim()
+}
+
+/// Waits until something is so, which takes no longer than a moment.
+async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..500 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} has not come to pass");
+}
+
+/// The directories of our shims that are about this node.
+fn places(world: &World) -> Vec<PathBuf> {
+    let socket = world.node.socket();
+    let entries = std::fs::read_dir("/run/orlop/containerd")
+        .into_iter()
+        .flatten();
+    let places = entries.flatten().map(|entry| entry.path());
+    // Each has the keeper's log, in which nothing stands, and a socket: whose it is, the shim's line tells.
+    let shims = processes(&[SHIM, &socket.to_string_lossy()]);
+    places.filter(|_| !shims.is_empty()).collect()
+}
+
+async fn assert_nothing_is_left(world: World, running: &Running) {
+    world
+        .cri
+        .stop_pod(&running.pod_id)
+        .await
+        .expect("stop the pod");
+    world
+        .cri
+        .remove_pod(&running.pod_id)
+        .await
+        .expect("remove the pod");
+    assert_eq!(count(&[SHIM, &running.pod_id], 0).await, 0, "shims");
+    assert_eq!(count(&[KEEPER, &running.pod_id], 0).await, 0, "keepers");
+    assert_eq!(count(&[&running.id], 0).await, 0, "of the container");
+    assert!(places(&world).is_empty());
+    world.finish().await;
+}
+
+async fn assert_killed(world: &World, running: &Running) {
+    soon("the container's end", async || {
+        let status = world.cri.status(&running.id).await.expect("status");
+        status.state == ContainerState::ContainerExited as i32 && status.exit_code != 0
+    })
+    .await;
+    soon("the pod's end", async || {
+        let status = world.cri.pod_status(&running.pod_id).await.expect("status");
+        status.state == PodSandboxState::SandboxNotready as i32
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pod_is_its_keeper_and_a_shim() {
+    let world = world!(containerd());
+    let pod = world
+        .node
+        .pod("pod")
+        .shared_pid()
+        .own_network()
+        .hostname("of-the-pod");
+    let pod_id = world.run_pod(&pod).await;
+    let container = world.container("main").shell("sleep 1000");
+    let id = world.cri.run(&pod_id, &pod, &container).await.expect("run");
+    let running = Running { pod, pod_id, id };
+    assert_eq!(count(&[SHIM, &running.pod_id], 1).await, 1);
+    assert_eq!(count(&[KEEPER, &running.pod_id], 1).await, 1);
+    // What holds the processes is the keeper's, and no container that only waits.
+    let ps = world.printed(&running.id, &["ps"]).await;
+    assert!(ps.contains("pod-init") && !ps.contains("pause"), "{ps}");
+    let hostname = world.printed(&running.id, &["hostname"]).await;
+    assert_eq!(hostname, "of-the-pod");
+    assert_nothing_is_left(world, &running).await;
+}
+
+#[tokio::test]
+async fn a_killed_shim_takes_its_pod_along_and_leaves_nothing() {
+    let world = world!(containerd());
+    let running = world.run_script("pod", "sleep 1000").await;
+    kill(processes(&[SHIM, &running.pod_id])[0]);
+    assert_killed(&world, &running).await;
+    assert_nothing_is_left(world, &running).await;
+}
+
+#[tokio::test]
+async fn a_killed_keeper_takes_its_pod_along_and_leaves_nothing() {
+    let world = world!(containerd());
+    let running = world.run_script("pod", "sleep 1000").await;
+    kill(processes(&[KEEPER, &running.pod_id])[0]);
+    assert_killed(&world, &running).await;
+    assert_nothing_is_left(world, &running).await;
+}
+
+#[tokio::test]
+async fn pods_go_on_while_containerd_is_away() {
+    let mut world = world!(containerd());
+    let script = "i=0; while [ ! -e /end ]; do i=$((i+1)); echo line $i; sleep 0.02; done; exit 3";
+    let running = world.run_script("pod", script).await;
+    world.node.kill9();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    assert_eq!(world.printed(&running.id, &["echo", "back"]).await, "back");
+    let before = running.stdout().lines().count();
+    soon("more output", async || {
+        running.stdout().lines().count() > before + 10
+    })
+    .await;
+    world.printed(&running.id, &["touch", "/end"]).await;
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(status.exit_code, 3);
+    assert_nothing_is_left(world, &running).await;
+}
+
+#[tokio::test]
+async fn an_end_while_containerd_is_away_is_seen() {
+    let mut world = world!(containerd());
+    let script = "until [ -e /end ]; do sleep 0.02; done; sleep 0.2; exit 5";
+    let running = world.run_script("pod", script).await;
+    world.printed(&running.id, &["touch", "/end"]).await;
+    world.node.kill9();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(status.exit_code, 5);
+    assert_nothing_is_left(world, &running).await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_killed_takes_what_it_started_along() {
+    let world = world!(containerd());
+    let running = world.run_script("pod", "sleep 1000").await;
+    let words = ["sh", "-c", "sleep 4242 & sleep 4242"];
+    let limit = world.cri.exec_within(&running.id, &words, 1);
+    assert!(limit.await.is_err());
+    soon("the end of what it started", async || {
+        !world
+            .printed(&running.id, &["ps"])
+            .await
+            .contains("sleep 4242")
+    })
+    .await;
+    assert_nothing_is_left(world, &running).await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_not_there_is_named() {
+    let world = world!(containerd());
+    // Where the node's handlers have their options.
+    let options = world.node.scratch().path("options.toml");
+    std::fs::write(&options, "BinaryName = \"no-such-runtime\"\n").unwrap();
+    let pod = world.node.pod("pod");
+    let pod_id = world
+        .cri
+        .run_pod(&pod)
+        .await
+        .expect("a pod needs no runtime");
+    let refused = world.cri.run(&pod_id, &pod, &world.container("main")).await;
+    let refused = refused.expect_err("no runtime").to_string();
+    assert!(
+        refused.contains("there is no OCI runtime no-such-runtime"),
+        "{refused}"
+    );
+    std::fs::write(&options, "BinaryName = 3\n").unwrap();
+    let refused = world.cri.run_pod(&world.node.pod("other")).await;
+    let refused = refused.expect_err("options of no sense").to_string();
+    assert!(refused.contains("options of the handler"), "{refused}");
+    world.finish().await;
+}
+
+/// containerd's own client.
+struct Ctr<'w>(&'w World);
+
+impl Ctr<'_> {
+    fn run(&self, words: &[&str]) -> Output {
+        let program = machine::program("ctr").expect("ctr");
+        let mut command = Command::new(program);
+        command.arg("--address").arg(self.0.node.socket());
+        command.args(["--namespace", "k8s.io"]).args(words);
+        command.output().expect("run ctr")
+    }
+
+    fn says(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn start(&self, more: &[&str], id: &str, script: &str) {
+        let mut words = vec!["run", "--detach", "--runtime", "io.containerd.orlop.v1"];
+        words.extend(more);
+        words.extend([&self.0.busybox, id, "sh", "-c", script]);
+        self.says(&words);
+    }
+
+    fn end(&self, id: &str) {
+        self.says(&["task", "kill", "--signal", "KILL", id]);
+        self.forget(id);
+    }
+
+    fn forget(&self, id: &str) {
+        // It may not have ended yet.
+        let delete = || self.run(&["task", "delete", id]);
+        for _ in 0..100 {
+            if delete().status.success() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.says(&["container", "delete", id]);
+    }
+}
+
+#[tokio::test]
+async fn tasks_of_ctr_live_pause_are_counted_and_end() {
+    let world = world!(containerd());
+    let ctr = Ctr(&world);
+    // Runtimes keep the containers of all containerds in one place.
+    let one = format!("{}-one", world.node.id());
+    ctr.start(&["--null-io"], &one, "sleep 1000 & sleep 1000");
+    assert!(ctr.says(&["task", "ls"]).contains("RUNNING"));
+    soon("both processes", async || {
+        ctr.says(&["task", "ps", &one]).lines().count() == 1 + 2
+    })
+    .await;
+    ctr.says(&["task", "pause", &one]);
+    assert!(ctr.says(&["task", "ls"]).contains("PAUSED"));
+    let again = ctr.run(&["task", "pause", &one]);
+    assert!(!again.status.success());
+    ctr.says(&["task", "resume", &one]);
+    let metrics = ctr.says(&["task", "metrics", &one]);
+    let memory = metrics
+        .lines()
+        .find(|line| line.starts_with("memory.usage_in_bytes"));
+    let memory = memory.and_then(|line| line.split_ascii_whitespace().last());
+    let memory: u64 = memory
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_default();
+    assert!(memory > 100_000, "{metrics}");
+    let exec = [
+        "task",
+        "exec",
+        "--exec-id",
+        "e",
+        &one,
+        "sh",
+        "-c",
+        "echo out; exit 9",
+    ];
+    let exec = ctr.run(&exec);
+    assert_eq!(exec.status.code(), Some(9), "{exec:?}");
+    assert_eq!(String::from_utf8_lossy(&exec.stdout), "out\n");
+    ctr.end(&one);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn output_goes_to_files_and_programs() {
+    let world = world!(containerd());
+    let ctr = Ctr(&world);
+    let [file, named] = ["file", "program"].map(|name| format!("{}-{name}", world.node.id()));
+    let dir = world.node.scratch().subdir("logs");
+    let log = dir.join("file.log");
+    let uri = format!("file://{}", log.display());
+    ctr.start(
+        &["--log-uri", &uri],
+        &file,
+        "echo to a file; echo errors >&2",
+    );
+    soon("the file", async || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text == "to a file\nerrors\n")
+    })
+    .await;
+    ctr.forget(&file);
+
+    let program = dir.join("logger");
+    let log = dir.join("program.log");
+    let script = format!("#!/bin/sh\nexec 5>&-\ncat <&3 > {}\n", log.display());
+    std::fs::write(&program, script).unwrap();
+    std::os::unix::fs::chown(&program, None, None).unwrap();
+    std::fs::set_permissions(
+        &program,
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let uri = format!("binary://{}", program.display());
+    ctr.start(&["--log-uri", &uri], &named, "echo to a program");
+    soon("the program's file", async || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text == "to a program\n")
+    })
+    .await;
+    ctr.forget(&named);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_stream_is_refused() {
+    let world = world!(containerd());
+    let ctr = Ctr(&world);
+    let fifo = world.node.scratch().path("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let dir = world.node.scratch().subdir("d");
+    let uri = format!("fifo://{}", dir.display());
+    let words = [
+        "run",
+        "--detach",
+        "--runtime",
+        "io.containerd.orlop.v1",
+        "--log-uri",
+        &uri,
+    ];
+    let mut words = words.to_vec();
+    words.extend([&*world.busybox, "refused", "true"]);
+    let refused = ctr.run(&words);
+    assert!(!refused.status.success(), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("no fifo") || said.contains("fifo"), "{said}");
+    let _ = ctr.run(&["container", "delete", "refused"]);
+    world.finish().await;
+}
