@@ -84,13 +84,13 @@ fn end(arguments: &Arguments, place: &Place, bundle: &Path) {
     let by_keeper = Keeper::find(&place.keeper()).and_then(|keeper| {
         keeper.call("deleting a container", &request, &[], crate::runtime::LIMIT)
     });
-    if by_keeper.is_err() {
-        if let Err(status) = runtime.delete_directly(id) {
-            eprintln!(
-                "containerd-shim-orlop-v1: deleting {id}: {}",
-                status.message
-            );
-        }
+    if by_keeper.is_err()
+        && let Err(status) = runtime.delete_directly(id)
+    {
+        eprintln!(
+            "containerd-shim-orlop-v1: deleting {id}: {}",
+            status.message
+        );
     }
 }
 

@@ -135,7 +135,7 @@ mod tests {
         let mut child = logger.0.take().unwrap();
         assert!(child.wait().unwrap().success());
         let log = dir.path().join("a-log");
-        let text = std::fs::read_to_string(&log).unwrap();
+        let text = orlop_disk::read_text(&log, 4096).unwrap();
         assert_eq!(text, format!("-o {} n c\nout\nerr\n", log.display()));
     }
 

@@ -31,6 +31,7 @@ mod stdio;
 mod task;
 mod tasks;
 mod terminal;
+mod users;
 
 use std::process::ExitCode;
 

@@ -13,7 +13,8 @@ const V2: &str = "io.containerd.cgroups.v2.Metrics";
 pub(crate) fn of(cgroup: Option<&Cgroup>) -> Result<Vec<u8>> {
     let gone = || not_found("cgroup does not exist: not found");
     let cgroup = cgroup.filter(|cgroup| cgroup.exists()).ok_or_else(gone)?;
-    let stats = StatsReader::new(cgroup).read();
+    let mut reader = StatsReader::new(cgroup);
+    let stats = reader.read();
     let stats = stats.map_err(|error| {
         if error.is_not_found() {
             gone()
@@ -21,9 +22,11 @@ pub(crate) fn of(cgroup: Option<&Cgroup>) -> Result<Vec<u8>> {
             Status::new(orlop_ttrpc::code::UNKNOWN, error.to_string())
         }
     })?;
+    // One that does not count them has none to tell.
+    let kills = reader.oom().ok().flatten().map_or(0, |oom| oom.kills);
     let (kind, metrics) = match cgroup.hierarchies().version() {
-        Version::V2 => (V2, v2(&stats)),
-        _ => (V1, v1(&stats)),
+        Version::V2 => (V2, v2(&stats, kills)),
+        _ => (V1, v1(&stats, kills)),
     };
     Ok(Writer::default().text(1, kind).bytes(2, &metrics).done())
 }
@@ -34,7 +37,7 @@ fn pids(stats: &Stats) -> Vec<u8> {
     message.number(2, pids.limit.unwrap_or(0)).done()
 }
 
-fn v1(stats: &Stats) -> Vec<u8> {
+fn v1(stats: &Stats, kills: u64) -> Vec<u8> {
     let mut metrics = Writer::default();
     for hugetlb in &stats.hugetlb {
         let entry = Writer::default()
@@ -75,7 +78,9 @@ fn v1(stats: &Stats) -> Vec<u8> {
             io = io.message(field, &entry.done());
         }
     }
-    metrics.message(5, &io.done()).done()
+    metrics = metrics.message(5, &io.done());
+    let oom = Writer::default().number(3, kills);
+    metrics.message(9, &oom.done()).done()
 }
 
 fn v1_memory(memory: &MemoryStats) -> Vec<u8> {
@@ -116,7 +121,7 @@ fn v1_memory(memory: &MemoryStats) -> Vec<u8> {
         .done()
 }
 
-fn v2(stats: &Stats) -> Vec<u8> {
+fn v2(stats: &Stats, kills: u64) -> Vec<u8> {
     let mut metrics = Writer::default().message(1, &pids(stats));
     if let Some(cpu) = &stats.cpu {
         // Microseconds.
@@ -166,5 +171,6 @@ fn v2(stats: &Stats) -> Vec<u8> {
             .text(3, &hugetlb.page_size);
         metrics = metrics.message(7, &entry.done());
     }
-    metrics.done()
+    let oom = Writer::default().number(5, kills);
+    metrics.message(8, &oom.done()).done()
 }

@@ -15,6 +15,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::Result;
 use crate::files::{failed, invalid, unknown};
+use crate::users::Mapped;
 
 /// The kernel takes a page of options, its end included.
 const PAGE: usize = 4096;
@@ -61,7 +62,7 @@ pub(crate) fn mount_all(mounts: &[Mount], rootfs: &Path) -> Result<()> {
     }
     for (done, mount) in mounts.iter().enumerate() {
         let at = beneath(rootfs, &mount.target)?;
-        if let Err(status) = mount_one(mount, &at) {
+        if let Err(status) = mount_mapped(mount, &at) {
             unmount_all(rootfs, done);
             return Err(status);
         }
@@ -85,6 +86,41 @@ fn beneath(rootfs: &Path, target: &str) -> Result<PathBuf> {
         )));
     }
     Ok(rootfs.join(target.trim_start_matches('/')))
+}
+
+/// With the ids of the users that the options name, if they do: those of the layers, and not of what the
+/// container writes, which are its own already.
+fn mount_mapped(asked: &Mount, at: &Path) -> Result<()> {
+    let option = |name: &str| {
+        let mut options = asked.options.iter();
+        options.find_map(|option| option.strip_prefix(name))
+    };
+    let (Some(users), Some(groups)) = (option("uidmap="), option("gidmap=")) else {
+        return mount_one(asked, at);
+    };
+    let users = crate::users::namespace(users, groups)?;
+    let dir = at.with_file_name("mapped");
+    let layers = option("lowerdir=").map(|layers| layers.split(':').map(Path::new));
+    let sources: Vec<&Path> = match layers {
+        Some(layers) => layers.collect(),
+        None => vec![Path::new(&asked.source)],
+    };
+    let mapped = Mapped::of(&sources, &users, &dir)?;
+    let mut plain = asked.clone();
+    plain.options.retain(|option| {
+        let names = ["uidmap=", "gidmap=", "lowerdir="];
+        !names.iter().any(|name| option.starts_with(name))
+    });
+    let places: Vec<_> = mapped
+        .places
+        .iter()
+        .map(|place| place.to_string_lossy())
+        .collect();
+    match option("lowerdir=") {
+        Some(_) => plain.options.push(format!("lowerdir={}", places.join(":"))),
+        None => plain.source = places.concat(),
+    }
+    mount_one(&plain, at)
 }
 
 fn mount_one(asked: &Mount, at: &Path) -> Result<()> {

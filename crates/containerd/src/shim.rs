@@ -199,10 +199,10 @@ impl Shim {
             }
         }
         for (id, exec, runtime) in alive {
-            if let Some(runtime) = runtime {
-                if let Err(status) = runtime.delete_directly(&id) {
-                    log(&format!("deleting container {id}: {}", status.message));
-                }
+            if let Some(runtime) = runtime
+                && let Err(status) = runtime.delete_directly(&id)
+            {
+                log(&format!("deleting container {id}: {}", status.message));
             }
             self.ended(&id, &exec, Exit::now(KILLED));
         }

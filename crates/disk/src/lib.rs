@@ -12,6 +12,7 @@
 
 mod changes;
 mod descent;
+mod idmap;
 mod log;
 mod membership;
 mod mountinfo;
@@ -25,6 +26,7 @@ mod write;
 
 pub use changes::{Change, ChangeKind, changes};
 pub use descent::Descent;
+pub use idmap::{mapped_clone, set_idmap};
 pub use log::{LogPlace, make_log_dir};
 pub use membership::Membership;
 pub use mountinfo::{Mount, Mountinfo, unescape};

@@ -1,6 +1,6 @@
 //! Overlay mounts by file descriptor (`fsopen`, `fsconfig`, `fsmount`).
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,9 @@ use rustix::mount::{
 };
 use rustix::process::fchdir;
 
-use super::attributes::{own_directory, own_mounts, set_idmap};
+use orlop_disk::mapped_clone;
+
+use super::attributes::{own_directory, own_mounts};
 use crate::{Error, Result};
 
 /// An overlay of an image's layers, with or without a writable layer on top.
@@ -258,14 +260,6 @@ fn set_dir(
         other => other?,
     }
     Ok(None)
-}
-
-/// A detached mount of the directory whose files appear with the ids of a user namespace.
-fn mapped_clone(dir: &Path, userns: &OwnedFd) -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree = open_tree(CWD, dir, flags)?;
-    set_idmap(&tree, userns.as_fd())?;
-    Ok(tree)
 }
 
 /// Colons and commas separate things in mount data.
