@@ -16,7 +16,7 @@ const UNKNOWN: Method = Method {
 };
 
 /// Services besides the CRI.
-const EXTENSIONS: [(&str, &[&str]); 5] = [
+const EXTENSIONS: [(&str, &[&str]); 7] = [
     (
         "orlop.v1.Images",
         &[
@@ -38,6 +38,17 @@ const EXTENSIONS: [(&str, &[&str]); 5] = [
         &["ListTraces", "GetState", "Examine"],
     ),
     ("orlop.v1.Admin", &["GetLogLevel", "SetLogLevel", "Reload"]),
+    (
+        "containerd.services.sandbox.v1.Controller",
+        &[
+            "Create", "Start", "Platform", "Stop", "Wait", "Status", "Shutdown", "Metrics",
+            "Update",
+        ],
+    ),
+    (
+        "containerd.services.sandbox.v1.Store",
+        &["Create", "Update", "Delete", "List", "Get"],
+    ),
 ];
 
 const CRI_SERVICES: [&str; 4] = [

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use orlop_cri::server::V1Alpha2Layer;
 use orlop_door::Listener;
+use orlop_sandbox_api::{Controller, Sandboxes, Store};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -96,6 +97,12 @@ impl Serving {
         let control = Control::new(location, flags, levels, Arc::clone(&policy), sender);
         let services = backend.services.clone();
         let services = services.add_service(Admin(control.clone()));
+        // For containerds that have us make their sandboxes.
+        let sandboxes = Sandboxes::new(&control.config().daemon.state.join("sandboxes"));
+        let kept = control.config().daemon.root.join("sandboxes");
+        let services = services
+            .add_service(Controller::new(sandboxes))
+            .add_service(Store::new(&kept));
 
         for listener in &endpoints.grpc {
             tracing::info!(address = listener.address(), "serving the CRI");

@@ -28,6 +28,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("yaml", &[]),
     ("nri", &["yaml", "disk", "door", "pool"]),
     ("launch", &["wire", "cgroup", "disk"]),
+    // Of the containerds that have us make their sandboxes.
+    ("sandbox-api", &["disk", "ttrpc"]),
     // The keeper shares nothing but the words that it exchanges with the daemon.
     ("wire", &[]),
     ("keeper", &["wire"]),
@@ -114,6 +116,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "kuberuntime",
             "agent",
             "service",
+            "sandbox-api",
             "cli",
             "cri",
             "stream",

@@ -1,0 +1,150 @@
+//! Our shim: started for a sandbox, and called.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use orlop_ttrpc::{LARGEST, REQUEST, Writer, code, parse_response, write_frame};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::process::Command;
+use tokio::time::timeout;
+use tonic::{Code, Status};
+
+const SERVICE: &str = "containerd.runtime.sandbox.v1.Sandbox";
+/// A frame's head: the payload's length, and more that is of no interest where there is one call.
+const HEAD: usize = 10;
+/// How long the program may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A sandbox's shim, by its directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Shim<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) namespace: &'a str,
+    pub(crate) id: &'a str,
+    /// What tells the sandboxes of one daemon from those of another.
+    pub(crate) owner: &'a str,
+}
+
+impl Shim<'_> {
+    /// Starts it; answers where it listens.
+    pub(crate) async fn start(&self, options: &[u8]) -> Result<String, Status> {
+        let printed = self.run("start", options).await?;
+        let address = String::from_utf8_lossy(&printed);
+        let address = address.trim().strip_prefix("unix://").map(str::to_owned);
+        address.ok_or_else(|| Status::internal("the shim has not told where it listens"))
+    }
+
+    /// Has it end what a dead one has left.
+    pub(crate) async fn delete(&self) -> Result<(), Status> {
+        self.run("delete", &[]).await.map(drop)
+    }
+
+    async fn run(&self, action: &str, input: &[u8]) -> Result<Vec<u8>, Status> {
+        let program = program()?;
+        let named = |what: &str| format!("{what} {} {action}", program.display());
+        let mut child = Command::new(&program)
+            .args(["-namespace", self.namespace, "-address", self.owner])
+            .args(["-id", self.id, action])
+            .current_dir(self.dir)
+            .env_clear()
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| Status::internal(format!("{}: {error}", named("starting"))))?;
+        let told = async {
+            if let Some(mut stdin) = child.stdin.take() {
+                // One that does not listen says why.
+                let _ = stdin.write_all(input).await;
+            }
+            child.wait_with_output().await
+        };
+        let output = timeout(LIMIT, told)
+            .await
+            .map_err(|_| Status::deadline_exceeded(format!("{} took too long", named("running"))))?
+            .map_err(|error| Status::internal(format!("{}: {error}", named("running"))))?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(Status::internal(said.trim().to_owned()))
+    }
+}
+
+/// Beside this program, as it is installed.
+fn program() -> Result<PathBuf, Status> {
+    let own = std::env::current_exe()
+        .map_err(|error| Status::internal(format!("finding this program: {error}")))?;
+    let program = own.with_file_name("containerd-shim-orlop-v1");
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(Status::failed_precondition(format!(
+        "there is no {}: install it beside orlop to serve containerd's sandboxes",
+        program.display()
+    )))
+}
+
+/// Calls a method of the Sandbox service: waits for ever where there is no limit. `Unavailable` means that nobody
+/// is there, or nobody any more.
+pub(crate) async fn call(
+    socket: &Path,
+    method: &str,
+    message: &[u8],
+    limit: Option<Duration>,
+) -> Result<Vec<u8>, Status> {
+    let called = exchange(socket, method, message);
+    let answer = match limit {
+        None => called.await,
+        Some(limit) => timeout(limit, called).await.map_err(|_| {
+            Status::deadline_exceeded(format!(
+                "the shim has not answered {method} within {limit:?}"
+            ))
+        })?,
+    };
+    let answer = answer.map_err(|error| {
+        let at = socket.display();
+        Status::unavailable(format!("calling {method} of the shim at {at}: {error}"))
+    })?;
+    parse_response(method, &answer).map_err(|error| match error {
+        orlop_ttrpc::Error::Refused { code, message, .. } => {
+            let code = i32::try_from(code).map_or(Code::Unknown, Code::from);
+            Status::new(code, message)
+        }
+        error => Status::internal(error.to_string()),
+    })
+}
+
+async fn exchange(socket: &Path, method: &str, message: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut socket = UnixStream::connect(socket).await?;
+    let request = Writer::default()
+        .text(1, SERVICE)
+        .text(2, method)
+        .bytes(3, message)
+        .done();
+    let mut frame = Vec::new();
+    write_frame(&mut frame, 1, REQUEST, &request)?;
+    socket.write_all(&frame).await?;
+    let mut head = [0; HEAD];
+    socket.read_exact(&mut head).await?;
+    let [a, b, c, d, ..] = head;
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    if length > LARGEST {
+        return Err(std::io::Error::other("an answer of more than 4 MiB"));
+    }
+    let mut answer = vec![0; length];
+    socket.read_exact(&mut answer).await?;
+    Ok(answer)
+}
+
+/// Whether the shim is not there, or does not know the sandbox.
+pub(crate) fn is_gone(status: &Status) -> bool {
+    status.code() == Code::Unavailable || status.code() as u64 == code::NOT_FOUND
+}
