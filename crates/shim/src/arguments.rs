@@ -16,6 +16,12 @@ pub(crate) struct Settings {
     pub(crate) shim: PathBuf,
     /// Its configuration file.
     pub(crate) shim_config: Option<PathBuf>,
+    /// In which type of options it is told that; each shim has its own.
+    pub(crate) config_type: Option<String>,
+    /// Whether it is told what is in the file, and not the path.
+    pub(crate) config_body: bool,
+    /// Whether its guests pull their images by themselves.
+    pub(crate) guest_pull: bool,
     /// Who makes what the containers of a pod share.
     pub(crate) sandboxer: Sandboxer,
     /// Instead of a shim: a runtime whose containers need one that is their sandbox.
@@ -78,6 +84,11 @@ pub(crate) fn parse(
             "--log-format" => drop(value()?),
             "--shim" => settings.shim = value()?.into(),
             "--shim-config" => settings.shim_config = Some(value()?.into()),
+            "--config-type" => {
+                settings.config_type = Some(value()?.to_string_lossy().into_owned());
+            }
+            "--config-body" => settings.config_body = true,
+            "--guest-pull" => settings.guest_pull = true,
             "--sandboxer" => {
                 settings.sandboxer = match value()?.to_str() {
                     Some("shim") => Sandboxer::Shim,
@@ -138,6 +149,15 @@ impl Settings {
         if let Some(config) = &self.shim_config {
             words.extend(["--shim-config".into(), config.clone().into()]);
         }
+        if let Some(kind) = &self.config_type {
+            words.extend(["--config-type".into(), kind.into()]);
+        }
+        for (is_so, word) in [
+            (self.config_body, "--config-body"),
+            (self.guest_pull, "--guest-pull"),
+        ] {
+            words.extend(is_so.then(|| word.into()));
+        }
         match &self.sandboxer {
             Sandboxer::Podsandbox => {}
             Sandboxer::Shim => words.extend(["--sandboxer".into(), "shim".into()]),
@@ -189,7 +209,8 @@ mod tests {
 
     #[test]
     fn settings_stand_before_the_command_and_options_behind() {
-        let line = "--root /r --log /l --log-format json --systemd-cgroup --shim /s create \
+        let line = "--root /r --log /l --log-format json --systemd-cgroup --shim /s \
+                    --config-type t --config-body --guest-pull create \
                     --bundle /b --no-pivot --pid-file /p c1";
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let (settings, command, parsed) = parse(words(&line)).unwrap();
@@ -200,7 +221,11 @@ mod tests {
         assert!(parsed.has("--no-pivot"));
         assert_eq!(parsed.word(0).unwrap(), "c1");
         let again = parse(settings.words().into_iter().chain(["state".into()])).unwrap();
-        assert_eq!(again.0.shim, settings.shim);
+        let again = super::Settings {
+            log: settings.log.clone(),
+            ..again.0
+        };
+        assert_eq!(format!("{again:?}"), format!("{settings:?}"));
     }
 
     #[test]

@@ -1,7 +1,6 @@
-//! gRPC over a unix socket, one call at a time.
+//! gRPC over a socket, one call at a time.
 
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,10 +28,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn connect(address: &Path) -> io::Result<Self> {
+    pub(crate) fn of(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         let reactor = Builder::new_current_thread().enable_all().build()?;
+        socket.set_nonblocking(true)?;
         let connect = async {
-            let socket = UnixStream::connect(address).await?;
+            let socket = UnixStream::from_std(socket)?;
             let (requests, connection) = h2::client::handshake(socket)
                 .await
                 .map_err(io::Error::other)?;

@@ -31,11 +31,12 @@ const LONGEST_ANSWER: u64 = 64 * 1024;
 /// Shims since containerd 2.3 want their parameters as a message; most of those before do not mind
 /// it, but some take it for their options and fail.
 pub(crate) fn start(settings: &Settings, pod: &PodDir) -> Result<Endpoint> {
-    let told = start_with(settings, pod, &parameters(settings, pod));
+    let options = options(settings)?;
+    let told = start_with(settings, pod, &parameters(pod, options.as_ref()));
     let Err(newer) = told else {
         return told;
     };
-    let options = options(settings).map(|options| options.encode());
+    let options = options.map(|options| options.encode());
     start_with(settings, pod, &options.unwrap_or_default()).map_err(|older| {
         let (newer, older) = (newer.to_string(), older.to_string());
         Error::Failed(if newer == older {
@@ -86,40 +87,61 @@ pub(crate) fn clean_up_pod(settings: &Settings, pod: &PodDir, shim: Option<&Endp
         // Why it can't is in the shim's log; there is nobody else to ask.
         let _ = clean_up(settings, pod, &bundle, &pod.id);
     }
-    // A killed shim can't remove its socket. A controller's is not the pod's own.
+    // A controller's socket is not the pod's own.
     let proxied = matches!(settings.sandboxer, Sandboxer::Proxy { .. });
     if let Some(shim) = shim.filter(|_| !proxied) {
-        let _ = std::fs::remove_file(&shim.socket);
+        shim.forget();
     }
 }
 
-/// What a shim is told beside the specification. runc's takes its own options, all others the
-/// path of a configuration file.
-pub(crate) fn options(settings: &Settings) -> Option<Any> {
-    let name = settings.shim.file_name()?.to_string_lossy();
-    if name.starts_with("containerd-shim-runc-") {
+/// runc's shim, and those that call a runtime with its command line.
+const OF_RUNC: &str = "containerd.runc.v1.Options";
+/// All others.
+const OF_ANY: &str = "runtimeoptions.v1.Options";
+/// More than any shim reads.
+const LARGEST_BODY: u64 = 1 << 20;
+
+/// What a shim is told beside the specification.
+pub(crate) fn options(settings: &Settings) -> Result<Option<Any>> {
+    let name = settings.shim.file_name().unwrap_or_default();
+    let usual = if name.to_string_lossy().starts_with("containerd-shim-runc-") {
+        OF_RUNC
+    } else {
+        ""
+    };
+    let kind = settings.config_type.as_deref().unwrap_or(usual);
+    let config = settings.shim_config.as_deref();
+    if kind == OF_RUNC {
+        let program = config.unwrap_or(Path::new("")).to_string_lossy();
         // BinaryName is 6, SystemdCgroup 9.
-        let program = settings.shim_config.as_ref();
-        let program = program.map(|path| path.to_string_lossy().into_owned());
         let value = Writer::default()
-            .text(6, program.as_deref().unwrap_or_default())
+            .text(6, &program)
             .number(9, settings.systemd_cgroup.into())
             .done();
-        return Some(Any {
-            kind: "containerd.runc.v1.Options",
+        return Ok(Some(Any {
+            kind: OF_RUNC,
             value,
-        });
+        }));
     }
-    let config = settings.shim_config.as_ref()?;
-    let value = Writer::default().text(2, &config.to_string_lossy()).done();
-    Some(Any {
-        kind: "runtimeoptions.v1.Options",
-        value,
-    })
+    let Some(config) = config else {
+        return Ok(None);
+    };
+    // Some look at the type_url, which is 1, before config_path, 2, and config_body, 3.
+    let options = Writer::default().text(1, if kind == OF_ANY { "" } else { kind });
+    let options = if settings.config_body {
+        let body = orlop_disk::read_file(config, LARGEST_BODY);
+        options.bytes(3, &body.map_err(Error::file("reading", config))?)
+    } else {
+        options.text(2, &config.to_string_lossy())
+    };
+    Ok(Some(Any {
+        kind: OF_ANY,
+        value: options.done(),
+    }))
 }
 
 /// `containerd.runtime.bootstrap.v1.BootstrapParams`.
-fn parameters(settings: &Settings, pod: &PodDir) -> Vec<u8> {
+fn parameters(pod: &PodDir, options: Option<&Any>) -> Vec<u8> {
     let events = pod.events();
     let parameters = Writer::default()
         .text(1, &pod.id)
@@ -128,7 +150,7 @@ fn parameters(settings: &Settings, pod: &PodDir) -> Vec<u8> {
         .text(5, &events.to_string_lossy())
         .text(6, &events.to_string_lossy())
         .text(7, &ourselves().to_string_lossy());
-    let Some(options) = options(settings) else {
+    let Some(options) = options else {
         return parameters.done();
     };
     let extension = Writer::default().message(1, &options.encode());
@@ -245,7 +267,8 @@ pub(crate) fn parse(answer: &[u8]) -> Result<Endpoint> {
     };
     Endpoint::at(&answer.address, &answer.protocol, answer.version).ok_or_else(|| {
         Error::Failed(format!(
-            "the shim is reached by {:?} at {:?}; only ttrpc and gRPC at a unix socket are supported",
+            "the shim is reached by {:?} at {:?}; only ttrpc and gRPC are supported, at unix sockets and by \
+             vsock",
             answer.protocol, answer.address
         ))
     })
@@ -271,7 +294,53 @@ fn message(answer: &[u8]) -> Option<Answer> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{options, parse};
+    use crate::arguments::Settings;
+    use crate::proto::fields;
+
+    /// The type of the options, and their fields as text.
+    fn told(settings: &Settings) -> (&'static str, Vec<(u32, String)>) {
+        let any = options(settings).unwrap().unwrap();
+        let fields = fields(&any.value).map(Option::unwrap);
+        let fields = fields.map(|field| (field.number, field.as_text()));
+        (any.kind, fields.collect())
+    }
+
+    #[test]
+    fn each_shim_is_told_its_configuration_in_its_own_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "a = 1").unwrap();
+        let path = file.to_str().unwrap().to_owned();
+        let of = |shim: &str, kind: Option<&str>, config_body| Settings {
+            shim: shim.into(),
+            shim_config: Some(file.clone()),
+            config_type: kind.map(str::to_owned),
+            config_body,
+            ..Settings::default()
+        };
+        let (runc, any) = ("containerd.runc.v1.Options", "runtimeoptions.v1.Options");
+        let (runcs, katas) = ("/bin/containerd-shim-runc-v2", "containerd-shim-kata-v2");
+        assert_eq!(
+            told(&of(runcs, None, false)),
+            (runc, vec![(6, path.clone())])
+        );
+        assert_eq!(
+            told(&of(katas, None, false)),
+            (any, vec![(2, path.clone())])
+        );
+        assert_eq!(told(&of(katas, Some(runc), false)).0, runc);
+        assert_eq!(
+            told(&of(runcs, Some(any), false)),
+            (any, vec![(2, path.clone())])
+        );
+        let typed = of("containerd-shim-runsc-v1", Some("io.runsc"), false);
+        assert_eq!(told(&typed), (any, vec![(1, "io.runsc".into()), (2, path)]));
+        let body = of(katas, None, true);
+        assert_eq!(told(&body), (any, vec![(3, "a = 1".into())]));
+        std::fs::remove_file(&file).unwrap();
+        assert!(options(&body).unwrap_err().to_string().contains("file"));
+    }
 
     #[test]
     fn no_answer_of_a_shim_that_starts_breaks_the_reader() {
@@ -291,7 +360,7 @@ mod tests {
             ])
             .run(|input| {
                 if let Ok(endpoint) = parse(input) {
-                    assert!(endpoint.socket.is_absolute());
+                    assert!(endpoint.socket.is_absolute() || endpoint.guest.is_some());
                 }
             });
     }
@@ -315,7 +384,7 @@ mod tests {
         let other = br#"{"version":3,"address":"unix:///run/x","protocol":"grpc"}"#;
         assert!(parse(other).unwrap().grpc && !new.grpc && !newest.grpc);
         for refused in [
-            &b"vsock://3:1024"[..],
+            &b"vsock://2:1024"[..],
             b"",
             b"{",
             b"\x08\x03\x12\xff",

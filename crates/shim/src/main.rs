@@ -12,6 +12,7 @@
 mod arguments;
 mod background;
 mod command;
+mod connect;
 mod controller;
 mod error;
 mod events;
@@ -23,6 +24,7 @@ mod mounts;
 mod pause;
 mod proxy;
 mod ready;
+mod rootfs;
 mod rpc;
 mod sandboxed;
 mod signals;

@@ -16,11 +16,12 @@ use crate::arguments::{Settings, Words};
 use crate::background::background;
 use crate::error::{Error, Result};
 use crate::ready::Ready;
+use crate::rootfs::Rootfs;
 use crate::signals::All;
-use crate::spec::read;
+use crate::spec::{Spec, read};
 use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::supervisor::{Announcement, make_fifo};
-use crate::task::{Bind, Fifos, Tasks};
+use crate::task::{Fifos, Tasks};
 use crate::terminal::Terminal;
 use crate::{launch, mounts};
 
@@ -85,9 +86,12 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
     let made = match command {
         None => {
             let path = process.task.dir.to_string_lossy().into_owned();
-            let options = launch::options(settings);
-            let source = words.needed("--rootfs")?.to_string_lossy().into_owned();
-            let rootfs = Bind { source };
+            let options = launch::options(settings)?;
+            let rootfs = if settings.guest_pull {
+                Rootfs::in_guest(&Spec::read(&process.task.dir)?)?
+            } else {
+                Rootfs::bind(&words.needed("--rootfs")?)
+            };
             tasks
                 .create(id, &path, Some(&rootfs), &fifos, options.as_ref())
                 .map(drop)

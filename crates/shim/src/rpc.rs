@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::connect::connect;
 use crate::error::{Error, Result};
 use crate::grpc;
 use crate::task::Endpoint;
@@ -15,13 +16,17 @@ pub(crate) enum Client {
 
 impl Client {
     pub(crate) fn connect(endpoint: &Endpoint) -> Result<Self> {
-        let socket = &endpoint.socket;
-        let client = if endpoint.grpc {
-            grpc::Client::connect(socket).map(Self::Grpc)
-        } else {
-            orlop_ttrpc::Client::connect(socket).map(Self::Ttrpc)
-        };
-        client.map_err(Error::file("connecting to", socket))
+        let connected = connect(endpoint).and_then(|socket| {
+            if endpoint.grpc {
+                grpc::Client::of(socket).map(Self::Grpc)
+            } else {
+                Ok(Self::Ttrpc(orlop_ttrpc::Client::of(socket)))
+            }
+        });
+        connected.map_err(|source| Error::Io {
+            doing: format!("connecting to {}", endpoint.place()),
+            source,
+        })
     }
 
     /// Calls a method and waits for its answer: for ever where there is no limit.

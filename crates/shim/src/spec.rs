@@ -14,11 +14,9 @@ const LARGEST: u64 = 4 << 20;
 
 const SANDBOX_ID: &str = "io.kubernetes.cri.sandbox-id";
 const CONTAINER_TYPE: &str = "io.kubernetes.cri.container-type";
+const IMAGE_NAME: &str = "io.kubernetes.cri.image-name";
 /// Annotations that are about the container and not about its pod.
-const OF_CONTAINER: [&str; 2] = [
-    "io.kubernetes.cri.container-name",
-    "io.kubernetes.cri.image-name",
-];
+const OF_CONTAINER: [&str; 2] = ["io.kubernetes.cri.container-name", IMAGE_NAME];
 
 /// A `config.json`.
 #[derive(Clone, Debug)]
@@ -80,6 +78,11 @@ impl Spec {
         self.0["annotations"][CONTAINER_TYPE] = "container".into();
         self.0["annotations"][SANDBOX_ID] = pod.into();
         self
+    }
+
+    /// What its image is called.
+    pub(crate) fn image(&self) -> Option<&str> {
+        self.0["annotations"][IMAGE_NAME].as_str()
     }
 
     pub(crate) fn annotations(&self) -> Vec<(String, String)> {

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
 
+use crate::connect::{self, Guest};
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::proto::{Writer, fields};
+use crate::rootfs::Rootfs;
 use crate::rpc::Client;
 
 /// What a shim does at once takes no longer.
@@ -26,22 +28,28 @@ pub(crate) struct Endpoint {
     /// Else by ttrpc.
     #[serde(default)]
     pub(crate) grpc: bool,
+    /// Where in a guest; else on this machine.
+    #[serde(default)]
+    pub(crate) guest: Option<Guest>,
 }
 
 impl Endpoint {
     /// By its address and, where that does not say so, its protocol.
     pub(crate) fn at(address: &str, protocol: &str, version: u32) -> Option<Self> {
-        let (scheme, socket) = address.split_once("://")?;
-        let grpc = match (scheme, protocol) {
-            ("unix", "ttrpc" | "") | ("ttrpc+unix", _) => false,
-            ("unix", "grpc") | ("grpc+unix", _) => true,
+        let (scheme, rest) = address.split_once("://")?;
+        let (protocol, transport) = scheme.split_once('+').unwrap_or((protocol, scheme));
+        let grpc = match protocol {
+            "ttrpc" | "" => false,
+            "grpc" => true,
             _ => return None,
         };
-        socket.starts_with('/').then(|| Self {
-            socket: socket.into(),
+        let (socket, guest) = connect::place(transport, rest)?;
+        Some(Self {
+            socket,
             version,
             pid: 0,
             grpc,
+            guest,
         })
     }
 
@@ -52,6 +60,20 @@ impl Endpoint {
             version: 0,
             pid: 0,
             grpc: true,
+            guest: None,
+        }
+    }
+
+    /// For people.
+    pub(crate) fn place(&self) -> String {
+        let socket = self.socket.display();
+        match self.guest {
+            None => socket.to_string(),
+            Some(Guest { cid: None, port }) => format!("{socket}, port {port}"),
+            Some(Guest {
+                cid: Some(cid),
+                port,
+            }) => format!("vsock {cid}:{port}"),
         }
     }
 
@@ -59,6 +81,13 @@ impl Endpoint {
         Self {
             pid,
             ..self.clone()
+        }
+    }
+
+    /// Removes the socket of a shim that was killed. That of a machine's monitor is not the shim's.
+    pub(crate) fn forget(&self) {
+        if self.guest.is_none() {
+            let _ = std::fs::remove_file(&self.socket);
         }
     }
 
@@ -96,12 +125,6 @@ impl Any {
             .bytes(2, &self.value)
             .done()
     }
-}
-
-/// Where a task's files are mounted from.
-#[derive(Clone, Debug)]
-pub(crate) struct Bind {
-    pub(crate) source: String,
 }
 
 /// Where a task or a command in it stands.
@@ -143,18 +166,13 @@ impl Tasks {
         &mut self,
         id: &str,
         bundle: &str,
-        rootfs: Option<&Bind>,
+        rootfs: Option<&Rootfs>,
         fifos: &Fifos,
         options: Option<&Any>,
     ) -> Result<u32> {
         let mut request = Writer::default().text(1, id).text(2, bundle);
-        if let Some(Bind { source }) = rootfs {
-            let mount = Writer::default()
-                .text(1, "bind")
-                .text(2, source)
-                .text(4, "rbind")
-                .text(4, "rw");
-            request = request.message(3, &mount.done());
+        if let Some(rootfs) = rootfs {
+            request = request.message(3, &rootfs.encode());
         }
         request = request
             .number(4, fifos.terminal.into())

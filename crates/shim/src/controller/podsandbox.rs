@@ -4,6 +4,7 @@ use super::{Asked, Controller};
 use crate::arguments::Settings;
 use crate::error::Result;
 use crate::launch;
+use crate::rootfs::Rootfs;
 use crate::state_dir::PodDir;
 use crate::task::{Endpoint, Fifos, Tasks};
 use crate::verb::delete;
@@ -17,9 +18,11 @@ impl Controller for Podsandbox<'_> {
 
     fn create(&self, pod: &PodDir, endpoint: &Endpoint, _: &Asked) -> Result<()> {
         let path = pod.bundle().to_string_lossy().into_owned();
-        let options = launch::options(self.0);
+        let options = launch::options(self.0)?;
+        let rootfs = self.0.guest_pull.then(Rootfs::of_sandbox);
+        let fifos = Fifos::default();
         Tasks::connect(endpoint)?
-            .create(&pod.id, &path, None, &Fifos::default(), options.as_ref())
+            .create(&pod.id, &path, rootfs.as_ref(), &fifos, options.as_ref())
             .map(drop)
     }
 

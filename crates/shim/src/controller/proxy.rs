@@ -64,7 +64,7 @@ impl Controller for Proxy<'_> {
         if self.settings.shim.is_absolute() {
             let program = self.settings.shim.to_string_lossy();
             let mut runtime = Writer::default().text(1, &program);
-            if let Some(options) = launch::options(self.settings) {
+            if let Some(options) = launch::options(self.settings)? {
                 runtime = runtime.message(2, &options.encode());
             }
             sandbox = sandbox.message(2, &runtime.done());
@@ -93,8 +93,8 @@ impl Controller for Proxy<'_> {
         };
         let mut endpoint = endpoint.ok_or_else(|| {
             Error::Failed(format!(
-                "the controller says that tasks are served at {address:?}; only unix sockets are \
-                 supported, by ttrpc and gRPC"
+                "the controller says that tasks are served at {address:?}; only ttrpc and gRPC are \
+                 supported, at unix sockets and by vsock"
             ))
         })?;
         endpoint.pid = server_of(pod, &endpoint, pid)?;
@@ -143,11 +143,15 @@ fn parent_of(process: &Path) -> Option<u32> {
 
 /// The process that mounts for the tasks: it says so, or the controller does, or the kernel.
 fn server_of(pod: &PodDir, endpoint: &Endpoint, told: u32) -> Result<u32> {
-    let says = Tasks::connect(endpoint)?.shim_pid(&pod.id);
+    // In a guest it has a number, too, which is none of ours.
+    let says = Tasks::connect(endpoint)?
+        .shim_pid(&pod.id)
+        .ok()
+        .filter(|_| endpoint.guest.is_none());
     let listens = UnixStream::connect(&endpoint.socket).ok();
     let listens = listens.and_then(|socket| rustix::net::sockopt::socket_peercred(socket).ok());
     let listens = listens.map(|peer| peer.pid.as_raw_nonzero().get() as u32);
-    let possible = [says.ok(), Some(told), listens].into_iter().flatten();
+    let possible = [says, Some(told), listens].into_iter().flatten();
     let alive = |pid: &u32| {
         *pid > 1
             && Endpoint {
@@ -158,7 +162,7 @@ fn server_of(pod: &PodDir, endpoint: &Endpoint, told: u32) -> Result<u32> {
     };
     let mut alive = possible.filter(alive);
     alive.next().ok_or_else(|| {
-        let at = endpoint.socket.display();
+        let at = endpoint.place();
         Error::Failed(format!(
             "the process is not known that serves tasks at {at}"
         ))

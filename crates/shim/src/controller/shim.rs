@@ -29,7 +29,8 @@ impl Controller for Shim<'_> {
         let started = call(endpoint, "StartSandbox", of(pod), Some(BOOT_LIMIT))?;
         // The sandbox's process may be a guest's; what matters is who mounts for its tasks.
         let pid = match Tasks::connect(endpoint)?.shim_pid(&pod.id) {
-            Ok(pid) if pid > 0 => pid,
+            // One in a guest has a number, too, which is none of ours.
+            Ok(pid) if pid > 0 && endpoint.guest.is_none() => pid,
             _ => number(&started, 1, "StartSandbox")? as u32,
         };
         if pid > 1 {

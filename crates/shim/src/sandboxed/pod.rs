@@ -113,6 +113,7 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
         version: 0,
         grpc: false,
         pid: pid.filter(|&pid| pid > 1).ok_or_else(garbled)?,
+        guest: None,
     };
     pod.note_endpoint(&sandbox)?;
     let (runtime, state) = (runtime.clone(), state.clone());

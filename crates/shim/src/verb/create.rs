@@ -72,7 +72,11 @@ fn make(
     task.make(pod, shim)?;
     spec.with_own_root().write(&task.dir)?;
     // All that the daemon mounts for a container is in one directory.
-    let shared = mounts::within(root.parent().unwrap_or(&root))?;
+    let mut shared = mounts::within(root.parent().unwrap_or(&root))?;
+    if settings.guest_pull {
+        // Its own files are the guest's affair; images that are its volumes are not.
+        shared.retain(|mounted| *mounted != root);
+    }
     task.note_mounts(&shared)?;
     mounts::give(&shared, shim)?;
     let mut proxy: Vec<_> = vec!["proxy".into(), task.id.clone().into()];

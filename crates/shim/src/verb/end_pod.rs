@@ -96,6 +96,6 @@ fn see_it_end(shim: &Endpoint) {
     let mut fds = [PollFd::new(&process, PollFlags::IN)];
     if poll(&mut fds, Some(&limit)) == Ok(0) {
         let _ = pidfd_send_signal(&process, Signal::KILL);
-        let _ = fs::remove_file(&shim.socket);
+        shim.forget();
     }
 }

@@ -30,7 +30,8 @@ fn ask(settings: &Settings) -> Option<Vec<u8>> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    if let (Some(mut stdin), Some(options)) = (child.stdin.take(), launch::options(settings)) {
+    if let (Some(mut stdin), Some(options)) = (child.stdin.take(), launch::options(settings).ok()?)
+    {
         let _ = stdin.write_all(&options.encode());
     }
     let answer = orlop_disk::read_start(child.stdout.take()?, LONGEST);

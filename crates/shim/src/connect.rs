@@ -1,0 +1,238 @@
+//! Getting to whoever serves tasks: at a unix socket of this machine, or in a guest by vsock, which some
+//! monitors of machines have behind a unix socket (*hybrid*): there a first line says which port is meant.
+
+use std::io::{self, Read, Write};
+use std::mem::size_of;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::task::Endpoint;
+
+/// A monitor that does not answer its first line by then does not know what it is.
+const LIMIT: Duration = Duration::from_secs(5);
+/// One whose guest does not listen yet hangs up; so often it is asked again, and so long after.
+const TRIES: usize = 10;
+const PAUSE: Duration = Duration::from_millis(200);
+/// "OK" and a port, as monitors answer.
+const LONGEST_ANSWER: usize = 64;
+
+/// `VMADDR_CID_LOCAL`, and the first number that a guest can have: what is between and below is those
+/// who run this machine.
+const LOCAL: u32 = 1;
+const FIRST_GUEST: u32 = 3;
+
+/// Where in a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Guest {
+    /// Its number; without, it is reached by the socket of its monitor.
+    pub(crate) cid: Option<u32>,
+    pub(crate) port: u32,
+}
+
+/// The place that an address behind its `://` means: a socket, or a place in a guest, or both.
+pub(crate) fn place(transport: &str, rest: &str) -> Option<(PathBuf, Option<Guest>)> {
+    // Options of a stream that is there.
+    let rest = rest.split('?').next().unwrap_or_default();
+    let absolute = |path: &str| path.starts_with('/').then(|| PathBuf::from(path));
+    let (first, port) = match transport {
+        "unix" => return Some((absolute(rest)?, None)),
+        "vsock" | "hvsock" => rest.rsplit_once(':')?,
+        _ => return None,
+    };
+    let port = port.parse().ok()?;
+    if transport == "hvsock" {
+        return Some((absolute(first)?, Some(Guest { cid: None, port })));
+    }
+    let cid = first.parse().ok()?;
+    let is_guest = cid == LOCAL || (FIRST_GUEST..u32::MAX).contains(&cid);
+    is_guest.then_some((
+        PathBuf::new(),
+        Some(Guest {
+            cid: Some(cid),
+            port,
+        }),
+    ))
+}
+
+/// Connects. What comes back is a stream socket of some family: nothing is asked of it but bytes.
+pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<UnixStream> {
+    match endpoint.guest {
+        None => UnixStream::connect(&endpoint.socket),
+        Some(Guest {
+            cid: Some(cid),
+            port,
+        }) => vsock(cid, port),
+        Some(Guest { cid: None, port }) => {
+            for _ in 1..TRIES {
+                match hybrid(endpoint, port) {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => sleep(PAUSE),
+                    done => return done,
+                }
+            }
+            hybrid(endpoint, port)
+        }
+    }
+}
+
+fn hybrid(endpoint: &Endpoint, port: u32) -> io::Result<UnixStream> {
+    let mut socket = UnixStream::connect(&endpoint.socket)?;
+    socket.set_read_timeout(Some(LIMIT))?;
+    socket.set_write_timeout(Some(LIMIT))?;
+    writeln!(socket, "CONNECT {port}")?;
+    let mut answer = Vec::new();
+    // Byte by byte: what comes behind the line is the guest's.
+    while answer.last() != Some(&b'\n') {
+        let mut byte = [0];
+        socket.read_exact(&mut byte)?;
+        answer.extend(byte);
+        if answer.len() > LONGEST_ANSWER {
+            break;
+        }
+    }
+    if !answer.starts_with(b"OK") {
+        let said = String::from_utf8_lossy(&answer);
+        return Err(io::Error::other(format!(
+            "{:?} is no answer to CONNECT",
+            said.trim()
+        )));
+    }
+    socket.set_read_timeout(None)?;
+    socket.set_write_timeout(None)?;
+    Ok(socket)
+}
+
+/// The kernel gives up by itself after some seconds.
+#[allow(unsafe_code)]
+fn vsock(cid: u32, port: u32) -> io::Result<UnixStream> {
+    // SAFETY: no memory is passed.
+    let socket = unsafe { libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was just opened, and nobody else knows of it.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // SAFETY: numbers all of it, for which nothing is a value.
+    let mut address: libc::sockaddr_vm = unsafe { std::mem::zeroed() };
+    address.svm_family = libc::AF_VSOCK as libc::sa_family_t;
+    address.svm_cid = cid;
+    address.svm_port = port;
+    let length = size_of::<libc::sockaddr_vm>() as libc::socklen_t;
+    // SAFETY: the address is as long as is said, and is not kept.
+    let connected = unsafe {
+        libc::connect(
+            std::os::fd::AsRawFd::as_raw_fd(&socket),
+            (&raw const address).cast(),
+            length,
+        )
+    };
+    if connected < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(UnixStream::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use super::connect;
+    use crate::task::Endpoint;
+
+    /// A monitor that gives each client an answer, and ends with the last one.
+    fn monitor(path: &Path, answers: &[&str]) -> std::thread::JoinHandle<Vec<String>> {
+        let listener = UnixListener::bind(path).unwrap();
+        let answers: Vec<String> = answers.iter().map(|&answer| answer.to_owned()).collect();
+        std::thread::spawn(move || {
+            let mut asked = Vec::new();
+            for answer in answers {
+                let (mut client, _) = listener.accept().unwrap();
+                let mut line = [0; 13];
+                client.read_exact(&mut line).unwrap();
+                asked.push(String::from_utf8_lossy(&line).into_owned());
+                let _ = client.write_all(answer.as_bytes());
+            }
+            asked
+        })
+    }
+
+    fn hybrid(path: &Path) -> Endpoint {
+        let address = format!("hvsock://{}:1024", path.display());
+        Endpoint::at(&address, "ttrpc", 2).unwrap()
+    }
+
+    #[test]
+    fn a_monitor_is_told_the_port_and_the_rest_is_the_guests() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vm.sock");
+        // The guest does not listen at first.
+        let monitor = monitor(&path, &["", "OK 1073741824\nfrom within"]);
+        let mut stream = connect(&hybrid(&path)).unwrap();
+        let mut said = [0; 11];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"from within");
+        assert_eq!(monitor.join().unwrap(), ["CONNECT 1024\n"; 2]);
+    }
+
+    #[test]
+    fn what_is_no_monitor_is_not_spoken_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vm.sock");
+        let long = "O".repeat(4096);
+        let monitor = monitor(&path, &["NO\n", &long]);
+        for _ in 0..2 {
+            let error = connect(&hybrid(&path)).unwrap_err().to_string();
+            assert!(error.contains("no answer to CONNECT"), "{error}");
+        }
+        monitor.join().unwrap();
+    }
+
+    /// Nobody listens, and where the kernel can't reach itself by vsock nobody could.
+    #[test]
+    fn a_guest_that_is_not_there_is_not_waited_for() {
+        let nowhere = Endpoint::at("ttrpc+vsock://1:4123456", "", 3).unwrap();
+        let begun = Instant::now();
+        assert!(connect(&nowhere).is_err());
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn addresses_name_places_and_protocols() {
+        for (address, protocol, shown, grpc) in [
+            ("unix:///run/x", "ttrpc", "/run/x", false),
+            ("grpc+unix:///run/x", "", "/run/x", true),
+            ("vsock://3:1024", "ttrpc", "vsock 3:1024", false),
+            ("vsock://3:1024", "grpc", "vsock 3:1024", true),
+            ("ttrpc+vsock://1:7", "", "vsock 1:7", false),
+            ("grpc+vsock://4294967294:1", "", "vsock 4294967294:1", true),
+            ("hvsock:///run/vm:s:9", "", "/run/vm:s, port 9", false),
+            ("ttrpc+hvsock:///run/v:9", "", "/run/v, port 9", false),
+        ] {
+            let endpoint = Endpoint::at(address, protocol, 2).unwrap();
+            assert_eq!(endpoint.place(), shown, "{address}");
+            assert_eq!(endpoint.grpc, grpc, "{address}");
+        }
+        for refused in [
+            // Whoever runs this machine is no guest of it.
+            "vsock://0:1",
+            "vsock://2:1024",
+            "vsock://4294967295:1",
+            "vsock://3",
+            "vsock://3:x",
+            "vsock://3:4294967296",
+            "vsock:///run/x:1",
+            "hvsock://relative:1",
+            "hvsock:///run/x",
+            "tcp://127.0.0.1:1",
+            "thrift+unix:///run/x",
+            "unix://x",
+        ] {
+            assert!(Endpoint::at(refused, "ttrpc", 2).is_none(), "{refused}");
+        }
+    }
+}
