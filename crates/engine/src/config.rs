@@ -73,6 +73,17 @@ impl RuntimeHandler {
     pub fn is_shim(&self) -> bool {
         self.kind != RuntimeKind::Oci
     }
+
+    /// Whether images are pulled where the containers run, so that no layer is needed here.
+    pub fn guest_pull(&self) -> bool {
+        matches!(
+            self.kind,
+            RuntimeKind::Shim {
+                guest_pull: true,
+                ..
+            }
+        )
+    }
 }
 
 /// How a runtime is spoken to.
@@ -89,6 +100,12 @@ pub enum RuntimeKind {
     Shim {
         /// What it is told to read.
         config: Option<PathBuf>,
+        /// In options of which type; empty: as its name lets expect.
+        config_type: String,
+        /// Whether it is told what is in the file, and not where it is.
+        config_body: bool,
+        /// Whether its guests pull their images by themselves.
+        guest_pull: bool,
         /// Who makes what the containers of a pod share.
         sandboxer: Sandboxer,
     },

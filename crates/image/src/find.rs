@@ -73,6 +73,7 @@ mod tests {
                     tags: BTreeSet::from([name.to_owned()]),
                     digests: BTreeSet::from([format!("{repository}@{id}")]),
                     created: 0,
+                    handlers: BTreeSet::new(),
                 },
             );
         }

@@ -1,5 +1,6 @@
 //! An image as this node knows it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::config::matches_pattern;
@@ -26,6 +27,8 @@ pub struct Image {
     pub pinned: bool,
     /// When it was first pulled, seconds since the epoch.
     pub pulled: u64,
+    /// The handlers for whose guests it was pulled; the empty name is there if its layers are.
+    pub handlers: BTreeSet<String>,
 }
 
 impl Image {
@@ -50,6 +53,7 @@ impl Image {
             config,
             pinned: names().any(|name| pinned.iter().any(|pattern| matches_pattern(pattern, name))),
             pulled: record.created,
+            handlers: record.handlers.clone(),
         }
     }
 

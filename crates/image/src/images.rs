@@ -13,7 +13,7 @@ use crate::find::find;
 use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
-use crate::store::{Freed, LayerRecord, LeaseRecord, State, Store};
+use crate::store::{Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
 use crate::verify::{self, BrokenLayer, Verdict, Verified};
 use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Reference, Result};
 
@@ -41,6 +41,8 @@ pub struct PullRequest {
     pub auth: Option<Credentials>,
     /// Whose policy decides whether it may be pulled.
     pub policy: PolicyFor,
+    /// The handler whose guests get the layers by themselves: none is fetched. Empty: all are.
+    pub handler: String,
 }
 
 /// A claim on an image's layers, as [`Images::leases`] lists it.
@@ -139,6 +141,7 @@ impl Images {
             reference,
             credentials: request.auth.filter(|auth| *auth != Credentials::default()),
             policy,
+            handler: request.handler,
         })
     }
 
@@ -177,14 +180,24 @@ impl Images {
     /// Removes the image that `name` means, with all its names. No such image is no error.
     /// Leased layers stay until their lease is released.
     pub async fn remove(&self, name: &str) -> Result<Freed> {
+        self.remove_for(name, None).await
+    }
+
+    /// The same for a handler's guests alone, or, where its name is empty, for all others: what is left
+    /// then, stays.
+    pub async fn remove_for(&self, name: &str, handler: Option<String>) -> Result<Freed> {
         let (store, name) = (Arc::clone(self.store()), name.to_owned());
         let configs = Arc::clone(&self.inner.configs);
         let grace = self.inner.context.config.orphan_grace;
         blocking(move || {
             let (removed, freed) = store.update_and_sweep(grace, |state, change| {
-                let id = find(state, &name)?.map(|record| record.id);
-                change.images.extend(id.map(|id| (id, None)));
-                Ok(id)
+                let Some(record) = find(state, &name)? else {
+                    return Ok(None);
+                };
+                let left = handler.and_then(|handler| without(record, &handler));
+                let removed = left.is_none().then_some(record.id);
+                change.images.push((record.id, left));
+                Ok(removed)
             })?;
             if let Some(id) = removed {
                 configs.write().remove(&id);
@@ -399,6 +412,7 @@ impl Images {
                 reference: name.clone(),
                 auth: None,
                 policy: PolicyFor::Repair,
+                handler: String::new(),
             };
             match self.pull(request).await {
                 Ok(_) if self.store().state().layers.contains_key(&key) => {
@@ -432,7 +446,7 @@ impl Images {
         .await
     }
 
-    fn image(&self, state: &State, record: &crate::store::ImageRecord) -> Option<Image> {
+    fn image(&self, state: &State, record: &ImageRecord) -> Option<Image> {
         let configs = self.inner.configs.read();
         let config = Arc::clone(configs.get(&record.id)?);
         Some(Image::new(
@@ -456,17 +470,34 @@ impl Images {
     }
 }
 
+/// What is left of an image when a handler needs it no more.
+fn without(image: &ImageRecord, handler: &str) -> Option<ImageRecord> {
+    let mut left = image.clone();
+    if !left.handlers.remove(handler) && handler.is_empty() {
+        // It is for guests alone, and whoever asks names none.
+        return None;
+    }
+    if !left.is_whole() {
+        left.layers.clear();
+    }
+    (!left.handlers.is_empty()).then_some(left)
+}
+
+/// None are here of an image for guests alone.
 fn layer_keys<'s>(state: &'s State, image: &Digest) -> Result<&'s [Digest]> {
-    let by_image = state.images.get(image).map(|record| &record.layers);
+    let record = state.images.get(image);
+    let by_image = record.filter(|record| record.is_whole());
     let by_lease = || {
-        state
-            .leases
-            .values()
-            .find(|lease| lease.image == *image)
+        let leases = state.leases.values();
+        let of_image = leases.filter(|lease| lease.image == *image);
+        of_image
             .map(|lease| &lease.layers)
+            .max_by_key(|layers| layers.len())
     };
     by_image
+        .map(|record| &record.layers)
         .or_else(by_lease)
+        .or_else(|| record.map(|record| &record.layers))
         .map(Vec::as_slice)
         .ok_or_else(|| Error::NotFound(image.to_string()))
 }

@@ -216,6 +216,7 @@ pub async fn base_image(node: &Arc<Node>, facts: &ConfigDump, namespace: &str) -
         reference: reference.clone(),
         auth: None,
         policy: PolicyFor::Namespace(namespace.to_owned()),
+        handler: String::new(),
     };
     let pulled = node.images.pull(pull).await;
     pulled.map_err(|source| {

@@ -71,6 +71,7 @@ pub async fn asked(node: &Node, pod: &Pod, config: &ContainerConfig) -> Result<V
         });
     }
     for volume in &volumes {
+        image::check_whole(&volume.image)?;
         let asked = config.mounts[volume.index].image.as_ref();
         image::admit(
             (&node.images, &node.config.images),

@@ -9,6 +9,7 @@ use crate::blocking;
 use crate::container::image_volumes::{self, VolumeImage};
 use crate::container::namespaces;
 use crate::error::{Error, Result};
+use crate::image::check_whole;
 use crate::node::runtimes::Handler;
 use crate::node::{Node, selinux_levels};
 use crate::record::pod::Pod;
@@ -47,6 +48,9 @@ impl Plan {
         let (node, pod, name) = (Arc::clone(node), Arc::clone(pod), name.to_owned());
         blocking(move || {
             let in_pod = InPod::of(&node, &pod, &config)?;
+            if !in_pod.handler.settings.guest_pull() {
+                check_whole(&image)?;
+            }
             let known = in_pod.known(&node, &pod, &config, (&name, &image));
             let asked = spec::Asked::read(&known).map_err(Error::Spec)?;
             let plan = Self {
@@ -81,8 +85,9 @@ impl InPod {
         config: &'a ContainerConfig,
         (name, image): (&'a str, &'a Image),
     ) -> spec::Known<'a> {
-        let image = &image.config;
         let settings = &self.handler.settings;
+        let digests = settings.guest_pull().then_some(&*image.repo_digests);
+        let image = &image.config;
         spec::Known {
             config,
             pod_config: &pod.config,
@@ -90,6 +95,7 @@ impl InPod {
             labels: self.labels.as_ref(),
             image: spec::ImageFacts {
                 name,
+                digests: digests.unwrap_or_default(),
                 entrypoint: &image.entrypoint,
                 cmd: &image.cmd,
                 env: &image.env,

@@ -44,3 +44,18 @@ pub fn asked_for(images: &Images, field: &str, spec: Option<&ImageSpec>) -> Resu
         .into()
     })
 }
+
+/// Refuses an image whose layers are not here.
+pub fn check_whole(image: &Image) -> Result<()> {
+    if image.handlers.contains("") {
+        return Ok(());
+    }
+    let guests: Vec<&str> = image.handlers.iter().map(String::as_str).collect();
+    Err(Error::Precondition(format!(
+        "image {} is here for guests of {} alone, who pull its layers themselves; pull it without that \
+         runtime handler, too",
+        image.id,
+        guests.join(", ")
+    ))
+    .into())
+}

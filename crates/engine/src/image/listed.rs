@@ -3,8 +3,14 @@
 use orlop_cri::v1::{Image as ListedImage, ImageSpec, Int64Value};
 use orlop_image::Image;
 
-/// An image as `ListImages` and `ImageStatus` show it.
-pub fn listed(image: &Image) -> ListedImage {
+/// An image as `ListImages` shows it: once for each handler whose guests have it, and once for all others.
+pub fn all_listed(image: &Image) -> impl Iterator<Item = ListedImage> {
+    let handlers = image.handlers.iter();
+    handlers.map(|handler| listed(image, handler))
+}
+
+/// An image as it is for this handler's guests, or for all others.
+pub fn listed(image: &Image, handler: &str) -> ListedImage {
     ListedImage {
         id: image.id.to_string(),
         repo_tags: image.repo_tags.clone(),
@@ -14,6 +20,7 @@ pub fn listed(image: &Image) -> ListedImage {
         username: image.username().to_owned(),
         spec: Some(ImageSpec {
             image: image.id.to_string(),
+            runtime_handler: handler.to_owned(),
             ..Default::default()
         }),
         pinned: image.pinned,

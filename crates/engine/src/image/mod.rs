@@ -6,5 +6,5 @@ mod listed;
 pub mod pulls;
 
 pub use admit::{admit, name_asked_for};
-pub use choose::{asked_for, chosen, find};
-pub use listed::listed;
+pub use choose::{asked_for, check_whole, chosen, find};
+pub use listed::{all_listed, listed};

@@ -104,6 +104,13 @@ impl Runtimes {
         }
     }
 
+    /// The name of this handler if its guests pull their images by themselves, else nothing.
+    pub fn of_guests(&self, name: &str) -> String {
+        let handler = self.handler(name).ok();
+        let handler = handler.filter(|handler| handler.settings.guest_pull());
+        handler.map_or_else(String::new, |handler| handler.name.clone())
+    }
+
     /// All handlers by name.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Handler>> {
         self.handlers.values()
@@ -238,6 +245,9 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
         }
         RuntimeKind::Shim {
             config: file,
+            config_type,
+            config_body,
+            guest_pull,
             sandboxer,
         } => {
             let mut runtime = OciRuntime::new(name, adapter(config), root);
@@ -250,6 +260,13 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
             if let Some(file) = file {
                 runtime.args.extend(["--shim-config".into(), file.into()]);
             }
+            if !config_type.is_empty() {
+                let words = ["--config-type".into(), config_type.into()];
+                runtime.args.extend(words);
+            }
+            let flags = [(config_body, "--config-body"), (guest_pull, "--guest-pull")];
+            let set = flags.into_iter().filter(|(set, _)| **set);
+            runtime.args.extend(set.map(|(_, flag)| flag.into()));
             let sandboxer: Vec<OsString> = match sandboxer {
                 Sandboxer::Podsandbox => Vec::new(),
                 Sandboxer::Shim => vec!["--sandboxer".into(), "shim".into()],

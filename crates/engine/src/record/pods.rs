@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orlop_cri::v1::PodSandboxFilter;
+use orlop_cri::v1::{PodSandboxFilter, PodSandboxMetadata};
 
 use crate::error::{Error, Result};
 use crate::record::messages::pod_matches;
@@ -19,6 +19,16 @@ impl Pods {
         pods.retain(|pod| pod.visible() && pod_matches(pod, filter));
         pods.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
         pods
+    }
+
+    /// The runtime of the pod with this identity, if there is one.
+    pub fn runtime_of(&self, named: &PodSandboxMetadata) -> String {
+        let pods = self.all();
+        let mut same = pods
+            .iter()
+            .filter(|pod| pod.visible() && pod.config.metadata.as_ref() == Some(named));
+        same.next()
+            .map_or_else(String::new, |pod| pod.runtime.clone())
     }
 
     /// A pod that a client may ask about.

@@ -16,12 +16,15 @@ pub async fn call(
     Engine(node): &Engine,
     request: ImageStatusRequest,
 ) -> Result<ImageStatusResponse> {
-    let name = request.image.unwrap_or_default().image;
+    let asked = request.image.unwrap_or_default();
+    let name = asked.image;
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
     // Clients ask this way whether they must pull: "no" is an answer, not an error.
-    let Some(image) = find(&node.images, &name)? else {
+    let handler = node.runtimes.of_guests(&asked.runtime_handler);
+    let image = find(&node.images, &name)?;
+    let Some(image) = image.filter(|image| image.handlers.contains(&handler)) else {
         return Ok(ImageStatusResponse::default());
     };
     let info = if request.verbose {
@@ -30,7 +33,7 @@ pub async fn call(
         HashMap::new()
     };
     Ok(ImageStatusResponse {
-        image: Some(listed(&image)),
+        image: Some(listed(&image, &handler)),
         info,
     })
 }

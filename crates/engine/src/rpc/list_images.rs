@@ -4,12 +4,12 @@ use orlop_cri::v1::{ListImagesRequest, ListImagesResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::image::{chosen, listed};
+use crate::image::{all_listed, chosen};
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: ListImagesRequest) -> Result<ListImagesResponse> {
     let images = chosen(&node.images, request.filter.as_ref())?;
     Ok(ListImagesResponse {
-        images: images.iter().map(|image| listed(image)).collect(),
+        images: images.iter().flat_map(|image| all_listed(image)).collect(),
     })
 }

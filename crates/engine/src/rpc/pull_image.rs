@@ -14,15 +14,22 @@ use crate::timeline::{Origin, Outcome};
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<PullImageResponse> {
-    let name = request.image.unwrap_or_default().image;
+    let image = request.image.unwrap_or_default();
+    let name = image.image;
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
     let pod = request.sandbox_config.and_then(|config| config.metadata);
+    let handler = match &pod {
+        // Kubelets tell it only with the feature RuntimeClassInImageCriApi, but the pod is there.
+        Some(pod) if image.runtime_handler.is_empty() => node.pods.runtime_of(pod),
+        _ => image.runtime_handler,
+    };
     let pull = PullRequest {
         reference: name.clone(),
         auth: request.auth.map(credentials),
         policy: PolicyFor::Namespace(pod.unwrap_or_default().namespace),
+        handler: node.runtimes.of_guests(&handler),
     };
     let (work, _waiter) = node.pulls.begin(&name);
     let (here, left) = oneshot::channel::<()>();

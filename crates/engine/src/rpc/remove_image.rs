@@ -1,4 +1,5 @@
-//! `RemoveImage`: forgets an image with all its names. Containers keep the layers they use.
+//! `RemoveImage`: forgets an image with all its names, for a handler's guests or for all others. Containers
+//! keep the layers they use.
 
 use std::sync::Arc;
 
@@ -12,13 +13,18 @@ pub async fn call(
     Engine(node): &Engine,
     request: RemoveImageRequest,
 ) -> Result<RemoveImageResponse> {
-    let name = request.image.unwrap_or_default().image;
+    let asked = request.image.unwrap_or_default();
+    let name = asked.image;
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
+    let handler = match asked.runtime_handler.as_str() {
+        "" => String::new(),
+        named => node.runtimes.of_guests(named),
+    };
     let node_too = Arc::clone(node);
     let remove = async move {
-        let freed = node_too.images.remove(&name).await;
+        let freed = node_too.images.remove_for(&name, Some(handler)).await;
         let freed = freed.inspect(|freed| node_too.metrics.freed(freed));
         freed.map(drop).map_err(|source| {
             Error::Image {

@@ -5,7 +5,7 @@ use orlop_cri::v1::{StreamImagesRequest, StreamImagesResponse};
 use crate::batches::{Answers, in_batches};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::image::{chosen, listed};
+use crate::image::{all_listed, chosen};
 
 /// Answers the call.
 pub async fn call(
@@ -14,6 +14,6 @@ pub async fn call(
 ) -> Result<Answers<StreamImagesResponse>> {
     let images = chosen(&node.images, request.filter.as_ref())?;
     Ok(in_batches(images, |batch| StreamImagesResponse {
-        images: batch.iter().map(|image| listed(image)).collect(),
+        images: batch.iter().flat_map(|image| all_listed(image)).collect(),
     }))
 }

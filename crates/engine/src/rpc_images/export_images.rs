@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::batches::Answers;
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
-use crate::image::find;
+use crate::image::{check_whole, find};
 
 /// Bytes of a message.
 const CHUNK: usize = 256 << 10;
@@ -38,10 +38,11 @@ pub async fn call(
     }
     // Better told now than in the midst of the stream.
     for name in &request.images {
-        find(&node.images, name)?.ok_or_else(|| Error::NotFound {
+        let image = find(&node.images, name)?.ok_or_else(|| Error::NotFound {
             what: "image",
             id: name.clone(),
         })?;
+        check_whole(&image)?;
     }
     let (queue, chunks) = mpsc::channel(QUEUE);
     let images = node.images.clone();

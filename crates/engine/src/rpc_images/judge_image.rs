@@ -34,6 +34,7 @@ async fn judge(node: &Node, request: &JudgeImageRequest) -> orlop_image::Result<
             reference: name.clone(),
             auth: None,
             policy: PolicyFor::Namespace(request.namespace.clone()),
+            handler: String::new(),
         };
         return images.judge_pull(pull).await;
     };

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use orlop_cri::v1;
+use orlop_image::Reference;
 
-use super::input::SpecInput;
+use super::input::{ImageFacts, SpecInput};
 
 /// The annotations of a container.
 ///
@@ -33,7 +34,7 @@ pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     for (name, value) in [
         ("container-type", "container"),
         ("container-name", container),
-        ("image-name", known.image.name),
+        ("image-name", pinned(&known.image)),
     ] {
         annotations.insert(format!("io.kubernetes.cri.{name}"), value.to_owned());
     }
@@ -41,6 +42,16 @@ pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
         annotations.extend(size_of_pod(known.pod_config));
     }
     annotations
+}
+
+/// The image for which leave was given, and no other: by its digest where it is pulled once more.
+fn pinned<'a>(image: &ImageFacts<'a>) -> &'a str {
+    let named: Option<Reference> = image.name.parse().ok();
+    let there = named.map(|named| format!("{}@", named.repository()));
+    let of_name = |digest: &&String| there.as_ref().is_some_and(|it| digest.starts_with(it));
+    let mut digests = image.digests.iter();
+    let pinned = digests.clone().find(of_name).or_else(|| digests.next());
+    pinned.map_or(image.name, String::as_str)
 }
 
 /// Those of the pod's own sandbox.
@@ -51,7 +62,12 @@ pub fn of_pod(
 ) -> BTreeMap<String, String> {
     let mut annotations = BTreeMap::new();
     about_pod(pod, id, patterns, &mut annotations);
-    annotations.insert("io.kubernetes.cri.container-type".into(), "sandbox".into());
+    for (name, value) in [
+        ("container-type", "sandbox"),
+        ("sandbox-log-directory", &pod.log_directory),
+    ] {
+        annotations.insert(format!("io.kubernetes.cri.{name}"), value.to_owned());
+    }
     annotations.extend(size_of_pod(pod));
     annotations
 }
@@ -78,7 +94,8 @@ fn about_pod(
     }
 }
 
-/// What the pod as a whole may have, for the one that makes its sandbox.
+/// What the pod as a whole may have, for the one that makes its sandbox. A quota below nothing is told,
+/// too: then the size is in the shares.
 fn size_of_pod(pod: &v1::PodSandboxConfig) -> impl Iterator<Item = (String, String)> {
     let limits = pod
         .linux
@@ -92,8 +109,7 @@ fn size_of_pod(pod: &v1::PodSandboxConfig) -> impl Iterator<Item = (String, Stri
             ("memory", limits.memory_limit_in_bytes),
         ]
     });
-    let limited = limits.filter(|(_, value)| *value > 0);
-    limited.map(|(name, value)| {
+    limits.map(|(name, value)| {
         let name = format!("io.kubernetes.cri.sandbox-{name}");
         (name, value.to_string())
     })

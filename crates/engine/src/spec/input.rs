@@ -102,6 +102,8 @@ pub struct PodFiles<'a> {
 pub struct ImageFacts<'a> {
     /// Name under which the container asked for it.
     pub name: &'a str,
+    /// Its names by digest, where a guest pulls it by one of them.
+    pub digests: &'a [String],
     /// Program and its first arguments.
     pub entrypoint: &'a [String],
     /// Arguments, or the whole command without an entrypoint.

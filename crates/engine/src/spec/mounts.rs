@@ -4,12 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE;
 use orlop_cri::v1;
 use orlop_launch::oci::{Features, IdMapping, Mount};
 
 use super::default_mounts::{self, Situation};
 use super::image_volumes;
-use super::input::{ImageMount, Known, SpecInput};
+use super::input::{Known, SpecInput};
 use super::propagation::{self, HostMounts};
 use super::selinux::relabel;
 use super::userns::{IdRanges, mount_ranges};
@@ -120,7 +122,7 @@ pub(super) fn plan(
 ) -> Result<Mounts, Error> {
     let mut binds = Vec::new();
     for mount in asked {
-        binds.push(Bind::of_request(mount, input.image_mounts)?);
+        binds.push(Bind::of_request(mount, input)?);
     }
     let taken: Vec<String> = binds.iter().map(|bind| bind.destination.clone()).collect();
     for bind in pod_files(input, situation.ranges) {
@@ -183,9 +185,13 @@ struct Bind {
 }
 
 impl Bind {
-    fn of_request(asked: Asked, images: &[ImageMount<'_>]) -> Result<Self, Error> {
+    fn of_request(asked: Asked, input: &SpecInput<'_>) -> Result<Self, Error> {
         let Asked { what, bind } = asked;
+        let images = input.image_mounts;
         let source = match &what {
+            What::Host(path) if input.known.handler.shares_sandbox && is_guests(path) => {
+                path.into()
+            }
             What::Host(path) => host_source(path, &format!("{}.host_path", bind.field))?,
             What::Image {
                 container_path,
@@ -381,6 +387,14 @@ fn host_source(path: &str, field: &str) -> Result<PathBuf, Error> {
         found => found,
     }
     .map_err(|error| Error::io(field, format!("looking up {path:?}"), error))
+}
+
+/// Whether it stands for a volume that a guest mounts (Kata's direct volumes): who does that knows it by
+/// this path and by no other.
+fn is_guests(path: &str) -> bool {
+    let volumes = Path::new("/run/kata-containers/shared/direct-volumes");
+    let volume = volumes.join(BASE64_URL_SAFE.encode(path));
+    volume.join("mountInfo.json").exists()
 }
 
 fn added_options(

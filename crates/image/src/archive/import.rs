@@ -55,6 +55,7 @@ pub(crate) async fn import(
         let id = image.config.digest;
         let named = Named {
             names,
+            handler: String::new(),
             layers,
             manifest: image.document,
             config: image.config,

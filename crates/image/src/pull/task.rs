@@ -43,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) reference: Reference,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) policy: Option<Arc<Policy>>,
+    /// For whose guests, who get the layers by themselves; empty: for this node.
+    pub(crate) handler: String,
 }
 
 /// Pulls the image and records it. Returns its id and configuration.
@@ -71,17 +73,23 @@ pub(crate) async fn pull(
     };
     let (config_document, evidence) = tokio::try_join!(described, admitted)?;
     let config = ImageConfig::parse(&what, &config_document.bytes)?;
-    check(context, &what, &manifest, &config)?;
-    let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
-    let layers = fetch_layers(context, &what, &manifest, &config, sources, tracker).await?;
+    let layers = if request.handler.is_empty() {
+        check(context, &what, &manifest, &config)?;
+        let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
+        fetch_layers(context, &what, &manifest, &config, sources, tracker).await?
+    } else {
+        Vec::new()
+    };
     let id = config_document.digest;
     let repository = reference.repository().clone();
     let by_digest = Reference::new(repository, Selector::Digest(top));
     let names = vec![reference.clone(), by_digest];
     let store = Arc::clone(&context.store);
+    let handler = request.handler;
     let record = blocking(move || {
         Named {
             names,
+            handler,
             layers,
             manifest: document,
             config: config_document,
@@ -400,9 +408,11 @@ async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob<'_>]) -> R
     Ok(())
 }
 
-/// An image with all its layers here, about to get its names.
+/// An image with all its layers here, or for guests, about to get its names.
 pub(crate) struct Named {
     pub(crate) names: Vec<Reference>,
+    /// Whose guests it is for; empty: all its layers are here.
+    pub(crate) handler: String,
     /// Keys, base first.
     pub(crate) layers: Vec<Digest>,
     pub(crate) manifest: Document,
@@ -434,9 +444,13 @@ impl Named {
                 tags: BTreeSet::new(),
                 digests: BTreeSet::new(),
                 created: now(),
+                handlers: BTreeSet::new(),
             });
             let replaced = std::mem::replace(&mut record.manifest, self.manifest.digest);
-            record.layers.clone_from(&self.layers);
+            if self.handler.is_empty() {
+                record.layers.clone_from(&self.layers);
+            }
+            record.handlers.insert(self.handler);
             let names = |tags: bool| {
                 self.names
                     .iter()

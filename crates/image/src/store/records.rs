@@ -49,6 +49,22 @@ pub(crate) struct ImageRecord {
     pub(crate) digests: BTreeSet<String>,
     /// When it was pulled first, seconds since the epoch.
     pub(crate) created: u64,
+    /// For whose pods it was pulled: the handlers whose guests pull the layers by themselves, and, without
+    /// a name, all whose containers use those that are here.
+    #[serde(default = "everybody")]
+    pub(crate) handlers: BTreeSet<String>,
+}
+
+impl ImageRecord {
+    /// Whether its layers are here.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.handlers.contains("")
+    }
+}
+
+/// Images of earlier versions are all here.
+fn everybody() -> BTreeSet<String> {
+    BTreeSet::from([String::new()])
 }
 
 /// A claim on an image's layers.

@@ -61,6 +61,9 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
                 RuntimeKind::Oci => engine::RuntimeKind::Oci,
                 RuntimeKind::Shim => engine::RuntimeKind::Shim {
                     config: runtime.shim_config.as_ref().map(own_path),
+                    config_type: runtime.shim_config_type.clone(),
+                    config_body: runtime.shim_config_body,
+                    guest_pull: runtime.guest_pull,
                     sandboxer: match runtime.sandboxer {
                         Sandboxer::Podsandbox => engine::Sandboxer::Podsandbox,
                         Sandboxer::Shim => engine::Sandboxer::Shim,

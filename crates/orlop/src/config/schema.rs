@@ -432,6 +432,15 @@ section! {
         /// What a shim is to read: its configuration file, or for runc's shim the
         /// runtime that it calls. Empty: the shim's own choice.
         shim_config: Option<AbsolutePath> = None => restart,
+        /// In options of which type a shim is told that: `containerd.runc.v1.Options`, or the type's name
+        /// in `runtimeoptions.v1.Options`. Empty: the first for runc's shim, the second without a name
+        /// for others.
+        shim_config_type: String = String::new() => restart,
+        /// Whether it is told what is in the file, and not where it is.
+        shim_config_body: bool = false => restart,
+        /// Whether the guests of a shim pull their images by themselves: no layer is fetched here for
+        /// pods of this runtime.
+        guest_pull: bool = false => restart,
         /// Who makes what the containers of a pod share where the runtime is a shim: a task that
         /// only waits, the shim's own Sandbox service, by which a virtual machine boots with the
         /// pod, or (`proxy`) a Controller behind a socket, which needs no shim here.

@@ -85,8 +85,24 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         }
         let key = |key: &str| format!("{RUNTIMES}.{name}.{key}");
         if runtime.sandboxer != Sandboxer::Podsandbox && runtime.kind != RuntimeKind::Shim {
-            let message = "is for runtimes of `kind = \"shim\"` only";
-            problem(&key("sandboxer"), message.to_owned());
+            problem(&key("sandboxer"), FOR_SHIMS.to_owned());
+        }
+        let typed = !runtime.shim_config_type.is_empty();
+        for (name, set) in [
+            ("shim_config_type", typed),
+            ("shim_config_body", runtime.shim_config_body),
+            ("guest_pull", runtime.guest_pull),
+        ] {
+            if set && runtime.kind != RuntimeKind::Shim {
+                problem(&key(name), FOR_SHIMS.to_owned());
+            }
+        }
+        if runtime.shim_config_body
+            && (runtime.shim_config.is_none()
+                || runtime.shim_config_type == "containerd.runc.v1.Options")
+        {
+            let message = "needs a `shim_config`, and those of runc's shim have no place for it";
+            problem(&key("shim_config_body"), message.to_owned());
         }
         if (runtime.sandboxer == Sandboxer::Proxy) != runtime.address.is_some() {
             let message = "is the socket of a controller: it goes with `sandboxer = \"proxy\"`, and \
@@ -96,6 +112,8 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     }
     problems
 }
+
+const FOR_SHIMS: &str = "is for runtimes of `kind = \"shim\"` only";
 
 /// Kubernetes takes a DNS label or subdomain for a RuntimeClass handler.
 fn is_handler_name(name: &str) -> bool {
@@ -150,5 +168,41 @@ mod tests {
             let key = format!("runtimes.kata.{key}");
             assert_eq!(refused(kind, sandboxer, address), [key], "{kind:?}");
         }
+    }
+    #[test]
+    fn what_is_for_shims_is_refused_for_others_and_where_it_means_nothing() {
+        let refused = |change: fn(&mut Runtime)| {
+            let mut runtime = Runtime::default();
+            change(&mut runtime);
+            let mut config = Config::default();
+            config.runtimes.insert("kata".to_owned(), runtime);
+            let problems = validate(&config).into_iter().map(|(key, _)| key);
+            problems.collect::<Vec<_>>()
+        };
+        let none: [&str; 0] = [];
+        let all: fn(&mut Runtime) = |runtime| {
+            runtime.kind = RuntimeKind::Shim;
+            runtime.guest_pull = true;
+            runtime.shim_config = Some("/etc/x".parse().unwrap());
+            runtime.shim_config_type = "io.containerd.runsc.v1.options".to_owned();
+            runtime.shim_config_body = true;
+        };
+        assert_eq!(refused(all), none);
+        let pull: fn(&mut Runtime) = |runtime| runtime.guest_pull = true;
+        assert_eq!(refused(pull), ["runtimes.kata.guest_pull"]);
+        let kind: fn(&mut Runtime) = |runtime| runtime.shim_config_type = "x".to_owned();
+        assert_eq!(refused(kind), ["runtimes.kata.shim_config_type"]);
+        let nothing: fn(&mut Runtime) = |runtime| {
+            runtime.kind = RuntimeKind::Shim;
+            runtime.shim_config_body = true;
+        };
+        assert_eq!(refused(nothing), ["runtimes.kata.shim_config_body"]);
+        let of_runc: fn(&mut Runtime) = |runtime| {
+            runtime.kind = RuntimeKind::Shim;
+            runtime.shim_config = Some("/etc/x".parse().unwrap());
+            runtime.shim_config_type = "containerd.runc.v1.Options".to_owned();
+            runtime.shim_config_body = true;
+        };
+        assert_eq!(refused(of_runc), ["runtimes.kata.shim_config_body"]);
     }
 }

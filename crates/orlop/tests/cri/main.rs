@@ -27,6 +27,7 @@ mod gvisor;
 mod image_archives;
 mod images;
 mod joins;
+mod kata;
 mod keepers;
 mod logs;
 mod metrics;
