@@ -45,7 +45,7 @@ pub enum Source {
 #[derive(Debug)]
 pub enum Asked {
     /// An image, as nearly always.
-    Image(Image),
+    Image(Box<Image>),
     /// A checkpoint.
     Checkpoint(Source),
 }
@@ -67,7 +67,7 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
     // Those that are made from an archive say nothing of what to run; others are not looked at.
     let runs = !image.config.entrypoint.is_empty() || !image.config.cmd.is_empty();
     if runs || !is_checkpoint(&node.images, &image).await? {
-        return Ok(Asked::Image(image));
+        return Ok(Asked::Image(Box::new(image)));
     }
     if !node.config.containers.restore_images {
         let problem = format!(

@@ -147,7 +147,7 @@ async fn make_as_asked(
     let source = match source::of(node, config.image.as_ref(), pod.namespace()).await? {
         source::Asked::Image(image) => {
             let facts = facts_of(&image, name_for_people(&config, &image));
-            let (config, plan) = Plan::read(node, pod, config, (&facts.name, image)).await?;
+            let (config, plan) = Plan::read(node, pod, config, (&facts.name, *image)).await?;
             let what = What {
                 config,
                 facts,

@@ -76,7 +76,7 @@ fn told(world: &World, pod: &str, call: &str) -> Vec<Value> {
         .expect("find");
     let path = String::from_utf8(find.stdout).expect("a path");
     let text = std::fs::read_to_string(path.trim()).expect("what the shim was told");
-    let lines = text.lines().map(|line| serde_json::from_str(line));
+    let lines = text.lines().map(serde_json::from_str);
     let all = lines.map(|line: Result<Value, _>| line.expect("JSON"));
     all.filter(|line| line["call"] == call).collect()
 }
@@ -265,6 +265,12 @@ async fn guests_pull_their_images_by_themselves() {
     let printed = world.printed(&container, &["cat", "/mark"]).await;
     assert_eq!(printed, "theirs");
     assert_eq!(layers(&world), before, "a layer was unpacked here");
+
+    // Who has no files of the image can't know its users.
+    let named = ContainerSpec::new("named", &id).user("sailor");
+    let refused = world.cri.create(&pod_id, &pod, &named).await;
+    let refused = refused.expect_err("nobody knows that user");
+    assert!(refused.message().contains("sailor"), "{refused}");
 
     // The daemon dies and comes again, and knows all of it.
     world.node.kill9();
