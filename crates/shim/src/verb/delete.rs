@@ -39,7 +39,13 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
             end(settings, &pod, &mut tasks, &task.id, &task.dir)?;
             mounts::take_back(&task.mounts(), pid)?;
         }
-        _ => without_shim(settings, &pod, &task),
+        _ => {
+            // Who ends the pod cleans up after it, too, and ends all programs that are at it.
+            let _alone = pod.lock();
+            if task.exists() {
+                without_shim(settings, &pod, &task);
+            }
+        }
     }
     task.erase()?;
     if pod.id == state.pod_of_one(&task)?.id {
