@@ -43,6 +43,7 @@ mod pulls;
 mod recovery;
 mod resources;
 mod restart;
+mod sandbox_api;
 mod sandboxes;
 mod shims;
 mod signatures;
