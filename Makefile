@@ -17,7 +17,7 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release deps test test-peer test-gvisor test-release test-upgrade test-vm chaos lint \
+.PHONY: help run build release deps test test-peer test-containerd test-gvisor test-release test-upgrade test-vm chaos lint \
 	deny bench install uninstall
 
 help: ## this list
@@ -53,6 +53,10 @@ test-peer: deps build ## the behaviour tests on Debian's containerd, the referen
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop --test cri --test node
 	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop-kuberuntime --test node
 
+test-containerd: deps build ## the behaviour tests on Debian's containerd with our shim
+	@ORLOP_TEST_PEER=containerd ORLOP_TEST_PEER_SHIM=orlop .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
+		pods:: containers:: exec:: logs:: streams:: restart:: resources::
+
 test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
 	@ORLOP_TEST_RUNTIME=runsc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
 		pods:: containers:: exec:: logs:: streams:: restart:: networks:: \
@@ -62,7 +66,7 @@ test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is
 test-release: deps build release ## what is promised of the optimised build: sizes, idle CPU, a hundred pods
 	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 ORLOP_PEAK_PODS=500 .ci/with-skips \
 		$(RUN_TESTS) --workspace --test daemon_size --test node --test docker --test cri \
-		-- an_idle_daemon crowd:: calls:: peak::
+		-- an_idle_daemon crowd:: calls:: peak:: on_containerd::a_pod_costs
 
 test-upgrade: deps build ## pods over an upgrade and back, from the commit that UPGRADE_FROM names (HEAD~1)
 	@ORLOP_TEST_OTHER=$$(.ci/other-version $(UPGRADE_FROM)) && export ORLOP_TEST_OTHER && \

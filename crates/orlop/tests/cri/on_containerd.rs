@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::{Node, NodeBuilder, machine};
@@ -341,4 +341,95 @@ async fn what_cannot_be_a_stream_is_refused() {
     assert!(said.contains("no fifo") || said.contains("fifo"), "{said}");
     let _ = ctr.run(&["container", "delete", "refused"]);
     world.finish().await;
+}
+
+/// What a node's pods cost: of each the median of the time to start it, and its share of memory beside its
+/// container's.
+struct Cost {
+    start: Duration,
+    kib: u64,
+}
+
+async fn cost(node: NodeBuilder, shim: &str) -> Result<Cost, String> {
+    const PODS: usize = 11;
+    let world = World::on(node).await?;
+    let mut times = Vec::new();
+    let mut kib = 0;
+    // The first one finds nothing in memory yet.
+    for number in 0..=PODS {
+        let begun = Instant::now();
+        let name = format!("pod-{number}");
+        let running = world.run_script(&name, "sleep 1000").await;
+        if number > 0 {
+            times.push(begun.elapsed());
+        }
+        let shims = processes(&[shim, &running.pod_id]);
+        let keepers = processes(&[KEEPER, &running.pod_id]);
+        let children = keepers.iter().flat_map(|pid| children(*pid));
+        let inits = children.filter(|pid| name_of(*pid) == "pod-init");
+        assert_eq!(shims.len(), 1, "a shim for each pod");
+        kib += shims
+            .iter()
+            .chain(&keepers)
+            .copied()
+            .chain(inits)
+            .map(proportional)
+            .sum::<u64>();
+    }
+    times.sort_unstable();
+    world.finish().await;
+    Ok(Cost {
+        start: times[PODS / 2],
+        kib: kib / (PODS as u64 + 1),
+    })
+}
+
+fn children(pid: i32) -> Vec<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let text = text.unwrap_or_default();
+    text.split_ascii_whitespace().flat_map(str::parse).collect()
+}
+
+fn name_of(pid: i32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.unwrap_or_default().trim().to_owned()
+}
+
+/// A process's memory, what it shares with others divided among them.
+fn proportional(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("a process");
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let number = line.and_then(|line| line.split_ascii_whitespace().next());
+    number
+        .and_then(|number| number.parse().ok())
+        .expect("a number")
+}
+
+#[tokio::test]
+async fn a_pod_costs_a_quarter_of_what_it_costs_with_runcs_shim() {
+    orlop_testkit::skip_unless!(machine::can_run_pods());
+    if !orlop_testkit::node::is_release() {
+        // Unoptimised programs say nothing of what is promised.
+        return;
+    }
+    let theirs = cost(Node::containerd(), "containerd-shim-runc-v2")
+        .await
+        .expect("pods");
+    let ours = cost(containerd(), SHIM).await.expect("pods");
+    eprintln!(
+        "start {:?} (theirs {:?}), memory {} KiB (theirs {} KiB)",
+        ours.start, theirs.start, ours.kib, theirs.kib
+    );
+    assert!(
+        ours.kib * 4 <= theirs.kib,
+        "{} KiB of {}",
+        ours.kib,
+        theirs.kib
+    );
+    assert!(
+        ours.start <= theirs.start,
+        "{:?} and {:?}",
+        ours.start,
+        theirs.start
+    );
 }
