@@ -97,7 +97,15 @@ impl Spec {
         let mut same = namespaces
             .iter()
             .filter(|namespace| namespace["type"] == kind);
-        same.next()?["path"].as_str().map(PathBuf::from)
+        let path = same.next()?["path"]
+            .as_str()
+            .filter(|path| !path.is_empty());
+        path.map(PathBuf::from)
+    }
+
+    /// Its process, to be changed.
+    pub(crate) fn process(&mut self) -> &mut Value {
+        &mut self.0["process"]
     }
 
     pub(crate) fn with_hostname(mut self, name: String) -> Self {

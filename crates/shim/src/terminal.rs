@@ -26,13 +26,7 @@ impl Terminal {
     /// Makes a terminal that is this process's own, for its signals about sizes.
     pub(crate) fn make(socket: &Path) -> Result<Self> {
         let made = || -> rustix::io::Result<Self> {
-            let controller =
-                openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-            grantpt(&controller)?;
-            unlockpt(&controller)?;
-            let name = ptsname(&controller, Vec::new())?;
-            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-            let end = rustix::fs::open(name, flags, Mode::empty())?;
+            let (controller, end) = pair()?;
             let mut mode = tcgetattr(&end)?;
             mode.make_raw();
             tcsetattr(&end, OptionalActions::Now, &mode)?;
@@ -44,10 +38,7 @@ impl Terminal {
                 end,
             })
         };
-        made().map_err(|errno| Error::Io {
-            doing: "making a terminal".into(),
-            source: errno.into(),
-        })
+        made().map_err(not_made)
     }
 
     /// The end that belongs to the container.
@@ -61,17 +52,45 @@ impl Terminal {
 
     /// Sends the other end to the caller.
     pub(crate) fn hand_over(&mut self) -> Result<()> {
-        let Some(controller) = self.controller.take() else {
-            return Ok(());
-        };
-        let failed = || Error::file("sending the terminal to", &self.socket);
-        let socket = UnixStream::connect(&self.socket).map_err(failed())?;
-        let fds = [controller.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&fds));
-        let name = [IoSlice::new(b"/dev/ptmx")];
-        let sent = sendmsg(&socket, &name, &mut control, SendFlags::NOSIGNAL);
-        sent.map(drop).map_err(|errno| failed()(errno.into()))
+        match self.controller.take() {
+            Some(controller) => send(&controller, &self.socket),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Makes a terminal, sends one end to the caller, and gives the other, which behaves as terminals do.
+pub(crate) fn given_to(socket: &Path) -> Result<OwnedFd> {
+    let (controller, end) = pair().map_err(not_made)?;
+    send(&controller, socket)?;
+    Ok(end)
+}
+
+fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&controller)?;
+    unlockpt(&controller)?;
+    let name = ptsname(&controller, Vec::new())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let end = rustix::fs::open(name, flags, Mode::empty())?;
+    Ok((controller, end))
+}
+
+fn send(controller: &OwnedFd, socket: &Path) -> Result<()> {
+    let failed = || Error::file("sending the terminal to", socket);
+    let socket = UnixStream::connect(socket).map_err(failed())?;
+    let fds = [controller.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let name = [IoSlice::new(b"/dev/ptmx")];
+    let sent = sendmsg(&socket, &name, &mut control, SendFlags::NOSIGNAL);
+    sent.map(drop).map_err(|errno| failed()(errno.into()))
+}
+
+fn not_made(errno: rustix::io::Errno) -> Error {
+    Error::Io {
+        doing: "making a terminal".into(),
+        source: errno.into(),
     }
 }

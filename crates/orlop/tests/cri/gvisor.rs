@@ -3,15 +3,20 @@
 //! `ORLOP_TEST_RUNTIME=runsc` runs all other tests on it, too; docs/runtimes.md says what gVisor does
 //! not do.
 
+use std::time::Duration;
+
 use orlop_cri::v1::ContainerState;
 use orlop_testkit::machine::has_program;
-use orlop_testkit::{Node, skip_unless};
+use orlop_testkit::{Node, Terminal, skip_unless};
 
 use crate::processes::{count, kill, processes};
 use crate::sandboxes as sandboxes_of_pods;
 use crate::world::world;
 
 const RUNTIME: &str = "runsc";
+const LIMIT: Duration = Duration::from_secs(30);
+/// Its number, as capabilities(7) has it.
+const CAP_SYS_ADMIN: u32 = 21;
 
 macro_rules! gvisor_world {
     () => {{
@@ -198,6 +203,51 @@ async fn a_container_goes_on_when_the_call_that_waits_for_it_is_killed() {
     kill(processes(&waiting)[0]);
     let status = world.cri.wait_exited(&running.id).await;
     assert_eq!(status.exit_code, 7);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_in_the_sandbox_has_a_terminal() {
+    let world = gvisor_world!();
+    let running = world.run_script("screen", "sleep 600").await;
+    let mut client = std::process::Command::new(orlop_testkit::node::binary());
+    let socket = format!("unix://{}", world.node.socket().display());
+    client.args(["--config", "/dev/null", "--runtime-endpoint", &socket]);
+    client.args(["exec", "-it", &running.id, "sh"]);
+    let mut shell = Terminal::start(&client, 90, 30);
+    shell.send("test -t 0 && echo $((40 + 2)) on a terminal\r");
+    shell.wait_for("\n42 on a terminal\n", LIMIT);
+    // An interrupt is for what runs in the container.
+    shell.send("sleep 500\r");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    shell.send("\x03");
+    shell.send("echo st''ill; exit 7\r");
+    shell.wait_for("\nstill\n", LIMIT);
+    assert_eq!(shell.wait(LIMIT).code(), Some(7));
+    world.finish().await;
+}
+
+/// The gVisor of Debian 12 knows none of the capabilities that Linux 5.8 and 5.9 have brought.
+#[tokio::test]
+async fn a_privileged_container_has_the_capabilities_that_the_sandbox_knows() {
+    let world = gvisor_world!();
+    let pod = world.node.pod("mighty").with(|config| {
+        let linux = config.linux.get_or_insert_default();
+        linux.security_context.get_or_insert_default().privileged = true;
+    });
+    let pod_id = world.run_pod(&pod).await;
+    let spec = world.container("main").shell("sleep 600").with(|config| {
+        let linux = config.linux.get_or_insert_default();
+        linux.security_context.get_or_insert_default().privileged = true;
+    });
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    for process in ["1", "self"] {
+        let file = format!("/proc/{process}/status");
+        let has = world.printed(&id, &["grep", "CapEff", &file]).await;
+        let has = has.split_whitespace().last().expect("a set");
+        let has = u64::from_str_radix(has, 16).expect("a number");
+        assert!(has & 1 << CAP_SYS_ADMIN != 0, "{process}: {has:x}");
+    }
     world.finish().await;
 }
 

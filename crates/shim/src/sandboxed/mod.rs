@@ -5,6 +5,7 @@
 //! theirs. So here, too, each process has one that stands for it ([`stand_in`]); the pod's own container
 //! and who watches over it are in [`pod`], the calls of the runtime in [`runtime`].
 
+mod capabilities;
 mod pod;
 mod runtime;
 mod stand_in;
@@ -60,7 +61,6 @@ pub(crate) fn run(
 
 /// What it says that it can do; older ones do not know the question.
 pub(crate) fn features(settings: &Settings, inner: &Inner) -> Option<String> {
-    let told = runtime::Runtime::new(settings, inner).answer(&["features".into()]);
-    let told: serde_json::Value = serde_json::from_str(&told.ok()?).ok()?;
-    told.is_object().then(|| told.to_string())
+    let told = runtime::Runtime::new(settings, inner).features();
+    told.map(|told| told.to_string())
 }

@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::Inner;
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
@@ -78,6 +80,13 @@ impl Runtime {
             from_start(&complaints, LONGEST_COMPLAINT)
         })?;
         Ok(String::from_utf8_lossy(&from_start(&answer, LONGEST_ANSWER)).into_owned())
+    }
+
+    /// What it says that it can do; older ones do not know the question.
+    pub(super) fn features(&self) -> Option<Value> {
+        let told = self.answer(&["features".into()]).ok()?;
+        let told: Value = serde_json::from_str(&told).ok()?;
+        told.is_object().then_some(told)
     }
 
     pub(super) fn kill(&self, id: &str, signal: &str, all: bool) -> Result<()> {

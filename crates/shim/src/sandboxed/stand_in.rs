@@ -4,16 +4,20 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, setsid};
+use orlop_disk::Outlives;
+use rustix::process::{
+    Pid, Signal, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
+};
 
+use super::capabilities;
 use super::runtime::{Runtime, short};
 use super::verbs::leave;
 use crate::arguments::Words;
@@ -22,9 +26,10 @@ use crate::error::{Error, Result};
 use crate::proxy::{no_streams, note_own_pid};
 use crate::ready::Ready;
 use crate::signals::All;
-use crate::spec::Spec;
+use crate::spec::{Spec, read};
 use crate::state_dir::{StateDir, TaskDir, private};
 use crate::supervisor::Announcement;
+use crate::terminal;
 
 /// The exit code of a process whose sandbox is lost.
 const LOST: u8 = 255;
@@ -57,7 +62,9 @@ fn container(
         let signals = All::hold();
         let announcement = Announcement::make(&task.pod(state)?, &task.id, "")?;
         let bundle = words.needed("--bundle")?;
-        let spec = Spec::read(&bundle)?;
+        let mut spec = Spec::read(&bundle)?;
+        capabilities::keep_known(runtime, spec.process());
+        spec.write(&bundle)?;
         let mut create: Vec<OsString> =
             vec!["create".into(), "--bundle".into(), bundle.clone().into()];
         if let Some(socket) = words.option("--console-socket") {
@@ -269,18 +276,22 @@ fn command(
 fn begin(runtime: &Runtime, task: &TaskDir, dir: &Path, words: &Words) -> Result<Child> {
     let (number, log) = (dir.join("pid"), dir.join("log"));
     let mut exec: Vec<OsString> = vec!["--log".into(), log.clone().into(), "exec".into()];
-    exec.extend(["--process".into(), words.needed("--process")?.into()]);
+    let process = known_process(runtime, dir, words.needed("--process")?)?;
+    exec.extend(["--process".into(), process.into()]);
     exec.extend(["--internal-pid-file".into(), number.clone().into()]);
-    if let Some(socket) = words.option("--console-socket") {
-        exec.extend(["--console-socket".into(), socket.into()]);
-    }
     exec.push(task.id.clone().into());
     let mut command = runtime.command(&exec);
-    streams(&mut command)?;
+    match words.option("--console-socket") {
+        // runsc heeds a socket for a terminal only where it does not wait for the command.
+        Some(socket) => on_terminal(&mut command, terminal::given_to(&socket)?)?,
+        None => streams(&mut command)?,
+    }
     let _ = setsid();
     let mut child = command
         .spawn()
         .map_err(|source| runtime.failed_to_run(source))?;
+    // What it holds of a terminal would keep that from ending.
+    drop(command);
     let _ = no_streams();
     let mut pause = Duration::from_millis(1);
     loop {
@@ -303,6 +314,22 @@ fn begin(runtime: &Runtime, task: &TaskDir, dir: &Path, words: &Words) -> Result
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(5));
     }
+}
+
+/// The file of a process, without what the runtime has no name for.
+fn known_process(runtime: &Runtime, dir: &Path, path: PathBuf) -> Result<PathBuf> {
+    let text = read(&path)?;
+    let garbled = |_| Error::Garbled(path.display().to_string());
+    let mut process = serde_json::from_slice(&text).map_err(garbled)?;
+    if !capabilities::keep_known(runtime, &mut process) {
+        return Ok(path);
+    }
+    let known = dir.join("process.json");
+    // Its environment may hold secrets.
+    let text = process.to_string();
+    orlop_disk::write_file(&known, 0o600, Outlives::Kill, text.as_bytes())
+        .map_err(Error::file("writing", &known))?;
+    Ok(known)
 }
 
 /// Ends the command whose files are in `dir`, with all that it has started.
@@ -383,6 +410,26 @@ fn streams(command: &mut std::process::Command) -> Result<()> {
         .stdin(own(std::io::stdin().as_fd())?)
         .stdout(own(std::io::stdout().as_fd())?)
         .stderr(own(std::io::stderr().as_fd())?);
+    Ok(())
+}
+
+/// Gives a terminal to a command, as its own.
+#[allow(unsafe_code)]
+fn on_terminal(command: &mut std::process::Command, end: OwnedFd) -> Result<()> {
+    let copy = || {
+        let copied = end.try_clone();
+        copied.map_err(|source| Error::Io {
+            doing: "copying a terminal's descriptor".into(),
+            source,
+        })
+    };
+    command.stdin(copy()?).stdout(copy()?).stderr(copy()?);
+    let own = move || {
+        setsid()?;
+        Ok(ioctl_tiocsctty(&end)?)
+    };
+    // SAFETY: it makes two system calls and needs no memory.
+    unsafe { command.pre_exec(own) };
     Ok(())
 }
 
