@@ -22,6 +22,7 @@ mod hostname;
 mod launch;
 mod mounts;
 mod pause;
+mod processes;
 mod proxy;
 mod ready;
 mod rootfs;

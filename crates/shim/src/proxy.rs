@@ -15,6 +15,7 @@ use rustix::process::setsid;
 use crate::arguments::{Settings, Words};
 use crate::background::background;
 use crate::error::{Error, Result};
+use crate::processes::{for_shim, note_stands};
 use crate::ready::Ready;
 use crate::rootfs::Rootfs;
 use crate::signals::All;
@@ -23,6 +24,7 @@ use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::supervisor::{Announcement, make_fifo};
 use crate::task::{Fifos, Tasks};
 use crate::terminal::Terminal;
+use crate::verb::delete::end;
 use crate::{launch, mounts};
 
 /// The exit code of a process whose shim is lost.
@@ -84,18 +86,7 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
     let mut tasks = Tasks::connect(&endpoint)?;
     let id = process.task.id.as_str();
     let made = match command {
-        None => {
-            let path = process.task.dir.to_string_lossy().into_owned();
-            let options = launch::options(settings)?;
-            let rootfs = if settings.guest_pull {
-                Rootfs::in_guest(&Spec::read(&process.task.dir)?)?
-            } else {
-                Rootfs::bind(&words.needed("--rootfs")?)
-            };
-            tasks
-                .create(id, &path, Some(&rootfs), &fifos, options.as_ref())
-                .map(drop)
-        }
+        None => create(settings, state, words, &process, &mut tasks, &fifos),
         Some(command) => tasks
             .exec(id, &process.exec, &fifos, command)
             .and_then(|()| tasks.start(id, &process.exec)),
@@ -117,6 +108,33 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
         tasks,
         announcement,
         streams,
+    })
+}
+
+/// Has the shim make the container that we are about to stand for.
+fn create(
+    settings: &Settings,
+    state: &StateDir,
+    words: &Words,
+    process: &Process,
+    tasks: &mut Tasks,
+    fifos: &Fifos,
+) -> Result<()> {
+    let Process { task, pod, .. } = process;
+    let (spec, joined) = for_shim(tasks, state, pod, Spec::read(&task.dir)?)?;
+    spec.write(&task.dir)?;
+    note_stands(task)?;
+    let path = task.dir.to_string_lossy().into_owned();
+    let options = launch::options(settings)?;
+    let rootfs = if settings.guest_pull {
+        Rootfs::in_guest(&spec)?
+    } else {
+        Rootfs::bind(&words.needed("--rootfs")?)
+    };
+    tasks.create(&task.id, &path, Some(&rootfs), fifos, options.as_ref())?;
+    joined.check().inspect_err(|_| {
+        // It has seen nothing yet, and will not.
+        let _ = end(settings, pod, tasks, &task.id, &task.dir);
     })
 }
 

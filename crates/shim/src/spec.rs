@@ -103,6 +103,22 @@ impl Spec {
         path.map(PathBuf::from)
     }
 
+    /// Whether it is in a namespace of this kind that is not that of its surroundings.
+    pub(crate) fn has_namespace(&self, kind: &str) -> bool {
+        let namespaces = self.0["linux"]["namespaces"].as_array();
+        let mut namespaces = namespaces.into_iter().flatten();
+        namespaces.any(|namespace| namespace["type"] == kind)
+    }
+
+    /// The same container in the namespace that this path names, or in that of its surroundings.
+    pub(crate) fn with_namespace(mut self, kind: &str, path: Option<&Path>) -> Self {
+        if let Some(namespaces) = self.0["linux"]["namespaces"].as_array_mut() {
+            namespaces.retain(|namespace| namespace["type"] != kind);
+            namespaces.extend(path.map(|path| json!({"type": kind, "path": path})));
+        }
+        self
+    }
+
     /// Its process, to be changed.
     pub(crate) fn process(&mut self) -> &mut Value {
         &mut self.0["process"]

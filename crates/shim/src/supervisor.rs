@@ -21,6 +21,7 @@ use crate::command::Command;
 use crate::controller::{self, Asked};
 use crate::error::{Error, Result};
 use crate::figures::Figures;
+use crate::processes::note_shared;
 use crate::ready::{Ready, Streams, inherited, spawn};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
@@ -133,6 +134,7 @@ fn begin(
     private(&rootfs)?;
     pause::write(&rootfs.join("pause"))?;
     let asked_for = Spec::read(container)?;
+    note_shared(pod, &asked_for)?;
     let mut spec = asked_for.of_pod(&pod.id);
     if spec.namespace("uts").is_some() {
         // Namespaces do not reach into a machine: it has to be told.

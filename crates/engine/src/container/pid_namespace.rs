@@ -29,11 +29,15 @@ pub async fn hold(
     container: &Container,
     keeper: &Keeper,
 ) -> Result<Option<Joined>> {
-    // What a shim runs has no namespaces on this kernel.
+    let asked = container.namespaces().cloned().unwrap_or_default();
+    // What a shim runs may have no namespaces on this kernel: what is joined is held by it.
     if runtimes.of(&container.pod)?.settings.is_shim() {
+        if asked.pid() == NamespaceMode::Target {
+            let target = containers.find(&asked.target_id)?;
+            target_pid(&target)?;
+        }
         return Ok(None);
     }
-    let asked = container.namespaces().cloned().unwrap_or_default();
     let shares = container.pod.namespaces().pid() == NamespaceMode::Pod;
     let joined = match asked.pid() {
         NamespaceMode::Pod if shares => Joined::Pod(keeper.clone()),
@@ -46,12 +50,8 @@ pub async fn hold(
 
 async fn hold_target(containers: &Containers, target: &str, keeper: &Keeper) -> Result<Joined> {
     let target = containers.find(target)?;
-    let not_running = || {
-        let problem = format!("the target container {} is not running", target.id);
-        Error::Precondition(problem)
-    };
-    let pid = target.pid().ok_or_else(not_running)?;
-    let held = Held::open(pid).map_err(|_| not_running())?;
+    let pid = target_pid(&target)?;
+    let held = Held::open(pid).map_err(|_| not_running(&target))?;
     let listing = keeper.list().await.map_err(|source| Error::Launch {
         doing: format!("asking for the process of container {}", target.id),
         source,
@@ -64,8 +64,17 @@ async fn hold_target(containers: &Containers, target: &str, keeper: &Keeper) -> 
     if lives {
         Ok(Joined::Target(held))
     } else {
-        Err(not_running().into())
+        Err(not_running(&target).into())
     }
+}
+
+fn target_pid(target: &Container) -> Result<u32> {
+    target.pid().ok_or_else(|| not_running(target).into())
+}
+
+fn not_running(target: &Container) -> Error {
+    let problem = format!("the target container {} is not running", target.id);
+    Error::Precondition(problem)
 }
 
 /// The PID namespace that the containers of a pod share has ended.

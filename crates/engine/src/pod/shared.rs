@@ -74,6 +74,7 @@ fn specification(node: &Node, pod: &Pod, handler: &Handler) -> Result<Value> {
         ("network", joined.network),
         ("ipc", joined.ipc),
         ("uts", joined.uts),
+        ("pid", joined.pid),
     ];
     let joined: Vec<_> = joined
         .into_iter()

@@ -206,6 +206,11 @@ async fn a_container_goes_on_when_the_call_that_waits_for_it_is_killed() {
     world.finish().await;
 }
 
+#[tokio::test]
+async fn a_container_in_the_sandbox_sees_the_processes_that_it_asks_for() {
+    sandboxes_of_pods::shows_the_processes_that_are_asked_for(gvisor_world!()).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_in_the_sandbox_has_a_terminal() {
     let world = gvisor_world!();

@@ -186,11 +186,11 @@ async fn shared(world: &World, name: &str) -> (String, String) {
     (pod_id, id)
 }
 
-fn in_pods_namespace(spec: ContainerSpec) -> ContainerSpec {
+pub(crate) fn in_pods_namespace(spec: ContainerSpec) -> ContainerSpec {
     spec.with(|config| namespaces(config).pid = NamespaceMode::Pod.into())
 }
 
-fn in_namespace_of(spec: ContainerSpec, target: &str) -> ContainerSpec {
+pub(crate) fn in_namespace_of(spec: ContainerSpec, target: &str) -> ContainerSpec {
     spec.with(|config| {
         let namespaces = namespaces(config);
         namespaces.pid = NamespaceMode::Target.into();

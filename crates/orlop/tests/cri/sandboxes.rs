@@ -4,10 +4,12 @@
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{
-    ContainerEventType, ContainerState, ContainerStatsRequest, GetEventsRequest, PodSandboxState,
+    ContainerEventType, ContainerState, ContainerStatsRequest, GetEventsRequest, NamespaceMode,
+    PodSandboxState,
 };
-use orlop_testkit::Node;
+use orlop_testkit::{ContainerSpec, Node};
 
+use crate::keepers::{in_namespace_of, in_pods_namespace};
 use crate::processes::{count, kill, processes};
 use crate::world::{World, world};
 
@@ -157,4 +159,76 @@ pub(crate) async fn tells_what_is_used(world: World) {
     }
     world.cri.remove_pod(&running.pod_id).await.expect("remove");
     world.finish().await;
+}
+
+/// A container sees the processes that it asks for: its own, those of another, or all of its pod's.
+pub(crate) async fn shows_the_processes_that_are_asked_for(world: World) {
+    let alone = |spec: ContainerSpec| {
+        spec.with(|config| {
+            let linux = config.linux.get_or_insert_default();
+            let security = linux.security_context.get_or_insert_default();
+            let namespaces = security.namespace_options.get_or_insert_default();
+            namespaces.pid = NamespaceMode::Container.into();
+        })
+    };
+    let sleeping = |name: &str, seconds: u32| {
+        let script = format!("(sleep 0.1 &); exec sleep {seconds}");
+        world.container(name).shell(&script)
+    };
+    let pod = world.node.pod("apart");
+    let pod_id = world.run_pod(&pod).await;
+    let mut ids = Vec::new();
+    for (name, seconds) in [("main", 611), ("other", 612)] {
+        let spec = alone(sleeping(name, seconds));
+        ids.push(world.cri.run(&pod_id, &pod, &spec).await.expect("run"));
+    }
+    let debug = in_namespace_of(sleeping("debug", 613), &ids[0]);
+    let debug = world.cri.run(&pod_id, &pod, &debug).await.expect("run");
+    for (id, ours) in [
+        (&ids[0], [611, 613]),
+        (&debug, [611, 613]),
+        (&ids[1], [612; 2]),
+    ] {
+        let seen = seen_by(&world, id).await;
+        for seconds in 611..=613 {
+            let sees = seen.contains(&format!("sleep {seconds}"));
+            assert_eq!(sees, ours.contains(&seconds), "{seconds}:\n{seen}");
+        }
+        assert!(!seen.contains("orlop"), "processes of the host:\n{seen}");
+    }
+
+    let pod = world.node.pod("together").shared_pid();
+    let pod_id = world.run_pod(&pod).await;
+    let mut ids = Vec::new();
+    for (name, seconds) in [("main", 614), ("other", 615)] {
+        let spec = in_pods_namespace(sleeping(name, seconds));
+        ids.push(world.cri.run(&pod_id, &pod, &spec).await.expect("run"));
+    }
+    let mut seen = String::new();
+    for _ in 0..100 {
+        seen = seen_by(&world, &ids[1]).await;
+        // What has lost its parent, and has ended, is collected.
+        if !seen.contains("[sleep]") && !seen.contains("sleep 0.1") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!seen.contains("[sleep]"), "{seen}");
+    assert!(
+        seen.contains("sleep 614") && seen.contains("sleep 615"),
+        "{seen}"
+    );
+    let first = world.printed(&ids[1], &["cat", "/proc/1/cmdline"]).await;
+    assert!(
+        first.contains("pause") || first.contains("pod-init"),
+        "{first}"
+    );
+    world.cri.stop(&ids[0], 0).await.expect("stop");
+    let still = world.printed(&ids[1], &["echo", "still"]).await;
+    assert_eq!(still, "still", "it needs no other container");
+    world.finish().await;
+}
+
+async fn seen_by(world: &World, id: &str) -> String {
+    world.printed(id, &["ps", "-o", "args"]).await
 }

@@ -181,6 +181,11 @@ async fn a_command_that_takes_too_long_is_ended_in_the_shim() {
 }
 
 #[tokio::test]
+async fn a_container_in_a_shim_sees_the_processes_that_it_asks_for() {
+    sandboxes::shows_the_processes_that_are_asked_for(shim_world!()).await;
+}
+
+#[tokio::test]
 async fn a_shim_that_does_not_work_is_named_with_its_reason() {
     sandboxes::is_named_with_its_reason("containerd-shim-broken-v2").await;
 }

@@ -3,10 +3,11 @@
 //! They have runc's command line, but their processes are none of the host's: the number that they
 //! write down is the sandbox's, and how a process ended is told to who waits by a command of
 //! theirs. So here, too, each process has one that stands for it ([`stand_in`]); the pod's own container
-//! and who watches over it are in [`pod`], the calls of the runtime in [`runtime`].
+//! and who watches over it are in [`pod`], whose processes a container sees in [`processes`], the calls of the runtime in [`runtime`].
 
 mod capabilities;
 mod pod;
+mod processes;
 mod runtime;
 mod stand_in;
 mod verbs;

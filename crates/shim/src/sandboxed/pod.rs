@@ -14,6 +14,7 @@ use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::hostname;
+use crate::processes::note_shared;
 use crate::proxy::note_own_pid;
 use crate::ready::{Ready, inherited};
 use crate::spec::Spec;
@@ -89,6 +90,7 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
     private(&rootfs)?;
     private(&runtime.root)?;
     pause::write(&rootfs.join("pause"))?;
+    note_shared(pod, container)?;
     container
         .of_pod(&pod.id)
         .with_limits_of_pod()

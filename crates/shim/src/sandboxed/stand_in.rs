@@ -17,9 +17,9 @@ use rustix::process::{
     Pid, Signal, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
 };
 
-use super::capabilities;
 use super::runtime::{Runtime, short};
 use super::verbs::leave;
+use super::{capabilities, processes};
 use crate::arguments::Words;
 use crate::background::background;
 use crate::error::{Error, Result};
@@ -62,7 +62,8 @@ fn container(
         let signals = All::hold();
         let announcement = Announcement::make(&task.pod(state)?, &task.id, "")?;
         let bundle = words.needed("--bundle")?;
-        let mut spec = Spec::read(&bundle)?;
+        let spec = Spec::read(&bundle)?;
+        let mut spec = processes::settle(state, task, spec)?;
         capabilities::keep_known(runtime, spec.process());
         spec.write(&bundle)?;
         let mut create: Vec<OsString> =
