@@ -112,7 +112,8 @@ impl Spec {
 
     /// The same container in the namespace that this path names, or in that of its surroundings.
     pub(crate) fn with_namespace(mut self, kind: &str, path: Option<&Path>) -> Self {
-        if let Some(namespaces) = self.0["linux"]["namespaces"].as_array_mut() {
+        let namespaces = self.0.pointer_mut("/linux/namespaces");
+        if let Some(namespaces) = namespaces.and_then(Value::as_array_mut) {
             namespaces.retain(|namespace| namespace["type"] != kind);
             namespaces.extend(path.map(|path| json!({"type": kind, "path": path})));
         }
@@ -120,8 +121,8 @@ impl Spec {
     }
 
     /// Its process, to be changed.
-    pub(crate) fn process(&mut self) -> &mut Value {
-        &mut self.0["process"]
+    pub(crate) fn process(&mut self) -> Option<&mut Value> {
+        self.0.get_mut("process")
     }
 
     pub(crate) fn with_hostname(mut self, name: String) -> Self {

@@ -12,9 +12,9 @@ const RECENT: [&str; 3] = ["CAP_PERFMON", "CAP_BPF", "CAP_CHECKPOINT_RESTORE"];
 
 /// Leaves those out of a process that the runtime does not know; whether there were any.
 pub(super) fn keep_known(runtime: &Runtime, process: &mut Value) -> bool {
-    let sets = process["capabilities"].as_object_mut();
+    let sets = process.get_mut("capabilities");
+    let sets = sets.and_then(Value::as_object_mut).into_iter();
     let mut sets: Vec<_> = sets
-        .into_iter()
         .flat_map(|sets| sets.values_mut().filter_map(Value::as_array_mut))
         .collect();
     let is_recent = |name: &Value| RECENT.iter().any(|recent| name == recent);

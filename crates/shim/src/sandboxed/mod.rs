@@ -15,6 +15,8 @@ mod verbs;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
 use crate::state_dir::StateDir;
@@ -63,5 +65,33 @@ pub(crate) fn run(
 /// What it says that it can do; older ones do not know the question.
 pub(crate) fn features(settings: &Settings, inner: &Inner) -> Option<String> {
     let told = runtime::Runtime::new(settings, inner).features();
-    told.map(|told| told.to_string())
+    told.map(|told| without_joined_users(told).to_string())
+}
+
+/// runsc makes user namespaces of its own and says so, but joins none, such as a pod's.
+fn without_joined_users(mut told: Value) -> Value {
+    let namespaces = told.pointer_mut("/linux/namespaces");
+    if let Some(namespaces) = namespaces.and_then(Value::as_array_mut) {
+        namespaces.retain(|kind| kind != "user");
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::without_joined_users;
+
+    #[test]
+    fn user_namespaces_are_not_said_to_be_joined() {
+        let told = json!({"linux": {"namespaces": ["pid", "user"], "capabilities": []}});
+        let kept = json!({"linux": {"namespaces": ["pid"], "capabilities": []}});
+        assert_eq!(without_joined_users(told), kept);
+        assert_eq!(
+            without_joined_users(json!({"linux": 1})),
+            json!({"linux": 1})
+        );
+        assert_eq!(without_joined_users(json!({})), json!({}));
+    }
 }

@@ -64,7 +64,9 @@ fn container(
         let bundle = words.needed("--bundle")?;
         let spec = Spec::read(&bundle)?;
         let mut spec = processes::settle(state, task, spec)?;
-        capabilities::keep_known(runtime, spec.process());
+        if let Some(process) = spec.process() {
+            capabilities::keep_known(runtime, process);
+        }
         spec.write(&bundle)?;
         let mut create: Vec<OsString> =
             vec!["create".into(), "--bundle".into(), bundle.clone().into()];
