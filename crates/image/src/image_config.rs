@@ -1,10 +1,11 @@
 //! The image configuration: what to run and how, as the image's author wrote it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::{Digest, Error, Result};
+use crate::{Digest, Error, Platform, Result};
 
 /// The parts of an image's configuration that a runtime acts on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,20 +36,32 @@ pub struct ImageConfig {
     pub labels: BTreeMap<String, String>,
     /// Digests of the uncompressed layers, base first.
     pub diff_ids: Vec<Digest>,
+    /// Where the one layer of a WebAssembly artifact is to be found, which is no archive; the
+    /// program that runs, whatever a command calls it.
+    pub module: Option<String>,
 }
+
+/// The program of artifacts that name none.
+const MODULE: &str = "/module.wasm";
+
+/// By which runwasi's builder has images with modules as layers tell their layers: the digest of all
+/// their digests.
+const LAYERS_LABEL: &str = "containerd.runwasi.layers";
 
 impl ImageConfig {
     /// Parses the configuration blob of `what`.
     pub(crate) fn parse(what: &str, bytes: &[u8]) -> Result<Self> {
         let raw: Raw = serde_json::from_slice(bytes)
             .map_err(|error| Error::invalid(format!("configuration of {what}"), error))?;
-        let rootfs = raw.rootfs.ok_or_else(|| {
+        let described = raw.rootfs.map(|rootfs| rootfs.diff_ids.unwrap_or_default());
+        let is_artifact = described.as_deref().is_none_or(<[Digest]>::is_empty);
+        let diff_ids = described.or(raw.layer_digests).ok_or_else(|| {
             Error::Unsupported(format!(
                 "{what} is not a container image: its configuration lists no layers"
             ))
         })?;
         let run = raw.config.unwrap_or_default();
-        Ok(Self {
+        let mut config = Self {
             os: raw.os.unwrap_or_default(),
             architecture: raw.architecture.unwrap_or_default(),
             created: raw.created,
@@ -61,8 +74,42 @@ impl ImageConfig {
             exposed_ports: run.exposed_ports.unwrap_or_default().into_keys().collect(),
             stop_signal: run.stop_signal.unwrap_or_default(),
             labels: run.labels.unwrap_or_default(),
-            diff_ids: rootfs.diff_ids.unwrap_or_default(),
-        })
+            diff_ids,
+            module: None,
+        };
+        if is_artifact && config.platform().is_wasm() {
+            if config.entrypoint.is_empty() && config.cmd.is_empty() {
+                config.entrypoint.push(MODULE.to_owned());
+            }
+            config.module = Some(config.module_path());
+        }
+        Ok(config)
+    }
+
+    /// What it is for.
+    pub fn platform(&self) -> Platform {
+        Platform::new(&self.os, &self.architecture, "")
+    }
+
+    /// The first word of its command, without the function that may be named behind it.
+    fn module_path(&self) -> String {
+        let word = self.entrypoint.iter().chain(&self.cmd).next();
+        let path = word
+            .and_then(|word| word.split('#').next())
+            .unwrap_or_default();
+        let path = Path::new("/").join(&self.working_dir).join(path);
+        path.to_string_lossy().into_owned()
+    }
+
+    /// Whether an artifact's configuration says that this is its layer. Else another with the same
+    /// configuration, which is the same image then, could take its place.
+    pub(crate) fn names_module(&self, layer: &Digest) -> bool {
+        let label = self.labels.get(LAYERS_LABEL);
+        match self.diff_ids[..] {
+            [] => label.is_some_and(|label| *label == Digest::of(layer.hex().as_bytes()).hex()),
+            [only] => only == *layer,
+            _ => false,
+        }
     }
 
     /// What names the whole stack of layers (OCI image specification, "Layer ChainID"); `None`
@@ -93,6 +140,8 @@ impl ImageConfig {
 
 #[derive(Deserialize)]
 struct Raw {
+    #[serde(rename = "layerDigests")]
+    layer_digests: Option<Vec<Digest>>,
     os: Option<String>,
     architecture: Option<String>,
     created: Option<String>,
@@ -178,5 +227,32 @@ mod tests {
             ImageConfig::parse("x", b"{}"),
             Err(Error::Unsupported(_))
         ));
+    }
+
+    #[test]
+    fn an_artifact_of_webassembly_says_where_its_module_is_and_which() {
+        let (one, other) = (Digest::of(b"1"), Digest::of(b"2"));
+        let parse = |text: &str| ImageConfig::parse("x", text.as_bytes()).unwrap();
+        let artifact =
+            format!(r#"{{"os":"wasip1","architecture":"wasm","layerDigests":["{one}"]}}"#);
+        let artifact = parse(&artifact);
+        assert_eq!(artifact.module.as_deref(), Some("/module.wasm"));
+        assert!(artifact.names_module(&one) && !artifact.names_module(&other));
+        let of_builder = |run: &str| {
+            let label = Digest::of(one.hex().as_bytes()).hex();
+            parse(&format!(
+                r#"{{"os":"wasip1","architecture":"wasm","rootfs":{{"type":"layers","diff_ids":[]}},
+                "config":{{"Labels":{{"containerd.runwasi.layers":"{label}"}}{run}}}}}"#
+            ))
+        };
+        let image = of_builder(r#","WorkingDir":"/app","Entrypoint":["demo.wasm#go","x"]"#);
+        assert_eq!(image.module.as_deref(), Some("/app/demo.wasm"));
+        assert!(image.names_module(&one) && !image.names_module(&other));
+        assert_eq!(of_builder("").module.as_deref(), Some("/module.wasm"));
+        // With layers it is an image as others are; without them, on a machine, there is nothing in it.
+        let layers =
+            format!(r#"{{"os":"wasi","architecture":"wasm","rootfs":{{"diff_ids":["{one}"]}}}}"#);
+        assert_eq!(parse(&layers).module, None);
+        assert_eq!(config("{}").module, None);
     }
 }

@@ -14,6 +14,9 @@ pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.ma
 pub(crate) const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 
+/// CNCF's "Wasm OCI Artifact Layout".
+const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
+
 /// What to send as `Accept` when asking for a manifest.
 pub(crate) const ACCEPT_MANIFEST: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.oci.image.manifest.v1+json, \
@@ -28,6 +31,8 @@ pub(crate) enum Kind {
     Config,
     Layer,
     EncryptedLayer,
+    /// A module of WebAssembly as it is.
+    Module,
     Other,
 }
 
@@ -37,7 +42,10 @@ pub(crate) fn kind(media_type: &str) -> Kind {
     match bare {
         OCI_INDEX | DOCKER_LIST => Kind::Index,
         OCI_MANIFEST | DOCKER_MANIFEST => Kind::Manifest,
-        OCI_CONFIG | DOCKER_CONFIG => Kind::Config,
+        OCI_CONFIG | DOCKER_CONFIG | WASM_CONFIG => Kind::Config,
+        "application/wasm" => Kind::Module,
+        // runwasi, wasm-to-oci and Istio have names of their own.
+        other if other.ends_with("+wasm") => Kind::Module,
         other => layer_kind(other),
     }
 }
@@ -79,6 +87,13 @@ mod tests {
             kind("application/vnd.oci.image.layer.v1.tar+gzip+encrypted"),
             Kind::EncryptedLayer
         );
+        for module in [
+            "application/wasm",
+            "application/vnd.wasm.content.layer.v1+wasm",
+            "application/vnd.bytecodealliance.wasm.component.layer.v0+wasm",
+        ] {
+            assert_eq!(kind(module), Kind::Module, "{module}");
+        }
         assert_eq!(
             kind("application/vnd.cncf.helm.chart.content.v1.tar+gzip"),
             Kind::Other

@@ -23,6 +23,7 @@ impl Platform {
             "armel" => ("arm", "v6"),
             "i386" | "i686" => ("386", ""),
             "powerpc64le" => ("ppc64le", ""),
+            "wasm32" => ("wasm", ""),
             other => (other, ""),
         };
         let variant = if variant.is_empty() { implied } else { variant };
@@ -51,8 +52,18 @@ impl Platform {
         &self.architecture
     }
 
+    /// Whether modules of WebAssembly are for it, which need a runtime of their own on any machine.
+    pub fn is_wasm(&self) -> bool {
+        self.architecture == "wasm" && matches!(&*self.os, "wasi" | "wasip1")
+    }
+
     /// How well content for `offered` runs on `self`: smaller is better, `None` is not at all.
     pub fn rank(&self, offered: &Self) -> Option<u32> {
+        if offered.is_wasm() {
+            // Only where there is nothing for the machine itself.
+            let wasip1 = offered.os == "wasip1";
+            return Some(if wasip1 { u32::MAX - 1 } else { u32::MAX });
+        }
         if self.os != offered.os || self.architecture != offered.architecture {
             return None;
         }
@@ -149,5 +160,15 @@ mod tests {
         assert_eq!(rank("linux/amd64", "linux/arm64"), None);
         assert_eq!(rank("linux/amd64", "unknown/unknown"), None);
         assert_eq!(rank("linux/x86_64", "linux/amd64/v1"), Some(0));
+        assert_eq!(rank("linux/amd64", "js/wasm"), None);
+        assert_eq!(rank("linux/amd64", "wasip1/amd64"), None);
+    }
+
+    #[test]
+    fn modules_of_webassembly_come_after_all_that_is_for_the_machine() {
+        let machine = rank("linux/arm/v7", "linux/arm/v5");
+        let newer = rank("linux/arm/v7", "wasip1/wasm");
+        let older = rank("linux/arm/v7", "wasi/wasm32");
+        assert!(machine.is_some() && machine < newer && newer < older);
     }
 }

@@ -12,7 +12,7 @@ use crate::blocking::blocking;
 use crate::find::find;
 use crate::store::Hold;
 use crate::unpack::{Layer, unpack};
-use crate::{Error, Image, Images, Reference, Result};
+use crate::{Error, Image, ImageConfig, Images, Reference, Result};
 
 /// Where archives are read and written: at the pace of the clients that send and take them.
 static ARCHIVES: Place = Place::new("importing and exporting archives", 16, 16, 64);
@@ -48,6 +48,7 @@ impl Images {
                         what: "the archive",
                         blob: None,
                         diff_id: None,
+                        file: None,
                         abandon: &|| {},
                         spending: &(),
                     };
@@ -114,6 +115,12 @@ impl Images {
                 let config = store
                     .document(&record.id)?
                     .ok_or_else(|| Error::NotFound(record.id.to_string()))?;
+                if ImageConfig::parse("", &config.bytes)?.module.is_some() {
+                    return Err(Error::Unsupported(format!(
+                        "{} is a module of WebAssembly, which is not exported; pull it where it is needed",
+                        record.id
+                    )));
+                }
                 let state = store.state();
                 let layers = record
                     .layers

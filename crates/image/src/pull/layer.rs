@@ -99,7 +99,10 @@ pub(super) struct LayerJob<'a> {
     pub(super) what: String,
     pub(super) origin: Origin<'a>,
     pub(super) blob: Descriptor,
+    /// Its name on disk, unless what it looks like depends on the layers below.
     pub(super) diff_id: Digest,
+    /// Where it is to be put as it is, if it is a file and no archive.
+    pub(super) file: Option<String>,
     pub(super) chain_id: Digest,
     /// The keys of the layers below, base first, when they are known.
     pub(super) below: Vec<watch::Receiver<Option<Digest>>>,
@@ -349,6 +352,7 @@ impl LayerJob<'_> {
     ) -> Result<Fetched> {
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
         let (what, diff_id) = (self.what.clone(), self.diff_id);
+        let file = self.file.clone().map(|path| (path, self.blob.size));
         let at_work = self.at_work.token();
         let spent = self.allowance.for_layer();
         let unpack = move || -> Result<Fetched> {
@@ -361,7 +365,9 @@ impl LayerJob<'_> {
             let layer = Layer {
                 what: &what,
                 blob,
-                diff_id: Some(diff_id),
+                // Of what is made around a file nobody has promised a digest.
+                diff_id: file.is_none().then_some(diff_id),
+                file: file.as_ref().map(|(path, size)| (path.as_str(), *size)),
                 abandon: &abandon,
                 spending: &spent,
             };
@@ -398,7 +404,7 @@ impl LayerJob<'_> {
         let blob = kept.then_some(self.blob.digest);
         let record = LayerRecord {
             key,
-            diff_id: self.diff_id,
+            diff_id: unpacked.diff_id.unwrap_or(self.diff_id),
             archive_bytes: unpacked.archive_bytes,
             bytes: unpacked.bytes,
             disk_bytes: unpacked.disk_bytes + blob.map_or(0, |_| self.blob.size),

@@ -15,7 +15,7 @@ use super::layer::{BlobLocks, LayerJob, Origin};
 use super::progress::Tracker;
 use super::turns::Turns;
 use crate::blocking::blocking;
-use crate::manifest::{Document as ManifestDocument, Manifest, choose};
+use crate::manifest::{Descriptor, Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{self, Kind};
 use crate::policy::Policy;
 use crate::registry::{Credentials, Remote, Transport};
@@ -247,7 +247,23 @@ pub(crate) fn check(
             limits.layers,
         ));
     }
-    if manifest.layers.len() != config.diff_ids.len() {
+    let wanted = if config.module.is_some() {
+        let [layer] = &manifest.layers[..] else {
+            let problem = format!("{what} is an artifact of more, or less, than one module");
+            return Err(Error::Unsupported(problem));
+        };
+        if !config.names_module(&layer.digest) {
+            let problem = format!(
+                "it does not tell the digest of its module, {}",
+                layer.digest
+            );
+            return Err(Error::invalid(format!("configuration of {what}"), problem));
+        }
+        Kind::Module
+    } else {
+        Kind::Layer
+    };
+    if wanted == Kind::Layer && manifest.layers.len() != config.diff_ids.len() {
         return Err(Error::invalid(
             format!("manifest of {what}"),
             format!(
@@ -259,7 +275,7 @@ pub(crate) fn check(
     }
     for layer in &manifest.layers {
         match media_type::kind(&layer.media_type) {
-            Kind::Layer => {}
+            kind if kind == wanted => {}
             Kind::EncryptedLayer => {
                 return Err(Error::Unsupported(format!("{what} has encrypted layers")));
             }
@@ -277,7 +293,7 @@ pub(crate) fn check(
             ));
         }
     }
-    if !config.os.is_empty() && config.os != "linux" {
+    if !config.os.is_empty() && config.os != "linux" && !config.platform().is_wasm() {
         return Err(Error::Unsupported(format!(
             "{what} is for {}, not for linux",
             config.os
@@ -335,21 +351,23 @@ async fn fetch_all(
     let mut chain = None;
     let mut work = Vec::new();
     let count = manifest.layers.len();
-    let described = manifest.layers.iter().zip(&config.diff_ids).zip(origins);
+    let names = names(manifest, config);
+    let described = manifest.layers.iter().zip(names).zip(origins);
     for (index, ((blob, diff_id), origin)) in described.enumerate() {
-        let chain_id = Digest::chain(chain.as_ref(), diff_id);
+        let chain_id = Digest::chain(chain.as_ref(), &diff_id);
         chain = Some(chain_id);
         let (done, key) = watch::channel(None);
         let job = LayerJob {
             what: format!("layer {} of {count} of {what} ({})", index + 1, blob.digest),
             origin,
             blob: blob.clone(),
-            diff_id: *diff_id,
+            diff_id,
+            file: config.module.clone(),
             chain_id,
             below: below.clone(),
             pull: tracker.number,
             allowance: Arc::clone(&allowance),
-            _holds: [context.store.hold(*diff_id), context.store.hold(chain_id)],
+            _holds: [context.store.hold(diff_id), context.store.hold(chain_id)],
             tracker: tracker.add(blob.digest, blob.size),
             at_work: at_work.clone(),
         };
@@ -364,6 +382,15 @@ async fn fetch_all(
     }
     // The first failure drops the others; what they have downloaded stays for the next try.
     try_join_all(running).await
+}
+
+/// What the layers are known by. What a module's looks like depends on where the module is put, too.
+fn names(manifest: &Manifest, config: &ImageConfig) -> Vec<Digest> {
+    let Some(path) = &config.module else {
+        return config.diff_ids.clone();
+    };
+    let name = |blob: &Descriptor| Digest::of(format!("{} as {path}", blob.digest).as_bytes());
+    manifest.layers.iter().map(name).collect()
 }
 
 async fn fetch_layer(

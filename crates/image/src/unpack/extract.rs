@@ -19,7 +19,7 @@ use super::attributes;
 use super::root::{LayerRoot, clean};
 use crate::config::Limits;
 use crate::tar::{Bounds, Entry, EntryKind, Mtime, Reader, Record, Segment};
-use crate::{Error, Result};
+use crate::{Digest, Error, Result};
 use orlop_disk::{Room, remove_tree_at};
 
 /// Names that start so are instructions (OCI image layer specification, "Whiteouts").
@@ -33,6 +33,8 @@ const HOLE: usize = 64 << 10;
 /// What an unpacked layer amounts to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
+    /// The archive's digest, once all of it was read.
+    pub(crate) diff_id: Option<Digest>,
     /// Bytes of the archive.
     pub(crate) archive_bytes: u64,
     /// Bytes of file content.

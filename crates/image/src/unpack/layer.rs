@@ -19,6 +19,8 @@ pub(crate) struct Layer<'a> {
     pub(crate) blob: Option<Digest>,
     /// Digest of the archive; `None` if nobody promised one.
     pub(crate) diff_id: Option<Digest>,
+    /// Where the bytes are to be put, and how many, if they are one file and no archive.
+    pub(crate) file: Option<(&'a str, u64)>,
     /// Called when unpacking has failed for good, so that a download in progress ends.
     pub(crate) abandon: &'a (dyn Fn() + Sync),
     /// What its files are counted against.
@@ -44,7 +46,7 @@ pub(crate) fn unpack<J: RecordFiles>(
                     hasher: Hasher::like(layer.blob.as_ref()),
                 };
                 let mut buffered = BufReader::with_capacity(128 << 10, &mut hashing);
-                match decompress(&mut buffered) {
+                match archive(layer.file, &mut buffered) {
                     Ok(plain) => feeder.pump(plain),
                     Err(error) => feeder.pump(Failed(Some(error))),
                 }
@@ -97,6 +99,7 @@ pub(crate) fn unpack<J: RecordFiles>(
         let _ = blob.map_err(|error| Error::invalid(layer.what, error))?;
         if let Some((actual, bytes)) = read {
             unpacked.archive_bytes = bytes;
+            unpacked.diff_id = Some(actual);
             if let Some(expected) = layer.diff_id.filter(|expected| *expected != actual) {
                 let what = format!("the unpacked {}", layer.what);
                 return Err(Error::DigestMismatch {
@@ -108,6 +111,26 @@ pub(crate) fn unpack<J: RecordFiles>(
         }
         Ok((unpacked, record))
     })
+}
+
+/// The layer's archive: what was compressed, or what has the one file alone.
+fn archive<'a>(
+    file: Option<(&str, u64)>,
+    bytes: impl BufRead + 'a,
+) -> io::Result<Box<dyn Read + 'a>> {
+    let Some((path, size)) = file else {
+        return decompress(bytes);
+    };
+    let mut header = tar::Header::new_ustar();
+    header.set_path(path.trim_start_matches('/'))?;
+    header.set_size(size);
+    header.set_mode(0o755);
+    header.set_cksum();
+    let head = io::Cursor::new(header.as_bytes().to_owned());
+    // Up to whole blocks; two empty ones end an archive.
+    let rest = size.next_multiple_of(512) - size + 1024;
+    let tail = io::repeat(0).take(rest);
+    Ok(Box::new(head.chain(bytes.take(size)).chain(tail)))
 }
 
 struct Hashing<R> {
@@ -217,7 +240,7 @@ mod tests {
             let root = dir.path().join("fs");
             std::fs::create_dir(&root).unwrap();
             let limits = Limits { layer_bytes: 1 << 20, ..Limits::default() };
-            let layer = Layer { what: "layer", blob: None, diff_id: None, abandon: &|| {}, spending: &() };
+            let layer = Layer { what: "layer", blob: None, diff_id: None, file: None, abandon: &|| {}, spending: &() };
             let _ = unpack(&layer, Cursor::new(archive), (), &root, &limits);
             // Whatever it was: nothing beside the layer.
             prop_assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

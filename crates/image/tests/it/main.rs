@@ -17,6 +17,7 @@ mod faults;
 mod fuzzed;
 mod layers;
 mod manifests;
+mod modules;
 mod node;
 mod pull;
 mod restart;

@@ -109,6 +109,8 @@ pub struct ImageBuilder {
     format: Format,
     hash: Hash,
     index: bool,
+    os: String,
+    architecture: String,
 }
 
 impl ImageBuilder {
@@ -123,6 +125,8 @@ impl ImageBuilder {
             format: Format::Oci,
             hash: Hash::Sha256,
             index: false,
+            os: "linux".to_owned(),
+            architecture: host_architecture().to_owned(),
         }
     }
 
@@ -178,6 +182,13 @@ impl ImageBuilder {
         self
     }
 
+    /// Chooses what it is for; this machine if not said.
+    pub fn platform(mut self, os: &str, architecture: &str) -> Self {
+        os.clone_into(&mut self.os);
+        architecture.clone_into(&mut self.architecture);
+        self
+    }
+
     /// Puts an index on top, where another architecture comes before the host's.
     pub fn index(mut self) -> Self {
         self.index = true;
@@ -192,8 +203,8 @@ impl ImageBuilder {
             .iter()
             .map(|(tar, how)| Blob::new(types.layer(*how), pack(tar, *how), self.hash))
             .collect();
-        let own = host_architecture();
-        let (config, manifest) = self.platform(own, &types, &layers);
+        let own = self.architecture.as_str();
+        let (config, manifest) = self.for_platform(own, &types, &layers);
         let tars = self.layers.iter().map(|(tar, _)| tar.clone()).collect();
         if !self.index {
             return BuiltImage {
@@ -206,7 +217,7 @@ impl ImageBuilder {
             };
         }
         let other = if own == "arm64" { "amd64" } else { "arm64" };
-        let (other_config, other_manifest) = self.platform(other, &types, &layers);
+        let (other_config, other_manifest) = self.for_platform(other, &types, &layers);
         let entry = |manifest: &Blob, architecture: &str| {
             let mut entry = manifest.descriptor();
             entry["platform"] = json!({ "os": "linux", "architecture": architecture });
@@ -228,7 +239,12 @@ impl ImageBuilder {
     }
 
     /// The config and the manifest for one architecture.
-    fn platform(&self, architecture: &str, types: &MediaTypes, layers: &[Blob]) -> (Blob, Blob) {
+    fn for_platform(
+        &self,
+        architecture: &str,
+        types: &MediaTypes,
+        layers: &[Blob],
+    ) -> (Blob, Blob) {
         let created = "2023-11-14T22:13:20Z";
         let diff_ids: Vec<_> = self
             .layers
@@ -241,7 +257,7 @@ impl ImageBuilder {
             .collect();
         let config = json!({
             "architecture": architecture,
-            "os": "linux",
+            "os": self.os,
             "created": created,
             "config": self.config,
             "rootfs": { "type": "layers", "diff_ids": diff_ids },
@@ -345,7 +361,7 @@ fn pack(tar: &[u8], compression: Compression) -> Vec<u8> {
     }
 }
 
-fn to_bytes(value: &Value) -> Vec<u8> {
+pub(super) fn to_bytes(value: &Value) -> Vec<u8> {
     serde_json::to_vec(value).expect("JSON values serialise")
 }
 

@@ -4,7 +4,9 @@ mod archive;
 mod builder;
 mod layer;
 mod push;
+mod wasm;
 
 pub use builder::{Blob, BuiltImage, Compression, Format, Hash, ImageBuilder, digest};
 pub use layer::Layer;
 pub use tar::EntryType;
+pub use wasm::{Ending, module};
