@@ -46,6 +46,16 @@ impl Error {
         }
     }
 
+    /// Whether the shim has no such call at all. Those in Rust say of it that it was not found.
+    pub(crate) fn is_not_there(&self) -> bool {
+        match self {
+            Self::Refused { code, message, .. } => {
+                *code == orlop_ttrpc::code::UNIMPLEMENTED || message.ends_with(" is not supported")
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the shim knows no such task or process.
     pub(crate) fn is_not_found(&self) -> bool {
         match self {

@@ -89,7 +89,8 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
         None => create(settings, state, words, &process, &mut tasks, &fifos),
         Some(command) => tasks
             .exec(id, &process.exec, &fifos, command)
-            .and_then(|()| tasks.start(id, &process.exec)),
+            .and_then(|()| tasks.start(id, &process.exec))
+            .map_err(|error| without_exec(settings, error)),
     };
     if let Err(error) = made {
         announcement.done();
@@ -136,6 +137,17 @@ fn create(
         // It has seen nothing yet, and will not.
         let _ = end(settings, pod, tasks, &task.id, &task.dir);
     })
+}
+
+/// Says of a shim that has no commands that no other will do either.
+fn without_exec(settings: &Settings, error: Error) -> Error {
+    if !error.is_not_there() {
+        return error;
+    }
+    let shim = settings.shim.display();
+    Error::Failed(format!(
+        "the shim {shim} runs no commands in its containers ({error})"
+    ))
 }
 
 impl Standing {

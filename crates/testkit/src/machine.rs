@@ -49,6 +49,13 @@ pub fn runtime_with_users() -> Result<String, String> {
     ))
 }
 
+/// The shim of modules of WebAssembly that `make test-wasm` builds: what it is made of is nothing that
+/// all who build should wait for.
+pub fn wasm_shim() -> Result<String, String> {
+    std::env::var("ORLOP_TEST_WASM_SHIM")
+        .map_err(|_| "ORLOP_TEST_WASM_SHIM names no shim; `make test-wasm` builds one".to_owned())
+}
+
 /// Whether all that running a pod takes is there: root and an OCI runtime.
 pub fn can_run_pods() -> Result<(), String> {
     is_root()?;

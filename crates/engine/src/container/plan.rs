@@ -51,6 +51,15 @@ impl Plan {
             if !in_pod.handler.settings.guest_pull() {
                 check_whole(&image)?;
             }
+            let platform = image.config.platform();
+            if platform.is_wasm() && !in_pod.handler.may_run_wasm() {
+                let problem = format!(
+                    "{name} is for {platform}, which the runtime handler {:?} does not run; ask for \
+                     one whose shim does (docs/runtimes.md)",
+                    in_pod.handler.name
+                );
+                return Err(Error::invalid("config.image", problem).into());
+            }
             let known = in_pod.known(&node, &pod, &config, (&name, &image));
             let asked = spec::Asked::read(&known).map_err(Error::Spec)?;
             let plan = Self {
@@ -103,6 +112,7 @@ impl InPod {
                 working_dir: &image.working_dir,
                 volumes: &image.volumes,
                 stop_signal: &image.stop_signal,
+                module: image.module.as_deref(),
             },
             handler: spec::HandlerFacts {
                 features: &self.handler.features,

@@ -32,6 +32,25 @@ pub struct Handler {
     pub settings: RuntimeHandler,
 }
 
+/// Beginnings of the names of shims that run none.
+const WITHOUT_WASM: [&str; 3] = [
+    "containerd-shim-runc-",
+    "containerd-shim-runsc-",
+    "containerd-shim-kata-",
+];
+
+impl Handler {
+    /// Whether it may run modules of WebAssembly: crun says so, of shims it is only known of some.
+    pub fn may_run_wasm(&self) -> bool {
+        let shim = self.settings.path.file_name().unwrap_or_default();
+        let shim = shim.to_string_lossy();
+        let is_other = WITHOUT_WASM.iter().all(|known| !shim.starts_with(known));
+        let is_shim = matches!(self.settings.kind, RuntimeKind::Shim { .. });
+        let said = self.features.annotations.get("run.oci.crun.wasm");
+        (is_shim && is_other) || said.is_some_and(|said| said == "true")
+    }
+}
+
 /// All handlers.
 #[derive(Debug)]
 pub struct Runtimes {

@@ -35,6 +35,14 @@ pub(super) fn command(
         let problem = "no command: neither the request nor the image names one";
         return Err(Error::invalid("config.command", problem));
     }
+    // Shims of containerd's run an artifact's module, whatever the command calls it.
+    let own = image.entrypoint.iter().chain(image.cmd).next();
+    if let Some(module) = image.module
+        && (argv.first() != own || !config.working_dir.is_empty())
+    {
+        let function = argv[0].find('#').map(|at| argv[0].split_off(at));
+        argv[0] = module.to_owned() + &function.unwrap_or_default();
+    }
     if argv[0].is_empty() {
         return Err(Error::invalid(
             "config.command",
@@ -132,6 +140,31 @@ mod tests {
             let image = ImageFacts {
                 entrypoint: &entrypoint,
                 cmd: &cmd,
+                ..ImageFacts::default()
+            };
+            assert_eq!(command(&config, &image).unwrap(), words(expected));
+        }
+    }
+
+    #[test]
+    fn an_artifact_runs_its_module_whatever_the_command_calls_it() {
+        for (command_, args, entrypoint, working_dir, expected) in [
+            ("", "", "demo.wasm", "", "demo.wasm"),
+            ("", "x", "demo.wasm#go", "", "demo.wasm#go x"),
+            ("", "x", "demo.wasm#go", "/srv", "/app/demo.wasm#go x"),
+            ("any", "x", "demo.wasm", "", "/app/demo.wasm x"),
+            ("any.wasm#go x", "", "demo.wasm", "", "/app/demo.wasm#go x"),
+        ] {
+            let config = v1::ContainerConfig {
+                command: words(command_),
+                args: words(args),
+                working_dir: working_dir.to_owned(),
+                ..Default::default()
+            };
+            let entrypoint = words(entrypoint);
+            let image = ImageFacts {
+                entrypoint: &entrypoint,
+                module: Some("/app/demo.wasm"),
                 ..ImageFacts::default()
             };
             assert_eq!(command(&config, &image).unwrap(), words(expected));

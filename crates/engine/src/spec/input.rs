@@ -118,6 +118,8 @@ pub struct ImageFacts<'a> {
     pub volumes: &'a [String],
     /// Signal that stops it.
     pub stop_signal: &'a str,
+    /// Where its program is, if it is an artifact with nothing else.
+    pub module: Option<&'a str>,
 }
 
 /// A container's root filesystem.

@@ -55,4 +55,5 @@ mod trouble;
 mod upgrade;
 mod users;
 mod versions;
+mod wasm;
 mod world;

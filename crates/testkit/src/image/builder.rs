@@ -366,7 +366,7 @@ pub(super) fn to_bytes(value: &Value) -> Vec<u8> {
 }
 
 /// The host's architecture in Go's words, which images use.
-fn host_architecture() -> &'static str {
+pub fn host_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

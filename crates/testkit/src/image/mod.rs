@@ -6,7 +6,9 @@ mod layer;
 mod push;
 mod wasm;
 
-pub use builder::{Blob, BuiltImage, Compression, Format, Hash, ImageBuilder, digest};
+pub use builder::{
+    Blob, BuiltImage, Compression, Format, Hash, ImageBuilder, digest, host_architecture,
+};
 pub use layer::Layer;
 pub use tar::EntryType;
 pub use wasm::{Ending, module};
