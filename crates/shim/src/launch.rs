@@ -12,6 +12,7 @@ use crate::arguments::{Sandboxer, Settings};
 use crate::error::{Error, Result};
 use crate::proto::{Writer, fields};
 use crate::state_dir::PodDir;
+use crate::supervisor;
 use crate::task::{Any, Endpoint};
 
 /// The namespace that the shim is told; it keeps apart what several clients have.
@@ -74,6 +75,8 @@ pub(crate) fn clean_up(settings: &Settings, pod: &PodDir, bundle: &Path, id: &st
         // There is no program; who made the sandbox ends it with all that is in it.
         return Ok(());
     }
+    // Those in Rust open it for this, too, and wait for a reader.
+    supervisor::keep_log(pod, bundle)?;
     let child = call(settings, pod, bundle, "delete", id)?;
     finish(child, settings, pod).map(drop)
 }

@@ -149,7 +149,7 @@ fn begin(
     serve(&pod.supervisor(), move |socket| {
         watch(&state, &watched, socket);
     })?;
-    keep_log(pod)?;
+    keep_log(pod, &bundle)?;
     let controller = controller::of(settings);
     let endpoint = controller.bootstrap(pod)?;
     // Whoever comes after us, should we die, finds it by this.
@@ -225,9 +225,9 @@ pub(crate) fn serve(path: &Path, each: impl Fn(UnixStream) + Clone + Send + 'sta
     })
 }
 
-/// What a shim prints goes to a pipe of this name.
-fn keep_log(pod: &PodDir) -> Result<()> {
-    let fifo = pod.bundle().join("log");
+/// What a shim prints goes to a pipe of this name in its working directory.
+pub(crate) fn keep_log(pod: &PodDir, bundle: &Path) -> Result<()> {
+    let fifo = bundle.join("log");
     make_fifo(&fifo)?;
     // With a writing end of our own it never comes to an end.
     let options = File::options().read(true).write(true).open(&fifo);

@@ -11,6 +11,7 @@ use orlop_testkit::{BuiltImage, ImageBuilder, Layer, Node, skip_unless};
 use serde_json::json;
 
 use crate::processes::{count, processes};
+use crate::sandboxes;
 use crate::world::{Running, World, world};
 
 macro_rules! wasm_world {
@@ -23,6 +24,19 @@ macro_rules! wasm_world {
 /// The shims of a pod.
 fn of_shim(pod: &str) -> [&str; 3] {
     ["containerd-shim-", "-namespace", pod]
+}
+
+/// The one that answers: it has a helper, by which it makes its containers.
+fn the_shim(pod: &str) -> Vec<i32> {
+    let shims = processes(&of_shim(pod));
+    let is_child = |pid: &i32| parent(*pid).is_some_and(|parent| shims.contains(&parent));
+    shims.iter().copied().filter(|pid| !is_child(pid)).collect()
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    line.trim().parse().ok()
 }
 
 /// An ordinary image with a module in its one layer.
@@ -175,6 +189,16 @@ async fn a_module_outlives_the_daemon() {
     world.cri.stop(&running.id, 0).await.expect("stop");
     assert_eq!(world.cri.wait_exited(&running.id).await.exit_code, 137);
     world.finish().await;
+}
+
+#[tokio::test]
+async fn a_shim_of_modules_that_dies_takes_its_pod_along() {
+    sandboxes::dies_with_its_pod(wasm_world!(), the_shim).await;
+}
+
+#[tokio::test]
+async fn a_shim_of_modules_that_dies_without_the_daemon_is_missed_by_the_next() {
+    sandboxes::is_missed(wasm_world!(), the_shim).await;
 }
 
 /// runwasi's shims are configured by what is in the file, not by its name.
