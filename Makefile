@@ -17,7 +17,8 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release deps test test-peer test-containerd test-gvisor test-release test-upgrade test-vm chaos lint \
+.PHONY: help run build release deps test test-peer test-containerd test-gvisor test-wasm test-release \
+	test-upgrade test-vm chaos lint \
 	deny bench install uninstall
 
 help: ## this list
@@ -63,6 +64,13 @@ test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is
 		--skip too_much_memory_is_an_oom_kill --skip resources_are_updated_while_it_runs \
 		--skip a_limit_ends_the_whole_tree
 
+# What runwasi drags in is nothing that all who build should wait for: a workspace of its own.
+WASM_SHIM := $(abspath $(TARGET_DIR))/wasm-shim
+test-wasm: deps build ## pods of WebAssembly, run by a shim of runwasi's library that is built for it (3 min)
+	$(CARGO) build --locked --manifest-path crates/testkit/wasm-shim/Cargo.toml --target-dir $(WASM_SHIM)
+	@ORLOP_TEST_WASM_SHIM=$(WASM_SHIM)/debug/containerd-shim-kitwasm-v1 .ci/with-skips \
+		$(RUN_TESTS) -p orlop --test cri -- wasm::
+
 test-release: deps build release ## what is promised of the optimised build: sizes, idle CPU, a hundred pods
 	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 ORLOP_PEAK_PODS=500 .ci/with-skips \
 		$(RUN_TESTS) --workspace --test daemon_size --test node --test docker --test cri \
@@ -84,6 +92,7 @@ chaos: deps build ## faults by the thousand: KILLS=1000 of each kind, FAULTS=100
 
 lint: ## formatting, clippy, import rules, licences and bans
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path crates/testkit/wasm-shim/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --workspace --all-targets --features orlop/otlp -- -D warnings
 	$(RUN_TESTS) --workspace --test house

@@ -295,6 +295,14 @@ fn outputs() -> ClientStreams {
     }
 }
 
+/// Why there is no session.
+pub(crate) async fn refusal(cri: &Cri, id: &str, words: &[&str]) -> String {
+    let url = url(cri, id, words, false).await;
+    let options = over(Protocol::WebSocket);
+    let refused = exec(&url, &options, outputs()).await;
+    refused.expect_err("no session").to_string()
+}
+
 async fn url(cri: &Cri, id: &str, words: &[&str], stdin: bool) -> String {
     let request = ExecRequest {
         container_id: id.to_owned(),

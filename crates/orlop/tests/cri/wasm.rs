@@ -11,8 +11,8 @@ use orlop_testkit::{BuiltImage, ImageBuilder, Layer, Node, skip_unless};
 use serde_json::json;
 
 use crate::processes::{count, processes};
-use crate::sandboxes;
 use crate::world::{Running, World, world};
+use crate::{sandboxes, streams};
 
 macro_rules! wasm_world {
     () => {{
@@ -143,11 +143,13 @@ async fn a_module_that_never_ends_is_not_entered_but_stopped() {
     let error = world.cri.exec(&running.id, &["sh"]).await.unwrap_err();
     let shim = wasm_shim().expect("a shim");
     let shim = Path::new(&shim).file_name().expect("a name");
+    let attached = streams::refusal(&world.cri, &running.id, &["sh"]).await;
     for word in [
         &*shim.to_string_lossy(),
         "runs no commands in its containers",
     ] {
         assert!(error.message().contains(word), "no {word:?}: {error}");
+        assert!(attached.contains(word), "no {word:?}: {attached}");
     }
     let request = ContainerStatsRequest {
         container_id: running.id.clone(),
