@@ -247,6 +247,12 @@ pub(crate) fn check(
             limits.layers,
         ));
     }
+    if !config.os.is_empty() && config.os != "linux" && !config.platform().is_wasm() {
+        return Err(Error::Unsupported(format!(
+            "{what} is for {}, not for linux",
+            config.os
+        )));
+    }
     let wanted = if config.module.is_some() {
         let [layer] = &manifest.layers[..] else {
             let problem = format!("{what} is an artifact of more, or less, than one module");
@@ -292,12 +298,6 @@ pub(crate) fn check(
                 format!("{} bytes", limits.blob_bytes),
             ));
         }
-    }
-    if !config.os.is_empty() && config.os != "linux" && !config.platform().is_wasm() {
-        return Err(Error::Unsupported(format!(
-            "{what} is for {}, not for linux",
-            config.os
-        )));
     }
     Ok(())
 }

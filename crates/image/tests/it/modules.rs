@@ -140,6 +140,8 @@ async fn what_is_no_proper_artifact_is_refused_with_the_reason() {
     let plain: serde_json::Value = serde_json::from_slice(&plain.config.bytes).expect("JSON");
     let outside = BuiltImage::wasm_image(&hello, &["../../demo.wasm"]);
     let large = vec![0; 4097];
+    let mut component = named(&hello);
+    component["os"] = "wasip2".into();
     let (config, one) = (named(&hello), (MODULE, &hello[..]));
     let of_module = BuiltImage::of_module;
     for (what, artifact, reason) in [
@@ -154,6 +156,11 @@ async fn what_is_no_proper_artifact_is_refused_with_the_reason() {
             "than one module",
         ),
         ("none", of_module(CONFIG, &config, &[]), "than one module"),
+        (
+            "component",
+            of_module(CONFIG, &component, &[one]),
+            "is for wasip2",
+        ),
         (
             "a-text",
             of_module(CONFIG, &named(b"x"), &[("text/plain", b"x")]),
