@@ -130,6 +130,19 @@ async fn an_image_is_pulled_once_it_is_signed_and_no_layer_before() {
 }
 
 #[tokio::test]
+async fn an_artifact_of_webassembly_is_pulled_once_it_is_signed() {
+    let scene = Scene::new().await;
+    let artifact = BuiltImage::wasm_artifact(b"\0asm\x01\0\0\0");
+    let name = scene.registry.push(&artifact, "team/app:1").await;
+    assert_refused(scene.pull().await, "there is none at sha256-");
+    assert_eq!(scene.place.layer_dirs(), 0);
+    scene.sign(artifact.digest(), &name).await;
+    let image = scene.pull().await.unwrap();
+    assert_eq!(image.id.to_string(), artifact.id());
+    scene.admit(&image).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_is_rejected_is_not_even_asked_for() {
     let scene = Scene::new().await;
     let proxy = FaultProxy::before(scene.registry.address());
