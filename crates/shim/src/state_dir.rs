@@ -261,6 +261,8 @@ impl TaskDir {
     }
 
     pub(crate) fn erase(&self) -> Result<()> {
+        // runwasi's shims leave the container's files mounted.
+        mounts::drop_own(&[self.dir.join("rootfs")]);
         orlop_disk::remove_tree(&self.dir).map_err(Error::file("removing", &self.dir))
     }
 }

@@ -114,7 +114,8 @@ impl Bundle {
             fs::create_dir(rootfs.join(dir))?;
         }
         let program = rootfs.join("trial");
-        fs::write(&program, "never executed")?;
+        // runwasi's shims look for what they take for a program.
+        fs::write(&program, "#! never executed")?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
         let namespaces = ["pid", "ipc", "uts", "mount", "network"];
         let config = json!({

@@ -194,6 +194,16 @@ async fn a_module_outlives_the_daemon() {
 }
 
 #[tokio::test]
+async fn a_shim_of_modules_is_tried_out() {
+    let world = wasm_world!();
+    let said = world.doctor().await;
+    assert!(said.contains("test works"), "{said}");
+    let shim = wasm_shim().expect("a shim");
+    assert_eq!(count(&["orlop-trial-", &shim], 0).await, 0);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_shim_of_modules_that_dies_takes_its_pod_along() {
     sandboxes::dies_with_its_pod(wasm_world!(), the_shim).await;
 }
