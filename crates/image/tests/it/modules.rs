@@ -24,7 +24,7 @@ async fn file(place: &Place, image: &Image, path: &str) -> (u32, Vec<u8>) {
 #[tokio::test]
 async fn a_module_that_is_no_archive_is_a_file_of_the_image() {
     let registry = Registry::start();
-    let place = Place::open().await;
+    let mut place = Place::open().await;
     let artifact = BuiltImage::wasm_artifact(&hello());
     let name = registry.push(&artifact, "artifact:1").await;
     let image = pull(&place.images, &name).await.expect("pull");
@@ -40,7 +40,10 @@ async fn a_module_that_is_no_archive_is_a_file_of_the_image() {
     assert!(file(&place, &other, "demo.wasm").await == (0o755, hello()));
     assert_eq!(place.layer_dirs(), 2);
 
-    // Their layers are looked after as any.
+    // The next start and the next pull find them, and their layers are looked after as any.
+    place.reopen().await;
+    pull(&place.images, &name).await.expect("pull again");
+    assert_eq!(place.layer_dirs(), 2);
     let verified = place.images.verify(false).await;
     let verified = verified.expect("verify");
     assert_eq!((verified.sound, verified.unchecked), (2, 0), "{verified:?}");
