@@ -1,6 +1,7 @@
 //! Starting a shim.
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -23,6 +24,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// A runtime that was killed is gone by then, or sits in a kernel.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Those of the task API that are spoken here.
+const VERSIONS: RangeInclusive<u32> = 2..=3;
 
 /// Its answer is an address.
 const LONGEST_ANSWER: u64 = 64 * 1024;
@@ -258,16 +262,26 @@ pub(crate) fn parse(answer: &[u8]) -> Result<Endpoint> {
         let text = String::from_utf8_lossy(answer);
         Error::Garbled(format!("the shim's answer {:?}", text.trim()))
     };
-    let answer = match answer.trim_ascii() {
-        json @ [b'{', ..] => serde_json::from_slice(json).map_err(|_| garbled())?,
-        // Its first field is a number.
+    let answer = match answer {
+        // Its first field is a number; blanks at its end are part of it.
         [0x08, ..] => message(answer).ok_or_else(garbled)?,
-        text => Answer {
-            version: 2,
-            address: String::from_utf8_lossy(text).into_owned(),
-            protocol: "ttrpc".into(),
+        _ => match answer.trim_ascii() {
+            json @ [b'{', ..] => serde_json::from_slice(json).map_err(|_| garbled())?,
+            text => Answer {
+                version: 2,
+                address: String::from_utf8_lossy(text).into_owned(),
+                protocol: "ttrpc".into(),
+            },
         },
     };
+    if !VERSIONS.contains(&answer.version) {
+        let (first, last) = (VERSIONS.start(), VERSIONS.end());
+        return Err(Error::Failed(format!(
+            "the shim serves version {} of the task API; the versions {first} and {last} are \
+             supported",
+            answer.version
+        )));
+    }
     Endpoint::at(&answer.address, &answer.protocol, answer.version).ok_or_else(|| {
         Error::Failed(format!(
             "the shim is reached by {:?} at {:?}; only ttrpc and gRPC are supported, at unix sockets and by \
@@ -379,19 +393,24 @@ mod tests {
         let new = parse(new).unwrap();
         assert_eq!((new.version, new.socket.to_str()), (3, Some("/run/x")));
         let newest = b"\x08\x03\x12\x0dunix:///run/y\x1a\x05ttrpc";
-        let newest = parse(newest).unwrap();
+        let parsed = parse(newest).unwrap();
         assert_eq!(
-            (newest.version, newest.socket.to_str()),
+            (parsed.version, parsed.socket.to_str()),
             (3, Some("/run/y"))
         );
+        let with_more = [&newest[..], b"\x2a\x06\x0a\x01a\x12\x01\n"].concat();
+        let socket = parse(&with_more).unwrap().socket;
+        assert_eq!(socket.to_str(), Some("/run/y"), "a blank at its end");
         let other = br#"{"version":3,"address":"unix:///run/x","protocol":"grpc"}"#;
-        assert!(parse(other).unwrap().grpc && !new.grpc && !newest.grpc);
+        assert!(parse(other).unwrap().grpc && !new.grpc && !parsed.grpc);
         for refused in [
             &b"vsock://2:1024"[..],
             b"",
             b"{",
             b"\x08\x03\x12\xff",
             br#"{"version":3,"address":"unix:///run/x","protocol":"thrift"}"#,
+            br#"{"version":4,"address":"unix:///run/x","protocol":"ttrpc"}"#,
+            br#"{"version":1,"address":"unix:///run/x","protocol":"ttrpc"}"#,
         ] {
             assert!(
                 parse(refused).is_err(),

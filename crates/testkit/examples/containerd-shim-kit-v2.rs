@@ -20,6 +20,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use orlop_testkit::TaskFront;
 use orlop_testkit::frames::{Any, call_of, read_frame, write_frame};
 use prost::Message;
 use rustix::process::{Pid, Signal, kill_process, setsid};
@@ -39,8 +40,8 @@ fn main() {
     match words.last().map(String::as_str) {
         Some("start") => start(&id),
         Some("delete") => {
-            // One that was killed leaves it.
-            let _ = fs::remove_file(socket(&id));
+            // One that was killed leaves them.
+            remove_sockets(&id);
             delete(&words);
         }
         Some("serve") => serve(&id, &words),
@@ -52,9 +53,29 @@ fn socket(id: &str) -> PathBuf {
     std::env::temp_dir().join(format!("orlop-kit-shim-{}", &id[..id.len().min(24)]))
 }
 
+/// Where newer ways are spoken, under the names that have them.
+fn front(id: &str) -> PathBuf {
+    socket(id).with_extension("front")
+}
+
+fn remove_sockets(id: &str) {
+    for socket in [socket(id), front(id)] {
+        let _ = fs::remove_file(socket);
+    }
+}
+
+fn has_front() -> bool {
+    ["-json3-v2", "-grpc-v2", "-proto-v2"]
+        .into_iter()
+        .any(is_called)
+}
+
 fn start(id: &str) {
     if is_called("-slow-v2") {
         std::thread::sleep(SLOW);
+    }
+    if is_called("-proto-v2") {
+        check_parameters(id);
     }
     let listener = UnixListener::bind(socket(id)).expect("a socket");
     let words = std::env::args().skip(1);
@@ -68,12 +89,50 @@ fn start(id: &str) {
         .stdout(Stdio::null())
         .stderr(File::create("kit.log").expect("a log"));
     server.spawn().expect("a server");
-    let path = socket(id);
-    let answer = format!(
-        r#"{{"version":2,"address":"unix://{}","protocol":"ttrpc"}}"#,
-        path.display()
-    );
-    println!("{answer}");
+    if has_front() {
+        while !front(id).exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    io::stdout().write_all(&bootstrapped(id)).expect("write");
+}
+
+/// Newer shims are told all in a message, and look at nothing else.
+fn check_parameters(id: &str) {
+    let mut told = Vec::new();
+    io::stdin().read_to_end(&mut told).expect("parameters");
+    let told = Parameters::decode(&*told).unwrap_or_default();
+    let there = [&told.events, &told.events_grpc].map(|path| Path::new(path).exists());
+    if told.id != id || told.namespace.is_empty() || there != [true, true] {
+        println!("these are no parameters: {told:?}");
+        std::process::exit(1);
+    }
+}
+
+/// How the shim says where it is reached: its name tells in which of the forms that there are.
+fn bootstrapped(id: &str) -> Vec<u8> {
+    let address = format!("unix://{}", socket(id).display());
+    let newer = format!("unix://{}", front(id).display());
+    if is_called("-plain-v2") {
+        return format!("{address}\n").into();
+    }
+    if is_called("-proto-v2") {
+        let result = Bootstrapped {
+            version: 3,
+            address: newer,
+            protocol: "grpc".into(),
+            metadata: [("form".to_owned(), "protobuf\n".to_owned())].into(),
+        };
+        return result.encode_to_vec();
+    }
+    let (version, protocol) = match () {
+        () if is_called("-grpc-v2") => (3, "grpc"),
+        () if is_called("-json3-v2") => (3, "ttrpc"),
+        () => (2, "ttrpc"),
+    };
+    let address = if has_front() { newer } else { address };
+    let answer = serde_json::json!({"version": version, "address": address, "protocol": protocol});
+    format!("{answer}\n").into()
 }
 
 /// The guest goes with the machine that it was in.
@@ -106,6 +165,32 @@ struct Response {
     status: Option<Vec<u8>>,
     #[prost(bytes = "vec", tag = "2")]
     payload: Vec<u8>,
+}
+
+/// `containerd.runtime.bootstrap.v1.BootstrapParams`.
+#[derive(Clone, PartialEq, Message)]
+struct Parameters {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    namespace: String,
+    #[prost(string, tag = "5")]
+    events: String,
+    #[prost(string, tag = "6")]
+    events_grpc: String,
+}
+
+/// `containerd.runtime.bootstrap.v1.BootstrapResult`.
+#[derive(Clone, PartialEq, Message)]
+struct Bootstrapped {
+    #[prost(int32, tag = "1")]
+    version: i32,
+    #[prost(string, tag = "2")]
+    address: String,
+    #[prost(string, tag = "3")]
+    protocol: String,
+    #[prost(btree_map = "string, string", tag = "5")]
+    metadata: std::collections::BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -150,6 +235,15 @@ fn serve(id: &str, words: &[String]) {
         ended: Mutex::new(false),
         end: Condvar::new(),
     });
+    if has_front() {
+        let newer = UnixListener::bind(front(id)).expect("a socket");
+        let server = TaskFront::new(&socket(id), &std::env::current_dir().expect("a bundle"));
+        if is_called("-json3-v2") {
+            server.serve_ttrpc(newer);
+        } else {
+            server.serve_grpc(newer);
+        }
+    }
     for client in listener.incoming().map_while(io::Result::ok) {
         let (sandbox, id) = (Arc::clone(&sandbox), id.to_owned());
         std::thread::spawn(move || answer(&sandbox, &id, client));
@@ -175,7 +269,7 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
                 let mut to = answers.lock().ok()?;
                 write_frame(&mut to, call, 2, &response.encode_to_vec()).ok()?;
                 if request.method == "ShutdownSandbox" {
-                    let _ = fs::remove_file(socket(&id));
+                    remove_sockets(&id);
                     std::process::exit(0);
                 }
                 Some(())

@@ -18,6 +18,7 @@
 //! | [`machine`] | what this machine can do, and the skip that says why |
 //! | [`nest`](nest()) | directories within each other beyond any stack and any path |
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
+//! | [`task_front`] | what serves the tasks of an old shim in newer ways: by gRPC, with streams |
 //! | [`terminal`] | a program on a terminal that the test plays |
 #![allow(
     clippy::disallowed_methods,
@@ -50,6 +51,7 @@ pub mod scratch;
 mod serve;
 pub mod signature;
 pub mod silent_mount;
+pub mod task_front;
 pub mod terminal;
 pub mod tls;
 pub mod web_proxy;
@@ -71,6 +73,7 @@ pub use sandbox_controller::{SandboxController, Whims};
 pub use scratch::Scratch;
 pub use signature::{ImageSignature, KeyKind, Signer};
 pub use silent_mount::SilentMount;
+pub use task_front::TaskFront;
 pub use terminal::Terminal;
 pub use tls::{Authority, TlsFront};
 pub use web_proxy::WebProxy;

@@ -24,6 +24,7 @@ use tower::Service;
 
 use crate::frames::{Any, swallow_events};
 use crate::process::processes;
+use crate::task_front::TaskFront;
 
 /// Where its shims tell their events; another controller of the directory finds it served.
 fn events(dir: &Path) -> PathBuf {
@@ -44,6 +45,8 @@ pub enum Whims {
     Refuses,
     /// With an address that is none.
     TalksNonsense,
+    /// As it should, and its tasks are served by gRPC, in the newer version.
+    ServesGrpc,
 }
 
 /// A running controller; it stops when dropped, and its sandboxes go on.
@@ -60,6 +63,7 @@ struct State {
     whims: Whims,
     told: Mutex<Vec<String>>,
     logs: Mutex<Vec<File>>,
+    fronts: Mutex<Vec<Arc<TaskFront>>>,
 }
 
 impl SandboxController {
@@ -75,6 +79,7 @@ impl SandboxController {
             whims,
             told: Mutex::default(),
             logs: Mutex::default(),
+            fronts: Mutex::default(),
         });
         let service = Controller(Arc::clone(&state));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -113,6 +118,12 @@ impl SandboxController {
     /// The socket of a controller of this directory.
     pub fn socket(dir: &Path) -> PathBuf {
         dir.join("controller.sock")
+    }
+
+    /// How many calls of a service came to those that serve the tasks by gRPC.
+    pub fn calls_of(&self, service: &str) -> usize {
+        let fronts = self.state.fronts.lock().expect("the fronts");
+        fronts.iter().map(|front| front.told(service)).sum()
     }
 
     /// What it was asked so far.
@@ -296,11 +307,24 @@ impl State {
         }
         std::fs::write(self.dir.join(id).join("socket"), &said["unix://".len()..])
             .map_err(failed)?;
+        let (address, version) = match self.whims {
+            Whims::ServesGrpc => (self.front(id, Path::new(&said["unix://".len()..])), 3),
+            _ => (format!("ttrpc+{said}"), 2),
+        };
         Ok(Started {
             id: id.to_owned(),
-            address: format!("ttrpc+{said}"),
-            version: 2,
+            address,
+            version,
         })
+    }
+
+    fn front(&self, id: &str, shim: &Path) -> String {
+        let bundle = self.dir.join(id);
+        let socket = bundle.join("front.sock");
+        let front = TaskFront::new(shim, &bundle);
+        front.serve_grpc(std::os::unix::net::UnixListener::bind(&socket).expect("a socket"));
+        self.fronts.lock().expect("the fronts").push(front);
+        format!("grpc+unix://{}", socket.display())
     }
 
     fn lives(&self, id: &str) -> bool {

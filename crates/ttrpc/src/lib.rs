@@ -6,9 +6,14 @@ mod error;
 mod frame;
 mod proto;
 mod server;
+mod stream;
 
 pub use client::{Client, parse_response};
 pub use error::{Error, Result};
-pub use frame::{LARGEST, REQUEST, RESPONSE, read_frame, write_frame};
+pub use frame::{
+    CLOSED, DATA, Frame, LARGEST, NO_DATA, OPEN, REQUEST, RESPONSE, read_frame, read_whole_frame,
+    write_frame,
+};
 pub use proto::{Any, Field, Value, Writer, any, field, fields, number, text};
 pub use server::{Call, Status, answer_all, code, respond};
+pub use stream::Stream;

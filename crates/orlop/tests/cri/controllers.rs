@@ -122,6 +122,45 @@ fn called(dir: &Path, name: &str) -> NodeBuilder {
     Node::orlop().drop_in(&drop_in)
 }
 
+/// A life of a pod: output, streams in both directions, a terminal's command, an exit code, an end.
+async fn lives(world: World, name: &str) {
+    let pod = world.node.pod(name);
+    let pod_id = world.run_pod(&pod).await;
+    let script = "echo out; echo err >&2; trap 'exit 5' TERM; while :; do sleep 0.05; done";
+    let spec = world.container("main").shell(script);
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    assert_eq!(world.printed(&id, &["echo", "ahoy"]).await, "ahoy");
+    let command = ["sh", "-c", "echo here; echo there >&2; exit 42"];
+    let output = world.cri.exec(&id, &command).await.expect("exec");
+    let said = (output.exit_code, &output.stdout[..], &output.stderr[..]);
+    assert_eq!(said, (42, &b"here\n"[..], &b"there\n"[..]));
+    world.cri.stop(&id, 20).await.expect("stop");
+    let status = world.cri.wait_exited(&id).await;
+    assert_eq!(status.exit_code, 5);
+    let log = orlop_testkit::cri::read_log(&pod.logs().join("main.log"));
+    let log: Vec<_> = log
+        .iter()
+        .map(|line| (line.stream.as_str(), String::from_utf8_lossy(&line.content)))
+        .collect();
+    for (stream, line) in [("stdout", "out"), ("stderr", "err")] {
+        assert!(log.contains(&(stream, line.into())), "{log:?}");
+    }
+    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
+    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    world.finish().await;
+}
+
+/// Shims say in three forms where they are, and serve tasks in two versions by two protocols.
+#[tokio::test]
+async fn a_shim_is_understood_in_each_form_in_which_it_answers() {
+    skip_unless!(has_program(GUEST));
+    for form in ["plain", "json3", "grpc", "proto"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let name = format!("containerd-shim-{form}-v2");
+        lives(world!(called(dir.path(), &name)), form).await;
+    }
+}
+
 /// It hides from the host what its containers use.
 fn apart(dir: &Path) -> NodeBuilder {
     called(dir, "containerd-shim-apart-v2")
@@ -257,6 +296,16 @@ async fn a_controller_makes_the_sandbox_of_a_pod() {
     assert_eq!(controller.told()[4], format!("Shutdown {pod_id} kit"));
     assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
     world.finish().await;
+}
+
+#[tokio::test]
+async fn a_controller_may_have_tasks_served_by_grpc() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    let controller = SandboxController::start(dir.path(), Whims::ServesGrpc);
+    lives(world!(remote(dir.path())), "grpc").await;
+    let calls = controller.calls_of("containerd.task.v3.Task");
+    assert!(calls > 5, "{calls} calls by gRPC");
 }
 
 /// `info` says who makes sandboxes and where, `doctor` has each of them make one.

@@ -1,0 +1,172 @@
+//! What serves tasks in front of a shim that only knows the oldest ways: by gRPC, in version 3 of the task
+//! service, with streams of its own instead of fifos.
+
+mod grpc;
+mod streams;
+mod ttrpc;
+
+use std::collections::HashMap;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use orlop_ttrpc::{Client, Error};
+use prost::Message;
+
+use streams::{Stream, Streams};
+
+/// The service whose method `Stream` is for streams.
+const STREAMING: &str = "containerd.services.streaming.v1.Streaming";
+
+/// What the shim behind knows.
+const OLD_TASKS: &str = "containerd.task.v2.Task";
+
+/// A server in front of a shim.
+#[derive(Debug)]
+pub struct TaskFront {
+    shim: PathBuf,
+    dir: PathBuf,
+    streams: Streams,
+    /// Calls that came, by their service.
+    told: Mutex<HashMap<String, usize>>,
+    fifos: AtomicUsize,
+}
+
+/// Why a call is refused.
+type Refusal = (u64, String);
+
+impl TaskFront {
+    /// In front of the shim at this socket; its fifos are made in a directory.
+    pub fn new(shim: &Path, dir: &Path) -> Arc<Self> {
+        Arc::new(Self {
+            shim: shim.to_owned(),
+            dir: dir.to_owned(),
+            streams: Streams::default(),
+            told: Mutex::default(),
+            fifos: AtomicUsize::new(0),
+        })
+    }
+
+    /// Serves ttrpc for as long as this process lives.
+    pub fn serve_ttrpc(self: &Arc<Self>, listener: UnixListener) {
+        ttrpc::serve(Arc::clone(self), listener);
+    }
+
+    /// Serves gRPC for as long as this process lives.
+    pub fn serve_grpc(self: &Arc<Self>, listener: UnixListener) {
+        grpc::serve(Arc::clone(self), listener);
+    }
+
+    /// How many calls of a service came.
+    pub fn told(&self, service: &str) -> usize {
+        let told = self.told.lock().expect("the calls");
+        told.get(service).copied().unwrap_or_default()
+    }
+
+    fn note(&self, service: &str) {
+        let mut told = self.told.lock().expect("the calls");
+        *told.entry(service.to_owned()).or_default() += 1;
+    }
+
+    /// Passes a call on.
+    fn call(&self, service: &str, method: &str, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        self.note(service);
+        if service == OLD_TASKS {
+            return Err((12, format!("{service} is too old for this shim")));
+        }
+        let service = service.replace("task.v3", "task.v2");
+        let payload = match method {
+            "Create" => self.with_fifos::<Create>(&payload),
+            "Exec" => self.with_fifos::<Exec>(&payload),
+            _ => payload,
+        };
+        let unavailable = |error: std::io::Error| (14, error.to_string());
+        let mut shim = Client::connect(&self.shim).map_err(unavailable)?;
+        shim.call(&service, method, &payload, None)
+            .map_err(|error| match error {
+                Error::Refused { code, message, .. } => (code, message),
+                error => (14, error.to_string()),
+            })
+    }
+
+    /// What names a stream names a fifo instead, at whose other end is that stream.
+    fn with_fifos<M: WithStreams>(&self, request: &[u8]) -> Vec<u8> {
+        let mut request = M::decode(request).expect("a request");
+        for (place, name) in request.stdio().into_iter().enumerate() {
+            let Some((_, stream)) = name.split_once("?streaming_id=") else {
+                continue;
+            };
+            let stream = self.streams.take(stream);
+            let number = self.fifos.fetch_add(1, Ordering::Relaxed);
+            let fifo = self.dir.join(format!("stream-{number}"));
+            streams::connect(stream, &fifo, place == 0);
+            *name = fifo.to_str().expect("a path").to_owned();
+        }
+        request.encode_to_vec()
+    }
+
+    /// Registers a stream by the first message on it.
+    fn register(&self, init: &[u8], stream: Stream) {
+        self.note(STREAMING);
+        let init = orlop_ttrpc::field(init, 2).expect("a message");
+        let id = orlop_ttrpc::text(init.as_bytes(), 1);
+        self.streams.register(id, stream);
+    }
+}
+
+/// A request with streams.
+trait WithStreams: Message + Default {
+    /// Standard input, output and error.
+    fn stdio(&mut self) -> [&mut String; 3];
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Create {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    bundle: String,
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    rootfs: Vec<Vec<u8>>,
+    #[prost(bool, tag = "4")]
+    terminal: bool,
+    #[prost(string, tag = "5")]
+    stdin: String,
+    #[prost(string, tag = "6")]
+    stdout: String,
+    #[prost(string, tag = "7")]
+    stderr: String,
+    #[prost(bytes = "vec", optional, tag = "10")]
+    options: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Exec {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    exec: String,
+    #[prost(bool, tag = "3")]
+    terminal: bool,
+    #[prost(string, tag = "4")]
+    stdin: String,
+    #[prost(string, tag = "5")]
+    stdout: String,
+    #[prost(string, tag = "6")]
+    stderr: String,
+    #[prost(bytes = "vec", optional, tag = "7")]
+    spec: Option<Vec<u8>>,
+}
+
+impl WithStreams for Create {
+    fn stdio(&mut self) -> [&mut String; 3] {
+        [&mut self.stdin, &mut self.stdout, &mut self.stderr]
+    }
+}
+
+impl WithStreams for Exec {
+    fn stdio(&mut self) -> [&mut String; 3] {
+        [&mut self.stdin, &mut self.stdout, &mut self.stderr]
+    }
+}

@@ -1,0 +1,143 @@
+//! Streams of the transfer service's kind: data one way, and the other way how much more may come.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use orlop_ttrpc::{Writer, number, text};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+const DATA: &str = "containerd.types.transfer.Data";
+const UPDATE: &str = "containerd.types.transfer.WindowUpdate";
+const WINDOW: usize = 64 << 10;
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A stream as the one has it who serves it.
+pub(super) struct Stream {
+    /// Says something; false once nobody listens.
+    pub(super) say: Box<dyn FnMut(Vec<u8>) -> bool + Send>,
+    /// What is said on it; it ends with the other side's last word.
+    pub(super) hear: Receiver<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a stream")
+    }
+}
+
+/// Those that nothing is connected to yet.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    waiting: Mutex<HashMap<String, Stream>>,
+    more: Condvar,
+}
+
+impl Streams {
+    pub(super) fn register(&self, id: String, mut stream: Stream) {
+        let mut waiting = self.waiting.lock().expect("the streams");
+        assert!(!waiting.contains_key(&id), "there is a stream {id}");
+        // Whoever opens it waits for a word.
+        (stream.say)(message("google.protobuf.Empty", &[]));
+        waiting.insert(id, stream);
+        self.more.notify_all();
+    }
+
+    /// The stream of that name, which has to be there already, as containerd's own have.
+    pub(super) fn take(&self, id: &str) -> Stream {
+        let mut waiting = self.waiting.lock().expect("the streams");
+        waiting
+            .remove(id)
+            .unwrap_or_else(|| panic!("no stream {id}"))
+    }
+}
+
+fn message(kind: &str, value: &[u8]) -> Vec<u8> {
+    Writer::default().text(1, kind).bytes(2, value).done()
+}
+
+/// Has a fifo's other end be a stream.
+pub(super) fn connect(stream: Stream, fifo: &Path, input: bool) {
+    let mode = Mode::RUSR | Mode::WUSR;
+    mknodat(CWD, fifo, FileType::Fifo, mode, 0).expect("a fifo");
+    let fifo = fifo.to_owned();
+    thread::spawn(move || {
+        if input {
+            let open = File::options().write(true).open(&fifo);
+            take(stream, open.expect("the fifo"));
+        } else {
+            give(stream, File::open(&fifo).expect("the fifo"));
+        }
+        let _ = std::fs::remove_file(fifo);
+    });
+}
+
+fn give(mut stream: Stream, mut from: File) {
+    let mut room = 0;
+    let mut bytes = vec![0; 32 << 10];
+    loop {
+        while room == 0 {
+            match stream.hear.recv_timeout(LIMIT) {
+                Ok(said) => room += update_in(&said),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        let most = room.min(bytes.len());
+        match from.read(&mut bytes[..most]) {
+            Ok(0) | Err(_) => return,
+            Ok(read) => {
+                room -= read;
+                let data = Writer::default().bytes(1, &bytes[..read]).done();
+                if !(stream.say)(message(DATA, &data)) {
+                    return;
+                }
+            }
+        }
+        room += stream
+            .hear
+            .try_iter()
+            .map(|said| update_in(&said))
+            .sum::<usize>();
+    }
+}
+
+fn update_in(said: &[u8]) -> usize {
+    assert_eq!(text(said, 1), UPDATE);
+    let any = wrapped(said);
+    number(any, 1) as usize
+}
+
+fn take(mut stream: Stream, mut to: File) {
+    let mut room = 0;
+    loop {
+        if room < WINDOW {
+            let update = Writer::default().number(1, WINDOW as u64).done();
+            if !(stream.say)(message(UPDATE, &update)) {
+                return;
+            }
+            room += WINDOW;
+        }
+        let Ok(said) = stream.hear.recv() else {
+            return;
+        };
+        assert_eq!(text(&said, 1), DATA);
+        let data = orlop_ttrpc::field(wrapped(&said), 1);
+        let data = data.map_or(&[][..], |data| data.as_bytes());
+        assert!(data.len() <= room, "more than there is room for");
+        room -= data.len();
+        if to.write_all(data).is_err() {
+            return;
+        }
+    }
+}
+
+/// What a message of some other schema holds.
+fn wrapped(said: &[u8]) -> &[u8] {
+    orlop_ttrpc::field(said, 2).map_or(&[], |value| value.as_bytes())
+}
