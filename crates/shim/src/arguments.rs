@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) guest_pull: bool,
     /// Who makes what the containers of a pod share.
     pub(crate) sandboxer: Sandboxer,
+    /// How the streams of its processes are had.
+    pub(crate) io: Io,
     /// Instead of a shim: a runtime whose containers need one that is their sandbox.
     pub(crate) inner: Option<Inner>,
 }
@@ -38,6 +40,16 @@ pub(crate) enum Sandboxer {
     Shim,
     /// A Controller at a socket.
     Proxy { address: PathBuf, name: String },
+}
+
+/// How streams are had, in containerd's words (`io_type`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Io {
+    /// As fifos.
+    #[default]
+    Fifo,
+    /// As streams that the shim serves.
+    Streaming,
 }
 
 /// The words of a command: flags, options with their values, and the rest.
@@ -111,6 +123,15 @@ pub(crate) fn parse(
                 Some(inner) => inner.args.push(value()?),
                 None => return Err(usage("--inner-arg stands behind --inner")),
             },
+            "--io" => {
+                settings.io = match &*value()?.to_string_lossy() {
+                    "fifo" => Io::Fifo,
+                    "streaming" => Io::Streaming,
+                    other => {
+                        return Err(usage(format!("there are no streams of the kind {other}")));
+                    }
+                };
+            }
             "--systemd-cgroup" => settings.systemd_cgroup = true,
             "--version" | "-v" => break "version".to_owned(),
             _ if name.starts_with('-') => return Err(usage(format!("there is no option {name}"))),
@@ -165,6 +186,9 @@ impl Settings {
                 words.extend(["--controller".into(), address.into(), name.into()]);
             }
         }
+        if self.io == Io::Streaming {
+            words.extend(["--io".into(), "streaming".into()]);
+        }
         if self.systemd_cgroup {
             words.push("--systemd-cgroup".into());
         }
@@ -201,7 +225,7 @@ fn usage(problem: impl Into<String>) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{Io, parse};
 
     fn words(line: &str) -> impl Iterator<Item = std::ffi::OsString> {
         line.split(' ').map(Into::into)
@@ -210,7 +234,7 @@ mod tests {
     #[test]
     fn settings_stand_before_the_command_and_options_behind() {
         let line = "--root /r --log /l --log-format json --systemd-cgroup --shim /s \
-                    --config-type t --config-body --guest-pull create \
+                    --config-type t --config-body --guest-pull --io streaming create \
                     --bundle /b --no-pivot --pid-file /p c1";
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let (settings, command, parsed) = parse(words(&line)).unwrap();
@@ -226,6 +250,7 @@ mod tests {
             ..again.0
         };
         assert_eq!(format!("{again:?}"), format!("{settings:?}"));
+        assert_eq!(again.io, Io::Streaming);
     }
 
     #[test]

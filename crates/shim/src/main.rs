@@ -31,6 +31,8 @@ mod sandboxed;
 mod signals;
 mod spec;
 mod state_dir;
+mod streaming;
+mod streams;
 mod supervisor;
 mod task;
 mod terminal;

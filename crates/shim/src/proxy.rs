@@ -2,13 +2,7 @@
 //! as the process does.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::setsid;
 
@@ -21,26 +15,22 @@ use crate::rootfs::Rootfs;
 use crate::signals::All;
 use crate::spec::{Spec, read};
 use crate::state_dir::{PodDir, StateDir, TaskDir};
-use crate::supervisor::{Announcement, make_fifo};
-use crate::task::{Fifos, Tasks};
+use crate::streams::Streams;
+use crate::supervisor::Announcement;
+use crate::task::{Stdio, Tasks};
 use crate::terminal::Terminal;
 use crate::verb::delete::end;
 use crate::{launch, mounts};
 
 /// The exit code of a process whose shim is lost.
 const LOST: u32 = 255;
-/// After a process's end its output is waited for as long as some comes, with pauses up to this.
-const PAUSE: Duration = Duration::from_millis(200);
-/// A descendant that goes on writing holds nobody up for longer.
-const LONGEST_DRAIN: Duration = Duration::from_secs(5);
-
 /// A process to stand for.
-struct Process {
-    task: TaskDir,
-    pod: PodDir,
+pub(crate) struct Process {
+    pub(crate) task: TaskDir,
+    pub(crate) pod: PodDir,
     /// The name of a command in the container; empty for the container's own process.
-    exec: String,
-    terminal: bool,
+    pub(crate) exec: String,
+    pub(crate) terminal: bool,
 }
 
 /// Makes the process, says so, and stands for it until it ends.
@@ -82,13 +72,13 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
     let signals = All::hold();
     let announcement = Announcement::make(&process.pod, &process.task.id, &process.exec)?;
     let terminal = console.map(|socket| Terminal::make(&socket)).transpose()?;
-    let (fifos, streams) = Streams::make(&process, terminal.as_ref())?;
+    let (stdio, streams) = Streams::make(settings.io, &process, &endpoint, terminal.as_ref())?;
     let mut tasks = Tasks::connect(&endpoint)?;
     let id = process.task.id.as_str();
     let made = match command {
-        None => create(settings, state, words, &process, &mut tasks, &fifos),
+        None => create(settings, state, words, &process, &mut tasks, &stdio),
         Some(command) => tasks
-            .exec(id, &process.exec, &fifos, command)
+            .exec(id, &process.exec, &stdio, command)
             .and_then(|()| tasks.start(id, &process.exec))
             .map_err(|error| without_exec(settings, error)),
     };
@@ -119,7 +109,7 @@ fn create(
     words: &Words,
     process: &Process,
     tasks: &mut Tasks,
-    fifos: &Fifos,
+    stdio: &Stdio,
 ) -> Result<()> {
     let Process { task, pod, .. } = process;
     let (spec, joined) = for_shim(tasks, state, pod, Spec::read(&task.dir)?)?;
@@ -132,7 +122,7 @@ fn create(
     } else {
         Rootfs::bind(&words.needed("--rootfs")?)
     };
-    tasks.create(&task.id, &path, Some(&rootfs), fifos, options.as_ref())?;
+    tasks.create(&task.id, &path, Some(&rootfs), stdio, options.as_ref())?;
     joined.check().inspect_err(|_| {
         // It has seen nothing yet, and will not.
         let _ = end(settings, pod, tasks, &task.id, &task.dir);
@@ -160,101 +150,6 @@ impl Standing {
     }
 }
 
-/// The copying between the streams that we were given and the fifos of the shim.
-struct Streams {
-    /// Writing ends of our own, so that a shim that opens its own late meets no end before.
-    held: Vec<File>,
-    copied: Arc<AtomicU64>,
-    outputs: Arc<AtomicUsize>,
-}
-
-impl Streams {
-    fn make(process: &Process, terminal: Option<&Terminal>) -> Result<(Fifos, Self)> {
-        let dir = if process.exec.is_empty() {
-            process.task.dir.clone()
-        } else {
-            process.task.dir.join(&process.exec)
-        };
-        crate::state_dir::private(&dir)?;
-        let mut streams = Self {
-            held: Vec::new(),
-            copied: Arc::default(),
-            outputs: Arc::default(),
-        };
-        let mut fifos = Fifos {
-            terminal: process.terminal,
-            ..Fifos::default()
-        };
-        let stdin = duplicate(rustix::stdio::stdin())?;
-        let (input, output) = match terminal {
-            Some(terminal) => (Some(terminal.end()?), terminal.end()?),
-            None => (
-                is_read(&stdin).then_some(stdin),
-                duplicate(rustix::stdio::stdout())?,
-            ),
-        };
-        fifos.stdout = streams.output(&dir.join("stdout"), output)?;
-        if !process.terminal {
-            let stderr = duplicate(rustix::stdio::stderr())?;
-            fifos.stderr = streams.output(&dir.join("stderr"), stderr)?;
-        }
-        if let Some(input) = input {
-            fifos.stdin = Self::input(process, &dir.join("stdin"), input)?;
-        }
-        no_streams()?;
-        Ok((fifos, streams))
-    }
-
-    fn output(&mut self, fifo: &Path, to: OwnedFd) -> Result<String> {
-        make_fifo(fifo)?;
-        let opened = File::options().read(true).write(true).open(fifo);
-        let held = opened.map_err(Error::file("opening", fifo))?;
-        let opened = File::options().read(true).open(fifo);
-        let from = opened.map_err(Error::file("opening", fifo))?;
-        self.held.push(held);
-        let (copied, outputs) = (self.copied.clone(), self.outputs.clone());
-        outputs.fetch_add(1, Ordering::Relaxed);
-        background(move || {
-            copy(from, &File::from(to), &copied);
-            outputs.fetch_sub(1, Ordering::Release);
-        })?;
-        Ok(fifo.to_string_lossy().into_owned())
-    }
-
-    fn input(process: &Process, fifo: &Path, from: OwnedFd) -> Result<String> {
-        make_fifo(fifo)?;
-        // With a reading end of our own it can be opened before the shim has.
-        let opened = File::options().read(true).write(true).open(fifo);
-        let to = opened.map_err(Error::file("opening", fifo))?;
-        let (pod, id) = (process.pod.clone(), process.task.id.clone());
-        let exec = process.exec.clone();
-        background(move || {
-            copy(File::from(from), &to, &AtomicU64::new(0));
-            drop(to);
-            if let Ok(mut tasks) = pod.tasks() {
-                let _ = tasks.close_stdin(&id, &exec);
-            }
-        })?;
-        Ok(fifo.to_string_lossy().into_owned())
-    }
-
-    /// Waits for the last output of a process that has ended.
-    fn drain(&mut self) {
-        self.held.clear();
-        let end = Instant::now() + LONGEST_DRAIN;
-        let mut last = (self.copied.load(Ordering::Acquire), Instant::now());
-        while self.outputs.load(Ordering::Acquire) > 0 && Instant::now() < end {
-            thread::sleep(Duration::from_millis(1));
-            let copied = self.copied.load(Ordering::Acquire);
-            if copied != last.0 {
-                last = (copied, Instant::now());
-            } else if last.1.elapsed() > PAUSE {
-                return;
-            }
-        }
-    }
-}
-
 /// Tells the caller that it is we who stand for the process.
 pub(crate) fn note_own_pid(words: &Words) -> Result<()> {
     let Some(path) = words.option("--pid-file") else {
@@ -272,38 +167,6 @@ pub(crate) fn no_streams() -> Result<()> {
     let _ = rustix::stdio::dup2_stdout(&null);
     let _ = rustix::stdio::dup2_stderr(&null);
     Ok(())
-}
-
-fn copy(mut from: File, mut to: &File, copied: &AtomicU64) {
-    let mut bytes = vec![0; 32 * 1024];
-    loop {
-        let read = match from.read(&mut bytes) {
-            Ok(0) => return,
-            Ok(read) => read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
-        };
-        if to.write_all(&bytes[..read]).is_err() {
-            return;
-        }
-        copied.fetch_add(read as u64, Ordering::Release);
-    }
-}
-
-/// Whether somebody may write to a standard input: not if it is /dev/null.
-fn is_read(stdin: &OwnedFd) -> bool {
-    let null = rustix::fs::stat("/dev/null").map(|null| null.st_rdev);
-    match (rustix::fs::fstat(stdin), null) {
-        (Ok(stat), Ok(null)) => stat.st_rdev != null,
-        _ => false,
-    }
-}
-
-fn duplicate(fd: impl AsFd) -> Result<OwnedFd> {
-    rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|errno| Error::Io {
-        doing: "taking over the standard streams".into(),
-        source: errno.into(),
-    })
 }
 
 /// Passes signals on to the process, and changes of its terminal's size.

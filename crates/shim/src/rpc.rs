@@ -23,10 +23,7 @@ impl Client {
                 Ok(Self::Ttrpc(orlop_ttrpc::Client::of(socket)))
             }
         });
-        connected.map_err(|source| Error::Io {
-            doing: format!("connecting to {}", endpoint.place()),
-            source,
-        })
+        connected.map_err(unreached(endpoint))
     }
 
     /// Calls a method and waits for its answer: for ever where there is no limit.
@@ -42,4 +39,59 @@ impl Client {
             Self::Grpc(client) => client.call(service, method, payload, limit),
         }
     }
+}
+
+/// A call on which both sides say more than once.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Ttrpc(orlop_ttrpc::Stream),
+    Grpc(Box<grpc::Stream>),
+}
+
+impl Stream {
+    pub(crate) fn open(endpoint: &Endpoint, service: &str, method: &str) -> Result<Self> {
+        let socket = connect(endpoint).map_err(unreached(endpoint))?;
+        if endpoint.grpc {
+            let stream = grpc::Stream::open(socket, service, method)?;
+            return Ok(Self::Grpc(Box::new(stream)));
+        }
+        let stream = orlop_ttrpc::Stream::open(socket, service, method)?;
+        Ok(Self::Ttrpc(stream))
+    }
+
+    /// Says something.
+    pub(crate) fn send(&mut self, message: &[u8]) -> Result<()> {
+        match self {
+            Self::Ttrpc(stream) => Ok(stream.send(message)?),
+            Self::Grpc(stream) => stream.send(message),
+        }
+    }
+
+    /// Says that this was all.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        match self {
+            Self::Ttrpc(stream) => Ok(stream.close()?),
+            Self::Grpc(stream) => stream.close(),
+        }
+    }
+
+    /// What is said next over there; nothing where that was all.
+    pub(crate) fn receive(&mut self, limit: Option<Duration>) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Ttrpc(stream) => Ok(stream.receive(limit)?),
+            Self::Grpc(stream) => stream.receive(limit),
+        }
+    }
+
+    /// Gives the connection a turn while nothing is said.
+    pub(crate) fn idle(&mut self) {
+        if let Self::Grpc(stream) = self {
+            stream.idle();
+        }
+    }
+}
+
+fn unreached(endpoint: &Endpoint) -> impl FnOnce(std::io::Error) -> Error {
+    let doing = format!("connecting to {}", endpoint.place());
+    |source| Error::Io { doing, source }
 }

@@ -53,6 +53,20 @@ impl Endpoint {
         })
     }
 
+    /// As containerd writes it.
+    pub(crate) fn address(&self) -> String {
+        let protocol = if self.grpc { "grpc" } else { "ttrpc" };
+        let socket = self.socket.display();
+        match self.guest {
+            None => format!("{protocol}+unix://{socket}"),
+            Some(Guest { cid: None, port }) => format!("{protocol}+hvsock://{socket}:{port}"),
+            Some(Guest {
+                cid: Some(cid),
+                port,
+            }) => format!("{protocol}+vsock://{cid}:{port}"),
+        }
+    }
+
     /// Of a controller, which answers by gRPC.
     pub(crate) fn of_controller(socket: &Path) -> Self {
         Self {
@@ -102,9 +116,9 @@ impl Endpoint {
     }
 }
 
-/// The standard streams of a task, as fifos; empty ones are not there.
+/// The standard streams of a task, as paths of fifos or addresses of streams; empty ones are not there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fifos {
+pub(crate) struct Stdio {
     pub(crate) stdin: String,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -167,7 +181,7 @@ impl Tasks {
         id: &str,
         bundle: &str,
         rootfs: Option<&Rootfs>,
-        fifos: &Fifos,
+        stdio: &Stdio,
         options: Option<&Any>,
     ) -> Result<u32> {
         let mut request = Writer::default().text(1, id).text(2, bundle);
@@ -175,10 +189,10 @@ impl Tasks {
             request = request.message(3, &rootfs.encode());
         }
         request = request
-            .number(4, fifos.terminal.into())
-            .text(5, &fifos.stdin)
-            .text(6, &fifos.stdout)
-            .text(7, &fifos.stderr);
+            .number(4, stdio.terminal.into())
+            .text(5, &stdio.stdin)
+            .text(6, &stdio.stdout)
+            .text(7, &stdio.stderr);
         if let Some(options) = options {
             request = request.message(10, &options.encode());
         }
@@ -191,7 +205,7 @@ impl Tasks {
         &mut self,
         id: &str,
         exec: &str,
-        fifos: &Fifos,
+        stdio: &Stdio,
         process: Vec<u8>,
     ) -> Result<()> {
         let spec = Any {
@@ -201,10 +215,10 @@ impl Tasks {
         let request = Writer::default()
             .text(1, id)
             .text(2, exec)
-            .number(3, fifos.terminal.into())
-            .text(4, &fifos.stdin)
-            .text(5, &fifos.stdout)
-            .text(6, &fifos.stderr)
+            .number(3, stdio.terminal.into())
+            .text(4, &stdio.stdin)
+            .text(5, &stdio.stdout)
+            .text(6, &stdio.stderr)
             .message(7, &spec.encode());
         self.call("Exec", request, Some(LIMIT)).map(drop)
     }

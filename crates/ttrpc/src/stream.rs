@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::client::parse_response;
@@ -22,10 +21,9 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Begins a call at a socket.
-    pub fn open(address: &Path, service: &str, method: &str) -> Result<Self> {
+    /// Begins a call on a connection that nothing else is said on.
+    pub fn open(mut socket: UnixStream, service: &str, method: &str) -> Result<Self> {
         let failed = failed(method);
-        let mut socket = UnixStream::connect(address).map_err(&failed)?;
         let payload = Writer::default().text(1, service).text(2, method).done();
         let request = Frame {
             call: CALL,
@@ -97,7 +95,7 @@ fn failed(method: &str) -> impl Fn(io::Error) -> Error + use<> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::time::Duration;
 
     use super::{CALL, Stream};
@@ -129,7 +127,8 @@ mod tests {
             let said = std::iter::from_fn(|| read_whole_frame(&mut socket).ok());
             said.collect()
         });
-        (Stream::open(&path, "service", "Method").unwrap(), server)
+        let socket = UnixStream::connect(&path).unwrap();
+        (Stream::open(socket, "service", "Method").unwrap(), server)
     }
 
     #[test]

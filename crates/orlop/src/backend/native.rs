@@ -7,7 +7,7 @@ use anyhow::Context;
 use orlop_engine::config as engine;
 
 use crate::config::Config;
-use crate::config::values::{AbsolutePath, Limit, RuntimeKind, Sandboxer};
+use crate::config::values::{AbsolutePath, Limit, RuntimeKind, Sandboxer, StreamsBy};
 
 /// Translates the configuration.
 pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -78,7 +78,7 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
                 },
             },
             path,
-            args: runtime.args.clone(),
+            args: arguments(runtime),
             root: runtime.root.as_ref().map(own_path),
             pod_annotations: runtime.pod_annotations.clone(),
             container_annotations: runtime.container_annotations.clone(),
@@ -92,6 +92,15 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
         .iter()
         .map(|(name, runtime)| handler(name, runtime))
         .collect()
+}
+
+/// How streams are had matters to `orlop-shim` alone.
+fn arguments(runtime: &crate::config::Runtime) -> Vec<String> {
+    let mut args = runtime.args.clone();
+    if runtime.io == StreamsBy::Streaming {
+        args.extend(["--io".into(), "streaming".into()]);
+    }
+    args
 }
 
 fn images(config: &Config, root: &Path) -> engine::Images {

@@ -12,7 +12,7 @@ use orlop_engine::config::{
 use super::section::{Section, section};
 use super::values::{
     AbsolutePath, Backend, ByteSize, Group, Interval, LevelFilter, Limit, LogFormat,
-    MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, Value,
+    MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, StreamsBy, Value,
 };
 
 /// Declares the configuration: each table once, the keys above all tables first.
@@ -449,6 +449,9 @@ section! {
         address: Option<AbsolutePath> = None => restart,
         /// What it is called there. Empty: as the runtime here.
         controller: String = String::new() => restart,
+        /// How a shim hands over the streams of its processes: as fifos, or as streams that it
+        /// serves itself (containerd's `io_type`).
+        io: StreamsBy = StreamsBy::Fifo => restart,
         /// Arguments before the subcommand, on every call.
         args: Vec<String> = Vec::new() => restart,
         /// Where the runtime keeps its own state. Empty: below `state`.

@@ -1,7 +1,7 @@
 //! What no single key can tell: values that do not go together.
 
 use super::schema::{Config, RUNTIMES};
-use super::values::{Backend, RuntimeKind, Sandboxer};
+use super::values::{Backend, RuntimeKind, Sandboxer, StreamsBy};
 
 /// The runtimes that are looked for where none is configured.
 const FOUND_BY_ITSELF: [&str; 2] = ["crun", "runc"];
@@ -92,6 +92,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             ("shim_config_type", typed),
             ("shim_config_body", runtime.shim_config_body),
             ("guest_pull", runtime.guest_pull),
+            ("io", runtime.io != StreamsBy::Fifo),
         ] {
             if set && runtime.kind != RuntimeKind::Shim {
                 problem(&key(name), FOR_SHIMS.to_owned());
@@ -204,5 +205,23 @@ mod tests {
             runtime.shim_config_body = true;
         };
         assert_eq!(refused(of_runc), ["runtimes.kata.shim_config_body"]);
+    }
+
+    #[test]
+    fn streams_that_are_served_go_with_shims() {
+        for (kind, refused) in [
+            (RuntimeKind::Oci, &["runtimes.kata.io"][..]),
+            (RuntimeKind::Shim, &[]),
+        ] {
+            let runtime = Runtime {
+                kind,
+                io: StreamsBy::Streaming,
+                ..Runtime::default()
+            };
+            let mut config = Config::default();
+            config.runtimes.insert("kata".to_owned(), runtime);
+            let problems = validate(&config).into_iter().map(|(key, _)| key);
+            assert_eq!(problems.collect::<Vec<_>>(), refused, "{kind:?}");
+        }
     }
 }

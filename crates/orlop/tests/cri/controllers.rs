@@ -14,7 +14,7 @@ use crate::processes::{count, processes};
 use crate::sandboxes;
 use crate::world::{World, world};
 
-const GUEST: &str = "containerd-shim-runc-v2";
+pub(crate) const GUEST: &str = "containerd-shim-runc-v2";
 const NAME: &str = "containerd-shim-kit-v2";
 
 fn shim() -> PathBuf {
@@ -114,40 +114,12 @@ async fn a_shim_that_dies_without_the_daemon_is_missed_by_the_next() {
 }
 
 /// The shim under a name by which it behaves otherwise.
-fn called(dir: &Path, name: &str) -> NodeBuilder {
+pub(crate) fn called(dir: &Path, name: &str) -> NodeBuilder {
     let program = dir.join(name);
     std::os::unix::fs::symlink(shim(), &program).expect("a link");
     let drop_in =
         format!("[runtimes.test]\nkind = \"shim\"\nsandboxer = \"shim\"\npath = {program:?}\n");
     Node::orlop().drop_in(&drop_in)
-}
-
-/// A life of a pod: output, streams in both directions, a terminal's command, an exit code, an end.
-async fn lives(world: World, name: &str) {
-    let pod = world.node.pod(name);
-    let pod_id = world.run_pod(&pod).await;
-    let script = "echo out; echo err >&2; trap 'exit 5' TERM; while :; do sleep 0.05; done";
-    let spec = world.container("main").shell(script);
-    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
-    assert_eq!(world.printed(&id, &["echo", "ahoy"]).await, "ahoy");
-    let command = ["sh", "-c", "echo here; echo there >&2; exit 42"];
-    let output = world.cri.exec(&id, &command).await.expect("exec");
-    let said = (output.exit_code, &output.stdout[..], &output.stderr[..]);
-    assert_eq!(said, (42, &b"here\n"[..], &b"there\n"[..]));
-    world.cri.stop(&id, 20).await.expect("stop");
-    let status = world.cri.wait_exited(&id).await;
-    assert_eq!(status.exit_code, 5);
-    let log = orlop_testkit::cri::read_log(&pod.logs().join("main.log"));
-    let log: Vec<_> = log
-        .iter()
-        .map(|line| (line.stream.as_str(), String::from_utf8_lossy(&line.content)))
-        .collect();
-    for (stream, line) in [("stdout", "out"), ("stderr", "err")] {
-        assert!(log.contains(&(stream, line.into())), "{log:?}");
-    }
-    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
-    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
-    world.finish().await;
 }
 
 /// Shims say in three forms where they are, and serve tasks in two versions by two protocols.
@@ -157,7 +129,7 @@ async fn a_shim_is_understood_in_each_form_in_which_it_answers() {
     for form in ["plain", "json3", "grpc", "proto"] {
         let dir = tempfile::tempdir().expect("a directory");
         let name = format!("containerd-shim-{form}-v2");
-        lives(world!(called(dir.path(), &name)), form).await;
+        sandboxes::lives(world!(called(dir.path(), &name)), form).await;
     }
 }
 
@@ -252,7 +224,7 @@ async fn a_shim_without_that_service_is_named() {
 }
 
 /// Who has its pods' sandboxes made by a controller of this directory.
-fn remote(dir: &Path) -> NodeBuilder {
+pub(crate) fn remote(dir: &Path) -> NodeBuilder {
     let address = SandboxController::socket(dir);
     let drop_in = format!(
         "[runtimes.test]\nkind = \"shim\"\nsandboxer = \"proxy\"\naddress = {address:?}\n\
@@ -303,7 +275,7 @@ async fn a_controller_may_have_tasks_served_by_grpc() {
     skip_unless!(has_program(GUEST));
     let dir = tempfile::tempdir().expect("a directory");
     let controller = SandboxController::start(dir.path(), Whims::ServesGrpc);
-    lives(world!(remote(dir.path())), "grpc").await;
+    sandboxes::lives(world!(remote(dir.path())), "grpc").await;
     let calls = controller.calls_of("containerd.task.v3.Task");
     assert!(calls > 5, "{calls} calls by gRPC");
 }

@@ -50,6 +50,7 @@ mod signatures;
 mod spending;
 mod statistics;
 mod strangers;
+mod streaming_io;
 mod streams;
 mod trouble;
 mod upgrade;

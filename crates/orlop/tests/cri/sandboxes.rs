@@ -236,3 +236,31 @@ pub(crate) async fn shows_the_processes_that_are_asked_for(world: World) {
 async fn seen_by(world: &World, id: &str) -> String {
     world.printed(id, &["ps", "-o", "args"]).await
 }
+
+/// A life of a pod: output, streams in both directions, a terminal's command, an exit code, an end.
+pub(crate) async fn lives(world: World, name: &str) {
+    let pod = world.node.pod(name);
+    let pod_id = world.run_pod(&pod).await;
+    let script = "echo out; echo err >&2; trap 'exit 5' TERM; while :; do sleep 0.05; done";
+    let spec = world.container("main").shell(script);
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    assert_eq!(world.printed(&id, &["echo", "ahoy"]).await, "ahoy");
+    let command = ["sh", "-c", "echo here; echo there >&2; exit 42"];
+    let output = world.cri.exec(&id, &command).await.expect("exec");
+    let said = (output.exit_code, &output.stdout[..], &output.stderr[..]);
+    assert_eq!(said, (42, &b"here\n"[..], &b"there\n"[..]));
+    world.cri.stop(&id, 20).await.expect("stop");
+    let status = world.cri.wait_exited(&id).await;
+    assert_eq!(status.exit_code, 5);
+    let log = orlop_testkit::cri::read_log(&pod.logs().join("main.log"));
+    let log: Vec<_> = log
+        .iter()
+        .map(|line| (line.stream.as_str(), String::from_utf8_lossy(&line.content)))
+        .collect();
+    for (stream, line) in [("stdout", "out"), ("stderr", "err")] {
+        assert!(log.contains(&(stream, line.into())), "{log:?}");
+    }
+    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
+    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    world.finish().await;
+}

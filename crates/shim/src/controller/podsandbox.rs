@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::launch;
 use crate::rootfs::Rootfs;
 use crate::state_dir::PodDir;
-use crate::task::{Endpoint, Fifos, Tasks};
+use crate::task::{Endpoint, Stdio, Tasks};
 use crate::verb::delete;
 
 pub(super) struct Podsandbox<'s>(pub(super) &'s Settings);
@@ -20,9 +20,9 @@ impl Controller for Podsandbox<'_> {
         let path = pod.bundle().to_string_lossy().into_owned();
         let options = launch::options(self.0)?;
         let rootfs = self.0.guest_pull.then(Rootfs::of_sandbox);
-        let fifos = Fifos::default();
+        let stdio = Stdio::default();
         Tasks::connect(endpoint)?
-            .create(&pod.id, &path, rootfs.as_ref(), &fifos, options.as_ref())
+            .create(&pod.id, &path, rootfs.as_ref(), &stdio, options.as_ref())
             .map(drop)
     }
 

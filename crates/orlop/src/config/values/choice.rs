@@ -104,6 +104,20 @@ words! {
     }
 }
 
+/// How the streams of a shim's processes are had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamsBy {
+    Fifo,
+    Streaming,
+}
+
+words! {
+    StreamsBy {
+        "fifo" => Self::Fifo,
+        "streaming" => Self::Streaming,
+    }
+}
+
 /// The kinds of runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuntimeKind {

@@ -1,10 +1,11 @@
-//! gRPC over a socket, one call at a time.
+//! One call at a time.
 
 use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::SendRequest;
+use h2::SendStream;
+use h2::client::{ResponseFuture, SendRequest};
 use http::{HeaderMap, Request};
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
@@ -14,9 +15,9 @@ use crate::error::{Error, Result};
 use crate::launch::NAMESPACE;
 
 /// A flag, and the length of the message, come before it.
-const HEAD: usize = 5;
+pub(super) const HEAD: usize = 5;
 /// No message may be larger.
-const LARGEST: usize = 4 << 20;
+pub(super) const LARGEST: usize = 4 << 20;
 /// Who listens lets others in by then.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -29,20 +30,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn of(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
-        let reactor = Builder::new_current_thread().enable_all().build()?;
-        socket.set_nonblocking(true)?;
-        let connect = async {
-            let socket = UnixStream::from_std(socket)?;
-            let (requests, connection) = h2::client::handshake(socket)
-                .await
-                .map_err(io::Error::other)?;
-            tokio::spawn(async {
-                // Its end is seen by the call.
-                let _ = connection.await;
-            });
-            Ok::<_, io::Error>(requests)
-        };
-        let requests = reactor.block_on(async { timeout(CONNECT_LIMIT, connect).await })??;
+        let (reactor, requests) = connect(socket)?;
         Ok(Self { reactor, requests })
     }
 
@@ -68,33 +56,40 @@ impl Client {
     }
 }
 
+/// A connection, and what serves it.
+pub(super) fn connect(
+    socket: std::os::unix::net::UnixStream,
+) -> io::Result<(Runtime, SendRequest<Bytes>)> {
+    let reactor = Builder::new_current_thread().enable_all().build()?;
+    socket.set_nonblocking(true)?;
+    let connect = async {
+        let socket = UnixStream::from_std(socket)?;
+        let (requests, connection) = h2::client::handshake(socket)
+            .await
+            .map_err(io::Error::other)?;
+        tokio::spawn(async {
+            // Its end is seen by the call.
+            let _ = connection.await;
+        });
+        Ok::<_, io::Error>(requests)
+    };
+    let requests = reactor.block_on(async { timeout(CONNECT_LIMIT, connect).await })??;
+    Ok((reactor, requests))
+}
+
 async fn call(
     requests: SendRequest<Bytes>,
     service: &str,
     method: &str,
     payload: &[u8],
 ) -> Result<Vec<u8>> {
-    let failed = |error: h2::Error| Error::Io {
-        doing: format!("calling {method}"),
-        source: io::Error::other(error),
-    };
-    let request = Request::post(format!("http://localhost/{service}/{method}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .header("containerd-namespace", NAMESPACE)
-        .body(())
-        .map_err(|error| Error::Failed(format!("calling {method}: {error}")))?;
-    let mut requests = requests.ready().await.map_err(failed)?;
-    let (response, mut body) = requests.send_request(request, false).map_err(failed)?;
-    let mut message = Vec::with_capacity(HEAD + payload.len());
-    message.push(0);
-    message.extend((payload.len() as u32).to_be_bytes());
-    message.extend(payload);
-    body.send_data(message.into(), true).map_err(failed)?;
-    let (head, mut body) = response.await.map_err(failed)?.into_parts();
+    let failed = failed(method);
+    let (response, mut body) = begin(requests, service, method).await?;
+    body.send_data(framed(payload), true).map_err(&failed)?;
+    let (head, mut body) = response.await.map_err(&failed)?.into_parts();
     let mut answer = Vec::new();
     while let Some(bytes) = body.data().await {
-        let bytes = bytes.map_err(failed)?;
+        let bytes = bytes.map_err(&failed)?;
         // A window that is not given back only makes the other side wait.
         let _ = body.flow_control().release_capacity(bytes.len());
         if answer.len() + bytes.len() > HEAD + LARGEST {
@@ -104,12 +99,56 @@ async fn call(
         }
         answer.extend(&bytes);
     }
-    let trailers = body.trailers().await.map_err(failed)?;
-    let garbled = || Error::Garbled(format!("the answer to {method}"));
+    let trailers = body.trailers().await.map_err(&failed)?;
     // One without a message has its status in the head.
-    let status = trailers.as_ref().unwrap_or(&head.headers);
-    match code(status).ok_or_else(garbled)? {
-        0 => message_in(&answer).map(<[u8]>::to_vec).ok_or_else(garbled),
+    refusal(method, trailers.as_ref().unwrap_or(&head.headers))?;
+    let message = message_in(&answer).map(<[u8]>::to_vec);
+    message.ok_or_else(|| garbled(method))
+}
+
+/// Begins a call.
+pub(super) async fn begin(
+    requests: SendRequest<Bytes>,
+    service: &str,
+    method: &str,
+) -> Result<(ResponseFuture, SendStream<Bytes>)> {
+    let request = Request::post(format!("http://localhost/{service}/{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("containerd-namespace", NAMESPACE)
+        .body(())
+        .map_err(|error| Error::Failed(format!("calling {method}: {error}")))?;
+    let mut requests = requests.ready().await.map_err(failed(method))?;
+    requests
+        .send_request(request, false)
+        .map_err(failed(method))
+}
+
+pub(super) fn failed(method: &str) -> impl Fn(h2::Error) -> Error + use<> {
+    let doing = format!("calling {method}");
+    move |error| Error::Io {
+        doing: doing.clone(),
+        source: io::Error::other(error),
+    }
+}
+
+pub(super) fn garbled(method: &str) -> Error {
+    Error::Garbled(format!("the answer to {method}"))
+}
+
+/// A message as it is sent, not compressed.
+pub(super) fn framed(payload: &[u8]) -> Bytes {
+    let mut message = Vec::with_capacity(HEAD + payload.len());
+    message.push(0);
+    message.extend((payload.len() as u32).to_be_bytes());
+    message.extend(payload);
+    message.into()
+}
+
+/// Why a call was refused, if it was.
+pub(super) fn refusal(method: &str, status: &HeaderMap) -> Result<()> {
+    match code(status).ok_or_else(|| garbled(method))? {
+        0 => Ok(()),
         code => Err(Error::Refused {
             method: method.to_owned(),
             code,

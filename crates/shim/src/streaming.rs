@@ -1,0 +1,148 @@
+//! A stream that a shim serves itself (`containerd.services.streaming.v1`), in the form of containerd's
+//! transfers: data one way, and the other way how much more may come.
+
+use std::fs::File;
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use orlop_ttrpc::{Writer, number};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::error::{Error, Result};
+use crate::rpc;
+use crate::task::Endpoint;
+
+const SERVICE: &str = "containerd.services.streaming.v1.Streaming";
+const INIT: &str = "containerd.services.streaming.v1.StreamInit";
+const DATA: &str = "containerd.types.transfer.Data";
+const UPDATE: &str = "containerd.types.transfer.WindowUpdate";
+
+/// One that serves streams has this one by then.
+const LIMIT: Duration = Duration::from_secs(10);
+/// As much may be under way, as between containerd and its shims.
+const WINDOW: usize = 64 << 10;
+const MOST_READ: usize = 32 << 10;
+/// Whoever says nothing for so long looks after the connection.
+const IDLE: Timespec = Timespec {
+    tv_sec: 5,
+    tv_nsec: 0,
+};
+
+/// A stream that is there, and that nothing was said on yet.
+pub(crate) struct Stream(rpc::Stream);
+
+impl Stream {
+    /// Opens one of this name, which the shim is told afterwards.
+    pub(crate) fn open(endpoint: &Endpoint, id: &str) -> Result<Self> {
+        let opened = || {
+            let mut stream = rpc::Stream::open(endpoint, SERVICE, "Stream")?;
+            let init = Writer::default().text(1, id).done();
+            stream.send(&message(INIT, &init))?;
+            // It says something itself once it has taken note.
+            match stream.receive(Some(LIMIT))? {
+                Some(_) => Ok(Self(stream)),
+                None => Err(Error::Garbled(
+                    "an answer that ends before it begins".into(),
+                )),
+            }
+        };
+        opened().map_err(|error: Error| {
+            let at = endpoint.address();
+            Error::Failed(format!(
+                "opening a stream at {at}: {error}; `io = \"streaming\"` is for shims that serve streams"
+            ))
+        })
+    }
+
+    /// Gives on all that comes, until it ends or nobody wants more.
+    pub(crate) fn give(mut self, mut to: impl FnMut(&[u8]) -> bool) {
+        let mut room = 0;
+        loop {
+            if room < WINDOW {
+                let update = Writer::default().number(1, WINDOW as u64).done();
+                // One that has said all does not hear it; what it has said comes nevertheless.
+                let _ = self.0.send(&message(UPDATE, &update));
+                room += WINDOW;
+            }
+            let Ok(Some(said)) = self.0.receive(None) else {
+                return;
+            };
+            let Some(data) = held(&said, DATA) else {
+                continue;
+            };
+            let data = orlop_ttrpc::field(data, 1);
+            let data = data.map_or(&[][..], |field| field.as_bytes());
+            room = room.saturating_sub(data.len());
+            if !to(data) {
+                return;
+            }
+        }
+    }
+
+    /// Takes all that is read, as far as there is room for it over there.
+    pub(crate) fn take(mut self, mut from: File) {
+        let mut room = 0_usize;
+        let mut bytes = vec![0; MOST_READ];
+        loop {
+            while room == 0 {
+                let Ok(Some(said)) = self.0.receive(None) else {
+                    return;
+                };
+                if let Some(update) = held(&said, UPDATE) {
+                    room += (number(update, 1) as usize).min(WINDOW);
+                }
+            }
+            if !self.await_input(&from) {
+                return;
+            }
+            let most = room.min(MOST_READ);
+            match from.read(&mut bytes[..most]) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+                Ok(read) => {
+                    room -= read;
+                    let data = Writer::default().bytes(1, &bytes[..read]).done();
+                    if self.0.send(&message(DATA, &data)).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+        if self.0.close().is_err() {
+            return;
+        }
+        // A connection that is closed takes along what they have not read yet over there.
+        let end = Instant::now() + LIMIT;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            if !matches!(self.0.receive(Some(left)), Ok(Some(_))) {
+                return;
+            }
+        }
+    }
+
+    /// Waits until there is something to read, and has the connection served meanwhile.
+    fn await_input(&mut self, from: &File) -> bool {
+        loop {
+            let mut fds = [PollFd::new(from, PollFlags::IN)];
+            match poll(&mut fds, Some(&IDLE)) {
+                Ok(0) => self.0.idle(),
+                Ok(_) => return true,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// A message of a schema that its type names.
+fn message(kind: &str, value: &[u8]) -> Vec<u8> {
+    Writer::default().text(1, kind).bytes(2, value).done()
+}
+
+/// What such a message holds, if it is of this type.
+fn held<'a>(said: &'a [u8], kind: &str) -> Option<&'a [u8]> {
+    let told = orlop_ttrpc::text(said, 1);
+    // A type may be named by an address.
+    let is = told.rsplit('/').next() == Some(kind);
+    is.then(|| orlop_ttrpc::field(said, 2).map_or(&[][..], |value| value.as_bytes()))
+}
