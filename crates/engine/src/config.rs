@@ -84,6 +84,11 @@ impl RuntimeHandler {
             }
         )
     }
+
+    /// Whether somebody else than its shim's tasks makes that, and knows how it is.
+    pub fn has_controller(&self) -> bool {
+        matches!(&self.kind, RuntimeKind::Shim { sandboxer, .. } if *sandboxer != Sandboxer::Podsandbox)
+    }
 }
 
 /// How a runtime is spoken to.

@@ -24,6 +24,7 @@ mod mounts;
 mod pause;
 mod processes;
 mod proxy;
+mod questions;
 mod ready;
 mod rootfs;
 mod rpc;

@@ -15,13 +15,13 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
 
-use crate::arguments::{Settings, Words};
+use crate::arguments::{Sandboxer, Settings, Words};
 use crate::background::background;
 use crate::command::Command;
-use crate::controller::{self, Asked};
+use crate::controller::{self, Asked, Controller};
 use crate::error::{Error, Result};
-use crate::figures::Figures;
 use crate::processes::note_shared;
+use crate::questions::{self, Question};
 use crate::ready::{Ready, Streams, inherited, spawn};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
@@ -30,6 +30,8 @@ use crate::{events, hostname, launch, pause, proxy};
 
 /// The most that is kept of what a shim says.
 const LARGEST_LOG: u64 = 1 << 20;
+/// Nor have those more to say that announce themselves, or ask.
+const LONGEST_WORDS: u64 = 64 << 10;
 /// No request is larger.
 const LARGEST_CONFIG: u64 = 16 << 20;
 /// Who stands for a process in a sandbox sees its end by itself, and is to tell it before the pod's.
@@ -145,9 +147,9 @@ fn begin(
     serve(&pod.events(), move |socket| {
         events::hear(&told, &of, socket);
     })?;
-    let (state, watched) = (state.clone(), pod.clone());
+    let (told, watched, of) = (state.clone(), pod.clone(), settings.clone());
     serve(&pod.supervisor(), move |socket| {
-        watch(&state, &watched, socket);
+        watch(&of, &told, &watched, socket);
     })?;
     keep_log(pod, &bundle)?;
     let controller = controller::of(settings);
@@ -173,12 +175,41 @@ fn begin(
     let started = controller
         .create(pod, &endpoint, &asked)
         .and_then(|()| controller.start(pod, &endpoint));
+    let started = started.and_then(|endpoint| {
+        has_our_platform(controller.as_ref(), pod, &endpoint)?;
+        Ok(endpoint)
+    });
     let endpoint = started.map_err(|error| {
         clear_away(settings, pod, Some(&endpoint));
         explained(error)
     })?;
     pod.note_endpoint(&endpoint)?;
+    if let Sandboxer::Proxy { address, .. } = &settings.sandboxer {
+        let (state, pod) = (state.clone(), pod.clone());
+        let controller = Endpoint::of_controller(address);
+        background(move || {
+            // What is not told stays unknown.
+            let _ = events::subscribe(&state, &pod, &controller);
+        })?;
+    }
     Ok(endpoint)
+}
+
+/// Images here are those of this machine's platform; a sandbox whose programs are others' runs none of them.
+fn has_our_platform(controller: &dyn Controller, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
+    let ours = controller::our_platform();
+    // Many do not say it.
+    let Ok(Some(theirs)) = controller.platform(pod, endpoint) else {
+        return Ok(());
+    };
+    // An image for such a machine names itself.
+    if theirs == ours || theirs.starts_with("wasi") || theirs.ends_with("/wasm") {
+        return Ok(());
+    }
+    Err(Error::Failed(format!(
+        "the sandbox is one for programs of {theirs}, and the images of this node are those for \
+         {ours}: take another handler for this pod"
+    )))
 }
 
 /// Ends a shim that has not come up, or is dead, with what it has made by then: that would be in
@@ -260,9 +291,9 @@ pub(crate) fn make_fifo(path: &Path) -> Result<()> {
 
 /// Listens to one who stands for a process, and has the shim forget a command that has ended. Who
 /// leaves without a word was killed, and so is what it stood for.
-fn watch(state: &StateDir, pod: &PodDir, socket: UnixStream) {
-    let figures = |id: &str| pod.tasks()?.figures(id);
-    let Some(Watched { id, exec, ended }) = watched(socket, figures) else {
+fn watch(settings: &Settings, state: &StateDir, pod: &PodDir, socket: UnixStream) {
+    let answer = |question, of: &str| questions::answer(settings, pod, question, of);
+    let Some(Watched { id, exec, ended }) = watched(socket, answer) else {
         return;
     };
     if let (false, Ok(task)) = (exec.is_empty(), state.task(&id)) {
@@ -286,20 +317,22 @@ pub(crate) struct Watched {
     pub(crate) ended: bool,
 }
 
-/// Listens to one who stands for a process, until it leaves; or to the daemon, which asks for the
-/// figures of a container.
+/// Listens to one who stands for a process, until it leaves; or to the daemon, which asks something.
 pub(crate) fn watched(
     mut socket: UnixStream,
-    figures: impl FnOnce(&str) -> Result<Option<Figures>>,
+    answer: impl FnOnce(Question, &str) -> Option<String>,
 ) -> Option<Watched> {
-    let mut lines = BufReader::new(socket.try_clone().ok()?.take(4096))
+    let mut lines = BufReader::new(socket.try_clone().ok()?.take(LONGEST_WORDS))
         .lines()
         .map_while(std::io::Result::ok);
     let first = lines.next()?;
-    if first == FIGURES {
-        // Who gets no answer knows nothing.
-        if let Ok(Some(figures)) = figures(&lines.next()?) {
-            let _ = write!(socket, "{figures}");
+    if let Some(question) = Question::of(&first) {
+        if let Some(answer) = answer(question, &lines.next()?) {
+            let _ = socket.write_all(answer.as_bytes());
+            if questions::tells_the_end(question, &answer) {
+                // Its own end is the sandbox's.
+                std::process::exit(0);
+            }
         }
         return None;
     }
@@ -328,8 +361,6 @@ fn end(pod: &PodDir, id: &str, exec: &str) -> Result<()> {
 }
 
 const DONE: &str = "done";
-/// No identity begins so.
-const FIGURES: &str = "?figures";
 
 /// Tells the supervisor, as long as it is held, that one stands for a process.
 #[derive(Debug)]

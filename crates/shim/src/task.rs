@@ -1,9 +1,12 @@
 //! The Task service of a shim, version 2 or 3: the messages are the same.
 
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::connect::{self, Guest};
 use crate::error::{Error, Result};
@@ -109,10 +112,21 @@ impl Endpoint {
         self.pid != 0
     }
 
-    /// Whether there is a process of its number.
+    /// Whether nobody listens at its socket, or there is none.
+    pub(crate) fn is_gone(&self) -> bool {
+        let connected = UnixStream::connect(&self.socket);
+        let gone = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+        connected.is_err_and(|error| gone.contains(&error.kind()))
+    }
+
+    /// Whether the process of its number lives; one that only waits for its parent does not.
     pub(crate) fn is_alive(&self) -> bool {
         let pid = Pid::from_raw(self.pid as i32);
-        pid.is_some_and(|pid| test_kill_process(pid).is_ok())
+        let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+            return false;
+        };
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        poll(&mut ended, Some(&Timespec::default())) == Ok(0)
     }
 }
 

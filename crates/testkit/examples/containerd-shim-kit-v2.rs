@@ -20,8 +20,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use orlop_testkit::TaskFront;
 use orlop_testkit::frames::{Any, call_of, read_frame, write_frame};
+use orlop_testkit::task_front::keep_apart;
+use orlop_testkit::{TaskFront, sandbox_facts as facts};
 use prost::Message;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
@@ -213,12 +214,6 @@ struct Create {
     annotations: std::collections::BTreeMap<String, String>,
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct CreateTask {
-    #[prost(string, tag = "2")]
-    bundle: String,
-}
-
 /// The sandbox.
 struct Sandbox {
     words: Vec<String>,
@@ -309,17 +304,6 @@ fn is_called(manner: &str) -> bool {
     name.is_some_and(|name| name.ends_with(manner))
 }
 
-/// The host has no cgroup of a container in a machine: here it is one that the host does not know of.
-fn keep_apart(create: &[u8]) {
-    let bundle = CreateTask::decode(create).expect("a request").bundle;
-    let path = Path::new(&bundle).join("config.json");
-    let text = fs::read(&path).expect("a specification");
-    let mut spec: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
-    let place = spec["linux"]["cgroupsPath"].as_str().expect("a cgroup");
-    spec["linux"]["cgroupsPath"] = format!("{place}-guest").into();
-    fs::write(&path, spec.to_string()).expect("write");
-}
-
 impl Sandbox {
     fn end(&self) {
         *self.ended.lock().expect("the sandbox") = true;
@@ -383,6 +367,18 @@ impl Sandbox {
                 }
                 Vec::new()
             }
+            "Platform" => {
+                let architecture = match std::env::consts::ARCH {
+                    "x86_64" => "amd64",
+                    "aarch64" => "arm64",
+                    other => other,
+                };
+                let other = is_called("-foreign-v2");
+                facts::platform(if other { "s390x" } else { architecture })
+            }
+            // The test says so by a file.
+            "SandboxStatus" => facts::status(!Path::new("down").exists(), "kit"),
+            "SandboxMetrics" => facts::metrics(),
             "StopSandbox" => {
                 tell("stop");
                 self.end();

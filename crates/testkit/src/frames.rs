@@ -40,14 +40,19 @@ pub fn call_of(head: &[u8; 10]) -> u32 {
     u32::from_be_bytes(head[4..8].try_into().expect("four bytes"))
 }
 
-/// Answers all calls at a socket with an empty message, for as long as this process lives: shims tell
-/// their events so, and do not come up without it.
-pub(crate) fn swallow_events(socket: &Path) -> io::Result<()> {
+/// Answers all calls at a socket with an empty message, once they were heard, for as long as this process
+/// lives: shims tell their events so, and do not come up without it.
+pub(crate) fn hear_events(
+    socket: &Path,
+    heard: impl Fn(&[u8]) + Clone + Send + 'static,
+) -> io::Result<()> {
     let listener = UnixListener::bind(socket)?;
     std::thread::spawn(move || {
         for mut shim in listener.incoming().map_while(io::Result::ok) {
+            let heard = heard.clone();
             std::thread::spawn(move || {
-                while let Ok((head, _)) = read_frame(&mut shim) {
+                while let Ok((head, request)) = read_frame(&mut shim) {
+                    heard(&request);
                     if write_frame(&mut shim, call_of(&head), 2, &[0x0a, 0, 0x12, 0]).is_err() {
                         break;
                     }

@@ -18,6 +18,7 @@
 //! | [`machine`] | what this machine can do, and the skip that says why |
 //! | [`nest`](nest()) | directories within each other beyond any stack and any path |
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
+//! | [`sandbox_controller`], [`sandbox_facts`] | who makes sandboxes behind a socket, and what is told of them |
 //! | [`task_front`] | what serves the tasks of an old shim in newer ways: by gRPC, with streams |
 //! | [`terminal`] | a program on a terminal that the test plays |
 #![allow(
@@ -47,6 +48,7 @@ pub mod process;
 pub mod proxy;
 pub mod registry;
 pub mod sandbox_controller;
+pub mod sandbox_facts;
 pub mod scratch;
 mod serve;
 pub mod signature;

@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::future::pending;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -16,15 +17,18 @@ use prost::Message;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixListener;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tonic::body::Body;
-use tonic::server::{Grpc, NamedService, UnaryService};
+use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::{Request, Response, Status};
 use tower::Service;
 
-use crate::frames::{Any, swallow_events};
+use crate::frames::{Any, hear_events};
 use crate::process::processes;
+use crate::sandbox_facts as facts;
 use crate::task_front::TaskFront;
+use crate::task_front::grpc::Raw;
 
 /// Where its shims tell their events; another controller of the directory finds it served.
 fn events(dir: &Path) -> PathBuf {
@@ -43,9 +47,11 @@ pub enum Whims {
     Hangs,
     /// That it has no room.
     Refuses,
+    /// Never to `Status`, and to all others as it should.
+    HangsLater,
     /// With an address that is none.
     TalksNonsense,
-    /// As it should, and its tasks are served by gRPC, in the newer version.
+    /// As it should, and its tasks are served by gRPC, in the newer version, as in a machine.
     ServesGrpc,
 }
 
@@ -64,6 +70,7 @@ struct State {
     told: Mutex<Vec<String>>,
     logs: Mutex<Vec<File>>,
     fronts: Mutex<Vec<Arc<TaskFront>>>,
+    subscribers: Mutex<Vec<UnboundedSender<Vec<u8>>>>,
 }
 
 impl SandboxController {
@@ -71,17 +78,21 @@ impl SandboxController {
     pub fn start(dir: &Path, whims: Whims) -> Self {
         let socket = Self::socket(dir);
         let _ = std::fs::remove_file(&socket);
-        if !events(dir).exists() {
-            swallow_events(&events(dir)).expect("a socket for events");
-        }
         let state = Arc::new(State {
             dir: dir.to_owned(),
             whims,
             told: Mutex::default(),
             logs: Mutex::default(),
             fronts: Mutex::default(),
+            subscribers: Mutex::default(),
         });
+        if !events(dir).exists() {
+            let told = Arc::clone(&state);
+            let heard = move |request: &[u8]| told.pass_on(request);
+            hear_events(&events(dir), heard).expect("a socket for events");
+        }
         let service = Controller(Arc::clone(&state));
+        let subscriptions = Events(Arc::clone(&state));
         let (stop, stopped) = oneshot::channel::<()>();
         let (listening, ready) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -98,6 +109,7 @@ impl SandboxController {
                 });
                 let server = tonic::transport::Server::builder()
                     .add_service(service)
+                    .add_service(subscriptions)
                     .serve_with_incoming(Box::pin(incoming));
                 tokio::select! {
                     _ = server => {}
@@ -138,6 +150,10 @@ impl Drop for SandboxController {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+        if std::thread::panicking() {
+            // Nobody else ends them any more.
+            self.state.end_all();
         }
     }
 }
@@ -206,8 +222,64 @@ where
             method,
         };
         Box::pin(async move {
-            let mut grpc = Grpc::new(tonic_prost::ProstCodec::default());
+            let mut grpc = Grpc::new(Raw);
             Ok(grpc.unary(call, request).await)
+        })
+    }
+}
+
+/// The service by which others hear what shims tell.
+#[derive(Clone)]
+struct Events(Arc<State>);
+
+impl NamedService for Events {
+    const NAME: &'static str = "containerd.services.events.v1.Events";
+}
+
+impl<B> Service<http::Request<B>> for Events
+where
+    B: http_body_util::BodyExt<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let subscription = Subscription(Arc::clone(&self.0));
+        Box::pin(async move {
+            let mut grpc = Grpc::new(Raw);
+            Ok(grpc.server_streaming(subscription, request).await)
+        })
+    }
+}
+
+struct Subscription(Arc<State>);
+
+type Told = Pin<Box<dyn futures_util::Stream<Item = Result<Vec<u8>, Status>> + Send>>;
+
+impl ServerStreamingService<Vec<u8>> for Subscription {
+    type Response = Vec<u8>;
+    type ResponseStream = Told;
+    type Future = BoxFuture<'static, Result<Response<Told>, Status>>;
+
+    fn call(&mut self, request: Request<Vec<u8>>) -> Self::Future {
+        let filter = orlop_ttrpc::text(&request.into_inner(), 1);
+        let (to, mut told) = unbounded_channel();
+        let subscribers = self.0.subscribers.lock();
+        subscribers.unwrap_or_else(PoisonError::into_inner).push(to);
+        Box::pin(async move {
+            if filter != "topic==\"/tasks/oom\"" {
+                return Err(Status::invalid_argument(filter));
+            }
+            let told = futures_util::stream::poll_fn(move |context| {
+                told.poll_recv(context).map(|envelope| envelope.map(Ok))
+            });
+            Ok(Response::new(Box::pin(told) as Told))
         })
     }
 }
@@ -217,22 +289,60 @@ struct Call {
     method: String,
 }
 
-impl UnaryService<Ask> for Call {
-    type Response = Started;
-    type Future = BoxFuture<'static, Result<Response<Started>, Status>>;
+impl UnaryService<Vec<u8>> for Call {
+    type Response = Vec<u8>;
+    type Future = BoxFuture<'static, Result<Response<Vec<u8>>, Status>>;
 
-    fn call(&mut self, ask: Request<Ask>) -> Self::Future {
+    fn call(&mut self, ask: Request<Vec<u8>>) -> Self::Future {
         let (state, method) = (Arc::clone(&self.state), self.method.clone());
+        let ask = ask.into_inner();
         Box::pin(async move {
-            state
-                .answer(&method, ask.into_inner())
-                .await
-                .map(Response::new)
+            if method == "Status" && state.whims == Whims::HangsLater {
+                pending::<()>().await;
+            }
+            if let Some(told) = state.told_of(&method, &ask) {
+                return told.map(Response::new);
+            }
+            let ask = Ask::decode(&*ask).map_err(|error| Status::internal(error.to_string()))?;
+            let answer = state.answer(&method, ask).await?;
+            Ok(Response::new(answer.encode_to_vec()))
         })
     }
 }
 
 impl State {
+    /// Passes on what a shim tells to those who asked for it.
+    fn pass_on(&self, request: &[u8]) {
+        let message = |of: &[u8], number| {
+            let field = orlop_ttrpc::field(of, number);
+            field.map_or_else(Vec::new, |field| field.as_bytes().to_vec())
+        };
+        let envelope = message(&message(request, 3), 1);
+        if orlop_ttrpc::text(&envelope, 3) == "/tasks/oom" {
+            let subscribers = self.subscribers.lock();
+            let mut subscribers = subscribers.unwrap_or_else(PoisonError::into_inner);
+            subscribers.retain(|to| to.send(envelope.clone()).is_ok());
+        }
+    }
+
+    /// What is told of a sandbox, or to it: of another kind than what makes and ends it.
+    fn told_of(&self, method: &str, ask: &[u8]) -> Option<Result<Vec<u8>, Status>> {
+        let bundle = self.dir.join(orlop_ttrpc::text(ask, 1));
+        Some(Ok(match method {
+            "Platform" => return Some(Err(Status::unimplemented(method))),
+            _ if !matches!(method, "Status" | "Metrics" | "Update") => return None,
+            _ if !bundle.exists() => return Some(Err(Status::not_found("no such sandbox"))),
+            "Status" => facts::status(!bundle.join("down").exists(), "remote"),
+            "Metrics" => facts::metrics(),
+            _ => {
+                let line = format!("Update {}", updated(ask));
+                let told = self.told.lock();
+                told.unwrap_or_else(PoisonError::into_inner).push(line);
+                Vec::new()
+            }
+        }))
+    }
+
     async fn answer(&self, method: &str, ask: Ask) -> Result<Started, Status> {
         let kind = ask.options.as_ref().map_or("", |options| &options.kind);
         let line = format!("{method} {} {} {kind}", ask.id, ask.controller);
@@ -321,7 +431,7 @@ impl State {
     fn front(&self, id: &str, shim: &Path) -> String {
         let bundle = self.dir.join(id);
         let socket = bundle.join("front.sock");
-        let front = TaskFront::new(shim, &bundle);
+        let front = TaskFront::apart(shim, &bundle);
         front.serve_grpc(std::os::unix::net::UnixListener::bind(&socket).expect("a socket"));
         self.fronts.lock().expect("the fronts").push(front);
         format!("grpc+unix://{}", socket.display())
@@ -330,6 +440,14 @@ impl State {
     fn lives(&self, id: &str) -> bool {
         let socket = std::fs::read_to_string(self.dir.join(id).join("socket"));
         socket.is_ok_and(|socket| std::os::unix::net::UnixStream::connect(socket).is_ok())
+    }
+
+    fn end_all(&self) {
+        for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            if entry.path().join("socket").exists() {
+                self.end(&entry.file_name().to_string_lossy());
+            }
+        }
     }
 
     /// The shim has no task any more, or loses it now.
@@ -343,6 +461,18 @@ impl State {
         let socket = std::fs::read_to_string(self.dir.join(id).join("socket"));
         let _ = socket.map(std::fs::remove_file);
     }
+}
+
+/// The resources of a `ControllerUpdateRequest`, if it says that it is about extensions.
+fn updated(ask: &[u8]) -> String {
+    let of = |message: &[u8], number| {
+        let field = orlop_ttrpc::field(message, number);
+        field.map_or_else(Vec::new, |field| field.as_bytes().to_vec())
+    };
+    let entry = of(&of(ask, 3), 7);
+    let (fields, name) = (orlop_ttrpc::text(ask, 4), orlop_ttrpc::text(&entry, 1));
+    let said = of(&of(&entry, 2), 2);
+    format!("{fields} {name} {}", String::from_utf8_lossy(&said))
 }
 
 fn failed(error: std::io::Error) -> Status {

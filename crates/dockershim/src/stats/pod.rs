@@ -138,13 +138,13 @@ fn figures(
         .find_map(|name| names::sandbox_of(name))?;
     let reading = if let Some((cgroup, meter)) = &place.pod {
         let mut meter = meter.lock();
-        meter.read_pod(|| Some(cgroup.clone()))
+        meter.read_pod(|| Some(cgroup.clone()), || None)
     } else {
         let mut meter = place.meter.lock();
         place
             .cgroup
             .as_ref()
-            .and_then(|cgroup| meter.read_pod(|| Some(cgroup.clone())))
+            .and_then(|cgroup| meter.read_pod(|| Some(cgroup.clone()), || None))
     };
     let reading = reading.as_ref();
     let (own_labels, annotations) = labels::parted(&sandbox.labels);

@@ -149,10 +149,14 @@ pub async fn end(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<()
     pod.set_shared(Shared::None);
     let end = || async {
         let ended = handler.runtime.end_pod(pod.id.as_str(), END_LIMIT).await;
-        ended.map_err(|source| {
+        let left = ended.map_err(|source| {
             let doing = format!("ending the sandbox of pod {}", pod.id);
             Error::Launch { doing, source }
-        })
+        })?;
+        if !left.is_empty() {
+            tracing::warn!(pod = %pod.id, left, "the pod's sandbox could not be ended as a whole");
+        }
+        Ok::<_, Error>(())
     };
     end().await?;
     if cgroups.remove_shim_task(pod).await? {

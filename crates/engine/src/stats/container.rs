@@ -10,7 +10,7 @@ use crate::record::container::{Container, Phase};
 /// Reads a container's figures; those of its processes are absent when it has none. Blocks.
 pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
     let own = || node.cgroups.of_container(container);
-    let others = || within::of(&node.runtimes, container);
+    let others = || within::of(&node.runtimes, &container.pod, container.id.as_str());
     let mut meter = container.meter.lock();
     // The cgroup of one that has ended is gone, or about to be.
     let reading = (container.phase() == Phase::Running)

@@ -3,7 +3,7 @@
 mod container;
 pub mod metrics;
 mod pod;
-mod within;
+pub mod within;
 
 pub use container::of_container;
 pub use pod::of_pod;

@@ -4,6 +4,7 @@ use orlop_cri::v1::{LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats}
 use orlop_service::usage::{Reading, of_interfaces};
 
 use super::container::of_container;
+use super::within;
 use crate::node::Node;
 use crate::record::container::Phase;
 use crate::record::pod::Pod;
@@ -11,7 +12,9 @@ use crate::record::pod::Pod;
 /// Reads a pod's figures. Blocks.
 pub fn of_pod(node: &Node, pod: &Pod) -> PodSandboxStats {
     let mut meter = pod.meter.lock();
-    let reading = meter.read_pod(|| node.cgroups.of_pod(pod));
+    let own = || node.cgroups.of_pod(pod);
+    let others = || within::of(&node.runtimes, pod, pod.id.as_str());
+    let reading = meter.read_pod(own, others);
     let reading = reading.as_ref();
     // Looked at while nobody closes the meter: a pod that ends loses its keeper first.
     let network = pod

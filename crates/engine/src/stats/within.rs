@@ -1,4 +1,5 @@
-//! What a container uses whose processes are none of the host's: who watches over its pod is asked.
+//! What is known within a sandbox whose processes are none of the host's, as what a container there uses: who
+//! watches over its pod is asked.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -7,30 +8,36 @@ use std::time::Duration;
 use orlop_cgroup::{CpuStats, MemoryStats, PidsStats, Stats};
 
 use crate::node::runtimes::Runtimes;
-use crate::record::container::Container;
+use crate::record::pod::Pod;
 
 /// One that takes longer is busy with what matters more.
-const LIMIT: Duration = Duration::from_secs(2);
-const LONGEST_ANSWER: u64 = 1024;
+pub const LIMIT: Duration = Duration::from_secs(2);
+const LONGEST_ANSWER: u64 = 64 << 10;
 /// So much of a pod's identity names its sockets (`crates/shim/src/state_dir.rs`).
 const SHORT: usize = 24;
 
-/// Asks for it; there is nobody to be asked where containers are the host's. Blocks.
-pub fn of(runtimes: &Runtimes, container: &Container) -> Option<Stats> {
-    let handler = runtimes.of(&container.pod).ok()?;
+/// Asks for what a container uses, or with its own identity the pod. Blocks.
+pub fn of(runtimes: &Runtimes, pod: &Pod, id: &str) -> Option<Stats> {
+    let answer = ask(runtimes, pod, &format!("?figures\n{id}\n"), LIMIT)?;
+    understood(&answer)
+}
+
+/// Asks something (`crates/shim/src/questions.rs`); there is nobody to be asked where containers are the
+/// host's. Blocks.
+pub fn ask(runtimes: &Runtimes, pod: &Pod, question: &str, limit: Duration) -> Option<String> {
+    let handler = runtimes.of(pod).ok()?;
     if !handler.settings.is_shim() {
         return None;
     }
-    let pod = container.pod.id.as_str();
+    let id = pod.id.as_str();
     let sockets = handler.runtime.root.join("sockets");
-    let place = sockets.join(pod.get(..SHORT).unwrap_or(pod));
+    let place = sockets.join(id.get(..SHORT).unwrap_or(id));
     let mut socket = UnixStream::connect(place.join("guard")).ok()?;
-    socket.set_read_timeout(Some(LIMIT)).ok()?;
-    socket.set_write_timeout(Some(LIMIT)).ok()?;
-    let question = format!("?figures\n{}\n", container.id);
+    socket.set_read_timeout(Some(limit)).ok()?;
+    socket.set_write_timeout(Some(limit)).ok()?;
     socket.write_all(question.as_bytes()).ok()?;
     let answer = orlop_disk::read_start(socket, LONGEST_ANSWER).ok()?;
-    understood(std::str::from_utf8(&answer).ok()?)
+    String::from_utf8(answer).ok()
 }
 
 /// The numbers in the order of `crates/shim/src/figures.rs`.

@@ -155,9 +155,10 @@ impl OciRuntime {
     }
 
     /// Ends what the containers of a pod share, where they share a shim.
-    pub async fn end_pod(&self, pod: &str, limit: Duration) -> Result<()> {
+    pub async fn end_pod(&self, pod: &str, limit: Duration) -> Result<String> {
         let command = ["end-pod", pod].map(OsStr::new);
-        self.run(&command, limit).await.map(drop)
+        let said = self.run(&command, limit).await?;
+        Ok(String::from_utf8_lossy(&said).trim().to_owned())
     }
 
     /// Runs a command and returns what it printed.

@@ -10,14 +10,14 @@ use orlop_testkit::{Node, NodeBuilder, SandboxController, Whims, skip_unless};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::processes::{count, processes};
+use crate::processes::{count, kill, processes};
 use crate::sandboxes;
 use crate::world::{World, world};
 
 pub(crate) const GUEST: &str = "containerd-shim-runc-v2";
 const NAME: &str = "containerd-shim-kit-v2";
 
-fn shim() -> PathBuf {
+pub(crate) fn shim() -> PathBuf {
     let here = std::env::current_exe().expect("this program");
     let build = here.parent().and_then(Path::parent);
     build
@@ -39,13 +39,20 @@ macro_rules! machine_world {
 
 /// What the shim was told of the sandbox.
 fn told(world: &World, pod: &str) -> String {
+    let path = bundle(world, pod).join("told");
+    std::fs::read_to_string(path).expect("what the shim was told")
+}
+
+/// Where the shim of a pod works.
+pub(crate) fn bundle(world: &World, pod: &str) -> PathBuf {
     let find = std::process::Command::new("find")
         .arg(world.node.state())
         .args(["-path", &format!("*/{pod}/told")])
         .output()
         .expect("find");
     let path = String::from_utf8(find.stdout).expect("a path");
-    std::fs::read_to_string(path.trim()).expect("what the shim was told")
+    let told = Path::new(path.trim());
+    told.parent().expect("a bundle").to_owned()
 }
 
 #[tokio::test]
@@ -196,19 +203,16 @@ async fn a_guest_tells_what_its_containers_use() {
 async fn want_of_memory_in_a_guest_is_told_as_such() {
     skip_unless!(has_program(GUEST));
     let dir = tempfile::tempdir().expect("a directory");
-    let world = world!(apart(dir.path()));
-    let spec = world
-        .container("main")
-        .command(&["tail", "/dev/zero"])
-        .memory(24 << 20);
-    let running = world.run_container("greedy", &spec).await;
-    let status = world.cri.wait_exited(&running.id).await;
-    assert_eq!(
-        (status.exit_code, status.reason.as_str()),
-        (137, "OOMKilled")
-    );
-    world.cri.remove_pod(&running.pod_id).await.expect("remove");
-    world.finish().await;
+    sandboxes::tells_want_of_memory(world!(apart(dir.path()))).await;
+}
+
+/// Shims tell it to the controller that has started them.
+#[tokio::test]
+async fn want_of_memory_is_told_by_who_has_started_the_shim() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    let _controller = SandboxController::start(dir.path(), Whims::ServesGrpc);
+    sandboxes::tells_want_of_memory(world!(remote(dir.path()))).await;
 }
 
 #[tokio::test]
@@ -234,7 +238,7 @@ pub(crate) fn remote(dir: &Path) -> NodeBuilder {
 }
 
 /// The shims that serve the tasks of a controller's sandboxes.
-fn servers(pod: &str) -> Vec<i32> {
+pub(crate) fn servers(pod: &str) -> Vec<i32> {
     processes(&[GUEST, "-namespace kit", pod])
 }
 
@@ -384,6 +388,33 @@ async fn a_controller_that_dies_is_told_by_its_pods_and_missed_by_their_stop() {
             .contains(&format!("Stop {} kit", running.pod_id))
     );
     assert_eq!(count(&[&running.pod_id], 0).await, 0);
+    world.finish().await;
+}
+
+/// Nobody starts it again; but nothing is left either that only it could end.
+#[tokio::test]
+async fn a_pod_whose_controller_and_sandbox_are_gone_for_good_is_removed() {
+    skip_unless!(has_program(GUEST));
+    let dir = tempfile::tempdir().expect("a directory");
+    let controller = SandboxController::start(dir.path(), Whims::None);
+    let world = world!(remote(dir.path()));
+    let pod = world.run_pod(&world.node.pod("remote")).await;
+    drop(controller);
+    sandboxes::is_down_within_a_second(&world, &pod).await;
+    let [server] = servers(&pod)[..] else {
+        panic!("one server of tasks");
+    };
+    let error = world.cri.remove_pod(&pod).await;
+    let error = error.expect_err("it may live").message().to_owned();
+    assert!(
+        error.contains(&format!("served by process {server}")),
+        "{error}"
+    );
+    kill(server);
+    assert_eq!(count(&[GUEST, &pod], 0).await, 0, "it is dead");
+    world.cri.remove_pod(&pod).await.expect("remove the pod");
+    let log = world.node.log();
+    assert!(log.contains("left behind"), "{log}");
     world.finish().await;
 }
 

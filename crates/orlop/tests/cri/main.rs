@@ -44,6 +44,7 @@ mod recovery;
 mod resources;
 mod restart;
 mod sandbox_api;
+mod sandbox_state;
 mod sandboxes;
 mod shims;
 mod signatures;

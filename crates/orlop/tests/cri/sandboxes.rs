@@ -264,3 +264,19 @@ pub(crate) async fn lives(world: World, name: &str) {
     assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
     world.finish().await;
 }
+
+/// The host sees no cgroup in which memory ran out; it is told.
+pub(crate) async fn tells_want_of_memory(world: World) {
+    let spec = world
+        .container("main")
+        .command(&["tail", "/dev/zero"])
+        .memory(24 << 20);
+    let running = world.run_container("greedy", &spec).await;
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(
+        (status.exit_code, status.reason.as_str()),
+        (137, "OOMKilled")
+    );
+    world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.finish().await;
+}

@@ -73,8 +73,13 @@ impl Meter {
         self.read_by(cgroup, StatsReader::usual, others)
     }
 
-    /// Reads what statistics of pods tell: the same, and how many processes there are.
-    pub fn read_pod(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
+    /// Reads what statistics of pods tell: the same, and how many processes there are. What others know
+    /// counts where its cgroup has seen nothing run.
+    pub fn read_pod(
+        &mut self,
+        cgroup: impl Fn() -> Option<Cgroup>,
+        others: impl FnOnce() -> Option<Stats>,
+    ) -> Option<Reading> {
         let with_tasks = |reader: &mut StatsReader| {
             let pids = reader.tasks()?.map(|current| PidsStats {
                 current,
@@ -83,7 +88,7 @@ impl Meter {
             let usual = reader.usual()?;
             Ok(Stats { pids, ..usual })
         };
-        self.read_by(cgroup, with_tasks, || None)
+        self.read_by(cgroup, with_tasks, others)
     }
 
     fn read_by(

@@ -2,6 +2,8 @@
 
 mod podsandbox;
 mod proxy;
+mod resources;
+mod sandbox_state;
 mod shim;
 
 use std::path::{Path, PathBuf};
@@ -9,10 +11,15 @@ use std::time::Duration;
 
 use crate::arguments::{Sandboxer, Settings};
 use crate::error::Result;
+use crate::figures::Figures;
 use crate::proto::Writer;
 use crate::state_dir::PodDir;
 use crate::task::{Any, Endpoint};
 
+pub(crate) use sandbox_state::{SandboxState, our_platform};
+
+/// Who asks how it is does not wait for longer.
+const ANSWER_LIMIT: Duration = Duration::from_millis(1500);
 /// What is done at once takes no longer.
 const LIMIT: Duration = Duration::from_secs(10);
 /// A virtual machine may have to boot first.
@@ -32,6 +39,18 @@ pub(crate) trait Controller {
 
     /// Waits for its end.
     fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
+
+    /// For which platform its programs are, if that is said.
+    fn platform(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<String>>;
+
+    /// How it is.
+    fn status(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<SandboxState>;
+
+    /// What it uses as a whole, if that is told in known terms.
+    fn metrics(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<Figures>>;
+
+    /// Hears what its pod gets from now on, of a CRI `UpdatePodSandboxResourcesRequest`.
+    fn update(&self, pod: &PodDir, endpoint: &Endpoint, request: &[u8]) -> Result<()>;
 
     /// Ends what runs in it. One that is not there is ended.
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;

@@ -1,12 +1,13 @@
 //! A task of a shim that only waits, as containerd's own controller makes it.
 
-use super::{Asked, Controller};
+use super::{Asked, Controller, SandboxState};
 use crate::arguments::Settings;
 use crate::error::Result;
+use crate::figures::Figures;
 use crate::launch;
 use crate::rootfs::Rootfs;
 use crate::state_dir::PodDir;
-use crate::task::{Endpoint, Stdio, Tasks};
+use crate::task::{Endpoint, Status, Stdio, Tasks};
 use crate::verb::delete;
 
 pub(super) struct Podsandbox<'s>(pub(super) &'s Settings);
@@ -35,6 +36,28 @@ impl Controller for Podsandbox<'_> {
 
     fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
         Tasks::connect(endpoint)?.wait(&pod.id, "").map(drop)
+    }
+
+    /// The host's.
+    fn platform(&self, _: &PodDir, _: &Endpoint) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn status(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<SandboxState> {
+        let task = Tasks::connect(endpoint)?.state(&pod.id, "")?;
+        Ok(match task.status {
+            Status::Stopped => SandboxState::gone(),
+            _ => SandboxState::default(),
+        })
+    }
+
+    fn metrics(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<Figures>> {
+        Tasks::connect(endpoint)?.figures(&pod.id)
+    }
+
+    /// Its limits are those of its cgroup.
+    fn update(&self, _: &PodDir, _: &Endpoint, _: &[u8]) -> Result<()> {
+        Ok(())
     }
 
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {

@@ -5,9 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Asked, BOOT_LIMIT, Controller, GRACE, LIMIT};
+use super::{
+    ANSWER_LIMIT, Asked, BOOT_LIMIT, Controller, GRACE, LIMIT, SandboxState, resources,
+    sandbox_state,
+};
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
+use crate::figures::Figures;
 use crate::launch;
 use crate::proto::{Writer, fields};
 use crate::rpc::Client;
@@ -103,6 +107,32 @@ impl Controller for Proxy<'_> {
 
     fn wait(&self, pod: &PodDir, _: &Endpoint) -> Result<()> {
         self.call("Wait", self.of(pod), None).map(drop)
+    }
+
+    fn platform(&self, pod: &PodDir, _: &Endpoint) -> Result<Option<String>> {
+        let answer = self.call("Platform", self.of(pod), Some(LIMIT))?;
+        Ok(sandbox_state::platform(&answer))
+    }
+
+    fn status(&self, pod: &PodDir, _: &Endpoint) -> Result<SandboxState> {
+        let request = self.of(pod).number(2, 1);
+        let answer = self.call("Status", request, Some(ANSWER_LIMIT))?;
+        Ok(SandboxState::of(&answer))
+    }
+
+    fn metrics(&self, pod: &PodDir, _: &Endpoint) -> Result<Option<Figures>> {
+        let answer = self.call("Metrics", self.of(pod), Some(ANSWER_LIMIT))?;
+        Ok(sandbox_state::metrics(&answer))
+    }
+
+    fn update(&self, pod: &PodDir, _: &Endpoint, request: &[u8]) -> Result<()> {
+        let sandbox = self.of(pod).message(7, &resources::extension(request));
+        let request = Writer::default()
+            .text(1, &pod.id)
+            .text(2, self.name)
+            .message(3, &sandbox.done())
+            .text(4, "extensions");
+        self.call("Update", request, Some(LIMIT)).map(drop)
     }
 
     fn stop(&self, pod: &PodDir, _: &Endpoint) -> Result<()> {

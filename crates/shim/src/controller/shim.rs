@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Asked, BOOT_LIMIT, Controller, GRACE, LIMIT};
+use super::{
+    ANSWER_LIMIT, Asked, BOOT_LIMIT, Controller, GRACE, LIMIT, SandboxState, sandbox_state,
+};
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
+use crate::figures::Figures;
 use crate::launch;
 use crate::proto::Writer;
 use crate::rpc::Client;
@@ -43,6 +46,27 @@ impl Controller for Shim<'_> {
 
     fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
         call(endpoint, "WaitSandbox", of(pod), None).map(drop)
+    }
+
+    fn platform(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<String>> {
+        let answer = call(endpoint, "Platform", of(pod), Some(LIMIT))?;
+        Ok(sandbox_state::platform(&answer))
+    }
+
+    fn status(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<SandboxState> {
+        let request = of(pod).number(2, 1);
+        let answer = call(endpoint, "SandboxStatus", request, Some(ANSWER_LIMIT))?;
+        Ok(SandboxState::of(&answer))
+    }
+
+    fn metrics(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<Figures>> {
+        let answer = call(endpoint, "SandboxMetrics", of(pod), Some(ANSWER_LIMIT))?;
+        Ok(sandbox_state::metrics(&answer))
+    }
+
+    /// The service has no method for it.
+    fn update(&self, _: &PodDir, _: &Endpoint, _: &[u8]) -> Result<()> {
+        Ok(())
     }
 
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {

@@ -16,6 +16,7 @@ use crate::figures::Figures;
 use crate::hostname;
 use crate::processes::note_shared;
 use crate::proxy::note_own_pid;
+use crate::questions::Question;
 use crate::ready::{Ready, inherited};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
@@ -149,8 +150,12 @@ impl Kept {
 
 /// Who leaves without a word was killed, and so is what it stood for.
 fn watch(runtime: &Runtime, state: &StateDir, figures: &Kept, socket: UnixStream) {
-    let figures = |id: &str| figures.of(runtime, state, id);
-    let Some(Watched { id, exec, ended }) = watched(socket, figures) else {
+    let answer = |question, id: &str| {
+        let asked = question == Question::Figures;
+        let figures = asked.then(|| figures.of(runtime, state, id))?;
+        figures.ok()?.map(|figures| figures.to_string())
+    };
+    let Some(Watched { id, exec, ended }) = watched(socket, answer) else {
         return;
     };
     let Ok(task) = state.task(&id) else {

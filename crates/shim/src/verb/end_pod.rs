@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::delete::{end, without_shim};
 use crate::arguments::{Sandboxer, Settings, Words};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::{Endpoint, Tasks};
 use crate::{controller, launch};
@@ -39,7 +39,8 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
             if proxied {
                 // Others may have their tasks served there, too: it does not end.
                 left.iter().try_for_each(TaskDir::take_back_mounts)?;
-                ended?;
+                let itself = controller.bootstrap(pod)?;
+                ended.or_else(|error| without_controller(&itself, Some(&shim), error))?;
             } else {
                 see_it_end(&shim);
                 if ended.is_err() {
@@ -62,14 +63,42 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
                 // It may live where those are dead that served its tasks.
                 let controller = controller::of(settings);
                 let itself = controller.bootstrap(pod)?;
-                controller.stop(pod, &itself)?;
-                controller.shutdown(pod, &itself);
+                match controller.stop(pod, &itself) {
+                    Ok(()) => controller.shutdown(pod, &itself),
+                    Err(error) => without_controller(&itself, shim.as_ref(), error)?,
+                }
             }
         }
     }
     pod.erase()?;
     drop(lock);
     Ok(())
+}
+
+/// A controller that is gone for good ends nothing any more. Where nobody serves the tasks of its sandbox
+/// either, there is nothing left that only it could end, as far as can be known; whoever called hears of it.
+fn without_controller(itself: &Endpoint, served: Option<&Endpoint>, error: Error) -> Result<()> {
+    if !itself.is_gone() {
+        return Err(error);
+    }
+    match served.filter(|server| server.has_come_up()) {
+        Some(server) if server.is_alive() => Err(Error::Failed(format!(
+            "{error}; the sandbox is still served by process {}: start the controller again, or end \
+             that process",
+            server.pid
+        ))),
+        None => Err(Error::Failed(format!(
+            "{error}; it is not known whether it has made the sandbox: start it again"
+        ))),
+        Some(server) => {
+            println!(
+                "{error}; process {}, which served the sandbox, is dead, and what else the controller \
+                 has made for it is left behind",
+                server.pid
+            );
+            Ok(())
+        }
+    }
 }
 
 /// The pod's containers that nobody has deleted.

@@ -129,7 +129,7 @@ impl StreamingService<Vec<u8>> for Opened {
 
 /// Messages as they are encoded.
 #[derive(Clone, Copy, Debug)]
-struct Raw;
+pub(crate) struct Raw;
 
 impl Codec for Raw {
     type Encode = Vec<u8>;

@@ -1,7 +1,7 @@
 //! What serves tasks in front of a shim that only knows the oldest ways: by gRPC, in version 3 of the task
 //! service, with streams of its own instead of fifos.
 
-mod grpc;
+pub(crate) mod grpc;
 mod streams;
 mod ttrpc;
 
@@ -31,6 +31,18 @@ pub struct TaskFront {
     /// Calls that came, by their service.
     told: Mutex<HashMap<String, usize>>,
     fifos: AtomicUsize,
+    /// Whether the host is not to know the cgroups of its containers.
+    apart: bool,
+}
+
+/// The host has no cgroup of a container in a machine: here it is one that the host does not know of.
+pub fn keep_apart(create: &[u8]) {
+    let path = Path::new(&orlop_ttrpc::text(create, 2)).join("config.json");
+    let text = std::fs::read(&path).expect("a specification");
+    let mut spec: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    let place = spec["linux"]["cgroupsPath"].as_str().expect("a cgroup");
+    spec["linux"]["cgroupsPath"] = format!("{place}-guest").into();
+    std::fs::write(&path, spec.to_string()).expect("write");
 }
 
 /// Why a call is refused.
@@ -39,13 +51,23 @@ type Refusal = (u64, String);
 impl TaskFront {
     /// In front of the shim at this socket; its fifos are made in a directory.
     pub fn new(shim: &Path, dir: &Path) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::in_front_of(shim, dir, false))
+    }
+
+    /// The same, and the shim's containers are kept apart from the host.
+    pub fn apart(shim: &Path, dir: &Path) -> Arc<Self> {
+        Arc::new(Self::in_front_of(shim, dir, true))
+    }
+
+    fn in_front_of(shim: &Path, dir: &Path, apart: bool) -> Self {
+        Self {
             shim: shim.to_owned(),
             dir: dir.to_owned(),
             streams: Streams::default(),
             told: Mutex::default(),
             fifos: AtomicUsize::new(0),
-        })
+            apart,
+        }
     }
 
     /// Serves ttrpc for as long as this process lives.
@@ -76,6 +98,9 @@ impl TaskFront {
             return Err((12, format!("{service} is too old for this shim")));
         }
         let service = service.replace("task.v3", "task.v2");
+        if method == "Create" && self.apart {
+            keep_apart(&payload);
+        }
         let payload = match method {
             "Create" => self.with_fifos::<Create>(&payload),
             "Exec" => self.with_fifos::<Exec>(&payload),

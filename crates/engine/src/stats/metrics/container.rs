@@ -19,7 +19,9 @@ pub(super) fn of_container(
 ) -> ContainerMetrics {
     let mut meter = container.meter.lock();
     let own = || node.cgroups.of_container(container);
-    let reading = meter.read_or(own, || within::of(&node.runtimes, container));
+    let reading = meter.read_or(own, || {
+        within::of(&node.runtimes, &container.pod, container.id.as_str())
+    });
     let layer = meter.layer.usage(|| container.upper(), &node.config.root);
     let cgroup = meter.cgroup().cloned().or_else(own);
 
