@@ -40,13 +40,29 @@ const SIGKILL: u32 = 9;
 
 /// The shim of a pod: the one that runs, or a new one.
 pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result<Endpoint> {
+    let is_there = |shim: &Endpoint| shim.has_come_up() && Tasks::connect(shim).is_ok();
+    ensure_one(settings, pod, bundle, is_there, |before| {
+        clear_away(settings, pod, before);
+        Ok(())
+    })
+}
+
+/// What a pod shares: what is there, or a new one once what was there is cleared away. One that was made with
+/// its pod has no second.
+pub(crate) fn ensure_one(
+    settings: &Settings,
+    pod: &PodDir,
+    bundle: &Path,
+    is_there: impl FnOnce(&Endpoint) -> bool,
+    clear_away: impl FnOnce(Option<&Endpoint>) -> Result<()>,
+) -> Result<Endpoint> {
     pod.make()?;
     let alone = pod.lock()?;
     let before = pod.endpoint().ok();
     match before {
-        Some(shim) if shim.has_come_up() && Tasks::connect(&shim).is_ok() => return Ok(shim),
+        Some(shared) if is_there(&shared) => return Ok(shared),
         _ if pod.was_made() => return Err(pod.has_ended()),
-        before => clear_away(settings, pod, before.as_ref()),
+        before => clear_away(before.as_ref())?,
     }
     watch_over(settings, pod, bundle, None, &alone)?;
     pod.endpoint()

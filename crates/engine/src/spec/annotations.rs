@@ -38,9 +38,6 @@ pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     ] {
         annotations.insert(format!("io.kubernetes.cri.{name}"), value.to_owned());
     }
-    if known.handler.shares_sandbox {
-        annotations.extend(size_of_pod(known.pod_config));
-    }
     annotations
 }
 

@@ -155,7 +155,7 @@ pub struct HandlerFacts<'a> {
     pub container_annotations: &'a [String],
     /// Whether privileged containers do without the node's devices.
     pub privileged_without_host_devices: bool,
-    /// Whether the pod's containers share a sandbox that has to know its size.
+    /// Whether the pod's containers share a sandbox of their own.
     pub shares_sandbox: bool,
 }
 

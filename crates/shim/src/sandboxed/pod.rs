@@ -20,7 +20,7 @@ use crate::questions::Question;
 use crate::ready::{Ready, inherited};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
-use crate::supervisor::{Watched, make_once_cleared, outlive, serve, watch_over, watched};
+use crate::supervisor::{Watched, ensure_one, make_once_cleared, outlive, serve, watched};
 use crate::task::Endpoint;
 use crate::verb::end_pod::tasks_of;
 use crate::{launch, pause};
@@ -35,21 +35,12 @@ pub(super) fn ensure(
     pod: &PodDir,
     bundle: &Path,
 ) -> Result<Endpoint> {
-    pod.make()?;
-    let alone = pod.lock()?;
     // Who watches over it lives as long as it does, and a moment longer.
-    if UnixStream::connect(pod.supervisor()).is_ok()
-        && let Ok(sandbox) = pod.endpoint()
-        && sandbox.is_alive()
-    {
-        return Ok(sandbox);
-    }
-    if pod.was_made() {
-        return Err(pod.has_ended());
-    }
-    clear_away(runtime, pod)?;
-    watch_over(settings, pod, bundle, None, &alone)?;
-    pod.endpoint()
+    let is_there =
+        |sandbox: &Endpoint| UnixStream::connect(pod.supervisor()).is_ok() && sandbox.is_alive();
+    ensure_one(settings, pod, bundle, is_there, |_| {
+        clear_away(runtime, pod)
+    })
 }
 
 /// The sandbox of a pod as a container of its own.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use orlop_disk::Outlives;
 use rustix::process::{
-    Pid, Signal, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
+    Signal, getpid, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
 };
 
 use super::runtime::{Runtime, short};
@@ -217,10 +217,11 @@ fn wait_once(runtime: &Runtime, id: &str) -> Option<u8> {
 /// Has a process end when the one that stands here is killed.
 #[allow(unsafe_code)]
 fn die_with_us(command: &mut std::process::Command) {
-    let bind = || {
+    let us = getpid();
+    let bind = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // Our end may have come before.
-        if getppid().is_none_or(Pid::is_init) {
+        // Our end may have come before; whoever takes over our children need not be init.
+        if getppid() != Some(us) {
             return Err(std::io::ErrorKind::NotFound.into());
         }
         Ok(())
