@@ -99,6 +99,9 @@ impl Engine {
         let node_too = Arc::clone(&node);
         node.tasks
             .spawn(async move { tidy::run(&node_too, left).await });
+        let node_too = Arc::clone(&node);
+        node.tasks
+            .spawn(async move { runtimes::warn_of_problems(&node_too.config).await });
         if let Some(every) = node.config.network_gc_interval {
             network_gc::start(&node, every);
         }

@@ -38,6 +38,17 @@ impl Error {
         }
     }
 
+    /// Names a program that can't be executed, and what to do about it.
+    pub(crate) fn program(path: &Path, error: &io::Error) -> Self {
+        let remedy = match error.kind() {
+            io::ErrorKind::NotFound => "install it, or correct `path`",
+            io::ErrorKind::PermissionDenied => "make it executable",
+            _ => "install one for this machine",
+        };
+        let path = path.display();
+        Self::Failed(format!("{path} cannot be executed ({error}): {remedy}"))
+    }
+
     /// The end of what is not there any more is no failure.
     pub(crate) fn unless_gone<T>(ended: Result<T>) -> Result<()> {
         match ended {

@@ -194,10 +194,7 @@ fn call(settings: &Settings, pod: &PodDir, bundle: &Path, action: &str, id: &str
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
-        .map_err(|source| Error::Io {
-            doing: format!("executing the shim {}", settings.shim.display()),
-            source,
-        })
+        .map_err(|error| Error::program(&settings.shim, &error))
 }
 
 fn finish(mut child: Child, settings: &Settings, pod: &PodDir) -> Result<Vec<u8>> {

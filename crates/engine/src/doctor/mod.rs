@@ -13,5 +13,6 @@ mod registries;
 mod runtimes;
 mod signatures;
 
+pub use crate::node::runtimes::problems as runtime_problems;
 pub use host::{examine_host, examine_host_below_docker};
 use orlop_cri::inspection::Finding;

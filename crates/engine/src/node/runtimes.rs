@@ -222,6 +222,26 @@ pub async fn try_all(config: &Config, driver: Driver) -> Vec<Trial> {
     trials
 }
 
+/// What keeps configured runtimes from being used, as far as that shows before a pod asks for one.
+pub async fn problems(config: &Config) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, settings) in &config.runtimes {
+        let runtime = runtime(config, Driver::Cgroupfs, name, settings);
+        if let Err(error) = runtime.version(ANSWER_LIMIT).await {
+            let why = chain(&error);
+            problems.push(format!("{why}; mend or remove [runtimes.{name}]"));
+        }
+    }
+    problems
+}
+
+/// Tells of them in the log.
+pub async fn warn_of_problems(config: &Config) {
+    for problem in problems(config).await {
+        tracing::warn!(problem, "a runtime handler cannot be used");
+    }
+}
+
 fn trial_parent(driver: Driver) -> &'static str {
     match driver {
         Driver::Cgroupfs => TRIALS,

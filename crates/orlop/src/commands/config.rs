@@ -6,8 +6,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use orlop_cli::{reactor, say};
+use orlop_engine::doctor::runtime_problems;
 
-use crate::config::{Flags, Location, default_file, effective, load, reference};
+use crate::backend::engine_config;
+use crate::config::values::Backend;
+use crate::config::{Config, Flags, Location, default_file, effective, load, reference};
 use crate::serve::{DaemonArgs, admin_client};
 
 /// What to do with the configuration.
@@ -63,6 +66,7 @@ fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
             for file in &loaded.files {
                 print(&format!("{}: valid\n", file.display()))?;
             }
+            warn_of_runtimes(&loaded.config)?;
         }
         Err(problems) => {
             for problem in &problems.0 {
@@ -72,6 +76,20 @@ fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file may be for another machine than this one: what is missing here is no mistake of it.
+fn warn_of_runtimes(config: &Config) -> anyhow::Result<()> {
+    if config.daemon.backend != Backend::Native {
+        return Ok(());
+    }
+    let Ok(config) = engine_config(config) else {
+        return Ok(());
+    };
+    for problem in reactor::client()?.block_on(runtime_problems(&config)) {
+        say!("warning: {problem}");
+    }
+    Ok(())
 }
 
 /// Prints, and takes no offence at a reader that has seen enough.

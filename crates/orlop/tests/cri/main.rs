@@ -24,6 +24,7 @@ mod crun;
 mod escapes;
 mod exec;
 mod gvisor;
+mod handlers;
 mod image_archives;
 mod images;
 mod joins;

@@ -16,6 +16,7 @@ use crate::proto::Writer;
 use crate::state_dir::PodDir;
 use crate::task::{Any, Endpoint};
 
+pub(crate) use proxy::is_one;
 pub(crate) use sandbox_state::{SandboxState, our_platform};
 
 /// Who asks how it is does not wait for longer.

@@ -1,9 +1,12 @@
 //! A Controller behind a socket: a program of its own that makes the sandboxes of many pods, and
 //! says for each where its tasks are served.
 
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use orlop_ttrpc::code::UNIMPLEMENTED;
 
 use super::{
     ANSWER_LIMIT, Asked, BOOT_LIMIT, Controller, GRACE, LIMIT, SandboxState, resources,
@@ -55,7 +58,9 @@ impl Proxy<'_> {
 }
 
 impl Controller for Proxy<'_> {
+    /// Whoever is no controller is asked for nothing, and there is nothing to be undone.
     fn bootstrap(&self, _: &PodDir) -> Result<Endpoint> {
+        is_one(self.address, self.name, ANSWER_LIMIT)?;
         Ok(self.itself())
     }
 
@@ -142,6 +147,40 @@ impl Controller for Proxy<'_> {
 
     fn shutdown(&self, pod: &PodDir, _: &Endpoint) {
         let _ = self.call("Shutdown", self.of(pod), Some(GRACE));
+    }
+}
+
+/// Whether who listens there is a controller, as far as it says so; one that says nothing may be busy.
+pub(crate) fn is_one(address: &Path, name: &str, limit: Duration) -> Result<()> {
+    let at = address.display();
+    let wrong = |what: String| {
+        let remedy = "start the controller, or correct `address`";
+        Err(Error::Failed(format!("{what}: {remedy}")))
+    };
+    match std::fs::metadata(address) {
+        Ok(file) if !file.file_type().is_socket() => return wrong(format!("{at} is no socket")),
+        Err(error) => return wrong(format!("there is no controller at {at} ({error})")),
+        Ok(_) => {}
+    }
+    let endpoint = Endpoint::of_controller(address);
+    if endpoint.is_gone() {
+        return wrong(format!("nobody listens at {at}"));
+    }
+    // Nobody has a sandbox of that name; who makes any says so.
+    let ask = Writer::default()
+        .text(1, "orlop-asks")
+        .text(10, name)
+        .done();
+    let called = Client::connect(&endpoint)
+        .and_then(|mut client| client.call(SERVICE, "Status", &ask, Some(limit)));
+    match called {
+        Err(Error::Refused { code, .. }) if code == UNIMPLEMENTED => {
+            wrong(format!("who listens at {at} does not serve {SERVICE}"))
+        }
+        Err(error @ (Error::Io { .. } | Error::Garbled(_))) => {
+            wrong(format!("who listens at {at} does not speak gRPC ({error})"))
+        }
+        _ => Ok(()),
     }
 }
 

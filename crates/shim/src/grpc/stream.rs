@@ -114,19 +114,18 @@ async fn next(method: &str, from: &mut From, heard: &mut BytesMut) -> Result<Opt
                 let (head, body) = response.await.map_err(failed(method))?.into_parts();
                 *from = From::Answering(body, head.headers);
             }
-            From::Answering(body, head) => match body.data().await {
-                Some(bytes) => {
+            From::Answering(body, head) => {
+                if let Some(bytes) = body.data().await {
                     let bytes = bytes.map_err(failed(method))?;
                     let _ = body.flow_control().release_capacity(bytes.len());
                     heard.extend_from_slice(&bytes);
+                    continue;
                 }
-                None => {
-                    let trailers = body.trailers().await.map_err(failed(method))?;
-                    let told = refusal(method, trailers.as_ref().unwrap_or(head));
-                    *from = From::Ended;
-                    told?;
-                }
-            },
+                let trailers = body.trailers().await.map_err(failed(method))?;
+                let told = refusal(method, trailers.as_ref().unwrap_or(head));
+                *from = From::Ended;
+                told?;
+            }
             From::Ended => return Ok(None),
         }
     }

@@ -28,7 +28,10 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
     let shim = pod.endpoint().ok();
     let tasks = shim.as_ref().and_then(|shim| Tasks::connect(shim).ok());
     let left = tasks_of(state, &pod.id);
-    let proxied = matches!(settings.sandboxer, Sandboxer::Proxy { .. });
+    let itself = match &settings.sandboxer {
+        Sandboxer::Proxy { address, .. } => Some(Endpoint::of_controller(address)),
+        _ => None,
+    };
     match (shim, tasks) {
         (Some(shim), Some(mut tasks)) => {
             let controller = controller::of(settings);
@@ -36,11 +39,10 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
             let ended = left.iter().try_for_each(&mut end_task);
             let ended = ended.and_then(|()| controller.stop(pod, &shim));
             controller.shutdown(pod, &shim);
-            if proxied {
+            if let Some(itself) = itself {
                 // Others may have their tasks served there, too: it does not end.
                 left.iter().try_for_each(TaskDir::take_back_mounts)?;
-                let itself = controller.bootstrap(pod)?;
-                ended.or_else(|error| without_controller(&itself, Some(&shim), error))?;
+                ended.or_else(|error| without_controller(&itself, &shim, error))?;
             } else {
                 see_it_end(&shim);
                 if ended.is_err() {
@@ -59,13 +61,13 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
                 task.erase()?;
             }
             launch::clean_up_pod(settings, pod, shim.as_ref());
-            if proxied {
-                // It may live where those are dead that served its tasks.
+            // It may live where those are dead that served its tasks; one that nobody was noted for was never
+            // asked for.
+            if let (Some(itself), Some(served)) = (itself, shim) {
                 let controller = controller::of(settings);
-                let itself = controller.bootstrap(pod)?;
                 match controller.stop(pod, &itself) {
                     Ok(()) => controller.shutdown(pod, &itself),
-                    Err(error) => without_controller(&itself, shim.as_ref(), error)?,
+                    Err(error) => without_controller(&itself, &served, error)?,
                 }
             }
         }
@@ -77,28 +79,27 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
 
 /// A controller that is gone for good ends nothing any more. Where nobody serves the tasks of its sandbox
 /// either, there is nothing left that only it could end, as far as can be known; whoever called hears of it.
-fn without_controller(itself: &Endpoint, served: Option<&Endpoint>, error: Error) -> Result<()> {
+fn without_controller(itself: &Endpoint, server: &Endpoint, error: Error) -> Result<()> {
     if !itself.is_gone() {
         return Err(error);
     }
-    match served.filter(|server| server.has_come_up()) {
-        Some(server) if server.is_alive() => Err(Error::Failed(format!(
-            "{error}; the sandbox is still served by process {}: start the controller again, or end \
-             that process",
-            server.pid
-        ))),
-        None => Err(Error::Failed(format!(
+    if !server.has_come_up() {
+        return Err(Error::Failed(format!(
             "{error}; it is not known whether it has made the sandbox: start it again"
-        ))),
-        Some(server) => {
-            println!(
-                "{error}; process {}, which served the sandbox, is dead, and what else the controller \
-                 has made for it is left behind",
-                server.pid
-            );
-            Ok(())
-        }
+        )));
     }
+    let pid = server.pid;
+    if server.is_alive() {
+        return Err(Error::Failed(format!(
+            "{error}; the sandbox is still served by process {pid}: start the controller again, or end \
+             that process"
+        )));
+    }
+    println!(
+        "{error}; process {pid}, which served the sandbox, is dead, and what else the controller has made for \
+         it is left behind"
+    );
+    Ok(())
 }
 
 /// The pod's containers that nobody has deleted.

@@ -126,7 +126,7 @@ impl TaskFront {
             let number = self.fifos.fetch_add(1, Ordering::Relaxed);
             let fifo = self.dir.join(format!("stream-{number}"));
             streams::connect(stream, &fifo, place == 0);
-            *name = fifo.to_str().expect("a path").to_owned();
+            fifo.to_str().expect("a path").clone_into(name);
         }
         request.encode_to_vec()
     }
