@@ -128,7 +128,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // A plugin of a test speaks the interface from its other end.
-    ("testkit", &["cri", "nri", "disk"]),
+    ("testkit", &["cri", "nri", "ttrpc", "disk"]),
 ];
 
 /// Nothing but tests may use it, and tests may use nothing else of the house.
