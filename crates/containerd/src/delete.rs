@@ -5,16 +5,14 @@ use std::io::Write as _;
 use std::path::Path;
 
 use orlop_ttrpc::Writer;
-use orlop_wire::{Delete, List};
+use orlop_wire::Delete;
 
 use crate::Result;
 use crate::arguments::Arguments;
 use crate::files::unknown;
-use crate::keeper::{Keeper, LIMIT};
-use crate::options::Options;
-use crate::place::{Place, checked};
+use crate::keeper::Keeper;
+use crate::place::{Made, Place, checked};
 use crate::rootfs;
-use crate::runtime::Runtime;
 use crate::spec::Spec;
 use crate::tasks::{Exit, timestamp};
 
@@ -34,21 +32,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let place = Place::of(&arguments.address, &arguments.namespace, group);
     let locked = place.lock()?;
     let is_served = place.is_served();
-    end(arguments, &place, &bundle);
-    if !is_served {
-        let keeper = Keeper::find(&place.keeper()).ok();
-        let is_pod = arguments.id == group;
-        let is_idle = keeper.as_deref().is_none_or(has_nothing);
-        if is_pod || is_idle {
-            if let Some(keeper) = keeper {
-                keeper.end();
-            }
-            crate::pod::remove_leftover(&place);
-            place.remove()?;
+    // containerd asks for the pod alone; its containers go with it.
+    let is_pod = !is_served && arguments.id == group;
+    for (id, made) in place.noted() {
+        if is_pod || id == arguments.id {
+            end(&place, &id, &made);
         }
     }
+    if !is_served && place.noted().is_empty() {
+        end_keeper(&place);
+        place.remove()?;
+    }
     drop(locked);
-    rootfs::unmount_all(&bundle.join("rootfs"), MOUNTS);
+    for (place, _locked) in Place::abandoned() {
+        end_former(&place);
+        place.remove()?;
+    }
     let exit = Exit::now(128 + libc::SIGKILL as u32);
     let answer = Writer::default()
         .number(1, pid_of(&bundle).into())
@@ -60,38 +59,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .map_err(|error| unknown(format!("answering containerd: {error}")))
 }
 
-fn has_nothing(keeper: &Keeper) -> bool {
-    let list = keeper.call("asking for the pod's containers", &List {}, &[], LIMIT);
-    list.is_ok_and(|(list, _)| list.containers.is_empty())
+/// Ends what a server that was killed has left behind: a keeper, of which no other is told anything, and
+/// what that kept.
+pub(crate) fn end_former(place: &Place) {
+    for (id, made) in place.noted() {
+        end(place, &id, &made);
+    }
+    end_keeper(place);
 }
 
-/// Ends the container, by its keeper where that lives.
-fn end(arguments: &Arguments, place: &Place, bundle: &Path) {
-    let id = &arguments.id;
-    let runtime = Runtime::noted(bundle);
-    if runtime.is_none() && !bundle.join("init.pid").exists() {
-        // It never came to a runtime.
-        return;
+fn end_keeper(place: &Place) {
+    // One that sets itself up holds this, and listens afterwards.
+    let _alone = place.lock_keeper();
+    if let Ok(keeper) = Keeper::find(&place.keeper()) {
+        keeper.end();
     }
-    let runtime = runtime.or_else(|| Runtime::of(&Options::default(), &arguments.namespace).ok());
-    let Some(runtime) = runtime else {
-        return;
-    };
+    crate::pod::remove_leftover(place);
+}
+
+/// Ends a container, by its keeper where that lives.
+fn end(place: &Place, id: &str, made: &Made) {
+    let Made { bundle, runtime } = made;
     let request = Delete {
-        container: id.clone(),
+        container: id.to_owned(),
         call: Some(runtime.delete(id, bundle)),
     };
-    let by_keeper = Keeper::find(&place.keeper()).and_then(|keeper| {
+    // What it can't do is done below.
+    let _ = Keeper::find(&place.keeper()).and_then(|keeper| {
         keeper.call("deleting a container", &request, &[], crate::runtime::LIMIT)
     });
-    if by_keeper.is_err()
-        && let Err(status) = runtime.delete_directly(id)
-    {
-        eprintln!(
-            "containerd-shim-orlop-v1: deleting {id}: {}",
-            status.message
-        );
-    }
+    // The keeper may be dead, or have been making it still.
+    runtime.delete_leftover(id);
+    rootfs::unmount_all(&bundle.join("rootfs"), MOUNTS);
+    place.forget(id);
 }
 
 fn pid_of(bundle: &Path) -> u32 {

@@ -6,17 +6,27 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use orlop_disk::SMALL_FILE;
 use orlop_ttrpc::Status;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Result;
 use crate::files::failed;
+use crate::runtime::Runtime;
 
 /// On a tmpfs, as the keeper wants it.
 const ROOT: &str = "/run/orlop/containerd";
 
 /// So many bytes of a name's hash tell pods apart.
 const NAME: usize = 16;
+
+/// A container as it was made, for whoever cleans up after us.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) bundle: PathBuf,
+    pub(crate) runtime: Runtime,
+}
 
 /// A pod's directory.
 #[derive(Clone, Debug)]
@@ -38,6 +48,22 @@ impl Place {
         }
     }
 
+    /// Those that nobody serves and nobody works on, locked: who was to clean up there died, too.
+    pub(crate) fn abandoned() -> Vec<(Self, File)> {
+        let entries = fs::read_dir(ROOT).into_iter().flatten().flatten();
+        let places = entries.map(|entry| Self { dir: entry.path() });
+        let places = places.filter(|place| place.dir.extension().is_none());
+        let locked = places.filter_map(|place| {
+            let lock = File::options()
+                .append(true)
+                .open(place.dir.with_extension("lock"));
+            let lock = lock.ok()?;
+            lock.try_lock().ok()?;
+            (place.dir.is_dir() && !place.is_served()).then_some((place, lock))
+        });
+        locked.collect()
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -57,6 +83,37 @@ impl Place {
         self.dir.join("exec")
     }
 
+    /// Which containers were made: whoever cleans up after a pod reads it.
+    fn containers(&self) -> PathBuf {
+        self.dir.join("containers")
+    }
+
+    /// Notes a container, before anything of it is made.
+    pub(crate) fn note(&self, id: &str, made: &Made) -> Result<()> {
+        let path = self.containers().join(id);
+        let note = serde_json::to_vec(made).map_err(failed("writing", &path))?;
+        fs::write(&path, note).map_err(failed("writing", &path))
+    }
+
+    /// Forgets a container of which nothing is left.
+    pub(crate) fn forget(&self, id: &str) {
+        let _ = fs::remove_file(self.containers().join(id));
+    }
+
+    /// The containers that were noted.
+    pub(crate) fn noted(&self) -> Vec<(String, Made)> {
+        let entries = fs::read_dir(self.containers())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let noted = entries.filter_map(|entry| {
+            let note = orlop_disk::read_file(entry.path(), SMALL_FILE).ok()?;
+            let made = serde_json::from_slice(&note).ok()?;
+            Some((entry.file_name().into_string().ok()?, made))
+        });
+        noted.collect()
+    }
+
     /// Files that the pod's containers share.
     pub(crate) fn shared(&self) -> PathBuf {
         self.dir.join("pod")
@@ -68,7 +125,12 @@ impl Place {
     }
 
     pub(crate) fn make(&self) -> Result<()> {
-        for dir in [self.dir.clone(), self.keeper(), self.commands()] {
+        for dir in [
+            self.dir.clone(),
+            self.keeper(),
+            self.commands(),
+            self.containers(),
+        ] {
             make_private(&dir)?;
         }
         Ok(())
@@ -89,6 +151,12 @@ impl Place {
                 return Ok(file);
             }
         }
+    }
+
+    /// Waits for a keeper that is being set up here; held, none can be any more.
+    pub(crate) fn lock_keeper(&self) -> Option<File> {
+        let dir = File::open(self.keeper()).ok()?;
+        dir.lock().ok().map(|()| dir)
     }
 
     /// Whether a server is there.

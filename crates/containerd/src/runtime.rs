@@ -22,8 +22,8 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 const START_FIFO: &str = "exec.fifo";
 /// What makes or ends processes may take so long.
 pub(crate) const LIMIT: Duration = Duration::from_mins(2);
-/// The file in a bundle that tells which one made it.
-const NOTE: &str = "orlop-runtime.json";
+/// How long a runtime may take to die.
+const ORPHANS: Duration = Duration::from_secs(5);
 
 /// A runtime with runc's command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,19 +49,6 @@ impl Runtime {
             no_pivot: options.no_pivot_root,
             no_new_keyring: options.no_new_keyring,
         })
-    }
-
-    /// The one by which the container of a bundle was made.
-    pub(crate) fn noted(bundle: &Path) -> Option<Self> {
-        let note = orlop_disk::read_file(bundle.join(NOTE), orlop_disk::SMALL_FILE);
-        serde_json::from_slice(&note.ok()?).ok()
-    }
-
-    /// Tells whoever cleans up after us.
-    pub(crate) fn note(&self, bundle: &Path) -> Result<()> {
-        let path = bundle.join(NOTE);
-        let note = serde_json::to_vec(self).map_err(failed("writing", &path))?;
-        std::fs::write(&path, note).map_err(failed("writing", &path))
     }
 
     /// The fifo by which a created container is started where it is runc's way.
@@ -155,8 +142,21 @@ impl Runtime {
         self.call(dir, "exec", &words)
     }
 
+    /// Ends and forgets what is left of a container whose making or deletion was broken off.
+    pub(crate) fn delete_leftover(&self, id: &str) {
+        if !self.root.join(id).exists() {
+            return;
+        }
+        if let Err(status) = self.delete_directly(id) {
+            crate::serve::log(&format!("deleting container {id}: {}", status.message));
+        }
+    }
+
     /// Ends and forgets a container whose keeper is dead.
     pub(crate) fn delete_directly(&self, id: &str) -> Result<()> {
+        // A runtime that the keeper called may outlive it by a moment, and still make things.
+        orlop_orphans::end(&self.root, id, ORPHANS)
+            .map_err(failed("ending the runtimes of", Path::new(id)))?;
         let words = ["delete", "--force", id].map(OsStr::new);
         self.direct(&words).map(drop)
     }

@@ -227,6 +227,7 @@ impl Shim {
 
     /// Forgets a container, or the pod.
     pub(crate) fn forget(&self, id: &str) -> Option<Task> {
+        self.place.forget(id);
         self.tasks.lock().0.remove(id)
     }
 }

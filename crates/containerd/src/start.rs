@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // Kept until the server listens: another container of the pod may be on its way.
     let locked = place.lock()?;
     if !place.is_served() {
-        end_former(&place);
+        crate::delete::end_former(&place);
         place.make()?;
         start(arguments, group, &place, &told, &bundle)?;
     }
@@ -60,14 +60,6 @@ pub(crate) fn bundle(arguments: &Arguments) -> Result<PathBuf> {
         Some(bundle) => Ok(bundle.clone()),
         None => env::current_dir().map_err(|error| unknown(format!("finding the bundle: {error}"))),
     }
-}
-
-/// A server that was killed leaves its keeper behind, of which no other is told anything.
-fn end_former(place: &Place) {
-    if let Ok(keeper) = crate::keeper::Keeper::find(&place.keeper()) {
-        keeper.end();
-    }
-    crate::pod::remove_leftover(place);
 }
 
 fn start(

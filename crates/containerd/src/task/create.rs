@@ -12,7 +12,7 @@ use crate::events::Event;
 use crate::files::invalid;
 use crate::keeper::{Keeper, LIMIT};
 use crate::options::Options;
-use crate::place::checked;
+use crate::place::{Made, checked};
 use crate::pod::Wanted;
 use crate::rootfs::{self, Mount};
 use crate::runtime::{self, Runtime};
@@ -82,7 +82,11 @@ impl Asked<'_> {
         let keeper = shim.any_keeper()?;
         let runtime = Runtime::of(self.options, &shim.namespace)?;
         let cgroup = shim.cgroup(&spec.linux.cgroups_path, self.options.systemd_cgroup);
-        runtime.note(self.bundle)?;
+        let made = Made {
+            bundle: self.bundle.to_owned(),
+            runtime: runtime.clone(),
+        };
+        shim.place.note(self.id, &made)?;
         crate::sandbox::share_files(shim, self.bundle)?;
         let rootfs = self.bundle.join("rootfs");
         rootfs::mount_all(&self.mounts, &rootfs)?;
@@ -120,7 +124,10 @@ impl Asked<'_> {
             };
             make(shim, &keeper, request, opened)
         });
-        made.inspect_err(|_| rootfs::unmount_all(&rootfs, self.mounts.len()))
+        made.inspect_err(|_| {
+            runtime.delete_leftover(self.id);
+            rootfs::unmount_all(&rootfs, self.mounts.len());
+        })
     }
 }
 

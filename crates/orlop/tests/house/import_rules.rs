@@ -37,7 +37,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ttrpc", &[]),
     ("shim", &["disk", "orphans", "ttrpc"]),
     // What stands for a runtime of containerd's: another daemon of the keeper's.
-    ("containerd", &["wire", "ttrpc", "cgroup", "disk", "hex"]),
+    (
+        "containerd",
+        &["wire", "ttrpc", "cgroup", "disk", "hex", "orphans"],
+    ),
     // The contract and the two sides of it.
     ("cri", &[]),
     // What its backends share.
