@@ -79,7 +79,9 @@ fn end_keeper(place: &Place) {
 
 /// Ends a container, by its keeper where that lives.
 fn end(place: &Place, id: &str, made: &Made) {
-    let Made { bundle, runtime } = made;
+    let Made {
+        bundle, runtime, ..
+    } = made;
     let request = Delete {
         container: id.to_owned(),
         call: Some(runtime.delete(id, bundle)),
@@ -89,7 +91,7 @@ fn end(place: &Place, id: &str, made: &Made) {
         keeper.call("deleting a container", &request, &[], crate::runtime::LIMIT)
     });
     // The keeper may be dead, or have been making it still.
-    runtime.delete_leftover(id);
+    made.end_leftover(id);
     rootfs::unmount_all(&bundle.join("rootfs"), MOUNTS);
     place.forget(id);
 }

@@ -26,6 +26,17 @@ const NAME: usize = 16;
 pub(crate) struct Made {
     pub(crate) bundle: PathBuf,
     pub(crate) runtime: Runtime,
+    /// Its cgroup, where that is a directory like others.
+    pub(crate) cgroup: String,
+}
+
+impl Made {
+    /// Ends and forgets what is left of a container whose making or deletion was broken off.
+    pub(crate) fn end_leftover(&self, id: &str) {
+        self.runtime.delete_leftover(id);
+        // A runtime that was killed before it knew the container has forgotten this.
+        crate::pod::end_cgroup(&self.cgroup);
+    }
 }
 
 /// A pod's directory.

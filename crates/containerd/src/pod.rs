@@ -234,11 +234,19 @@ impl Shim {
 
 /// Undoes what a server that was killed has left of its pod.
 pub(crate) fn remove_leftover(place: &Place) {
-    let note = orlop_disk::read_text(place.cgroup_note(), orlop_disk::SMALL_FILE).ok();
-    let path = note.and_then(|path| CgroupPath::parse(&path).ok());
+    let note = orlop_disk::read_text(place.cgroup_note(), orlop_disk::SMALL_FILE);
+    end_cgroup(&note.unwrap_or_default());
+}
+
+/// Kills what is in the cgroup of this path, if there is one, and removes it.
+pub(crate) fn end_cgroup(path: &str) {
+    let path = CgroupPath::parse(path).ok().filter(|path| !path.is_root());
     if let (Some(path), Ok(hierarchies)) = (path, Hierarchies::detect()) {
         let cgroup = Cgroup::new(hierarchies.into(), path);
-        remove_cgroup(Some(&cgroup), false);
+        if cgroup.exists() {
+            let _ = cgroup.kill(PATIENCE);
+            remove_cgroup(Some(&cgroup), false);
+        }
     }
 }
 

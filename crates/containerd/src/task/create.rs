@@ -85,6 +85,10 @@ impl Asked<'_> {
         let made = Made {
             bundle: self.bundle.to_owned(),
             runtime: runtime.clone(),
+            cgroup: cgroup
+                .as_ref()
+                .filter(|_| !self.options.systemd_cgroup)
+                .map_or_else(String::new, |cgroup| cgroup.path().as_str().to_owned()),
         };
         shim.place.note(self.id, &made)?;
         crate::sandbox::share_files(shim, self.bundle)?;
@@ -110,7 +114,7 @@ impl Asked<'_> {
             }
         }
         let owner = Owner::of(&shim.namespace, self.id, self.options);
-        let made = self.streams.open(owner).and_then(|opened| {
+        let created = self.streams.open(owner).and_then(|opened| {
             let pid_file = self.bundle.join("init.pid");
             let request = Create {
                 container: self.id.to_owned(),
@@ -124,8 +128,8 @@ impl Asked<'_> {
             };
             make(shim, &keeper, request, opened)
         });
-        made.inspect_err(|_| {
-            runtime.delete_leftover(self.id);
+        created.inspect_err(|_| {
+            made.end_leftover(self.id);
             rootfs::unmount_all(&rootfs, self.mounts.len());
         })
     }

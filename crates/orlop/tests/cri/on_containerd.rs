@@ -150,6 +150,66 @@ async fn an_end_while_containerd_is_away_is_seen() {
     assert_nothing_is_left(world, &running).await;
 }
 
+/// Ends shims and keepers while pods come up, and asks for the removal of these as a kubelet does: until it is
+/// done.
+#[tokio::test]
+async fn shims_and_keepers_killed_at_random_moments_leave_nothing() {
+    const ROUNDS: u64 = 12;
+    let world = world!(containerd());
+    let mut pods = Vec::new();
+    for round in 0..ROUNDS {
+        let pod = world.node.pod(&format!("pod-{round}"));
+        let (client, spec) = (
+            world.node.cri().await,
+            world.container("main").shell("sleep 777"),
+        );
+        let starting = tokio::spawn(async move {
+            let id = client.run_pod(&pod).await?;
+            let container = client.run(&id, &pod, &spec).await;
+            container.map(|container| (id, container))
+        });
+        // Moments all over a start, and after it.
+        tokio::time::sleep(Duration::from_millis(20 + round * 17 % 200)).await;
+        let socket = world.node.socket();
+        let shims = processes(&[SHIM, &socket.to_string_lossy(), "serve"]);
+        let victim = shims.last().copied();
+        let keeper = victim.and_then(|shim| processes(&[KEEPER, &pod_of(shim)]).first().copied());
+        let victim = if round % 2 == 0 { victim } else { keeper };
+        if let Some(pid) = victim.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        if let Ok(Ok(made)) = starting.await {
+            pods.push(made);
+        }
+        for pod in world.cri.pods().await.expect("pods") {
+            soon("the pod's removal", async || {
+                world.cri.remove_pod(&pod).await.is_ok()
+            })
+            .await;
+        }
+    }
+    for (pod, container) in &pods {
+        for words in [[SHIM, pod], [KEEPER, pod], ["runc", container]] {
+            assert_eq!(count(&words, 0).await, 0, "{words:?}");
+        }
+        let state = PathBuf::from("/run/containerd/runc/k8s.io").join(container);
+        assert!(!state.exists(), "{}", state.display());
+    }
+    world.finish().await;
+}
+
+/// The pod that a shim serves.
+fn pod_of(shim: i32) -> String {
+    let line = std::fs::read(format!("/proc/{shim}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = line.split(|byte| *byte == 0).collect();
+    let at = words.iter().position(|word| *word == b"-id");
+    let id = at
+        .and_then(|at| words.get(at + 1))
+        .copied()
+        .unwrap_or(b"none");
+    String::from_utf8_lossy(id).into_owned()
+}
+
 #[tokio::test]
 async fn a_command_that_is_killed_takes_what_it_started_along() {
     let world = world!(containerd());
