@@ -224,21 +224,33 @@ pub async fn try_all(config: &Config, driver: Driver) -> Vec<Trial> {
 
 /// What keeps configured runtimes from being used, as far as that shows before a pod asks for one.
 pub async fn problems(config: &Config) -> Vec<String> {
+    problems_of(config, |_| true).await
+}
+
+async fn problems_of(config: &Config, of: impl Fn(&RuntimeHandler) -> bool) -> Vec<String> {
     let mut problems = Vec::new();
-    for (name, settings) in &config.runtimes {
+    for (name, settings) in config.runtimes.iter().filter(|(_, it)| of(it)) {
         let runtime = runtime(config, Driver::Cgroupfs, name, settings);
         if let Err(error) = runtime.version(ANSWER_LIMIT).await {
-            let why = chain(&error);
-            problems.push(format!("{why}; mend or remove [runtimes.{name}]"));
+            problems.push(problem(name, &error));
         }
     }
     problems
 }
 
-/// Tells of them in the log.
+fn problem(name: &str, error: &orlop_launch::Error) -> String {
+    format!("{}; mend or remove [runtimes.{name}]", chain(error))
+}
+
+fn warn(problem: &str) {
+    tracing::warn!(problem, "a runtime handler cannot be used");
+}
+
+/// Tells in the log of those that do not show when runtimes are asked what they can do.
 pub async fn warn_of_problems(config: &Config) {
-    for problem in problems(config).await {
-        tracing::warn!(problem, "a runtime handler cannot be used");
+    let is_adapted = |settings: &RuntimeHandler| settings.kind != RuntimeKind::Oci;
+    for problem in problems_of(config, is_adapted).await {
+        warn(&problem);
     }
 }
 
@@ -250,8 +262,14 @@ fn trial_parent(driver: Driver) -> &'static str {
 }
 
 async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
-    // Older runtimes have no `features`; a missing program shows when a pod asks for it.
-    let features = runtime.features(ANSWER_LIMIT).await.unwrap_or_default();
+    // Older runtimes have no `features`; one that is missing is told, and shows again when a pod asks for it.
+    let features = runtime
+        .features(ANSWER_LIMIT)
+        .await
+        .unwrap_or_else(|error| {
+            warn(&problem(&runtime.name, &error));
+            oci::Features::default()
+        });
     // A shim of runc's says so, too, but what is started by its state is the shim's affair.
     runtime.state_as_runc = features.is_runc() && !settings.is_shim();
     Handler {
