@@ -85,8 +85,9 @@ mod tests {
             .message(8, &page);
         let request = Writer::default()
             .text(1, "p1")
-            .message(3, &resources.done());
-        let told = extension(&request.done());
+            .message(3, &resources.done())
+            .done();
+        let told = extension(&request);
         assert_eq!(text(&told, 1), "updated-resources");
         let told = any(&told, 2).unwrap();
         assert_eq!(told.kind, "io.containerd.cri.v1/UpdatedResources");
@@ -96,6 +97,8 @@ mod tests {
             "hugepage_limits": [{"page_size": "2MB", "limit": 7}],
         }});
         assert_eq!(said, wanted);
-        orlop_testkit::Fuzz::new().run(|input| drop(extension(input)));
+        orlop_testkit::Fuzz::new()
+            .example(request)
+            .run(|input| drop(extension(input)));
     }
 }
