@@ -88,22 +88,9 @@ pub(crate) fn start(uri: &str, owner: Owner<'_>) -> Result<(Logger, [OwnedFd; 2]
     Ok((Logger(Some(child)), [print_out, print_err]))
 }
 
-/// With percent signs and two digits as the bytes that they are.
 fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let escaped = after.get(..2).filter(|_| byte == b'%');
-        let escaped = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(meant) = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            bytes.push(meant);
-            rest = &after[2..];
-        } else {
-            bytes.push(byte);
-            rest = after;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let bytes = percent_encoding::percent_decode_str(text);
+    bytes.decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -162,20 +162,8 @@ pub(super) fn refusal(method: &str, status: &HeaderMap) -> Result<()> {
 
 /// What stands in a head is escaped as in addresses.
 fn plain(escaped: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(escaped.len());
-    let mut rest = escaped;
-    while let Some((&byte, after)) = rest.split_first() {
-        let hex = after.get(..2).filter(|_| byte == b'%');
-        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
-        if let Some(meant) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            bytes.push(meant);
-            rest = &after[2..];
-        } else {
-            bytes.push(byte);
-            rest = after;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let bytes = percent_encoding::percent_decode(escaped);
+    bytes.decode_utf8_lossy().into_owned()
 }
 
 fn code(status: &HeaderMap) -> Option<u64> {
