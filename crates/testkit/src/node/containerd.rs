@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::image::{ImageBuilder, Layer};
-use crate::machine;
+use crate::machine::{self, CgroupDriver};
 use crate::node::builder::NodeBuilder;
 use crate::node::network;
 use crate::node::running::{directories, socket};
@@ -29,15 +29,16 @@ pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     let (conf, opt, bin) = (conf.display(), opt.display(), network::BIN_DIR);
     let certs = scratch.subdir("certs.d");
     let certs = certs.display();
+    let by_systemd = CgroupDriver::of_tests() == CgroupDriver::Systemd;
+    let words = format!("BinaryName = \"{runtime}\"\nSystemdCgroup = {by_systemd}\n");
     let (kind, options) = if builder.our_shim {
         // Options of shims that it does not know, it takes from a file.
         let file = scratch.path("options.toml");
-        std::fs::write(&file, format!("BinaryName = \"{runtime}\"\n")).expect("write options");
+        std::fs::write(&file, words).expect("write options");
         let options = format!("ConfigPath = \"{}\"", file.display());
         ("io.containerd.orlop.v1", options)
     } else {
-        let options = format!("BinaryName = \"{runtime}\"\nSystemdCgroup = false");
-        ("io.containerd.runc.v2", options)
+        ("io.containerd.runc.v2", words)
     };
     // Pods want a lower oom_score_adj than ours, which takes a capability that containers
     // and build machines often lack.

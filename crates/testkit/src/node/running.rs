@@ -148,8 +148,8 @@ impl Node {
     /// The cgroup above all pods of this node, as a kubelet would name it.
     fn cgroup_parent(&self) -> String {
         match CgroupDriver::of_tests() {
-            CgroupDriver::Systemd if !self.is_peer() => format!("{}.slice", self.id()),
-            _ => format!("/{}", self.id()),
+            CgroupDriver::Systemd => format!("{}.slice", self.id()),
+            CgroupDriver::Cgroupfs => format!("/{}", self.id()),
         }
     }
 
