@@ -36,7 +36,7 @@ pub(crate) fn call(
     let answer = match method {
         "State" => state::call(shim, request),
         "Create" => create::call(shim, request),
-        "Start" => start::call(shim, request),
+        "Start" => return start::call(shim, request, caller),
         "Delete" => delete::call(shim, request),
         "Pids" => pids::call(shim, request),
         "Pause" => pause::call(shim, request),

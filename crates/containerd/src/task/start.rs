@@ -13,12 +13,13 @@ use crate::events::Event;
 use crate::files::{too_soon, unknown};
 use crate::options::Options;
 use crate::runtime;
+use crate::serve::Caller;
 use crate::shim::Shim;
 use crate::stdio::Owner;
-use crate::tasks::Phase;
+use crate::tasks::{Phase, now};
 use crate::terminal::Terminal;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn call(shim: &Arc<Shim>, request: &[u8], caller: &Caller) -> Result<Option<Vec<u8>>> {
     let (id, exec) = names(request);
     begin(shim, &id, &exec)?;
     let started = if exec.is_empty() {
@@ -27,9 +28,21 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         command(shim, &id, &exec)
     };
     let pid = end(shim, &id, &exec, started);
-    // Its end may have come meanwhile, and is told after its start.
-    shim.tell_ends(&id);
-    Ok(Writer::default().number(1, pid?.into()).done())
+    caller.answer(&pid.map(|pid| Writer::default().number(1, pid.into()).done()));
+    // Its end may have come meanwhile, and comes after its start to whoever has asked for that.
+    settle(shim, &id, &exec);
+    Ok(None)
+}
+
+/// Lets the end of a process be told.
+fn settle(shim: &Shim, id: &str, exec: &str) {
+    if let Ok(process) = shim.tasks.lock().process(id, exec) {
+        process.starting = false;
+        if let Some(exit) = &mut process.held {
+            exit.at_ns = exit.at_ns.max(now());
+        }
+    }
+    shim.tell_ends(id);
 }
 
 fn begin(shim: &Shim, id: &str, exec: &str) -> Result<()> {
@@ -54,7 +67,6 @@ fn begin(shim: &Shim, id: &str, exec: &str) -> Result<()> {
 fn end(shim: &Shim, id: &str, exec: &str, started: Result<u32>) -> Result<u32> {
     let mut tasks = shim.tasks.lock();
     let process = tasks.process(id, exec)?;
-    process.starting = false;
     let pid = started?;
     process.pid = pid;
     if process.phase == Phase::Created {

@@ -315,7 +315,7 @@ async fn tasks_of_ctr_live_pause_are_counted_and_end() {
     let metrics = ctr.says(&["task", "metrics", &one]);
     let memory = metrics
         .lines()
-        .find(|line| line.starts_with("memory.usage_in_bytes"));
+        .find(|line| line.starts_with("memory.usage"));
     let memory = memory.and_then(|line| line.split_ascii_whitespace().last());
     let memory: u64 = memory
         .and_then(|number| number.parse().ok())
