@@ -1,20 +1,18 @@
 //! `delete`: cleans up after a container whose server is dead, or could not make it. The keeper may still
 //! live, and the container with it.
 
-use std::io::Write as _;
 use std::path::Path;
 
-use orlop_ttrpc::Writer;
 use orlop_wire::Delete;
 
 use crate::Result;
 use crate::arguments::Arguments;
-use crate::files::unknown;
+use crate::files::print;
 use crate::keeper::Keeper;
 use crate::place::{Made, Place, checked};
 use crate::rootfs;
 use crate::spec::Spec;
-use crate::tasks::{Exit, timestamp};
+use crate::tasks::Exit;
 
 /// No root file system is more mounts than that.
 const MOUNTS: usize = 16;
@@ -49,14 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         place.remove()?;
     }
     let exit = Exit::now(128 + libc::SIGKILL as u32);
-    let answer = Writer::default()
-        .number(1, pid_of(&bundle).into())
-        .number(2, exit.code.into())
-        .message(3, &timestamp(exit.at_ns));
-    let mut out = std::io::stdout();
-    out.write_all(&answer.done())
-        .and_then(|()| out.flush())
-        .map_err(|error| unknown(format!("answering containerd: {error}")))
+    let answer = exit.encode_with(pid_of(&bundle));
+    print(&answer)
 }
 
 /// Ends what a server that was killed has left behind: a keeper, of which no other is told anything, and

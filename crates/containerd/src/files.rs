@@ -1,6 +1,7 @@
 //! Errors of files and of the kernel, as callers are told them.
 
 use std::fmt::Display;
+use std::io::Write as _;
 use std::path::Path;
 
 use orlop_ttrpc::{Status, code};
@@ -9,6 +10,14 @@ use orlop_ttrpc::{Status, code};
 pub(crate) fn failed<E: Display>(doing: &str, path: &Path) -> impl FnOnce(E) -> Status + use<E> {
     let doing = format!("{doing} {}", path.display());
     move |error| Status::new(code::UNKNOWN, format!("{doing}: {error}"))
+}
+
+/// Answers containerd on standard output.
+pub(crate) fn print(answer: &[u8]) -> Result<(), Status> {
+    let mut out = std::io::stdout();
+    out.write_all(answer)
+        .and_then(|()| out.flush())
+        .map_err(|error| unknown(format!("answering containerd: {error}")))
 }
 
 /// A failure of no better kind.

@@ -1,13 +1,12 @@
 //! `-info`: what this shim, and the runtime that it would call, can do.
 
-use std::io::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
-use orlop_ttrpc::{Any, Writer, field, text};
+use orlop_ttrpc::{Any, Writer};
 
 use crate::Result;
-use crate::files::unknown;
+use crate::files::{print, unknown};
 use crate::options::Options;
 use crate::runtime;
 
@@ -19,10 +18,7 @@ const FEATURES: &str = "types.containerd.io/opencontainers/runtime-spec/1/featur
 pub(crate) fn run() -> Result<()> {
     let input = orlop_disk::read_whole(std::io::stdin(), LARGEST)
         .map_err(|error| unknown(format!("reading the options: {error}")))?;
-    let options = Options::of(Some(&Any {
-        kind: text(&input, 1),
-        value: field(&input, 2).map_or(&[], |field| field.as_bytes()),
-    }))?;
+    let options = Options::of(Some(&Any::parse(&input)))?;
     let version = Writer::default().text(1, env!("CARGO_PKG_VERSION")).done();
     let mut info = Writer::default()
         .text(1, "io.containerd.orlop.v1")
@@ -37,8 +33,5 @@ pub(crate) fn run() -> Result<()> {
         let features = Writer::default().text(1, FEATURES).bytes(2, &features);
         info = info.message(4, &features.done());
     }
-    let mut out = std::io::stdout();
-    out.write_all(&info.done())
-        .and_then(|()| out.flush())
-        .map_err(|error| unknown(format!("telling what can be done: {error}")))
+    print(&info.done())
 }

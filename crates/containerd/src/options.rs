@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use orlop_disk::SMALL_FILE;
-use orlop_ttrpc::{Any, Status, fields, text};
+use orlop_ttrpc::{Any, Status, text, whole_fields};
 use serde::Deserialize;
 
 use crate::files::invalid;
@@ -60,7 +60,7 @@ impl Options {
 
     fn parse(message: &[u8]) -> Self {
         let mut options = Self::default();
-        for field in fields(message).map_while(|field| field) {
+        for field in whole_fields(message) {
             let number = field.as_number();
             match field.number {
                 1 => options.no_pivot_root = number != 0,
@@ -95,7 +95,7 @@ impl CheckpointOptions {
     pub(crate) fn of(any: Option<&Any<'_>>) -> Self {
         let mut options = Self::default();
         let message = any.map_or(&[][..], |any| any.value);
-        for field in fields(message).map_while(|field| field) {
+        for field in whole_fields(message) {
             let mut flag = |name: &str| options.flags.push(name.to_owned());
             match (field.number, field.as_number() != 0) {
                 (1, exit) => options.exit = exit,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use orlop_ttrpc::{fields, text};
+use orlop_ttrpc::{all, text};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount,
 };
@@ -32,19 +32,16 @@ pub(crate) struct Mount {
 impl Mount {
     /// All mounts in this field of a request.
     pub(crate) fn all_in(message: &[u8], number: u32) -> Vec<Self> {
-        let all = fields(message).map_while(|field| field);
-        let mounts = all.filter(|field| field.number == number);
+        let mounts = all(message, number);
         mounts.map(|field| Self::parse(field.as_bytes())).collect()
     }
 
     fn parse(message: &[u8]) -> Self {
-        let options = fields(message).map_while(|field| field);
-        let options = options.filter(|field| field.number == 4);
         Self {
             kind: text(message, 1),
             source: text(message, 2),
             target: text(message, 3),
-            options: options.map(|field| field.as_text()).collect(),
+            options: all(message, 4).map(|field| field.as_text()).collect(),
         }
     }
 }

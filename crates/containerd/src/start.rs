@@ -2,18 +2,17 @@
 //! where it is.
 
 use std::env;
-use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
-use orlop_ttrpc::{Any, Writer, any, field, fields, text};
+use orlop_ttrpc::{Any, Writer, all, any, field, text};
 
 use crate::Result;
 use crate::arguments::Arguments;
-use crate::files::{failed, unknown};
+use crate::files::{failed, print, unknown};
 use crate::options::Options;
 use crate::place::{Place, checked};
 use crate::serve;
@@ -49,10 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let note = bundle.join("address");
     let address = address_of(&place);
     std::fs::write(&note, &address).map_err(failed("writing", &note))?;
-    let mut out = std::io::stdout();
-    out.write_all(&told.answer(address))
-        .and_then(|()| out.flush())
-        .map_err(|error| unknown(format!("answering containerd: {error}")))
+    print(&told.answer(address))
 }
 
 pub(crate) fn bundle(arguments: &Arguments) -> Result<PathBuf> {
@@ -119,18 +115,13 @@ impl Told {
         // Options are of two fields; the other has the addresses of containerd behind them.
         let is_params = (5..=7).any(|number| field(input, number).is_some());
         if !is_params {
-            let options = Any {
-                kind: text(input, 1),
-                value: field(input, 2).map_or(&[], |field| field.as_bytes()),
-            };
             return Ok(Self {
-                options: Options::of(Some(&options))?,
+                options: Options::of(Some(&Any::parse(input)))?,
                 ..Self::default()
             });
         }
-        let extensions = fields(input).map_while(|field| field);
         let mut options = Options::default();
-        for extension in extensions.filter(|field| field.number == 8) {
+        for extension in all(input, 8) {
             let told = Options::of(any(extension.as_bytes(), 1).as_ref())?;
             if told != Options::default() {
                 options = told;

@@ -34,6 +34,14 @@ impl Exit {
         let answer = Writer::default().number(1, self.code.into());
         answer.message(2, &timestamp(self.at_ns)).done()
     }
+
+    /// The answer to a deletion, `DeleteResponse`.
+    pub(crate) fn encode_with(self, pid: u32) -> Vec<u8> {
+        let answer = Writer::default()
+            .number(1, pid.into())
+            .number(2, self.code.into());
+        answer.message(3, &timestamp(self.at_ns)).done()
+    }
 }
 
 /// Nanoseconds since the epoch.

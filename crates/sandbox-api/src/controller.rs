@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_ttrpc::{Value, Writer, any, field, fields, text};
+use orlop_ttrpc::{Value, Writer, any, bytes, text, whole_fields};
 use tonic::Status;
 
 use crate::sandboxes::{Sandbox, Sandboxes};
@@ -85,8 +85,7 @@ async fn create(sandbox: &Sandbox, message: &[u8]) -> Answer {
 
 async fn bring_up(sandbox: &Sandbox, message: &[u8]) -> Result<(), Status> {
     // The handler's options, of the runtime that the sandbox is described with.
-    let described = field(message, 6).map_or(&[][..], |field| field.as_bytes());
-    let runtime = field(described, 2).map_or(&[][..], |field| field.as_bytes());
+    let runtime = bytes(bytes(message, 6), 2);
     let options = any(runtime, 2).map_or_else(Vec::new, |any| {
         Writer::default()
             .text(1, &any.kind)
@@ -99,7 +98,7 @@ async fn bring_up(sandbox: &Sandbox, message: &[u8]) -> Result<(), Status> {
         .text(1, &sandbox.id)
         .text(2, &sandbox.dir.to_string_lossy());
     // Mounts, options, network namespace and annotations stand in both in the same order.
-    for field in fields(message).map_while(|field| field) {
+    for field in whole_fields(message) {
         if let (2..=5, Value::Bytes(value)) = (field.number, &field.value) {
             request = request.message(field.number + 1, value);
         }
@@ -112,7 +111,7 @@ async fn bring_up(sandbox: &Sandbox, message: &[u8]) -> Result<(), Status> {
 async fn start(sandbox: &Sandbox) -> Answer {
     let started = pass_on(sandbox, "StartSandbox", &of(sandbox), Some(LONG)).await?;
     let mut answer = Writer::default().text(1, &sandbox.id);
-    for field in fields(&started).map_while(|field| field) {
+    for field in whole_fields(&started) {
         answer = match (field.number, &field.value) {
             (1, Value::Number(pid)) => answer.number(2, *pid),
             (2, Value::Bytes(created)) => answer.message(3, created),

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use orlop_disk::{Outlives, SMALL_FILE, write_file, write_new_file};
-use orlop_ttrpc::{Value, Writer, field, fields, text};
+use orlop_ttrpc::{Value, Writer, all, field, text, whole_fields};
 use tonic::Status;
 
 use crate::names::checked;
@@ -105,10 +105,8 @@ fn update(store: &Store, namespace: &str, message: &Bytes) -> Answer {
     let changed = asked(message)?;
     let path = store.place(namespace, &text(changed, 1))?;
     let before = read(&path)?;
-    let named = fields(message).map_while(|field| field);
-    let named = named.filter(|field| field.number == 2);
     let mut numbers = Vec::new();
-    for name in named.map(|field| field.as_text()) {
+    for name in all(message, 2).map(|field| field.as_text()) {
         let known = FIELDS.iter().find(|(known, _)| *known == name);
         let unknown = || Status::invalid_argument(format!("a sandbox's {name} cannot be changed"));
         numbers.push(known.ok_or_else(unknown)?.1);
@@ -118,7 +116,7 @@ fn update(store: &Store, namespace: &str, message: &Bytes) -> Answer {
     }
     let mut after = Writer::default();
     for (from, is_changed) in [(&before[..], false), (changed, true)] {
-        for field in fields(from).map_while(|field| field) {
+        for field in whole_fields(from) {
             if numbers.contains(&field.number) == is_changed {
                 after = copy(after, field.number, &field.value);
             }
@@ -145,9 +143,7 @@ fn get(store: &Store, namespace: &str, message: &Bytes) -> Answer {
 }
 
 fn list(store: &Store, namespace: &str, message: &Bytes) -> Answer {
-    let filters = fields(message).map_while(|field| field);
-    let filters: Vec<Filter> = filters
-        .filter(|field| field.number == 1)
+    let filters: Vec<Filter> = all(message, 1)
         .map(|field| Filter::parse(&field.as_text()))
         .collect::<Result<_, _>>()?;
     let dir = store.0.join(checked(namespace)?);
@@ -202,13 +198,10 @@ impl Filter {
             .all(|(name, value)| match name.strip_prefix("labels.") {
                 None if name == "id" => text(description, 1) == *value,
                 None => text(description, 10) == *value,
-                Some(label) => {
-                    let mut labels = fields(description).map_while(|field| field);
-                    labels.any(|field| {
-                        let entry = field.as_bytes();
-                        field.number == 4 && text(entry, 1) == label && text(entry, 2) == *value
-                    })
-                }
+                Some(label) => all(description, 4).any(|field| {
+                    let entry = field.as_bytes();
+                    text(entry, 1) == label && text(entry, 2) == *value
+                }),
             })
     }
 }
@@ -223,7 +216,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Status> {
 /// A description with these fields in place of those that it has.
 fn with(description: &[u8], changed: &[(u32, &[u8])]) -> Vec<u8> {
     let mut writer = Writer::default();
-    for field in fields(description).map_while(|field| field) {
+    for field in whole_fields(description) {
         if changed.iter().all(|(number, _)| *number != field.number) {
             writer = copy(writer, field.number, &field.value);
         }

@@ -14,6 +14,8 @@ pub use frame::{
     CLOSED, DATA, Frame, LARGEST, NO_DATA, OPEN, REQUEST, RESPONSE, read_frame, read_whole_frame,
     write_frame,
 };
-pub use proto::{Any, Field, Value, Writer, any, field, fields, number, text};
+pub use proto::{
+    Any, Field, Value, Writer, all, any, bytes, field, fields, number, text, whole_fields,
+};
 pub use server::{Call, Status, answer_all, code, respond};
 pub use stream::Stream;

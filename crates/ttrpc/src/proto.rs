@@ -103,12 +103,19 @@ pub fn fields(mut rest: &[u8]) -> impl Iterator<Item = Option<Field<'_>>> {
     })
 }
 
+/// The fields of a message up to where it is garbled.
+pub fn whole_fields(message: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    fields(message).map_while(|field| field)
+}
+
+/// All fields of this number.
+pub fn all(message: &[u8], number: u32) -> impl Iterator<Item = Field<'_>> {
+    whole_fields(message).filter(move |field| field.number == number)
+}
+
 /// The last field of this number, which is the one that counts.
 pub fn field(message: &[u8], number: u32) -> Option<Field<'_>> {
-    fields(message)
-        .map_while(|field| field)
-        .filter(|field| field.number == number)
-        .last()
+    all(message, number).last()
 }
 
 /// A number of a message; 0 where it is left out.
@@ -121,6 +128,11 @@ pub fn text(message: &[u8], wanted: u32) -> String {
     field(message, wanted).map_or_else(String::new, |field| field.as_text())
 }
 
+/// The bytes of a field, or the message in it; none where it is left out.
+pub fn bytes(message: &[u8], wanted: u32) -> &[u8] {
+    field(message, wanted).map_or(&[], |field| field.as_bytes())
+}
+
 /// A message of some other schema, which its type names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Any<'a> {
@@ -130,13 +142,19 @@ pub struct Any<'a> {
     pub value: &'a [u8],
 }
 
+impl<'a> Any<'a> {
+    /// Reads one.
+    pub fn parse(message: &'a [u8]) -> Self {
+        Self {
+            kind: text(message, 1),
+            value: bytes(message, 2),
+        }
+    }
+}
+
 /// A field that is a message of some other schema; `None` where it is left out.
 pub fn any(message: &[u8], wanted: u32) -> Option<Any<'_>> {
-    let any = field(message, wanted)?.as_bytes();
-    Some(Any {
-        kind: text(any, 1),
-        value: field(any, 2).map_or(&[], |field| field.as_bytes()),
-    })
+    field(message, wanted).map(|field| Any::parse(field.as_bytes()))
 }
 
 fn take_field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {

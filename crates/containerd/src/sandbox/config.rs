@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use orlop_ttrpc::{field, fields, number, text};
+use orlop_ttrpc::{all, bytes, field, number, text};
 
 use crate::Result;
 use crate::files::unknown;
@@ -23,15 +23,11 @@ pub(super) struct Dns {
 impl Dns {
     pub(super) fn of(config: &[u8]) -> Option<Self> {
         let dns = field(config, 4)?.as_bytes();
-        let all = |number| {
-            let fields = fields(dns).map_while(|field| field);
-            let fields = fields.filter(|field| field.number == number);
-            fields.map(|field| field.as_text()).collect()
-        };
+        let texts = |number| all(dns, number).map(|field| field.as_text()).collect();
         Some(Self {
-            servers: all(1),
-            searches: all(2),
-            options: all(3),
+            servers: texts(1),
+            searches: texts(2),
+            options: texts(3),
         })
     }
 
@@ -52,11 +48,10 @@ impl Dns {
 
 /// What the pod is to be, in this network namespace.
 pub(super) fn wanted(id: &str, config: &[u8], network: &str) -> Result<Wanted> {
-    let inner = |message, number| field(message, number).map_or(&[][..], |field| field.as_bytes());
-    let linux = inner(config, 8);
-    let spaces = inner(inner(linux, 2), 1);
-    let users = inner(spaces, 5);
-    if number(users, 1) == POD && !(inner(users, 2).is_empty() && inner(users, 3).is_empty()) {
+    let linux = bytes(config, 8);
+    let spaces = bytes(bytes(linux, 2), 1);
+    let users = bytes(spaces, 5);
+    if number(users, 1) == POD && !(bytes(users, 2).is_empty() && bytes(users, 3).is_empty()) {
         return Err(unknown(
             "users of a pod's own are there with sandboxer = \"podsandbox\" in containerd's \
              configuration of the handler, not with \"shim\"",
@@ -68,8 +63,7 @@ pub(super) fn wanted(id: &str, config: &[u8], network: &str) -> Result<Wanted> {
         _ => Space::Own,
     };
     let is_hosts_network = mode(1) == NODE;
-    let sysctls = fields(linux).map_while(|field| field);
-    let sysctls = sysctls.filter(|field| field.number == 3);
+    let sysctls = all(linux, 3);
     let sysctls = sysctls.map(|entry| (text(entry.as_bytes(), 1), text(entry.as_bytes(), 2)));
     let parent = text(linux, 1);
     Ok(Wanted {

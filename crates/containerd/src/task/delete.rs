@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::Writer;
 use orlop_wire::{Delete, ForgetExec};
 
 use super::names;
@@ -13,7 +12,7 @@ use crate::keeper::LIMIT;
 use crate::rootfs;
 use crate::runtime;
 use crate::shim::Shim;
-use crate::tasks::{Exit, Phase, timestamp};
+use crate::tasks::{Exit, Phase};
 
 pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     let (id, exec) = names(request);
@@ -22,11 +21,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     } else {
         command(shim, &id, &exec)?
     };
-    let answer = Writer::default()
-        .number(1, pid.into())
-        .number(2, exit.code.into())
-        .message(3, &timestamp(exit.at_ns));
-    Ok(answer.done())
+    Ok(exit.encode_with(pid))
 }
 
 fn container(shim: &Arc<Shim>, id: &str) -> Result<(u32, Exit)> {

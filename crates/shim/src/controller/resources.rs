@@ -1,6 +1,6 @@
 //! What a pod as a whole gets, as containerd tells controllers of it: as the Go structures of CRI in JSON.
 
-use orlop_ttrpc::{Writer, field, fields, number, text};
+use orlop_ttrpc::{Writer, all, field, number, text};
 use serde_json::{Map, Value};
 
 /// Its name among a sandbox's extensions, and its type there.
@@ -47,11 +47,7 @@ fn resources_in(message: &[u8]) -> Value {
             said.insert(name.into(), value.into());
         }
     }
-    let all = |wanted| {
-        let same = fields(message).map_while(|field| field);
-        same.filter(move |field| field.number == wanted)
-    };
-    let pages: Vec<Value> = all(8)
+    let pages: Vec<Value> = all(message, 8)
         .map(|page| {
             let page = page.as_bytes();
             serde_json::json!({"page_size": text(page, 1), "limit": number(page, 2)})
@@ -60,7 +56,7 @@ fn resources_in(message: &[u8]) -> Value {
     if !pages.is_empty() {
         said.insert("hugepage_limits".into(), pages.into());
     }
-    let unified: Map<_, _> = all(9)
+    let unified: Map<_, _> = all(message, 9)
         .map(|entry| (text(entry.as_bytes(), 1), text(entry.as_bytes(), 2).into()))
         .collect();
     if !unified.is_empty() {

@@ -1,6 +1,6 @@
 //! What those that make sandboxes tell of them, in messages that both services share.
 
-use orlop_ttrpc::{any, field, fields, text};
+use orlop_ttrpc::{all, any, field, text};
 
 use crate::figures::Figures;
 
@@ -18,12 +18,9 @@ pub(crate) struct SandboxState {
 impl SandboxState {
     /// `SandboxStatusResponse`, or `ControllerStatusResponse`.
     pub(super) fn of(answer: &[u8]) -> Self {
-        let entries = fields(answer)
-            .map_while(|field| field)
-            .filter(|field| field.number == 4);
         Self {
             state: text(answer, 3),
-            info: entries
+            info: all(answer, 4)
                 .map(|entry| (text(entry.as_bytes(), 1), text(entry.as_bytes(), 2)))
                 .collect(),
         }
