@@ -10,7 +10,8 @@ pub use orlop_network::{Cidr, Config as Network, DefaultNetwork, InProcess, IpPr
 pub use orlop_nri::{Config as Plugins, Listen as PluginListen, validator::Validator};
 pub use orlop_service::sessions::Streaming;
 
-pub use orlop_launch::{LogPolicy, oci::Rlimit};
+pub use orlop_launch::LogPolicy;
+pub use orlop_oci::Rlimit;
 
 pub use crate::spec::{BlockIoClasses, CDI_DIRS, ExecAffinity, Policy};
 

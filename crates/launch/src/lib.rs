@@ -13,7 +13,6 @@
 
 mod error;
 mod keeper;
-pub mod oci;
 mod open_files;
 mod pin;
 mod private_dir;

@@ -64,7 +64,7 @@ async fn runtimes_that_do_not_play_along_are_told_apart() {
     );
     assert_eq!(
         old.features(LIMIT).await.unwrap(),
-        orlop_launch::oci::Features::default()
+        orlop_oci::Features::default()
     );
 
     let rubbish = script(dir.path(), "rubbish", "printf 'Welcome!\\033[31m'");

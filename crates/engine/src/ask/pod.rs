@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orlop_cri::v1::{NamespaceMode, PodSandboxConfig, RunPodSandboxRequest};
-use orlop_launch::{IdMap, oci};
+use orlop_launch::IdMap;
 use orlop_network::Attachment;
+use orlop_oci as oci;
 use orlop_service::attachment::attachment;
 
 use crate::ask::FilesAsk;

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_launch::{Restore, oci};
+use orlop_launch::Restore;
+use orlop_oci as oci;
 
 use super::options::Options;
 use super::source::Facts;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use orlop_cri::v1::ImageSpec;
 use orlop_image::Images;
 use orlop_image::{Image, PolicyFor, PullRequest};
-use orlop_launch::oci;
+use orlop_oci as oci;
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open};
 
 use super::{CONFIG_DUMP, ConfigDump, FILES, IMAGES, SPEC_DUMP, archive, open_beneath};

@@ -11,7 +11,8 @@ use std::time::Duration;
 use orlop_image::Images;
 use orlop_image::rootfs::OverlayMount;
 use orlop_image::{Digest, Image};
-use orlop_launch::{Keeper, oci};
+use orlop_launch::Keeper;
+use orlop_oci as oci;
 use orlop_pool::Place;
 
 use crate::checkpoint::go_on;

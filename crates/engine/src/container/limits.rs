@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use orlop_cgroup::Limits;
 use orlop_cri::v1::LinuxContainerResources;
-use orlop_launch::oci;
 use orlop_nri::v1alpha1::LinuxResources;
+use orlop_oci as oci;
 
 use crate::blocking;
 use crate::error::{Error, Result};

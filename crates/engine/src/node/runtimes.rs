@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_launch::{OciRuntime, detect, oci};
+use orlop_launch::{OciRuntime, detect};
+use orlop_oci as oci;
 
 use orlop_cgroup::Driver;
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri::v1::LinuxContainerResources;
-use orlop_launch::oci;
 use orlop_nri::Event;
 use orlop_nri::Nri;
 use orlop_nri::v1alpha1::{
     Container as ContainerView, ContainerEviction, ContainerUpdate, LinuxResources, PodSandbox,
 };
+use orlop_oci as oci;
 
 use super::view;
 use crate::container::{limits, process};

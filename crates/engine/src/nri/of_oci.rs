@@ -1,6 +1,5 @@
 //! A specification in the interface's words.
 
-use orlop_launch::oci;
 use orlop_nri::v1alpha1::{
     Container, Hook, Hooks, HugepageLimit, IoPrioClass, LinuxContainer, LinuxCpu, LinuxDevice,
     LinuxDeviceCgroup, LinuxIoPriority, LinuxMemory, LinuxNamespace, LinuxNetDevice, LinuxPids,
@@ -9,6 +8,7 @@ use orlop_nri::v1alpha1::{
     OptionalInt, OptionalInt64, OptionalRepeatedString, OptionalString, OptionalUInt32,
     OptionalUInt64, PosixRlimit, User,
 };
+use orlop_oci as oci;
 use serde::Serialize;
 
 /// Adds what a specification says to a container.

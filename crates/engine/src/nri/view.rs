@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use orlop_cri::v1::{self as cri, LinuxContainerResources, NamespaceMode};
-use orlop_launch::oci;
 use orlop_nri::v1alpha1::{
     CdiDevice, Container as ContainerView, ContainerState, HugepageLimit, Image, LinuxContainer,
     LinuxCpu, LinuxMemory, LinuxNamespace, LinuxPodSandbox, LinuxResources, OptionalInt64,
     OptionalUInt64, PodSandbox, SecurityProfile, security_profile::ProfileType,
 };
+use orlop_oci as oci;
 
 use super::of_oci;
 use crate::blocking;

@@ -17,7 +17,7 @@ use orlop_cri::v1::{
     ContainerConfig, ContainerMetadata, ContainerResources, ContainerState, ContainerUser,
     LinuxContainerResources, LinuxContainerSecurityContext, Mount, NamespaceOption,
 };
-use orlop_launch::oci;
+use orlop_oci as oci;
 use orlop_service::usage::Meter;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};

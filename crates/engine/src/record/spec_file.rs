@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orlop_disk::Outlives;
-use orlop_launch::oci;
+use orlop_oci as oci;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

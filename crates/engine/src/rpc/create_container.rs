@@ -5,7 +5,8 @@ use std::sync::Arc;
 use orlop_cri::v1::{
     ContainerConfig, ContainerEventType, CreateContainerRequest, CreateContainerResponse,
 };
-use orlop_launch::{criu, oci};
+use orlop_launch::criu;
+use orlop_oci as oci;
 
 use crate::ask::ContainerAsk;
 use crate::checkpoint::capture;

@@ -1,7 +1,7 @@
 //! A container as it is asked for, judged before anything of it is made.
 
 use orlop_cri::v1;
-use orlop_launch::oci::{BlockIo, Capabilities, IntelRdt, Namespace, Resources, Rlimit};
+use orlop_oci::{BlockIo, Capabilities, IntelRdt, Namespace, Resources, Rlimit};
 
 use super::input::Known;
 use super::security_profile::Wanted;

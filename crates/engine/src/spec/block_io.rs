@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use orlop_launch::oci::{BlockIo, BlockWeight, Throttle};
+use orlop_oci::{BlockIo, BlockWeight, Throttle};
 use orlop_quantity::Quantity;
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! From a request and the facts to the specification.
 
 use orlop_cri::v1;
-use orlop_launch::oci::{Linux, Process, Resources, Root, Spec};
+use orlop_oci::{Linux, Process, Resources, Root, Spec};
 
 use super::asked::Asked;
 use super::default_mounts::Situation;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 
 use orlop_cgroup::Driver;
-use orlop_launch::oci::{Features, NamespaceKind};
+use orlop_oci::{Features, NamespaceKind};
 
 use super::super::host::tests::facts;
 use super::super::{

@@ -1,7 +1,7 @@
 //! Capability sets: the default ones, what a request adds and drops, and the privileged case.
 
 use orlop_cri::v1;
-use orlop_launch::oci;
+use orlop_oci as oci;
 
 use super::Error;
 

@@ -8,7 +8,7 @@ mod schema;
 use std::collections::HashMap;
 
 use orlop_cri::v1;
-use orlop_launch::oci::Spec;
+use orlop_oci::Spec;
 
 use super::Error;
 use super::input::Policy;

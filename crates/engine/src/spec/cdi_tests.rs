@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use orlop_launch::oci::{DeviceKind, Linux, Process, User};
+use orlop_oci::{DeviceKind, Linux, Process, User};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! The mounts every container has unless its request replaces them.
 
-use orlop_launch::oci::Mount;
+use orlop_oci::Mount;
 
 use super::input::HostFacts;
 use super::userns::IdRanges;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1;
-use orlop_launch::oci::{Device, DeviceKind, DeviceRule};
+use orlop_oci::{Device, DeviceKind, DeviceRule};
 use rustix::fs::{major, minor};
 
 use super::Error;

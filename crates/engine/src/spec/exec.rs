@@ -1,6 +1,6 @@
 //! The process of a command executed in a running container.
 
-use orlop_launch::oci::{CpuAffinity, Process};
+use orlop_oci::{CpuAffinity, Process};
 
 use super::Error;
 

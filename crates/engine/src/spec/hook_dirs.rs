@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1;
-use orlop_launch::oci::{Hook, Hooks, Spec};
+use orlop_oci::{Hook, Hooks, Spec};
 use regex_lite::Regex;
 use serde::Deserialize;
 
@@ -227,7 +227,7 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orlop_launch::oci::Process;
+    use orlop_oci::Process;
 
     struct Bench {
         early: tempfile::TempDir,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use orlop_cgroup::Driver;
 use orlop_cri::v1;
-use orlop_launch::oci;
+use orlop_oci as oci;
 
 use super::apparmor::AppArmor;
 use super::block_io::BlockIoClasses;

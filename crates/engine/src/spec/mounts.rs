@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE;
 use orlop_cri::v1;
-use orlop_launch::oci::{Features, IdMapping, Mount};
+use orlop_oci::{Features, IdMapping, Mount};
 
 use super::default_mounts::{self, Situation};
 use super::image_volumes;

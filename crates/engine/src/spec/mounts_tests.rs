@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use orlop_cgroup::Driver;
-use orlop_launch::oci::{Features, LinuxFeatures, MountExtensions};
+use orlop_oci::{Features, LinuxFeatures, MountExtensions};
 
 use super::super::cgroup_parent::CgroupParent;
 use super::super::host::tests::facts;

@@ -1,7 +1,7 @@
 //! The namespaces of a container: those of its pod, those of its own, those of the node.
 
 use orlop_cri::v1;
-use orlop_launch::oci::{Namespace, NamespaceKind};
+use orlop_oci::{Namespace, NamespaceKind};
 
 use super::Error;
 use super::input::PodNamespaces;

@@ -1,8 +1,8 @@
 //! Limits as plugins name them.
 
 use orlop_cri::v1;
-use orlop_launch::oci::{Cpu, Memory, Pids, Resources};
 use orlop_nri::v1alpha1::LinuxResources;
+use orlop_oci::{Cpu, Memory, Pids, Resources};
 
 use super::Error;
 use super::input::HostFacts;

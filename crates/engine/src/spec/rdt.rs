@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use orlop_launch::oci::IntelRdt;
+use orlop_oci::IntelRdt;
 
 use super::Error;
 use super::classes::{Kind, asked};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use orlop_cgroup::cpu_weight;
 use orlop_cri::v1;
-use orlop_launch::oci::{Cpu, HugepageLimit, Memory, Pids, Resources};
+use orlop_oci::{Cpu, HugepageLimit, Memory, Pids, Resources};
 
 use super::Error;
 use super::input::HostFacts;

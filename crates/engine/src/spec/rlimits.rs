@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orlop_launch::oci::Rlimit;
+use orlop_oci::Rlimit;
 
 /// The limits, lowered to what this daemon may give.
 pub(super) fn list(

@@ -13,7 +13,7 @@ use std::time::Duration;
 use orlop_cgroup::{Cgroup, Driver, Hierarchies, Systemd};
 use orlop_cri::v1;
 use orlop_cri::v1::security_profile::ProfileType;
-use orlop_launch::oci::Features;
+use orlop_oci::Features;
 
 use super::{
     AppArmor, Asked, CgroupParent, HandlerFacts, HostFacts, ImageFacts, Known, PodFacts, PodFiles,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use orlop_cri::v1;
-use orlop_launch::oci::{Features, Seccomp};
+use orlop_oci::{Features, Seccomp};
 
 use super::security_profile::{Wanted, wanted};
 use super::{Error, seccomp_default};
@@ -79,7 +79,7 @@ fn from_file(path: &Path) -> Result<Seccomp, Error> {
 #[cfg(test)]
 mod tests {
     use orlop_cri::v1::security_profile::ProfileType;
-    use orlop_launch::oci::{LinuxFeatures, SeccompAction, SeccompFeatures};
+    use orlop_oci::{LinuxFeatures, SeccompAction, SeccompFeatures};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use orlop_launch::oci::{Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
+use orlop_oci::{Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
 
 /// `AF_ALG` and `AF_VSOCK` (`linux/socket.h`): the kernel's crypto sockets, a source of escapes,
 /// and the way past network namespaces to the hypervisor.

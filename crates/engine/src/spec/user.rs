@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use orlop_cri::v1;
-use orlop_launch::oci::User;
+use orlop_oci::User;
 
 use super::Error;
 use super::user_files::{groups, users};
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn ids_must_exist_in_the_user_namespace() {
         let (_dir, root) = image();
-        let range = orlop_launch::oci::IdMapping {
+        let range = orlop_oci::IdMapping {
             container_id: 0,
             host_id: 100_000,
             size: 1001,

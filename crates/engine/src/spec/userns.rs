@@ -1,7 +1,7 @@
 //! User namespaces: the id ranges of a request.
 
 use orlop_cri::v1;
-use orlop_launch::oci::IdMapping;
+use orlop_oci::IdMapping;
 
 use super::Error;
 

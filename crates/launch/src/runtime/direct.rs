@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::log::explanation;
 use super::oci::OciRuntime;
 use crate::error::{Error, Result, RuntimeError, RuntimeFault};
-use crate::oci::Features;
+use orlop_oci::Features;
 
 /// The most output that is read of a runtime.
 const OUTPUT_MAX: u64 = 4 << 20;

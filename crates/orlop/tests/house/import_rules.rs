@@ -27,7 +27,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("stream", &["causes", "door"]),
     ("yaml", &[]),
     ("nri", &["yaml", "disk", "door", "pool"]),
-    ("launch", &["wire", "cgroup", "disk"]),
+    ("oci", &[]),
+    ("launch", &["wire", "cgroup", "disk", "oci"]),
+    // An OCI runtime, which knows nobody here: what it is told is on its command line.
+    ("seccomp", &["oci"]),
+    ("run", &["oci", "seccomp", "cgroup", "disk"]),
     // Of the containerds that have us make their sandboxes.
     ("sandbox-api", &["disk", "ttrpc"]),
     // The keeper shares nothing but the words that it exchanges with the daemon.
@@ -53,8 +57,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
-            "image", "network", "cgroup", "launch", "nri", "stream", "service", "cri", "yaml",
-            "disk", "hex", "orphans", "quantity", "pool",
+            "image", "network", "cgroup", "launch", "oci", "nri", "stream", "service", "cri",
+            "yaml", "disk", "hex", "orphans", "quantity", "pool",
         ],
     ),
     (

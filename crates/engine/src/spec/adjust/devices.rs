@@ -1,7 +1,7 @@
 //! Device nodes with the rules for their use, and network devices.
 
-use orlop_launch::oci::{Device, DeviceKind, DeviceRule, Linux, NetDevice, Spec};
 use orlop_nri::v1alpha1::{LinuxContainerAdjustment, LinuxDevice};
+use orlop_oci::{Device, DeviceKind, DeviceRule, Linux, NetDevice, Spec};
 
 use super::field;
 use crate::spec::Error;

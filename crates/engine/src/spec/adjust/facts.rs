@@ -1,6 +1,6 @@
 //! What is known where a specification is changed.
 
-use orlop_launch::oci::Features;
+use orlop_oci::Features;
 
 use crate::spec::input::{HostFacts, Policy};
 

@@ -10,8 +10,8 @@ mod process;
 mod resources;
 mod security;
 
-use orlop_launch::oci::{Hook, Hooks, Spec};
 use orlop_nri::v1alpha1 as nri;
+use orlop_oci::{Hook, Hooks, Spec};
 
 use super::{Error, cdi};
 use facts::field;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use orlop_cri::v1::MountPropagation;
-use orlop_launch::oci::{Mount, Spec};
 use orlop_nri::v1alpha1 as nri;
+use orlop_oci::{Mount, Spec};
 
 use super::field;
 use crate::spec::Error;

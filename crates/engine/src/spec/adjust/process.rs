@@ -1,9 +1,9 @@
 //! Arguments, environment and what the kernel is told of the process.
 
-use orlop_launch::oci::{IoPriority, Process, Rlimit, Scheduler, Spec};
 use orlop_nri::v1alpha1::{
     ContainerAdjustment, IoPrioClass, KeyValue, LinuxContainerAdjustment, LinuxSchedulerPolicy,
 };
+use orlop_oci::{IoPriority, Process, Rlimit, Scheduler, Spec};
 
 use super::{AdjustFacts, field};
 use crate::spec::{Error, oom, rlimits};

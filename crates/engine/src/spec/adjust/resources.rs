@@ -1,9 +1,9 @@
 //! Limits, classes and the cgroup.
 
-use orlop_launch::oci::{DeviceRule, IntelRdt, MemoryPolicy, Spec};
 use orlop_nri::v1alpha1::{
     LinuxContainerAdjustment, LinuxDeviceCgroup, LinuxMemoryPolicy, LinuxRdt, MpolMode,
 };
+use orlop_oci::{DeviceRule, IntelRdt, MemoryPolicy, Spec};
 
 use super::devices::kind;
 use super::{AdjustFacts, field};
@@ -79,7 +79,7 @@ fn device_rule(wanted: &LinuxDeviceCgroup) -> Result<DeviceRule, Error> {
     })
 }
 
-fn block_io(class: &str, facts: &AdjustFacts<'_>) -> Result<orlop_launch::oci::BlockIo, Error> {
+fn block_io(class: &str, facts: &AdjustFacts<'_>) -> Result<orlop_oci::BlockIo, Error> {
     let name = field("linux.resources.blockio_class");
     let Some(classes) = &facts.policy.block_io else {
         let problem = format!("no class {class:?}: containers.blockio_config names no classes");

@@ -1,7 +1,7 @@
 //! System call filter, namespaces and kernel settings.
 
-use orlop_launch::oci::{Linux, Namespace, NamespaceKind, Seccomp, SeccompArg, SeccompRule, Spec};
 use orlop_nri::v1alpha1::{LinuxContainerAdjustment, LinuxSeccomp, LinuxSyscall};
+use orlop_oci::{Linux, Namespace, NamespaceKind, Seccomp, SeccompArg, SeccompRule, Spec};
 use serde::de::DeserializeOwned;
 
 use super::{AdjustFacts, field};

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use orlop_launch::oci::{
-    DeviceKind, Features, Linux, Mount, Namespace, NamespaceKind, Process, Resources, SeccompAction,
-};
 use orlop_nri::v1alpha1::{
     ContainerAdjustment, Hook, IoPrioClass, KeyValue, LinuxContainerAdjustment, LinuxCpu,
     LinuxDevice, LinuxIoPriority, LinuxMemory, LinuxMemoryPolicy, LinuxNamespace, LinuxNetDevice,
     LinuxPids, LinuxRdt, LinuxResources, LinuxScheduler, LinuxSchedulerPolicy, LinuxSeccomp,
     LinuxSyscall, MpolMode, OptionalInt, OptionalInt64, OptionalString, OptionalUInt64,
     PosixRlimit,
+};
+use orlop_oci::{
+    DeviceKind, Features, Linux, Mount, Namespace, NamespaceKind, Process, Resources, SeccompAction,
 };
 
 use super::super::host::tests::facts;

@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use orlop_launch::oci::{
+use orlop_oci as oci;
+use orlop_oci::{
     self, Device, DeviceKind, DeviceRule, Hooks, IntelRdt, Linux, NetDevice, Process, Spec,
 };
 use rustix::fs::{major, minor};
