@@ -1,0 +1,3 @@
+//! An OCI runtime with runc's command line.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Seccomp profiles as the OCI writes them, compiled for the kernel.
