@@ -18,13 +18,10 @@ pub struct Seccomp {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub architectures: Vec<String>,
-    /// Flags of `seccomp(2)`, as `SECCOMP_FILTER_FLAG_LOG`.
-    #[serde(
-        default,
-        deserialize_with = "null_as_empty",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub flags: Vec<String>,
+    /// Flags of `seccomp(2)`, as `SECCOMP_FILTER_FLAG_LOG`. Runtimes choose some where nothing is said
+    /// of them; none are asked for by an empty list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<Vec<String>>,
     /// Socket of the agent that answers notified calls.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub listener_path: String,

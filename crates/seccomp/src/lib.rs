@@ -1,1 +1,31 @@
 //! Seccomp profiles as the OCI writes them, compiled for the kernel.
+//!
+//! ```text
+//! profile ─► fates (per architecture, what becomes of each number) ─► ranges of numbers with one
+//!         verdict each ─► a binary search over them, written from its end ─► Program
+//! ```
+//!
+//! What a profile means is what runc and libseccomp make of it, where these surprise, too: the words
+//! are in [`fates`] and [`ranges`], and tests hold a program against them call by call.
+
+mod action;
+mod arch;
+mod assembler;
+mod calls;
+mod code;
+mod error;
+mod fates;
+mod instruction;
+mod kernel;
+mod known;
+mod program;
+mod ranges;
+
+pub use arch::Arch;
+pub use error::{Error, Unreadable};
+pub use instruction::{Instruction, MAX_INSTRUCTIONS};
+pub use kernel::supports;
+pub use known::{
+    KNOWN_FLAGS, known_actions, known_architectures, known_operators, supported_flags,
+};
+pub use program::{Flag, Program};

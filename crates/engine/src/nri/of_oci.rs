@@ -155,7 +155,7 @@ fn seccomp(own: &oci::Seccomp) -> LinuxSeccomp {
         default_action: word(&own.default_action),
         default_errno: number(own.default_errno_ret),
         architectures: own.architectures.clone(),
-        flags: own.flags.clone(),
+        flags: own.flags.clone().unwrap_or_default(),
         listener_path: own.listener_path.clone(),
         listener_metadata: own.listener_metadata.clone(),
         syscalls: own.syscalls.iter().map(rule).collect(),

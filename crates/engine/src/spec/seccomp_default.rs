@@ -59,7 +59,7 @@ pub(super) fn profile(bounding: &[String]) -> Seccomp {
             .iter()
             .map(|name| (*name).to_owned())
             .collect(),
-        flags: Vec::new(),
+        flags: None,
         listener_path: String::new(),
         listener_metadata: String::new(),
         syscalls,

@@ -81,7 +81,7 @@ fn seccomp(wanted: &LinuxSeccomp) -> Result<Seccomp, Error> {
         )?,
         default_errno_ret: wanted.default_errno.map(|number| number.value),
         architectures: wanted.architectures.clone(),
-        flags: wanted.flags.clone(),
+        flags: Some(wanted.flags.clone()).filter(|flags| !flags.is_empty()),
         listener_path: wanted.listener_path.clone(),
         listener_metadata: wanted.listener_metadata.clone(),
         syscalls: wanted.syscalls.iter().map(rule).collect::<Result<_, _>>()?,

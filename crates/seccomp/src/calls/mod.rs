@@ -1,0 +1,120 @@
+//! Names of system calls and their numbers.
+
+mod table;
+
+use table::ROWS;
+
+/// What stands in the table where an architecture does not have a call.
+const NONE: u16 = u16::MAX;
+
+/// Where the private calls of ARM begin in the table, and where in truth (`asm/unistd.h`).
+const ARM_PRIVATE_ROW: u16 = 0xf000;
+const ARM_PRIVATE: u32 = 0x000f_0000;
+
+/// The columns of the table, in order: architectures that differ in their byte order only share one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Column {
+    X86_64,
+    X86,
+    X32,
+    Aarch64,
+    Arm,
+    Riscv64,
+    S390x,
+    S390,
+    Ppc64,
+    Ppc,
+    Loongarch64,
+    Mips,
+    Mips64,
+    Mips64N32,
+    M68k,
+    Parisc,
+    Parisc64,
+    Sh,
+}
+
+const COLUMNS: usize = Column::Sh as usize + 1;
+
+/// A call by its name.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    numbers: [u16; COLUMNS],
+}
+
+impl Row {
+    /// The call's number, without the base of the architecture.
+    pub(crate) fn number(&self, column: Column) -> Option<u32> {
+        match self.numbers[column as usize] {
+            NONE => None,
+            private if private >= ARM_PRIVATE_ROW => {
+                Some(ARM_PRIVATE + u32::from(private - ARM_PRIVATE_ROW))
+            }
+            number => Some(number.into()),
+        }
+    }
+}
+
+/// Finds a call that any architecture has.
+pub(crate) fn find(name: &str) -> Option<&'static Row> {
+    let at = ROWS.binary_search_by(|row| row.name.cmp(name)).ok()?;
+    Some(&ROWS[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_that_the_search_needs() {
+        assert!(ROWS.is_sorted_by(|a, b| a.name < b.name));
+    }
+
+    /// The C library's headers are another's copy of the kernel's tables.
+    #[test]
+    fn numbers_are_those_of_the_c_library() {
+        macro_rules! same {
+            ($($name:ident = $number:ident),* $(,)?) => {
+                $(
+                    let row = find(stringify!($name)).unwrap();
+                    let own = row.number(crate::Arch::NATIVE.column()).unwrap();
+                    let base = crate::Arch::NATIVE.base();
+                    assert_eq!(i64::from(own + base), i64::from(libc::$number), stringify!($name));
+                )*
+            };
+        }
+        same!(
+            read = SYS_read,
+            write = SYS_write,
+            clone = SYS_clone,
+            execve = SYS_execve,
+            ptrace = SYS_ptrace,
+            mount = SYS_mount,
+            bpf = SYS_bpf,
+            setns = SYS_setns,
+            unshare = SYS_unshare,
+            openat2 = SYS_openat2,
+            clone3 = SYS_clone3,
+            pidfd_getfd = SYS_pidfd_getfd,
+            mount_setattr = SYS_mount_setattr,
+            memfd_secret = SYS_memfd_secret,
+            process_mrelease = SYS_process_mrelease,
+            set_mempolicy_home_node = SYS_set_mempolicy_home_node,
+            exit_group = SYS_exit_group,
+        );
+    }
+
+    #[test]
+    fn architectures_have_numbers_of_their_own() {
+        let number = |name, column| find(name).and_then(|row| row.number(column));
+        assert_eq!(number("open", Column::X86), Some(5));
+        assert_eq!(number("open", Column::Aarch64), None);
+        assert_eq!(number("openat", Column::Aarch64), Some(56));
+        assert_eq!(number("execve", Column::X32), Some(520));
+        assert_eq!(number("cacheflush", Column::Arm), Some(0x000f_0002));
+        assert_eq!(number("openat", Column::Riscv64), Some(56));
+        assert_eq!(number("openat", Column::S390x), Some(288));
+        assert_eq!(number("openat", Column::Ppc64), Some(286));
+        assert!(find("no_such_call").is_none());
+    }
+}
