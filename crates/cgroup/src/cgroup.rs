@@ -193,6 +193,10 @@ fn inherit_cpuset(directory: &Path) -> Result<(), Error> {
 /// nests others as deep as it likes, beyond what any path can name.
 fn remove_tree(directory: &Path, deadline: Instant) -> Result<(), Error> {
     let failed = |error: Errno| Error::io("removing the cgroup", directory)(error.into());
+    // Few have any below them.
+    if let Ok(()) | Err(Errno::NOENT) = unlinkat(rustix::fs::CWD, directory, AtFlags::REMOVEDIR) {
+        return Ok(());
+    }
     let Some(mut walk) = walk(directory)? else {
         return Ok(());
     };

@@ -82,6 +82,22 @@ impl Hierarchies {
         })
     }
 
+    /// Those in which a single cgroup is, by its own directories: in them it is the root.
+    pub fn of_one_cgroup(v1: BTreeMap<String, PathBuf>, v2: Option<PathBuf>) -> Self {
+        let version = match (v1.is_empty(), &v2) {
+            (true, _) => Version::V2,
+            (false, Some(_)) => Version::Hybrid,
+            (false, None) => Version::V1,
+        };
+        Self {
+            version,
+            v1,
+            v2,
+            v2_controllers: Vec::new(),
+            v2_options: Vec::new(),
+        }
+    }
+
     /// Which interface governs resources.
     pub fn version(&self) -> Version {
         self.version

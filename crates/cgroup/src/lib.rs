@@ -27,6 +27,7 @@ pub use hierarchy::{Hierarchies, Version};
 pub use limits::Limits;
 pub use oom::OomWatch;
 pub use path::{CgroupPath, Driver, PathError};
+pub use processes::{processes_below, processes_in};
 pub use stats::{
     CpuStats, DeviceStats, HugetlbStats, MemoryStats, OomCounts, PidsStats, Pressure,
     PressureStats, Stall, Stats, StatsReader,

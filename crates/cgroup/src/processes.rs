@@ -67,7 +67,7 @@ impl Cgroup {
         let mut pause = Duration::from_micros(200);
         loop {
             if !self.kill_once()? {
-                self.kill_each()?;
+                self.signal(Signal::KILL)?;
             }
             let left = self.processes()?;
             let Some(&first) = left.first() else {
@@ -103,20 +103,20 @@ impl Cgroup {
         Ok(true)
     }
 
-    /// Kills one after the other while none of them can fork.
-    fn kill_each(&self) -> Result<(), Error> {
-        // Where freezing does not succeed, the caller's next rounds catch what was forked.
+    /// Sends a signal to one after the other while none of them can fork.
+    pub fn signal(&self, signal: Signal) -> Result<(), Error> {
+        // Where freezing does not succeed, what was forked is missed: who kills comes again.
         let _ = self.freeze();
-        let killed = self.kill_members();
-        // SIGKILL takes effect on thawing.
+        let sent = self.signal_members(signal);
+        // It takes effect on thawing.
         match self.thaw() {
-            Err(error) if !error.is_not_found() => killed.and(Err(error)),
-            _ => killed,
+            Err(error) if !error.is_not_found() => sent.and(Err(error)),
+            _ => sent,
         }
     }
 
-    /// Kills each member, and nobody to whom the id of one has gone meanwhile.
-    fn kill_members(&self) -> Result<(), Error> {
+    /// Signals each member, and nobody to whom the id of one has gone meanwhile.
+    fn signal_members(&self, signal: Signal) -> Result<(), Error> {
         for pids in self.processes()?.chunks(AT_A_TIME) {
             let handles: Vec<_> = pids.iter().filter_map(|pid| handle(*pid)).collect();
             // A handle is on whoever had the id then. Who is a member now, with that id, is the
@@ -125,7 +125,7 @@ impl Cgroup {
             let members = self.processes()?;
             for (pid, handle) in handles {
                 if members.binary_search(&pid).is_ok() {
-                    let _ = pidfd_send_signal(&handle, Signal::KILL);
+                    let _ = pidfd_send_signal(&handle, signal);
                 }
             }
         }
@@ -173,6 +173,22 @@ impl Cgroup {
         }
     }
 
+    /// Whether it was frozen itself, rather than one above it. One that is gone was not.
+    pub fn is_frozen_itself(&self) -> Result<bool, Error> {
+        let (controller, file) = match self.hierarchies().is_v2() {
+            true => ("cgroup", "cgroup.freeze"),
+            false => ("freezer", "freezer.self_freezing"),
+        };
+        let Some(directory) = self.directory(controller) else {
+            return Ok(false);
+        };
+        let file = directory.join(file);
+        match orlop_disk::read_kernel_text(&file).map_err(Error::io("reading", file)) {
+            Err(error) if error.is_not_found() => Ok(false),
+            text => Ok(text?.trim() == "1"),
+        }
+    }
+
     fn is_frozen(&self, file: &Path) -> Result<bool, Error> {
         if !self.hierarchies().is_v2() {
             let text = orlop_disk::read_kernel_text(file).map_err(Error::io("reading", file))?;
@@ -182,6 +198,20 @@ impl Cgroup {
         let text = orlop_disk::read_kernel_text(&events).map_err(Error::io("reading", events))?;
         Ok(text.lines().any(|line| line == "frozen 1"))
     }
+}
+
+/// The processes of a cgroup's directory and of all below it, in the order of their ids.
+pub fn processes_below(directory: &Path) -> Result<Vec<i32>, Error> {
+    let mut found = BTreeSet::new();
+    collect_cheaply(directory, &mut found)?;
+    Ok(found.into_iter().collect())
+}
+
+/// The processes of a cgroup's directory, and not of those below it.
+pub fn processes_in(directory: &Path) -> Result<Vec<i32>, Error> {
+    let mut found = BTreeSet::new();
+    collect_own(directory, &mut found)?;
+    Ok(found.into_iter().collect())
 }
 
 /// Adds the processes of a cgroup directory and of all below it.
@@ -224,9 +254,16 @@ fn collect_own(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error>
 /// Adds the processes of one cgroup, which is `top` or somewhere below it.
 fn collect_at(at: BorrowedFd<'_>, top: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let read = openat(at, "cgroup.procs", flags, Mode::empty())
-        .map_err(io::Error::from)
-        .and_then(|file| read_whole_text(File::from(file), KERNEL_FILE));
+    let read = |name: &str| {
+        openat(at, name, flags, Mode::empty())
+            .map_err(io::Error::from)
+            .and_then(|file| read_whole_text(File::from(file), KERNEL_FILE))
+    };
+    let read = match read("cgroup.procs") {
+        // One of threads has them in another file; their processes are in the domain's.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => read("cgroup.threads"),
+        read => read,
+    };
     match read.map_err(Error::io("reading processes of", top)) {
         Ok(text) => found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),
         Err(error) if error.is_not_found() => {}

@@ -32,6 +32,11 @@ impl Membership {
         })
     }
 
+    /// The controllers of each hierarchy.
+    pub fn controllers(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.lines().map(|(names, _)| names.split(',').collect())
+    }
+
     /// The paths in all hierarchies.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.lines().map(|(_, path)| path)

@@ -1,3 +1,44 @@
-//! An OCI runtime with runc's command line.
+//! `orlop-run`: an OCI runtime with runc's command line.
+//!
+//! ```text
+//! args ─► verb ─► bundle (config.json, checked) ─► plan (everything that needs the host, opened)
+//!                                                    │ clone3
+//!                        parent: maps, hooks, state ◄─┤ words over a socket pair
+//!                                                     └─► child: carries the plan out by system
+//!                                                         calls, waits in a fifo, execve
+//! ```
+//!
+//! One thread, no async. The child of a clone allocates nothing and takes no lock: what it needs was
+//! made before ([`plan`]), and what goes wrong there it tells by a number ([`report`]).
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
 
-fn main() {}
+mod args;
+mod bundle;
+mod cgroup;
+mod child;
+mod console;
+mod entry;
+mod error;
+mod foreground;
+mod heap;
+mod hooks;
+mod json;
+mod launch;
+mod log;
+mod plan;
+mod protect;
+mod report;
+mod state;
+mod sys;
+mod time;
+mod verb;
+
+fn main() -> std::process::ExitCode {
+    entry::run()
+}

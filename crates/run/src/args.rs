@@ -1,0 +1,318 @@
+//! The command line, which is runc's: `orlop-run [GLOBAL FLAGS] VERB [FLAGS] ARGUMENTS`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::log::Format;
+
+/// A flag of a verb, or of all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flag {
+    /// After `--`.
+    pub(crate) name: &'static str,
+    /// After `-`.
+    pub(crate) short: Option<char>,
+    /// What its value is called; a switch where there is none.
+    pub(crate) value: Option<&'static str>,
+    /// What it is for.
+    pub(crate) help: &'static str,
+}
+
+/// A switch.
+pub(crate) const fn switch(name: &'static str, short: Option<char>, help: &'static str) -> Flag {
+    Flag {
+        name,
+        short,
+        value: None,
+        help,
+    }
+}
+
+/// A flag that takes a value.
+pub(crate) const fn valued(
+    name: &'static str,
+    short: Option<char>,
+    value: &'static str,
+    help: &'static str,
+) -> Flag {
+    Flag {
+        name,
+        short,
+        value: Some(value),
+        help,
+    }
+}
+
+/// What all verbs take.
+pub(crate) const GLOBAL: &[Flag] = &[
+    switch("debug", None, "log what is done as well"),
+    valued(
+        "log",
+        None,
+        "FILE",
+        "write log lines to this file (default: standard error)",
+    ),
+    valued(
+        "log-format",
+        None,
+        "text|json",
+        "how log lines are written (default: text)",
+    ),
+    valued(
+        "root",
+        None,
+        "DIR",
+        "where containers' states are kept (default: /run/orlop-run)",
+    ),
+    switch(
+        "systemd-cgroup",
+        None,
+        "have systemd make cgroups; cgroupsPath is slice:prefix:name",
+    ),
+    valued(
+        "rootless",
+        None,
+        "true|false|auto",
+        "ignore what only root could do with cgroups (default: auto)",
+    ),
+    valued("criu", None, "PATH", "ignored: criu is looked for in PATH"),
+    switch("help", Some('h'), "tell what there is"),
+    switch("version", Some('v'), "tell the version"),
+];
+
+/// Flags and arguments of a command line.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    flags: Vec<(&'static str, OsString)>,
+    /// What is no flag.
+    pub(crate) rest: Vec<OsString>,
+}
+
+/// Where flags end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlagsEnd {
+    /// At the first argument: what follows is a command's own.
+    AtFirstArgument,
+    /// Nowhere: they may stand among the arguments.
+    Nowhere,
+}
+
+impl Parsed {
+    /// Reads flags.
+    pub(crate) fn parse(
+        words: impl IntoIterator<Item = OsString>,
+        known: &[Flag],
+        end: FlagsEnd,
+    ) -> Result<Self> {
+        let mut parsed = Self::default();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let bytes = word.as_bytes();
+            let looks_like_one = bytes.len() > 1 && bytes[0] == b'-' && !bytes[1].is_ascii_digit();
+            if bytes == b"--" {
+                parsed.rest.extend(words);
+                break;
+            }
+            if !looks_like_one {
+                parsed.rest.push(word);
+                if end == FlagsEnd::AtFirstArgument {
+                    parsed.rest.extend(words);
+                    break;
+                }
+                continue;
+            }
+            let (name, value) = match bytes.iter().position(|&byte| byte == b'=') {
+                Some(at) => (
+                    &bytes[..at],
+                    Some(OsString::from_vec(bytes[at + 1..].to_vec())),
+                ),
+                None => (bytes, None),
+            };
+            let name = String::from_utf8_lossy(name).into_owned();
+            let unknown = || Error::new(format!("flag provided but not defined: {name}"));
+            let stem = name.trim_start_matches('-');
+            let flag = known
+                .iter()
+                .find(|flag| {
+                    flag.name == stem || flag.short.is_some_and(|it| stem.chars().eq([it]))
+                })
+                .ok_or_else(unknown)?;
+            let value = match (flag.value, value) {
+                (_, Some(value)) => value,
+                (None, None) => OsString::from("true"),
+                (Some(_), None) => words
+                    .next()
+                    .ok_or_else(|| Error::new(format!("flag needs an argument: {name}")))?,
+            };
+            parsed.flags.push((flag.name, value));
+        }
+        Ok(parsed)
+    }
+
+    /// A flag's value; the last one counts.
+    pub(crate) fn value(&self, name: &str) -> Option<&OsString> {
+        self.values(name).last()
+    }
+
+    /// All values of a flag that may be given again.
+    pub(crate) fn values(&self, name: &str) -> impl DoubleEndedIterator<Item = &OsString> {
+        self.flags
+            .iter()
+            .filter(move |(flag, _)| *flag == name)
+            .map(|(_, value)| value)
+    }
+
+    /// A flag's value as text.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
+        self.value(name)
+            .map(|value| {
+                value.to_str().map(str::to_owned).ok_or_else(|| {
+                    Error::new(format!(
+                        "--{name}: {} is not text in UTF-8",
+                        value.display()
+                    ))
+                })
+            })
+            .transpose()
+    }
+
+    /// A flag's value as a path.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.value(name)
+            .filter(|it| !it.is_empty())
+            .map(PathBuf::from)
+    }
+
+    /// A flag's value as a number.
+    pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
+        let Some(text) = self.text(name)? else {
+            return Ok(None);
+        };
+        let number = text
+            .parse()
+            .map_err(|_| Error::new(format!("--{name}: {text:?} is not a number that fits")))?;
+        Ok(Some(number))
+    }
+
+    /// Whether a switch is on.
+    pub(crate) fn is_on(&self, name: &str) -> Result<bool> {
+        match self.text(name)?.as_deref() {
+            None | Some("false" | "f" | "F" | "0" | "FALSE" | "False") => Ok(false),
+            Some("true" | "t" | "T" | "1" | "TRUE" | "True") => Ok(true),
+            Some(text) => Err(Error::new(format!(
+                "--{name}: {text:?} is neither true nor false"
+            ))),
+        }
+    }
+
+    /// The one argument that there has to be.
+    pub(crate) fn only(&self, what: &str) -> Result<String> {
+        match self.rest.as_slice() {
+            [one] => text_of(one, what),
+            [] => Err(Error::new(format!("{what} is missing"))),
+            [_, second, ..] => Err(Error::new(format!(
+                "{}: nothing is expected after {what}",
+                second.display()
+            ))),
+        }
+    }
+}
+
+/// An argument that has to be text.
+pub(crate) fn text_of(word: &OsString, what: &str) -> Result<String> {
+    let text = word.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::new(format!("{what}: {} is not text in UTF-8", word.display())))
+}
+
+/// What holds for all verbs.
+#[derive(Debug)]
+pub(crate) struct Globals {
+    pub(crate) root: PathBuf,
+    pub(crate) log: Option<PathBuf>,
+    pub(crate) log_format: Format,
+    pub(crate) debug: bool,
+    pub(crate) systemd_cgroup: bool,
+    pub(crate) rootless: bool,
+}
+
+impl Globals {
+    /// Understands the flags before the verb.
+    pub(crate) fn of(parsed: &Parsed) -> Result<Self> {
+        let log_format = match parsed.text("log-format")?.as_deref() {
+            None | Some("text" | "") => Format::Text,
+            Some("json") => Format::Json,
+            Some(other) => return Err(Error::new(format!("invalid log-format {other:?}"))),
+        };
+        let is_root = rustix::process::geteuid().is_root();
+        let rootless = match parsed.text("rootless")?.as_deref() {
+            None | Some("auto" | "") => !is_root,
+            Some("true") => true,
+            Some("false") => false,
+            Some(other) => {
+                return Err(Error::new(format!(
+                    "--rootless: {other:?} is none of true, false, auto"
+                )));
+            }
+        };
+        Ok(Self {
+            root: parsed.path("root").unwrap_or_else(|| default_root(is_root)),
+            log: parsed.path("log"),
+            log_format,
+            debug: parsed.is_on("debug")?,
+            systemd_cgroup: parsed.is_on("systemd-cgroup")?,
+            rootless,
+        })
+    }
+}
+
+fn default_root(is_root: bool) -> PathBuf {
+    let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty() && !is_root);
+    runtime_dir
+        .map_or_else(|| PathBuf::from("/run"), PathBuf::from)
+        .join("orlop-run")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[Flag] = &[
+        switch("tty", Some('t'), ""),
+        valued("env", Some('e'), "NAME=VALUE", ""),
+    ];
+
+    fn parse(words: &[&str], end: FlagsEnd) -> Result<Parsed> {
+        Parsed::parse(words.iter().map(OsString::from), KNOWN, end)
+    }
+
+    #[test]
+    fn flags_of_the_command_are_its_own() {
+        let parsed = parse(
+            &["-t", "-e", "A=1", "--env=B=2", "c", "ls", "-t"],
+            FlagsEnd::AtFirstArgument,
+        )
+        .unwrap();
+        assert!(parsed.is_on("tty").unwrap());
+        assert!(parsed.values("env").eq(["A=1", "B=2"]));
+        assert_eq!(parsed.rest, ["c", "ls", "-t"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (words, said) in [
+            (
+                &["--nonsense", "c"][..],
+                "flag provided but not defined: --nonsense",
+            ),
+            (&["-e"], "flag needs an argument: -e"),
+        ] {
+            let error = parse(words, FlagsEnd::Nowhere).unwrap_err();
+            assert_eq!(error.to_string(), said);
+        }
+        let parsed = parse(&["c", "-9", "--tty=maybe"], FlagsEnd::Nowhere).unwrap();
+        assert_eq!(parsed.rest, ["c", "-9"]);
+        assert!(parsed.is_on("tty").is_err());
+    }
+}

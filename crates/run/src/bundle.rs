@@ -1,0 +1,144 @@
+//! A bundle: the directory with `config.json`, understood as far as it can be without the host.
+
+use std::path::{Path, PathBuf};
+
+use orlop_oci::{NamespaceKind, Process, Spec};
+
+use crate::error::{Error, Result, While};
+use crate::json;
+
+/// The file of a bundle.
+pub(crate) const CONFIG: &str = "config.json";
+
+/// A bundle whose configuration makes sense.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    pub(crate) dir: PathBuf,
+    pub(crate) spec: Spec,
+}
+
+impl Bundle {
+    /// Reads and checks it.
+    pub(crate) fn open(dir: &Path) -> Result<Self> {
+        let dir = std::path::absolute(dir).doing(|| format!("--bundle {}", dir.display()))?;
+        let path = dir.join(CONFIG);
+        if !path.exists() {
+            return Err(Error::new(format!(
+                "JSON specification file {} not found",
+                path.display()
+            )));
+        }
+        let spec: Spec = json::read(&path)?;
+        let bundle = Self { dir, spec };
+        bundle.check().map_err(|error| error.within(CONFIG))?;
+        Ok(bundle)
+    }
+
+    /// Where the root file system is.
+    pub(crate) fn rootfs(&self) -> PathBuf {
+        let root = self
+            .spec
+            .root
+            .as_ref()
+            .map_or("", |root| root.path.as_str());
+        self.dir.join(root)
+    }
+
+    fn check(&self) -> Result<()> {
+        let spec = &self.spec;
+        let version = &spec.oci_version;
+        let major = version.split('.').next().unwrap_or_default();
+        if major != "1" && !version.starts_with("0.") && !version.is_empty() {
+            return Err(Error::new(format!(
+                "ociVersion: {version:?} is none that is understood: give a 1.x"
+            )));
+        }
+        match &spec.root {
+            Some(root) if !root.path.is_empty() => {}
+            _ => return Err(Error::new("root.path: the root file system is missing")),
+        }
+        let Some(linux) = &spec.linux else {
+            return Err(Error::new("linux: the section is missing"));
+        };
+        let mut seen = Vec::new();
+        for (index, namespace) in linux.namespaces.iter().enumerate() {
+            if seen.contains(&namespace.kind) {
+                return Err(Error::new(format!(
+                    "linux.namespaces[{index}]: malformed spec file: duplicated ns {:?}",
+                    namespace.kind
+                )));
+            }
+            seen.push(namespace.kind);
+        }
+        let has = |kind| seen.contains(&kind);
+        for (wanted, kind, field) in [
+            (
+                !spec.hostname.is_empty(),
+                NamespaceKind::Uts,
+                "hostname: unable to set hostname without a private UTS namespace",
+            ),
+            (
+                !spec.domainname.is_empty(),
+                NamespaceKind::Uts,
+                "domainname: unable to set domainname without a private UTS namespace",
+            ),
+            (
+                !linux.masked_paths.is_empty(),
+                NamespaceKind::Mount,
+                "linux.maskedPaths: unable to restrict sys entries without a private MNT namespace",
+            ),
+            (
+                !linux.readonly_paths.is_empty(),
+                NamespaceKind::Mount,
+                "linux.readonlyPaths: unable to restrict sys entries without a private MNT namespace",
+            ),
+            (
+                !linux.time_offsets.is_empty(),
+                NamespaceKind::Time,
+                "linux.timeOffsets: time namespace is not configured",
+            ),
+            (
+                !linux.net_devices.is_empty(),
+                NamespaceKind::Network,
+                "linux.netDevices: unable to move network devices without a private NET namespace",
+            ),
+            (
+                !linux.uid_mappings.is_empty() || !linux.gid_mappings.is_empty(),
+                NamespaceKind::User,
+                "linux.uidMappings: user namespace mappings specified, but user namespace isn't enabled in the config",
+            ),
+        ] {
+            if wanted && !has(kind) {
+                return Err(Error::new(field));
+            }
+        }
+        for (index, mount) in spec.mounts.iter().enumerate() {
+            if mount.destination.is_empty() {
+                return Err(Error::new(format!(
+                    "mounts[{index}].destination: it is empty"
+                )));
+            }
+        }
+        if let Some(process) = &spec.process {
+            check_process(process).map_err(|error| error.within("process"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What holds for a container's process as for one that joins it.
+pub(crate) fn check_process(process: &Process) -> Result<()> {
+    if process.cwd.is_empty() {
+        return Err(Error::new("cwd: Cwd property must not be empty"));
+    }
+    if !process.cwd.starts_with('/') {
+        return Err(Error::new(format!(
+            "cwd: Cwd must be an absolute path, not {:?}",
+            process.cwd
+        )));
+    }
+    if process.args.is_empty() {
+        return Err(Error::new("args must not be empty"));
+    }
+    Ok(())
+}

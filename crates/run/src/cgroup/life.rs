@@ -1,0 +1,92 @@
+//! The processes of a cgroup: listed, frozen, signalled, and the cgroup removed.
+
+use std::time::Duration;
+
+use orlop_oci::Resources;
+use rustix::process::Signal;
+
+use super::limits::{self, Since};
+use super::make::Dirs;
+use super::place::Cgroup;
+use crate::error::{Error, Result, While};
+
+/// How long a cgroup may take to be left by processes that were killed. Ten times as long as a machine
+/// under load needs: then something holds them.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether its processes stand still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Thawed,
+    Frozen,
+}
+
+impl Cgroup {
+    /// The processes in it, by their ids on this node; with `all` those in cgroups below it, too.
+    pub(crate) fn pids(&self, all: bool) -> Result<Vec<i32>> {
+        let told = match (all, self.listed()) {
+            (true, Some(dir)) => orlop_cgroup::processes_below(dir),
+            (false, Some(dir)) => orlop_cgroup::processes_in(dir),
+            (_, None) => return Err(Error::new("the container has no cgroup")),
+        };
+        told.map_err(|error| Error::new(error.to_string()))
+    }
+
+    /// Stops all its processes where they stand.
+    pub(crate) fn freeze(&self) -> Result<()> {
+        self.alive()
+            .freeze()
+            .doing(|| "unable to freeze".to_owned())
+    }
+
+    /// Lets them go on.
+    pub(crate) fn thaw(&self) -> Result<()> {
+        self.alive().thaw().doing(|| "unable to thaw".to_owned())
+    }
+
+    /// Whether they stand still because it was frozen itself, rather than one above it. One that is gone
+    /// is not frozen.
+    pub(crate) fn state(&self) -> Result<State> {
+        match self.alive().is_frozen_itself() {
+            Ok(true) => Ok(State::Frozen),
+            Ok(false) => Ok(State::Thawed),
+            Err(error) => Err(Error::new(format!(
+                "unable to get cgroup freezer state: {error}"
+            ))),
+        }
+    }
+
+    /// Sends a signal to all in it and below it, also to those that are being forked.
+    ///
+    /// `SIGKILL` is given to each until none is left, or for so long as processes take to die.
+    pub(crate) fn kill_all(&self, signal: Signal) -> Result<()> {
+        let alive = self.alive();
+        let sent = match signal {
+            Signal::KILL => alive.kill(PATIENCE),
+            signal => alive.signal(signal),
+        };
+        sent.map_err(|error| Error::new(error.to_string()))
+    }
+
+    /// Removes it with all below it. There must be no processes any more but such as are dying.
+    pub(crate) fn remove(&self) -> Result<()> {
+        self.alive()
+            .remove(PATIENCE)
+            .map_err(|error| Error::new(error.to_string()))
+    }
+
+    /// Sets other limits; what is not said stays.
+    pub(crate) fn update(&self, resources: &Resources) -> Result<()> {
+        let dirs = Dirs::open(self)?;
+        limits::set(&dirs, resources, Since::Earlier)
+    }
+
+    /// Where its processes are listed: with version 1 in one hierarchy, as others do.
+    fn listed(&self) -> Option<&std::path::Path> {
+        let usual = ["devices", "pids", "memory"];
+        let usual = usual
+            .into_iter()
+            .find_map(|controller| self.dir(controller));
+        usual.or_else(|| self.places.first().map(|place| place.dir.as_path()))
+    }
+}

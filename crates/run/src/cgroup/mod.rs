@@ -1,0 +1,24 @@
+//! cgroups: where a container's is, what it may use, and who is in it.
+//!
+//! ```text
+//! plan ─► Cgroup (where, nothing made) ─► make: directories, limits ─► Entry ─► a process in it
+//!            │ state.json                 adopt: systemd makes it around a process that is there
+//!            └─► later verbs: entry, pids, freeze, kill, update, stats, remove
+//! ```
+
+mod devices;
+mod entry;
+mod files;
+mod life;
+mod limits;
+mod make;
+mod mounts;
+mod place;
+mod seen;
+
+pub(crate) use entry::Entry;
+pub(crate) use life::State;
+pub(crate) use place::{Cgroup, Driver, Wanted};
+
+#[cfg(test)]
+mod live_tests;

@@ -1,0 +1,281 @@
+//! The last steps of a process before it is another program: its rights, its place, its terminal.
+//! For a container's first process and for those that join it.
+
+use std::convert::Infallible;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, accessat, fchown, fstat, openat,
+};
+use rustix::io::Errno;
+use rustix::process::{chdir, setsid, umask};
+use rustix::thread::{
+    sched_setaffinity, set_keep_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
+};
+
+use super::home;
+use crate::plan::ProcessPlan;
+use crate::report::{At, Channel, Fault, Step, Word};
+use crate::sys::{
+    execute, join_session_keyring, last_capability, set_ambient, set_capability_sets,
+    set_io_priority, set_memory_policy, set_personality, set_rlimit_of, set_scheduler,
+    working_directory_is_reachable,
+};
+
+/// What needs the host's rights, or its files.
+pub(super) fn limits(process: &ProcessPlan) -> Result<(), Fault> {
+    for (index, (resource, soft, hard)) in process.rlimits.iter().enumerate() {
+        set_rlimit_of(0, *resource, *soft, *hard).at_index(Step::Rlimit, index as u16)?;
+    }
+    if let Some(score) = &process.oom_score_adj {
+        let file = openat(
+            CWD,
+            c"/proc/self/oom_score_adj",
+            OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .at(Step::OomScoreAdj)?;
+        rustix::io::write(&file, score.to_bytes()).at(Step::OomScoreAdj)?;
+    }
+    Ok(())
+}
+
+/// A session, and keys, of its own.
+pub(super) fn session(process: &ProcessPlan) -> Result<(), Fault> {
+    match setsid() {
+        // It leads one already.
+        Ok(_) | Err(Errno::PERM) => {}
+        Err(errno) => return Err(errno).at(Step::Session),
+    }
+    if let Some(name) = &process.keyring {
+        match join_session_keyring(name) {
+            // A kernel without keys has none to lend.
+            Ok(()) | Err(Errno::NOSYS) => {}
+            Err(errno) => return Err(errno).at(Step::Session),
+        }
+    }
+    Ok(())
+}
+
+/// How it is scheduled, and where its memory is.
+pub(super) fn scheduling(process: &ProcessPlan) -> Result<(), Fault> {
+    if let Some(cpus) = &process.affinity {
+        sched_setaffinity(None, cpus).at(Step::Affinity)?;
+    }
+    if let Some(attr) = &process.scheduler {
+        set_scheduler(attr).at(Step::Scheduler)?;
+    }
+    if let Some(priority) = process.io_priority {
+        set_io_priority(priority).at(Step::IoPriority)?;
+    }
+    if let Some((mode, nodes)) = &process.memory_policy {
+        set_memory_policy(*mode, nodes).at(Step::MemoryPolicy)?;
+    }
+    if let Some(domain) = process.personality {
+        set_personality(domain).at(Step::Personality)?;
+    }
+    Ok(())
+}
+
+/// Profile and label of the program that comes next. `proc` is nobody's but ours.
+pub(super) fn labels(process: &ProcessPlan, proc: BorrowedFd<'_>) -> Result<(), Fault> {
+    let write = |files: &[&CStr], text: &CStr| -> rustix::io::Result<()> {
+        let mut outcome = Err(Errno::NOENT);
+        for file in files {
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            outcome = openat(proc, *file, flags, Mode::empty())
+                .and_then(|file| rustix::io::write(&file, text.to_bytes()).map(drop));
+            if outcome != Err(Errno::NOENT) {
+                break;
+            }
+        }
+        outcome
+    };
+    if let Some(profile) = &process.apparmor {
+        // The second is of kernels where it has to share the first with others.
+        let files = [c"thread-self/attr/apparmor/exec", c"thread-self/attr/exec"];
+        write(&files, profile).at_index(Step::Label, 0)?;
+    }
+    if let Some(label) = &process.selinux {
+        write(&[c"thread-self/attr/exec"], label).at_index(Step::Label, 1)?;
+    }
+    Ok(())
+}
+
+/// Gives up rights and becomes the user; returns which of the programs there is.
+pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Result<usize, Fault> {
+    if process.no_new_privileges {
+        set_no_new_privs(true).at(Step::NoNewPrivileges)?;
+    } else {
+        // Without it this is a privilege that is about to be given up.
+        filter(process, channel)?;
+    }
+    streams(process).at(Step::Streams)?;
+    for cap in 0..=last_capability().min(process.last_cap) {
+        if process.caps.bounding & (1 << cap) == 0 {
+            drop_bounding(cap).at(Step::Bounding)?;
+        }
+    }
+    umask(Mode::from_raw_mode(process.umask as RawMode));
+    // As root first: the directory may be one that only root may enter.
+    let entered = chdir(process.cwd.as_c_str());
+    if process.finds_home {
+        home::fill(process);
+    }
+    set_keep_capabilities(true).at(Step::Capabilities)?;
+    set_groups(&process.groups).at(Step::Groups)?;
+    set_thread_res_gid(process.gid, process.gid, process.gid).at(Step::Groups)?;
+    set_thread_res_uid(process.uid, process.uid, process.uid).at(Step::Groups)?;
+    match entered {
+        // Or one that only the user may.
+        Err(Errno::ACCESS | Errno::PERM) => {
+            chdir(process.cwd.as_c_str()).at(Step::WorkingDirectory)?
+        }
+        entered => entered.at(Step::WorkingDirectory)?,
+    }
+    if !working_directory_is_reachable().at(Step::WorkingDirectory)? {
+        return Err(Errno::NOENT).at(Step::WorkingDirectoryOutside);
+    }
+    set_keep_capabilities(false).at(Step::Capabilities)?;
+    set_capability_sets(&process.caps).at(Step::Capabilities)?;
+    for cap in 0..=last_capability() {
+        if process.caps.ambient & (1 << cap) != 0 {
+            set_ambient(cap).at(Step::Ambient)?;
+        }
+    }
+    let program = program(process)?;
+    if process.no_new_privileges {
+        filter(process, channel)?;
+    }
+    Ok(program)
+}
+
+/// Becomes the program.
+pub(super) fn become_program(
+    process: &ProcessPlan,
+    program: usize,
+    channel: &Channel,
+) -> Result<Infallible, Fault> {
+    // Nothing of the host's may be reached by `/proc/self/fd` while the kernel looks for the
+    // program and its interpreters. The channel leads nowhere, and is closed by the kernel itself.
+    close_all_but(process.preserve_fds, channel.fd());
+    let program = &process.programs[program];
+    Err(execute(program, &process.args, &process.env)).at(Step::Execute)
+}
+
+fn filter(process: &ProcessPlan, channel: &Channel) -> Result<(), Fault> {
+    let Some(seccomp) = &process.seccomp else {
+        return Ok(());
+    };
+    if let Some(listener) = seccomp.install().at(Step::Seccomp)? {
+        let word = Word::Listener(listener);
+        channel
+            .tell(&word)
+            .and_then(|()| channel.wait())
+            .at(Step::Seccomp)?;
+    }
+    Ok(())
+}
+
+/// The first of the places where the program is.
+fn program(process: &ProcessPlan) -> Result<usize, Fault> {
+    let mut worst = Errno::NOENT;
+    for (index, program) in process.programs.iter().enumerate() {
+        let is_program = accessat(CWD, program.as_c_str(), Access::EXEC_OK, AtFlags::EACCESS)
+            .and_then(|()| {
+                let look = rustix::fs::stat(program.as_c_str())?;
+                match FileType::from_raw_mode(look.st_mode) {
+                    FileType::Directory => Err(Errno::ISDIR),
+                    _ => Ok(()),
+                }
+            });
+        match is_program {
+            Ok(()) => return Ok(index),
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(errno) => worst = errno,
+        }
+    }
+    let step = if process.programs.len() == 1 {
+        Step::Program
+    } else {
+        Step::ProgramMissing
+    };
+    Err(Fault {
+        step,
+        index: 0,
+        errno: worst,
+    })
+}
+
+/// Pipes and terminals that it was given are its own, so that it can open them again by `/dev/stdout`.
+fn streams(process: &ProcessPlan) -> rustix::io::Result<()> {
+    for stream in [
+        rustix::stdio::stdin(),
+        rustix::stdio::stdout(),
+        rustix::stdio::stderr(),
+    ] {
+        let Ok(look) = fstat(stream) else {
+            continue;
+        };
+        let is_null = FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
+            && (
+                rustix::fs::major(look.st_rdev),
+                rustix::fs::minor(look.st_rdev),
+            ) == (1, 3);
+        if is_null || look.st_uid == process.uid.as_raw() {
+            continue;
+        }
+        match fchown(stream, Some(process.uid), Some(Gid::from_raw(look.st_gid))) {
+            // Those of other users, and of file systems that cannot be written, stay as they are.
+            Ok(()) | Err(Errno::INVAL | Errno::PERM | Errno::ROFS) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn set_groups(groups: &[Gid]) -> rustix::io::Result<()> {
+    match set_thread_groups(groups) {
+        // A user namespace made without privileges may have none (`user_namespaces(7)`).
+        Err(Errno::PERM) if groups.is_empty() => Ok(()),
+        done => done,
+    }
+}
+
+/// Takes a capability out of the bounding set.
+fn drop_bounding(cap: u32) -> rustix::io::Result<()> {
+    match crate::sys::drop_from_bounding(cap) {
+        // One that the kernel does not have is not there.
+        Err(Errno::INVAL) => Ok(()),
+        done => done,
+    }
+}
+
+fn close_all_but(preserved: u32, channel: BorrowedFd<'_>) {
+    crate::sys::close_from(3 + preserved, channel);
+}
+
+/// Opens a `/proc` of our own where none was made for the container.
+pub(super) fn proc_for(needed: bool, made: Option<OwnedFd>) -> Result<Option<OwnedFd>, Fault> {
+    match made {
+        Some(made) => Ok(Some(made)),
+        None if needed => super::root::own_proc().map(Some).at(Step::Proc),
+        None => Ok(None),
+    }
+}
+
+/// Writes a file below a `/proc` of our own, into which nothing was mounted.
+pub(super) fn write_proc(
+    proc: BorrowedFd<'_>,
+    file: &CStr,
+    value: &CStr,
+) -> rustix::io::Result<()> {
+    let resolve = rustix::fs::ResolveFlags::BENEATH
+        | rustix::fs::ResolveFlags::NO_XDEV
+        | rustix::fs::ResolveFlags::NO_SYMLINKS;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat2(proc.as_fd(), file, flags, Mode::empty(), resolve)?;
+    rustix::io::write(&file, value.to_bytes()).map(drop)
+}

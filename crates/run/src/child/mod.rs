@@ -1,0 +1,214 @@
+//! The child of the clone: carries a plan out by system calls alone. It allocates nothing and takes
+//! no lock ([`crate::heap`] sees to that); what it cannot do it tells by number.
+
+mod finish;
+mod home;
+pub(crate) mod hooks;
+mod join;
+mod root;
+mod terminal;
+mod walk;
+
+use std::convert::Infallible;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+pub(crate) use join::{Joining, run as run_joining};
+
+use crate::heap;
+use crate::plan::Plan;
+use crate::report::{At, Channel, Fault, Step, Word};
+use crate::sys::{
+    CloneArgs, Side, bring_up_loopback, clone, enter_namespaces, exit_now, set_domain_name,
+    set_host_name, unshare_cgroup,
+};
+
+/// What a process that is no program yet ends with when it fails: it has told why.
+const FAILED: i32 = 1;
+
+/// Carries a plan out. What was inherited of the caller's memory is the child's own.
+pub(crate) fn run(plan: &mut Plan, channel: &Channel) -> ! {
+    heap::refuse();
+    let Err(fault) = live(plan, channel);
+    fail(fault, channel)
+}
+
+fn fail(fault: Fault, channel: &Channel) -> ! {
+    let _ = channel.tell(&Word::Failed(fault));
+    exit_now(FAILED)
+}
+
+/// Enters what exists with a process of its own, which then makes the container's: whoever has left
+/// the host's users for others can do nothing more for it.
+pub(crate) fn run_between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> ! {
+    heap::refuse();
+    let made = between(plan, channel, cgroup);
+    match made {
+        Ok(()) => exit_now(0),
+        Err(fault) => fail(fault, channel),
+    }
+}
+
+fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Result<(), Fault> {
+    die_with_parent().at(Step::Parent)?;
+    enter_cgroups(&plan.tasks)?;
+    finish::limits(&plan.process)?;
+    if let Some(users) = &plan.namespaces.user {
+        enter_namespaces(users.as_fd(), libc::CLONE_NEWUSER as u64).at(Step::Users)?;
+    }
+    join(plan)?;
+    let args = CloneArgs {
+        namespaces: plan.namespaces.new,
+        cgroup: cgroup.map(AsFd::as_fd),
+        sibling: true,
+    };
+    match clone(&args).at(Step::Intermediate)? {
+        Side::Parent(process) => channel.tell(&Word::Made(process.pid)).at(Step::Parent),
+        Side::Child => {
+            // Done before.
+            plan.tasks.clear();
+            plan.process.rlimits.clear();
+            plan.process.oom_score_adj = None;
+            plan.namespaces.join.clear();
+            let Err(fault) = live(plan, channel);
+            fail(fault, channel)
+        }
+    }
+}
+
+fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
+    die_with_parent().at(Step::Parent)?;
+    if plan.waits {
+        channel.wait().at(Step::Parent)?;
+    }
+    enter_cgroups(&plan.tasks)?;
+    let makes_users = plan.namespaces.new & libc::CLONE_NEWUSER as u64 != 0;
+    if !makes_users {
+        // Else the parent has: nobody in there may raise them.
+        finish::limits(&plan.process)?;
+    }
+    if plan.namespaces.has_users() {
+        become_root()?;
+        die_with_parent().at(Step::Parent)?;
+    }
+    join(plan)?;
+    if plan.namespaces.new_cgroup {
+        unshare_cgroup().at(Step::CgroupNamespace)?;
+    }
+    finish::session(&plan.process)?;
+    if plan.namespaces.new & libc::CLONE_NEWNET as u64 != 0 {
+        bring_up_loopback().at(Step::Loopback)?;
+    }
+    let by_binding = plan.namespaces.has_users();
+    let mut proc = None;
+    if let Some(root) = &mut plan.root {
+        proc = root::fill(root, by_binding, channel)?;
+    }
+    if plan.has_hooks {
+        channel
+            .tell(&Word::Namespaced)
+            .and_then(|()| channel.wait())
+            .at(Step::Parent)?;
+    }
+    hooks::run(&plan.create_hooks, Step::CreateHook)?;
+    let process = &plan.process;
+    let needs_proc =
+        !plan.sysctls.is_empty() || process.apparmor.is_some() || process.selinux.is_some();
+    let proc = finish::proc_for(needs_proc, proc)?;
+    let mut console = None;
+    if let Some(root) = &mut plan.root {
+        if let Some(terminal) = &process.terminal {
+            console = Some(terminal::open(terminal, root.tree.as_fd(), true).at(Step::Terminal)?);
+        }
+        root::close(root)?;
+        root::enter(root)?;
+    } else if let Some(terminal) = &process.terminal {
+        console = Some(own_terminal(terminal)?);
+    }
+    if let Some(console) = console {
+        terminal::take(console).at(Step::Terminal)?;
+    }
+    if let Some(name) = &plan.hostname {
+        set_host_name(name).at(Step::Hostname)?;
+    }
+    if let Some(name) = &plan.domainname {
+        set_domain_name(name).at(Step::Domainname)?;
+    }
+    if let Some(proc) = &proc {
+        for (index, sysctl) in plan.sysctls.iter().enumerate() {
+            finish::write_proc(proc.as_fd(), &sysctl.file, &sysctl.value)
+                .at_index(Step::Sysctl, index as u16)?;
+        }
+        finish::labels(&plan.process, proc.as_fd())?;
+    }
+    drop(proc);
+    finish::scheduling(&plan.process)?;
+    let program = finish::become_user(&mut plan.process, channel)?;
+    // What the parent notes of us it notes before anyone can start us.
+    channel
+        .tell(&Word::Ready)
+        .and_then(|()| channel.wait())
+        .at(Step::Parent)?;
+    let _ = set_parent_process_death_signal(None);
+    wait_for_start(plan)?;
+    hooks::run(&plan.start_hooks, Step::StartHook)?;
+    finish::become_program(&plan.process, program, channel)
+}
+
+fn own_terminal(terminal: &crate::plan::Terminal) -> Result<OwnedFd, Fault> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat(CWD, c"/", flags, Mode::empty()).at(Step::Terminal)?;
+    terminal::open(terminal, root.as_fd(), false).at(Step::Terminal)
+}
+
+/// Until it has told that it is ready nobody knows of it but its parent.
+fn die_with_parent() -> rustix::io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+}
+
+fn enter_cgroups(tasks: &[OwnedFd]) -> Result<(), Fault> {
+    for (index, tasks) in tasks.iter().enumerate() {
+        rustix::io::write(tasks, b"0").at_index(Step::Cgroup, index as u16)?;
+    }
+    Ok(())
+}
+
+fn join(plan: &Plan) -> Result<(), Fault> {
+    for join in &plan.namespaces.join {
+        // Of processes only children are in another one: the parent has seen to that.
+        if join.kind != libc::CLONE_NEWPID as u64 || plan.namespaces.user.is_some() {
+            enter_namespaces(join.file.as_fd(), join.kind).at_index(Step::Join, join.index)?;
+        }
+    }
+    Ok(())
+}
+
+fn become_root() -> Result<(), Fault> {
+    match set_thread_groups(&[]) {
+        Ok(()) | Err(Errno::PERM) => {}
+        Err(errno) => return Err(errno).at(Step::Users),
+    }
+    let (uid, gid) = (Uid::ROOT, Gid::ROOT);
+    set_thread_res_gid(gid, gid, gid).at(Step::Users)?;
+    set_thread_res_uid(uid, uid, uid).at(Step::Users)
+}
+
+/// Opens the fifo for writing, which takes a reader: whoever starts the container.
+fn wait_for_start(plan: &mut Plan) -> Result<(), Fault> {
+    let Some(dir) = plan.state_dir.take() else {
+        return Ok(());
+    };
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fifo = loop {
+        match openat(&dir, crate::state::FIFO, flags, Mode::empty()) {
+            Err(Errno::INTR) => {}
+            opened => break opened.at(Step::Fifo)?,
+        }
+    };
+    drop(dir);
+    rustix::io::write(&fifo, b"0").at(Step::Fifo).map(drop)
+}

@@ -1,0 +1,475 @@
+//! Making the root file system and turning over to it.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, chownat, fstat, fstatfs, mkdirat, mknodat, openat,
+    symlinkat, unlinkat,
+};
+use rustix::io::{Errno, dup};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+    open_tree, unmount,
+};
+use rustix::process::{chroot, fchdir, pivot_root, umask};
+
+use super::walk::{Make, find};
+use crate::plan::{DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What};
+use crate::report::{At, Channel, Fault, Step, Word};
+use crate::sys::{MountAttr, set_mount_attributes};
+
+/// Puts the tree in its place and everything into it. Also returns a descriptor of the container's
+/// `/proc` where it has one of its own.
+pub(super) fn fill(
+    plan: &mut RootPlan,
+    by_binding: bool,
+    channel: &Channel,
+) -> Result<Option<OwnedFd>, Fault> {
+    umask(Mode::empty());
+    let host = open_dir(CWD, c"/").at(Step::HostPropagation)?;
+    let (flag, recursive) = plan.host_propagation;
+    set_mount_attributes(host.as_fd(), recursive, &MountAttr::propagation(flag))
+        .at(Step::HostPropagation)?;
+    if flag == libc::MS_SHARED {
+        // Where the tree goes, nothing may reach the host by it.
+        let place = open_dir(CWD, &plan.place).at(Step::PlaceRoot)?;
+        make_private_below(place.as_fd()).at(Step::PlaceRoot)?;
+    }
+    attach(plan.tree.as_fd(), CWD, &plan.place).at(Step::PlaceRoot)?;
+    let root = dup(&plan.tree).at(Step::PlaceRoot)?;
+    let mut proc = None;
+    for step in &mut plan.mounts {
+        if let Some(made) = mount(root.as_fd(), step, channel)? {
+            proc = Some(made);
+        }
+    }
+    if let Some(devices) = &plan.devices {
+        for (index, device) in devices.iter().enumerate() {
+            make_device(root.as_fd(), &device.target, &device.what, by_binding)
+                .at_index(Step::Device, index as u16)?;
+        }
+        link_devices(root.as_fd()).at(Step::DevLinks)?;
+    }
+    Ok(proc)
+}
+
+/// Takes away what shall not be seen or written, once nothing more is put there.
+pub(super) fn close(plan: &mut RootPlan) -> Result<(), Fault> {
+    let root = plan.tree.as_fd();
+    for step in &mut plan.mounts {
+        if let Some(made) = step.made.take() {
+            set_mount_attributes(made.as_fd(), false, &read_only())
+                .at_index(Step::ReadOnlyMount, step.index)?;
+        }
+    }
+    for (index, path) in plan.read_only_paths.iter().enumerate() {
+        make_read_only(root, path).at_index(Step::ReadOnlyPath, index as u16)?;
+    }
+    let mut mask = None;
+    for (index, path) in plan.masked.iter().enumerate() {
+        hide(root, path, &plan.mask_data, &mut mask).at_index(Step::Mask, index as u16)?;
+    }
+    if plan.read_only {
+        set_mount_attributes(root, false, &read_only()).at(Step::ReadOnlyRoot)?;
+    }
+    Ok(())
+}
+
+/// Turns over to the new root; the host's is gone.
+pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
+    fchdir(&plan.tree).at(Step::Pivot)?;
+    if plan.pivots {
+        // The old root lies over the new one then, from where it is let go.
+        pivot_root(c".", c".").at(Step::Pivot)?;
+        let old = open_dir(CWD, c".").at(Step::Pivot)?;
+        set_mount_attributes(old.as_fd(), true, &MountAttr::propagation(libc::MS_SLAVE))
+            .at(Step::Pivot)?;
+        unmount(c".", UnmountFlags::DETACH).at(Step::Pivot)?;
+    } else {
+        // As on an initial ramdisk, whose root is no mount that could be changed for another.
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&plan.tree, c"", CWD, c"/", flags).at(Step::Pivot)?;
+        chroot(c".").at(Step::Pivot)?;
+    }
+    rustix::process::chdir(c"/").at(Step::Pivot)?;
+    if let Some((flag, recursive)) = plan.propagation {
+        let root = open_dir(CWD, c"/").at(Step::RootPropagation)?;
+        set_mount_attributes(root.as_fd(), recursive, &MountAttr::propagation(flag))
+            .at(Step::RootPropagation)?;
+    }
+    Ok(())
+}
+
+fn mount(
+    root: BorrowedFd<'_>,
+    step: &mut MountStep,
+    channel: &Channel,
+) -> Result<Option<OwnedFd>, Fault> {
+    let index = step.index;
+    let make = if step.directory {
+        Make::Directory
+    } else {
+        Make::File
+    };
+    let target =
+        find(root, &step.target, make, step.plain_target).at_index(Step::MountTarget, index)?;
+    let within_proc = fstatfs(&target).is_ok_and(|fs| fs.f_type as i64 == PROC_MAGIC);
+    if within_proc && !step.within_proc {
+        return Err(Fault {
+            step: Step::MountInProc,
+            index,
+            errno: Errno::PERM,
+        });
+    }
+    let mut made = None;
+    match &step.what {
+        What::Tree(tree) => {
+            place(tree.as_fd(), target.as_fd()).at_index(Step::Mount, index)?;
+            propagate(tree.as_fd(), step)?;
+        }
+        What::Fresh(fresh) => {
+            let mount = make_fresh(fresh).at_index(Step::Mount, index)?;
+            let mount = if fresh.copy_up {
+                let words = Word::CopyUp(mount, target);
+                channel
+                    .tell(&words)
+                    .and_then(|()| channel.wait())
+                    .at_index(Step::CopyUp, index)?;
+                let Word::CopyUp(mount, target) = words else {
+                    return Err(Fault {
+                        step: Step::CopyUp,
+                        index,
+                        errno: Errno::BADMSG,
+                    });
+                };
+                place(mount.as_fd(), target.as_fd()).at_index(Step::Mount, index)?;
+                mount
+            } else {
+                place(mount.as_fd(), target.as_fd()).at_index(Step::Mount, index)?;
+                mount
+            };
+            settle(mount.as_fd(), fresh, step)?;
+            if step.read_only_later {
+                step.made = Some(mount);
+            } else if fresh.is_proc {
+                made = Some(mount);
+            }
+        }
+        What::Change { own, below } => {
+            let mount = top_of(target.as_fd()).at_index(Step::Mount, index)?;
+            set_mount_attributes(mount.as_fd(), false, own).at_index(Step::MountOptions, index)?;
+            if !below.is_nothing() {
+                set_mount_attributes(mount.as_fd(), true, below)
+                    .at_index(Step::MountOptions, index)?;
+            }
+            propagate(mount.as_fd(), step)?;
+        }
+        What::Hierarchies { base, below } => {
+            let mount = make_fresh(base).at_index(Step::Mount, index)?;
+            place(mount.as_fd(), target.as_fd()).at_index(Step::Mount, index)?;
+            for hierarchy in below {
+                place_hierarchy(mount.as_fd(), hierarchy, base.attr | base.below.set as u32)
+                    .at_index(Step::Mount, index)?;
+            }
+            settle(mount.as_fd(), base, step)?;
+        }
+        What::Unified { fresh, instead } => {
+            let mount = match (make_fresh(fresh), instead) {
+                (Ok(mount), _) => mount,
+                // Those of a user namespace may only see their own.
+                (Err(Errno::PERM | Errno::BUSY), Some(tree)) => {
+                    dup(tree).at_index(Step::Mount, index)?
+                }
+                (Err(errno), _) => {
+                    return Err(Fault {
+                        step: Step::Mount,
+                        index,
+                        errno,
+                    });
+                }
+            };
+            place(mount.as_fd(), target.as_fd()).at_index(Step::Mount, index)?;
+            settle(mount.as_fd(), fresh, step)?;
+        }
+    }
+    Ok(made)
+}
+
+fn settle(mount: BorrowedFd<'_>, fresh: &Fresh, step: &MountStep) -> Result<(), Fault> {
+    if !fresh.below.is_nothing() {
+        let only_itself = matches!(step.what, What::Hierarchies { .. });
+        set_mount_attributes(mount, !only_itself, &fresh.below)
+            .at_index(Step::MountOptions, step.index)?;
+    }
+    propagate(mount, step)
+}
+
+fn propagate(mount: BorrowedFd<'_>, step: &MountStep) -> Result<(), Fault> {
+    for &(flag, recursive) in &step.propagation {
+        set_mount_attributes(mount, recursive, &MountAttr::propagation(flag))
+            .at_index(Step::MountPropagation, step.index)?;
+    }
+    Ok(())
+}
+
+/// A file system that is nowhere yet.
+pub(super) fn make_fresh(fresh: &Fresh) -> rustix::io::Result<OwnedFd> {
+    make_file_system(&fresh.kind, &fresh.data, fresh.attr)
+}
+
+fn make_file_system(
+    kind: &CStr,
+    data: &[(std::ffi::CString, Option<std::ffi::CString>)],
+    attr: u32,
+) -> rustix::io::Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in data {
+        match value {
+            Some(value) => fsconfig_set_string(context.as_fd(), key.as_c_str(), value.as_c_str())?,
+            None => fsconfig_set_flag(context.as_fd(), key.as_c_str())?,
+        }
+    }
+    fsconfig_create(context.as_fd())?;
+    let attr = MountAttrFlags::from_bits_retain(attr);
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attr)
+}
+
+/// A `/proc` of our own, that nobody has put anything into.
+pub(super) fn own_proc() -> rustix::io::Result<OwnedFd> {
+    make_file_system(c"proc", &[], 0)
+}
+
+fn place_hierarchy(
+    base: BorrowedFd<'_>,
+    hierarchy: &Hierarchy,
+    attr: u32,
+) -> rustix::io::Result<()> {
+    mkdirat(base, hierarchy.name.as_c_str(), Mode::from_raw_mode(0o755))?;
+    let target = open_dir(base, &hierarchy.name)?;
+    match &hierarchy.what {
+        Ok(tree) => place(tree.as_fd(), target.as_fd())?,
+        Err(options) => {
+            let context = fsopen(c"cgroup", FsOpenFlags::FSOPEN_CLOEXEC)?;
+            fsconfig_set_string(context.as_fd(), c"source", c"cgroup")?;
+            for option in options {
+                match option.to_bytes().strip_prefix(b"name=") {
+                    Some(_) => {
+                        fsconfig_set_flag(context.as_fd(), c"none")?;
+                        let name = &option.to_bytes_with_nul()[5..];
+                        let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
+                        fsconfig_set_string(context.as_fd(), c"name", name)?;
+                    }
+                    None => fsconfig_set_flag(context.as_fd(), option.as_c_str())?,
+                }
+            }
+            fsconfig_create(context.as_fd())?;
+            let attr = MountAttrFlags::from_bits_retain(attr);
+            let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attr)?;
+            place(mount.as_fd(), target.as_fd())?;
+        }
+    }
+    for link in &hierarchy.links {
+        symlinkat(hierarchy.name.as_c_str(), base, link.as_c_str())?;
+    }
+    Ok(())
+}
+
+/// Moves a detached mount onto what a descriptor names.
+pub(super) fn place(mount: BorrowedFd<'_>, target: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(mount, c"", target, c"", flags)
+}
+
+fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
+    // The place was found before, without links.
+    move_mount(
+        mount,
+        c"",
+        at,
+        path,
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+    )
+}
+
+/// What lies on top of what a descriptor names.
+fn top_of(target: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    open_tree(
+        target,
+        c"",
+        OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH,
+    )
+}
+
+fn open_dir(at: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(at, path, flags, Mode::empty())
+}
+
+/// Makes the mount that a directory lies on private, by going up to where it begins.
+fn make_private_below(place: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let mut here = dup(place)?;
+    loop {
+        match set_mount_attributes(
+            here.as_fd(),
+            false,
+            &MountAttr::propagation(libc::MS_PRIVATE),
+        ) {
+            // This is not where a mount begins.
+            Err(Errno::INVAL) => {}
+            done => return done,
+        }
+        let up = open_dir(here.as_fd(), c"..")?;
+        let (old, new) = (fstat(&here)?, fstat(&up)?);
+        if (old.st_dev, old.st_ino) == (new.st_dev, new.st_ino) {
+            return Err(Errno::INVAL);
+        }
+        here = up;
+    }
+}
+
+fn read_only() -> MountAttr {
+    MountAttr {
+        set: MountAttr::RDONLY,
+        ..MountAttr::default()
+    }
+}
+
+fn make_device(
+    root: BorrowedFd<'_>,
+    target: &CStr,
+    what: &DeviceWhat,
+    by_binding: bool,
+) -> rustix::io::Result<()> {
+    if let DeviceWhat::Tree(tree) = what {
+        let target = find(root, target, Make::File, false)?;
+        return place(tree.as_fd(), target.as_fd());
+    }
+    let DeviceWhat::Node {
+        kind,
+        device,
+        mode,
+        uid,
+        gid,
+    } = what
+    else {
+        return Ok(());
+    };
+    debug_assert!(!by_binding);
+    let path = target.to_bytes_with_nul();
+    let cut = path.iter().rposition(|&byte| byte == b'/');
+    let name = &path[cut.map_or(0, |at| at + 1)..];
+    let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
+    let mut parent = [0u8; libc::PATH_MAX as usize];
+    let above = &path[..cut.unwrap_or(0)];
+    parent
+        .get_mut(..above.len())
+        .ok_or(Errno::NAMETOOLONG)?
+        .copy_from_slice(above);
+    let parent = CStr::from_bytes_until_nul(&parent).map_err(|_| Errno::NAMETOOLONG)?;
+    let directory = find(root, parent, Make::Directory, false)?;
+    match mknodat(&directory, name, *kind, *mode, *device) {
+        Ok(()) => {}
+        // The image has it, or thinks so: what it is worth the cgroup decides.
+        Err(Errno::EXIST) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    if !uid.is_root() || gid.as_raw() != 0 {
+        chownat(
+            &directory,
+            name,
+            Some(*uid),
+            Some(*gid),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?;
+    }
+    Ok(())
+}
+
+fn link_devices(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let dev = find(root, c"dev", Make::Directory, false)?;
+    for (target, name) in [
+        (c"/proc/self/fd", c"fd"),
+        (c"/proc/self/fd/0", c"stdin"),
+        (c"/proc/self/fd/1", c"stdout"),
+        (c"/proc/self/fd/2", c"stderr"),
+        (c"/proc/kcore", c"core"),
+    ] {
+        if name == c"core"
+            && rustix::fs::access(c"/proc/kcore", rustix::fs::Access::EXISTS).is_err()
+        {
+            continue;
+        }
+        match symlinkat(target, &dev, name) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match unlinkat(&dev, c"ptmx", AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error),
+    }
+    symlinkat(c"pts/ptmx", &dev, c"ptmx")
+}
+
+/// Lays an empty directory over a directory, and nothing over anything else.
+fn hide(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    data: &[(std::ffi::CString, Option<std::ffi::CString>)],
+    mask: &mut Option<OwnedFd>,
+) -> rustix::io::Result<()> {
+    let target = match find(root, path, Make::Nothing, false) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+        target => target?,
+    };
+    if FileType::from_raw_mode(fstat(&target)?.st_mode) != FileType::Directory {
+        let nothing = nothing()?;
+        return place(nothing.as_fd(), target.as_fd());
+    }
+    let copy = match mask {
+        None => {
+            let attr = MountAttr::RDONLY | MountAttr::NOSUID | MountAttr::NODEV | MountAttr::NOEXEC;
+            let made = make_file_system(c"tmpfs", data, attr as u32)?;
+            place(made.as_fd(), target.as_fd())?;
+            *mask = Some(made);
+            return Ok(());
+        }
+        Some(first) => open_tree(
+            &*first,
+            c"",
+            OpenTreeFlags::OPEN_TREE_CLONE
+                | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_EMPTY_PATH,
+        )?,
+    };
+    place(copy.as_fd(), target.as_fd())
+}
+
+/// The host's `/dev/null`, which is looked at: the container has not been turned over to yet.
+fn nothing() -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, c"/dev/null", flags)?;
+    let look = fstat(&tree)?;
+    let is_null = FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
+        && (
+            rustix::fs::major(look.st_rdev),
+            rustix::fs::minor(look.st_rdev),
+        ) == (1, 3);
+    if is_null { Ok(tree) } else { Err(Errno::NODEV) }
+}
+
+fn make_read_only(root: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
+    let target = match find(root, path, Make::Nothing, false) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+        target => target?,
+    };
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    let copy = open_tree(&target, c"", flags)?;
+    set_mount_attributes(copy.as_fd(), true, &read_only())?;
+    place(copy.as_fd(), target.as_fd())
+}

@@ -1,0 +1,139 @@
+//! What a child's numbers mean.
+
+use orlop_oci::{Process, Spec};
+use rustix::io::Errno;
+
+use crate::child::hooks::BAD_END;
+use crate::error::{Error, meaning};
+use crate::report::{Fault, Step};
+
+/// The reason in words, with the field of the configuration that it is about.
+pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
+    let index = usize::from(fault.index);
+    let why = meaning(fault.errno.raw_os_error());
+    let linux = spec.linux.as_ref();
+    let of = |list: Option<&Vec<String>>| {
+        list.and_then(|list| list.get(index))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let mount = |what: &str| {
+        let (source, destination) = spec
+            .mounts
+            .get(index)
+            .map_or(("", ""), |mount| (&mount.source, &mount.destination));
+        format!(
+            "mounts[{index}]: error mounting {source:?} to rootfs at {destination:?}: {what}: {why}"
+        )
+    };
+    let hook = |stage: &str| match fault.errno.raw_os_error() {
+        code if code == BAD_END + 127 => {
+            format!("error running {stage} hook #{index}: exit status 127 (no such program?)")
+        }
+        code if code > BAD_END => format!(
+            "error running {stage} hook #{index}: exit status {}",
+            code - BAD_END
+        ),
+        _ if fault.errno == Errno::TIMEDOUT => {
+            format!("error running {stage} hook #{index}: not finished in time, killed")
+        }
+        _ => format!("error running {stage} hook #{index}: {why}"),
+    };
+    let text = match fault.step {
+        Step::MountTarget => mount("making what it is mounted on"),
+        Step::Mount => mount("mount"),
+        Step::MountInProc => mount("cannot be mounted because it is inside /proc"),
+        Step::MountOptions => mount("changing its options"),
+        Step::MountPropagation => mount("changing its propagation"),
+        Step::CopyUp => mount("tmpcopyup"),
+        Step::ReadOnlyMount => mount("making it read-only"),
+        Step::Join => {
+            let path = linux
+                .and_then(|linux| linux.namespaces.get(index))
+                .map_or("", |it| &it.path);
+            format!("linux.namespaces[{index}]: failed to setns into {path}: {why}")
+        }
+        Step::Mask => format!(
+            "linux.maskedPaths[{index}]: can't mask path {:?}: {why}",
+            of(linux.map(|it| &it.masked_paths))
+        ),
+        Step::ReadOnlyPath => format!(
+            "linux.readonlyPaths[{index}]: can't make {:?} read-only: {why}",
+            of(linux.map(|it| &it.readonly_paths))
+        ),
+        Step::Device => format!("linux.devices: error creating device nodes: node #{index}: {why}"),
+        Step::Sysctl => {
+            let name = linux.and_then(|linux| linux.sysctl.keys().nth(index));
+            let name = name.map_or("", String::as_str);
+            format!("linux.sysctl[{name:?}]: writing it below /proc/sys: {why}")
+        }
+        Step::CreateHook => hook("createContainer"),
+        Step::StartHook => hook("startContainer"),
+        _ => return of_process(fault, spec.process.as_ref()),
+    };
+    Error::new(text)
+}
+
+/// The reason in words for a process that may be a container's first or one that joins it.
+pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
+    let why = meaning(fault.errno.raw_os_error());
+    let program = process
+        .and_then(|process| process.args.first())
+        .map_or("", String::as_str);
+    let text = match fault.step {
+        Step::Parent => format!("the runtime ended before the container's process was ready: {why}"),
+        Step::Intermediate => format!("clone3: {why}"),
+        Step::Cgroup => format!("linux.cgroupsPath: unable to enter the cgroup: {why}"),
+        Step::Rlimit => {
+            let kind = process.and_then(|process| process.rlimits.get(usize::from(fault.index)));
+            let kind = kind.map_or("", |limit| &limit.kind);
+            format!("process.rlimits[{}]: error setting rlimit {kind}: {why}", fault.index)
+        }
+        Step::OomScoreAdj => format!("process.oomScoreAdj: write /proc/self/oom_score_adj: {why}"),
+        Step::Users => format!("linux.namespaces: becoming root of the user namespace: {why}"),
+        Step::Session => format!("making a session of its own: {why}"),
+        Step::CgroupNamespace => format!("linux.namespaces: making a cgroup namespace: {why}"),
+        Step::Loopback => format!("bringing up lo: {why}"),
+        Step::HostPropagation => format!("linux.rootfsPropagation: changing that of /: {why}"),
+        Step::PlaceRoot => format!("root.path: error preparing rootfs: {why}"),
+        Step::DevLinks => format!("making links in /dev: {why}"),
+        Step::Terminal => format!("process.terminal: making a terminal: {why}"),
+        Step::ReadOnlyRoot => format!("root.readonly: {why}"),
+        Step::Pivot => format!("error jailing process inside rootfs: pivot_root: {why}"),
+        Step::RootPropagation => format!("linux.rootfsPropagation: {why}"),
+        Step::Hostname => format!("hostname: sethostname: {why}"),
+        Step::Domainname => format!("domainname: setdomainname: {why}"),
+        Step::Proc => format!("mounting a /proc for our own use: {why}"),
+        Step::Label if fault.index == 0 => format!("process.apparmorProfile: unable to apply apparmor profile: {why}"),
+        Step::Label => format!("process.selinuxLabel: unable to apply the label: {why}"),
+        Step::Scheduler => format!("process.scheduler: sched_setattr: {why}"),
+        Step::IoPriority => format!("process.ioPriority: ioprio_set: {why}"),
+        Step::MemoryPolicy => format!("linux.memoryPolicy: set_mempolicy: {why}"),
+        Step::Personality => format!("linux.personality: {why}"),
+        Step::Affinity => format!("process.execCPUAffinity.final: sched_setaffinity: {why}"),
+        Step::Streams => format!("giving the user its standard streams: {why}"),
+        Step::NoNewPrivileges => format!("process.noNewPrivileges: {why}"),
+        Step::Bounding => format!("process.capabilities.bounding: {why}"),
+        Step::WorkingDirectory => {
+            let cwd = process.map_or("", |process| &process.cwd);
+            format!("process.cwd: chdir to cwd ({cwd:?}) set in config.json failed: {why}")
+        }
+        Step::WorkingDirectoryOutside => {
+            "process.cwd: current working directory is outside of container mount namespace root -- possible container breakout detected".to_owned()
+        }
+        Step::Groups => format!("process.user: becoming it: {why}"),
+        Step::Capabilities => format!("process.capabilities: unable to apply caps: {why}"),
+        Step::Ambient => format!("process.capabilities.ambient: {why}"),
+        Step::Seccomp => format!("linux.seccomp: installing the filter: {why}"),
+        Step::ProgramMissing if fault.errno == Errno::NOENT => {
+            format!("exec: {program:?}: executable file not found in $PATH")
+        }
+        Step::ProgramMissing => format!("exec: {program:?}: {why}"),
+        Step::Program if fault.errno == Errno::NOENT => format!("exec: {program:?}: stat {program}: {why}"),
+        Step::Program => format!("exec: {program:?}: {why}"),
+        Step::Fifo => format!("waiting for the start: {why}"),
+        Step::Execute => format!("exec {program}: {why}"),
+        other => format!("{other:?}: {why}"),
+    };
+    Error::new(text)
+}

@@ -1,0 +1,143 @@
+//! Another process in a container.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use orlop_oci::Process;
+
+use super::words::{send_pidfd, write_pid};
+use super::{Options, filter};
+use crate::bundle::check_process;
+use crate::child::{Joining, run_joining};
+use crate::error::{Error, Result, While};
+use crate::log::Log;
+use crate::plan::{ProcessPlan, c_string, name};
+use crate::report::{Channel, Word};
+use crate::state::{State, StateDir, Status};
+use crate::sys::{
+    CloneArgs, Cloned, Side, clone, close_now, enter_namespaces, pidfd_signal, wait_for,
+};
+
+/// A process that joined.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) pid: i32,
+    pub(crate) process: OwnedFd,
+}
+
+/// Runs a process in a container. `cgroups` are those below the container's that it is put into.
+pub(crate) fn join(
+    log: &Log,
+    dir: &StateDir,
+    state: &State,
+    process: &Process,
+    options: &Options,
+    cgroups: &[String],
+    ignore_paused: bool,
+) -> Result<Joined> {
+    check_process(process).map_err(|error| error.within("process"))?;
+    match state.status(dir) {
+        Status::Stopped | Status::Creating => {
+            return Err(Error::new("cannot exec in a stopped container"));
+        }
+        Status::Paused if !ignore_paused => {
+            return Err(Error::new(
+                "cannot exec in a paused container (use --ignore-paused to override)",
+            ));
+        }
+        _ => {}
+    }
+    let stopped = || Error::new("cannot exec in a stopped container");
+    let init = state.init().ok_or_else(stopped)?;
+    let mut warnings = Vec::new();
+    let mut steps = ProcessPlan::new(process, &mut warnings)?;
+    for warning in warnings {
+        log.warn(&warning);
+    }
+    steps.preserve_fds = options.preserve_fds;
+    if !options.no_new_keyring {
+        steps.keyring = Some(c_string(
+            format!("_ses.{}", state.id),
+            "the container's name",
+        )?);
+    }
+    steps.seccomp = filter::read(&dir.filter());
+    if steps.seccomp.is_none() && dir.filter().exists() {
+        return Err(Error::new(format!(
+            "{} is broken: the container's filter is not known",
+            dir.filter().display()
+        )));
+    }
+    steps.terminal = options.console.terminal(process)?;
+    let mut entry = state.cgroup.entry(cgroups, state.pid)?;
+    let pid_namespace = libc::CLONE_NEWPID as u64;
+    let root = if state.pivoted {
+        None
+    } else {
+        let root = format!("/proc/{}/root", state.pid);
+        Some(name(std::path::Path::new(&root)).doing(|| root)?)
+    };
+    if state.namespaces & pid_namespace != 0 {
+        // Only the children of who enters one are in it, and this process has but one.
+        enter_namespaces(init.as_fd(), pid_namespace)
+            .doing(|| "failed to setns into pid namespace".to_owned())?;
+    }
+    let mut joining = Joining {
+        init,
+        namespaces: state.namespaces & !pid_namespace,
+        has_users: state.namespaces & libc::CLONE_NEWUSER as u64 != 0,
+        root,
+        tasks: std::mem::take(&mut entry.tasks),
+        process: steps,
+    };
+    let (ours, theirs) = Channel::pair().doing(|| "making a socket pair".to_owned())?;
+    let args = CloneArgs {
+        namespaces: 0,
+        cgroup: entry.into.as_ref().map(AsFd::as_fd),
+        sibling: false,
+    };
+    let child = match clone(&args).doing(|| "clone3".to_owned())? {
+        Side::Child => {
+            close_now(ours.fd());
+            run_joining(&mut joining, &theirs)
+        }
+        Side::Parent(child) => child,
+    };
+    drop(theirs);
+    let done = serve(&ours, process, options, &child);
+    if done.is_err() {
+        let _ = pidfd_signal(child.pidfd.as_fd(), libc::SIGKILL);
+        let _ = wait_for(child.pid);
+    }
+    done.map(|()| Joined {
+        pid: child.pid,
+        process: child.pidfd,
+    })
+}
+
+/// Until the process has become its program, which closes the channel.
+fn serve(channel: &Channel, process: &Process, options: &Options, child: &Cloned) -> Result<()> {
+    loop {
+        match channel
+            .hear()
+            .doing(|| "listening to the process".to_owned())?
+        {
+            Some(Word::Failed(fault)) => {
+                return Err(super::explain::of_process(fault, Some(process)));
+            }
+            Some(Word::Listener(_)) => {
+                return Err(Error::new(
+                    "linux.seccomp: a process that joins cannot hand a listener to its agent yet",
+                ));
+            }
+            Some(_) => return Err(Error::new("the process told what nobody asked it for")),
+            None => break,
+        }
+    }
+    if let Some(socket) = &options.pidfd_socket {
+        send_pidfd(socket, child.pidfd.as_fd())?;
+    }
+    if let Some(path) = &options.pid_file {
+        write_pid(path, child.pid)?;
+    }
+    Ok(())
+}

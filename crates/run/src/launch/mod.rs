@@ -1,0 +1,165 @@
+//! Making a container: the parent's side of it.
+
+mod console;
+mod copy_up;
+mod explain;
+mod filter;
+mod join;
+mod prepare;
+mod words;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+pub(crate) use console::Console;
+pub(crate) use explain::explain;
+pub(crate) use join::join;
+
+use crate::args::Globals;
+use crate::bundle::Bundle;
+use crate::child;
+use crate::error::{Error, Result, While};
+use crate::log::Log;
+use crate::plan::{NEW_TIME, Plan};
+use crate::report::Channel;
+use crate::state::{State, StateDir};
+use crate::sys::{
+    CloneArgs, Cloned, Side, clone, close_now, enter_namespaces, pidfd_signal, wait_for,
+};
+
+/// How a container is made.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) pid_file: Option<PathBuf>,
+    pub(crate) pidfd_socket: Option<PathBuf>,
+    pub(crate) console: Console,
+    pub(crate) preserve_fds: u32,
+    pub(crate) no_pivot: bool,
+    pub(crate) no_new_keyring: bool,
+}
+
+/// A container that waits for its start.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) dir: StateDir,
+    pub(crate) state: State,
+    pub(crate) process: OwnedFd,
+}
+
+/// Makes a container of a bundle. Of one that cannot be made nothing is left.
+pub(crate) fn create(
+    globals: &Globals,
+    log: &Log,
+    id: &str,
+    bundle: &Bundle,
+    options: &Options,
+) -> Result<Created> {
+    let dir = StateDir::make(&globals.root, id)?;
+    let made = make(globals, log, id, bundle, options, &dir);
+    if made.is_err() {
+        let _ = dir.remove();
+    }
+    let (state, process) = made?;
+    Ok(Created {
+        dir,
+        state,
+        process,
+    })
+}
+
+fn make(
+    globals: &Globals,
+    log: &Log,
+    id: &str,
+    bundle: &Bundle,
+    options: &Options,
+    dir: &StateDir,
+) -> Result<(State, OwnedFd)> {
+    let mut prepared = prepare::prepare(globals, log, id, bundle, options, dir)?;
+    let made = run(bundle, options, dir, &mut prepared);
+    if made.is_err() {
+        prepared.undo();
+    }
+    let process = made?;
+    Ok((prepared.state, process))
+}
+
+/// Clones, and does what the child asks for until it is ready.
+fn run(
+    bundle: &Bundle,
+    options: &Options,
+    dir: &StateDir,
+    prepared: &mut prepare::Prepared,
+) -> Result<OwnedFd> {
+    let (ours, theirs) = Channel::pair().doing(|| "making a socket pair".to_owned())?;
+    let into = prepared.entry_into.take();
+    let (mut process, between) = start(&mut prepared.plan, &ours, &theirs, into.as_ref())?;
+    drop(theirs);
+    let done = words::serve(bundle, options, dir, prepared, &ours, &mut process, between);
+    if done.is_err() {
+        let _ = pidfd_signal(process.pidfd.as_fd(), libc::SIGKILL);
+        let _ = wait_for(process.pid);
+    }
+    done.map(|()| process.pidfd)
+}
+
+/// Clones. Where users of others' are entered, and other namespaces with them, by a process between;
+/// that is what is returned then.
+fn start(
+    plan: &mut Plan,
+    ours: &Channel,
+    theirs: &Channel,
+    cgroup: Option<&OwnedFd>,
+) -> Result<(Cloned, bool)> {
+    let others = !plan.namespaces.join.is_empty() || plan.namespaces.user.is_some();
+    let between = plan.namespaces.has_users() && others;
+    let restore = enter_for_children(plan, between)?;
+    let args = CloneArgs {
+        namespaces: if between { 0 } else { plan.namespaces.new },
+        // Who is between may make others in it as well.
+        cgroup: cgroup.map(AsFd::as_fd),
+        sibling: false,
+    };
+    let side = clone(&args);
+    if let Ok(Side::Child) = side {
+        // Else the end of the parent would be no end of its words.
+        close_now(ours.fd());
+        if between {
+            child::run_between(plan, theirs, cgroup);
+        }
+        child::run(plan, theirs);
+    }
+    for (kind, own) in restore {
+        enter_namespaces(own.as_fd(), kind)
+            .doing(|| "going back to our own namespaces".to_owned())?;
+    }
+    match side.doing(|| "clone3: unable to start unshare".to_owned())? {
+        Side::Parent(process) => Ok((process, between)),
+        Side::Child => Err(Error::new("a child that went on as its parent")),
+    }
+}
+
+/// What only children are born into: PID and time namespaces. Returns our own, to go back to.
+fn enter_for_children(plan: &Plan, between: bool) -> Result<Vec<(u64, OwnedFd)>> {
+    let mut restore = Vec::new();
+    let own = |name: &str| {
+        let path = format!("/proc/self/ns/{name}");
+        std::fs::File::open(&path).doing(|| path).map(OwnedFd::from)
+    };
+    let pid = libc::CLONE_NEWPID as u64;
+    if !between && let Some(join) = plan.namespaces.join.iter().find(|join| join.kind == pid) {
+        restore.push((pid, own("pid")?));
+        enter_namespaces(join.file.as_fd(), pid)
+            .doing(|| format!("linux.namespaces[{}]: entering it", join.index))?;
+    }
+    if let Some(offsets) = &plan.namespaces.new_time {
+        restore.push((NEW_TIME, own("time")?));
+        crate::sys::unshare_time()
+            .doing(|| "linux.namespaces: making a time namespace".to_owned())?;
+        if !offsets.is_empty() {
+            std::fs::write("/proc/self/timens_offsets", offsets)
+                .doing(|| "linux.timeOffsets: writing /proc/self/timens_offsets".to_owned())?;
+        }
+    }
+    Ok(restore)
+}

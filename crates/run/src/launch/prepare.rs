@@ -1,0 +1,243 @@
+//! Everything that is made before the clone, and undone where that fails.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use orlop_oci::{Hooks, NamespaceKind};
+
+use super::{Options, filter};
+use crate::args::Globals;
+use crate::bundle::Bundle;
+use crate::cgroup::{Cgroup, Driver, Entry, Wanted};
+use crate::error::{Error, Result, While};
+use crate::log::Log;
+use crate::plan::{
+    CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, sysctls,
+};
+use crate::state::{State, StateDir};
+use crate::time::now;
+
+/// A container whose process is still to be made.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) state: State,
+    pub(crate) entry_into: Option<OwnedFd>,
+    pub(crate) hooks: Arc<Hooks>,
+}
+
+impl Prepared {
+    /// Takes back what is not in the container's directory.
+    pub(crate) fn undo(&self) {
+        let _ = self.state.cgroup.kill_all(rustix::process::Signal::KILL);
+        let _ = self.state.cgroup.remove();
+    }
+}
+
+/// Makes and opens all that a container needs.
+pub(crate) fn prepare(
+    globals: &Globals,
+    log: &Log,
+    id: &str,
+    bundle: &Bundle,
+    options: &Options,
+    dir: &StateDir,
+) -> Result<Prepared> {
+    let spec = &bundle.spec;
+    let linux = spec
+        .linux
+        .as_ref()
+        .ok_or_else(|| Error::new("linux: the section is missing"))?;
+    let process = spec
+        .process
+        .as_ref()
+        .ok_or_else(|| Error::new("process: the section is missing"))?;
+    if !linux.net_devices.is_empty() {
+        return Err(Error::new(
+            "linux.netDevices: moving network devices is not done yet",
+        ));
+    }
+    if linux.intel_rdt.is_some() {
+        return Err(Error::new("linux.intelRdt: is not done yet"));
+    }
+    let namespaces = Namespaces::open(linux)?;
+    let users = namespaces.user.as_ref().map(OwnedFd::try_clone).transpose();
+    let users = users.doing(|| "linux.namespaces".to_owned())?;
+    let mut mappings = Mappings::new(users, &linux.uid_mappings, &linux.gid_mappings);
+    let wanted = Wanted {
+        id,
+        path: &linux.cgroups_path,
+        driver: if globals.systemd_cgroup {
+            Driver::Systemd
+        } else {
+            Driver::Files
+        },
+        rootless: globals.rootless,
+        resources: linux.resources.as_ref(),
+        annotations: &spec.annotations,
+        devices: &linux.devices,
+    };
+    let cgroup = Cgroup::plan(&wanted)?;
+    let hooks = Arc::new(spec.hooks.clone().unwrap_or_default());
+    let state = State {
+        oci_version: spec.oci_version.clone(),
+        id: id.to_owned(),
+        pid: 0,
+        start_time: 0,
+        created: now(),
+        bundle: bundle.dir.clone(),
+        rootfs: bundle.rootfs(),
+        owner: String::new(),
+        annotations: spec.annotations.clone(),
+        cgroup,
+        namespaces: namespaces.all,
+        pivoted: namespaces.has(NamespaceKind::Mount) && !options.no_pivot,
+        rootless: globals.rootless,
+        poststart: hooks.poststart.clone(),
+        poststop: hooks.poststop.clone(),
+        rdt: None,
+    };
+    // Before anything is made that outlives this process.
+    dir.save(&state)?;
+    let mut warnings = Vec::new();
+    let planned = plan(
+        globals,
+        log,
+        bundle,
+        options,
+        dir,
+        namespaces,
+        &mut mappings,
+        &state,
+        &wanted,
+        &mut warnings,
+    );
+    if planned.is_err() {
+        let _ = state.cgroup.remove();
+    }
+    for warning in warnings {
+        log.warn(&warning);
+    }
+    let (plan, entry) = planned?;
+    debug_assert!(plan.process.args.strings().len() == process.args.len());
+    Ok(Prepared {
+        plan,
+        state,
+        entry_into: entry.into,
+        hooks,
+    })
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "it is the second half of one function"
+)]
+fn plan(
+    globals: &Globals,
+    log: &Log,
+    bundle: &Bundle,
+    options: &Options,
+    dir: &StateDir,
+    namespaces: Namespaces,
+    mappings: &mut Mappings,
+    state: &State,
+    wanted: &Wanted<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<(Plan, Entry)> {
+    let spec = &bundle.spec;
+    let linux = spec
+        .linux
+        .as_ref()
+        .ok_or_else(|| Error::new("linux: the section is missing"))?;
+    let process = spec
+        .process
+        .as_ref()
+        .ok_or_else(|| Error::new("process: the section is missing"))?;
+    let sysctls = sysctls(linux, &namespaces)?;
+    let mut steps = ProcessPlan::new(process, warnings)?;
+    steps.with_linux(linux)?;
+    steps.preserve_fds = options.preserve_fds;
+    if !options.no_new_keyring {
+        steps.keyring = Some(c_string(
+            format!("_ses.{}", state.id),
+            "the container's name",
+        )?);
+    }
+    if let Some(profile) = &linux.seccomp {
+        let program = filter::filter(&globals.root, profile, log)?;
+        filter::write(&dir.filter(), &program)?;
+        steps.seccomp = Some(program);
+    }
+    let hooks = spec.hooks.clone().unwrap_or_default();
+    let create_hooks = HookSteps::new(&hooks.create_container, "createContainer")?;
+    let start_hooks = HookSteps::new(&hooks.start_container, "startContainer")?;
+    for (stage, hooks) in [
+        ("prestart", &hooks.prestart),
+        ("createRuntime", &hooks.create_runtime),
+        ("poststart", &hooks.poststart),
+        ("poststop", &hooks.poststop),
+    ] {
+        for (index, hook) in hooks.iter().enumerate() {
+            crate::plan::check_hook(hook)
+                .map_err(|error| error.within(format!("hooks.{stage}[{index}]")))?;
+        }
+    }
+    let owner = namespaces.has_users().then(|| root_of(linux)).flatten();
+    let state_dir = dir.make_fifo(owner)?;
+    let mut entry = state.cgroup.make(wanted)?;
+    let root = if namespaces.has(NamespaceKind::Mount) {
+        let hierarchies = state.cgroup.hierarchies();
+        let cgroups = CgroupMounts {
+            namespace: namespaces.has(NamespaceKind::Cgroup),
+            unified: state.cgroup.unified(),
+            hierarchies: &hierarchies,
+        };
+        Some(RootPlan::open(
+            bundle,
+            linux,
+            &namespaces,
+            &cgroups,
+            mappings,
+            !options.no_pivot,
+        )?)
+    } else {
+        None
+    };
+    steps.terminal = options.console.terminal(process)?;
+    let text = |text: &str, what: &str| -> Result<Option<std::ffi::CString>> {
+        if text.is_empty() {
+            Ok(None)
+        } else {
+            c_string(text, what).map(Some)
+        }
+    };
+    let makes_users = namespaces.makes(NamespaceKind::User);
+    let plan = Plan {
+        waits: makes_users,
+        has_hooks: !hooks.prestart.is_empty()
+            || !hooks.create_runtime.is_empty()
+            || !create_hooks.steps.is_empty()
+            || !start_hooks.steps.is_empty(),
+        tasks: std::mem::take(&mut entry.tasks),
+        namespaces,
+        root,
+        hostname: text(&spec.hostname, "hostname")?,
+        domainname: text(&spec.domainname, "domainname")?,
+        sysctls,
+        create_hooks,
+        start_hooks,
+        process: steps,
+        state_dir: Some(state_dir),
+    };
+    Ok((plan, entry))
+}
+
+/// Who root of the container's user namespace is outside.
+fn root_of(linux: &orlop_oci::Linux) -> Option<(u32, u32)> {
+    let root = |maps: &[orlop_oci::IdMapping]| {
+        maps.iter()
+            .find(|map| map.container_id == 0)
+            .map(|map| map.host_id)
+    };
+    Some((root(&linux.uid_mappings)?, root(&linux.gid_mappings)?))
+}

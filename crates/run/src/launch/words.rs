@@ -1,0 +1,174 @@
+//! What the parent does for a child until that is ready.
+
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::fs::{SeekFrom, ftruncate, seek};
+use serde_json::{Value, json};
+
+use super::prepare::Prepared;
+use super::{Options, copy_up, explain};
+use crate::bundle::Bundle;
+use crate::error::{Error, Result, While};
+use crate::hooks;
+use crate::plan::{HookSteps, write_maps};
+use crate::report::{Channel, Word};
+use crate::state::{State, StateDir, Status, process};
+use crate::sys::{Cloned, open_pidfd, set_rlimit_of, wait_for};
+
+/// Answers a child until it is ready, then notes it and lets it wait for its start.
+pub(super) fn serve(
+    bundle: &Bundle,
+    options: &Options,
+    dir: &StateDir,
+    prepared: &mut Prepared,
+    channel: &Channel,
+    child: &mut Cloned,
+    mut between: bool,
+) -> Result<()> {
+    let spec = &bundle.spec;
+    if prepared.plan.waits && !between {
+        give_users(bundle, prepared, child.pid)?;
+        go_on(channel)?;
+    }
+    loop {
+        match channel
+            .hear()
+            .doing(|| "listening to the container's process".to_owned())?
+        {
+            Some(Word::Made(pid)) => {
+                let pidfd = open_pidfd(pid).doing(|| "the container's process".to_owned())?;
+                let _ = wait_for(child.pid);
+                *child = Cloned { pid, pidfd };
+                between = false;
+                if prepared.plan.waits {
+                    give_users(bundle, prepared, child.pid)?;
+                    go_on(channel)?;
+                }
+            }
+            Some(Word::Namespaced) => {
+                note(&mut prepared.state, child.pid)?;
+                // Of specification and runc: it is being created until it can be started.
+                let document = prepared.state.document(Status::Creating);
+                for steps in [&prepared.plan.create_hooks, &prepared.plan.start_hooks] {
+                    tell_state(steps, &document)?;
+                }
+                let ours = prepared.hooks.clone();
+                hooks::run(&ours.prestart, "prestart", &document)?;
+                hooks::run(&ours.create_runtime, "createRuntime", &document)?;
+                go_on(channel)?;
+            }
+            Some(Word::CopyUp(to, from)) => {
+                copy_up::copy(from.as_fd(), to.as_fd()).doing(|| "tmpcopyup".to_owned())?;
+                go_on(channel)?;
+            }
+            Some(Word::Listener(listener)) => {
+                note(&mut prepared.state, child.pid)?;
+                send_listener(spec, &prepared.state, &listener)?;
+                go_on(channel)?;
+            }
+            Some(Word::Failed(fault)) => return Err(explain(fault, spec)),
+            Some(Word::Ready) => break,
+            None if between => return Err(Error::new("the process between ended before its time")),
+            None => {
+                return Err(Error::new(
+                    "the container's process ended before it was ready",
+                ));
+            }
+        }
+    }
+    note(&mut prepared.state, child.pid)?;
+    if let Some(socket) = &options.pidfd_socket {
+        send_pidfd(socket, child.pidfd.as_fd())?;
+    }
+    if let Some(path) = &options.pid_file {
+        write_pid(path, child.pid)?;
+    }
+    dir.save(&prepared.state)?;
+    go_on(channel)
+}
+
+fn go_on(channel: &Channel) -> Result<()> {
+    channel
+        .go_on()
+        .doing(|| "the container's process ended".to_owned())
+}
+
+/// Gives a new user namespace its users, and its process what nobody in there may take.
+fn give_users(bundle: &Bundle, prepared: &Prepared, pid: i32) -> Result<()> {
+    let Some(linux) = &bundle.spec.linux else {
+        return Ok(());
+    };
+    write_maps(pid, &linux.uid_mappings, &linux.gid_mappings)?;
+    let process = &prepared.plan.process;
+    for (index, (resource, soft, hard)) in process.rlimits.iter().enumerate() {
+        set_rlimit_of(pid, *resource, *soft, *hard)
+            .doing(|| format!("process.rlimits[{index}]: error setting rlimit"))?;
+    }
+    if let Some(score) = &process.oom_score_adj {
+        let path = format!("/proc/{pid}/oom_score_adj");
+        std::fs::write(&path, score.to_bytes())
+            .doing(|| format!("process.oomScoreAdj: write {path}"))?;
+    }
+    Ok(())
+}
+
+fn note(state: &mut State, pid: i32) -> Result<()> {
+    let started = process(pid).filter(|(_, alive)| *alive);
+    let Some((start, _)) = started else {
+        return Err(Error::new("the container's process has ended"));
+    };
+    (state.pid, state.start_time) = (pid, start);
+    Ok(())
+}
+
+fn tell_state(steps: &HookSteps, document: &Value) -> Result<()> {
+    let Some(file) = &steps.state else {
+        return Ok(());
+    };
+    let told = || "telling hooks the container's state".to_owned();
+    ftruncate(file, 0).doing(told)?;
+    seek(file, SeekFrom::Start(0)).doing(told)?;
+    let mut file = std::fs::File::from(file.try_clone().doing(told)?);
+    file.write_all(document.to_string().as_bytes()).doing(told)
+}
+
+/// Writes a process's number, as whole as a file can be.
+pub(super) fn write_pid(path: &Path, pid: i32) -> Result<()> {
+    let text = pid.to_string();
+    orlop_disk::write_file(path, 0o644, orlop_disk::Outlives::Kill, text.as_bytes())
+        .doing(|| format!("--pid-file {}", path.display()))
+}
+
+/// Hands the descriptor by which system calls are answered to the agent.
+fn send_listener(spec: &orlop_oci::Spec, state: &State, listener: &OwnedFd) -> Result<()> {
+    let profile = spec.linux.as_ref().and_then(|linux| linux.seccomp.as_ref());
+    let Some(profile) = profile.filter(|profile| !profile.listener_path.is_empty()) else {
+        return Err(Error::new(
+            "linux.seccomp.listenerPath: it is empty, and an action is SCMP_ACT_NOTIFY",
+        ));
+    };
+    let document = json!({
+        "ociVersion": state.oci_version,
+        "fds": ["seccompFd"],
+        "pid": state.pid,
+        "metadata": profile.listener_metadata,
+        "state": state.document(Status::Creating),
+    });
+    let told = || format!("linux.seccomp.listenerPath {}", profile.listener_path);
+    let socket = UnixStream::connect(&profile.listener_path).doing(told)?;
+    crate::sys::send_with(
+        socket.as_fd(),
+        document.to_string().as_bytes(),
+        listener.as_fd(),
+    )
+    .doing(told)
+}
+
+pub(super) fn send_pidfd(socket: &Path, process: BorrowedFd<'_>) -> Result<()> {
+    let told = || format!("--pidfd-socket {}", socket.display());
+    let stream = UnixStream::connect(socket).doing(told)?;
+    crate::sys::send_with(stream.as_fd(), b"pidfd", process).doing(told)
+}

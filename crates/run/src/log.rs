@@ -1,0 +1,82 @@
+//! What is told beside the exit code: lines in runc's two forms, to a file or to standard error.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use crate::error::{Result, While};
+use crate::time::now_in_seconds;
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Where lines go.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    file: Option<File>,
+    format: Format,
+    debug: bool,
+}
+
+impl Log {
+    /// Opens the file that was asked for, which is made where it is missing.
+    pub(crate) fn open(path: Option<PathBuf>, format: Format, debug: bool) -> Result<Self> {
+        let open = |path: &PathBuf| {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .mode(0o644)
+                .open(path)
+                .doing(|| format!("--log: opening {}", path.display()))
+        };
+        Ok(Self {
+            file: path.as_ref().map(open).transpose()?,
+            format,
+            debug,
+        })
+    }
+
+    /// Whether errors are to be told on standard error as well.
+    pub(crate) fn is_a_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Why a command was not done.
+    pub(crate) fn error(&self, message: &str) {
+        self.write("error", message);
+    }
+
+    /// Something that was passed over.
+    pub(crate) fn warn(&self, message: &str) {
+        self.write("warning", message);
+    }
+
+    /// What only `--debug` is told.
+    pub(crate) fn debug(&self, message: &str) {
+        if self.debug {
+            self.write("debug", message);
+        }
+    }
+
+    fn write(&self, level: &str, message: &str) {
+        let time = now_in_seconds();
+        let quoted = serde_json::Value::from(message).to_string();
+        let line = match self.format {
+            Format::Json => {
+                format!("{{\"level\":\"{level}\",\"msg\":{quoted},\"time\":\"{time}\"}}\n")
+            }
+            Format::Text => format!("time=\"{time}\" level={level} msg={quoted}\n"),
+        };
+        // There is nobody to tell that nothing can be told.
+        let _ = match &self.file {
+            Some(file) => (&mut &*file).write_all(line.as_bytes()),
+            None => std::io::stderr().write_all(line.as_bytes()),
+        };
+    }
+}

@@ -1,0 +1,123 @@
+//! How a container sees cgroups.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use super::mounts::{Fresh, What, detach};
+use super::text::c_string;
+use crate::error::{Result, While};
+use crate::sys::{MountAttr, set_mount_attributes};
+
+/// The cgroups of a container, by hierarchy.
+#[derive(Debug)]
+pub(crate) struct CgroupMounts<'a> {
+    /// Whether it has a cgroup namespace, in which the file systems show its own cgroup as the root.
+    pub(crate) namespace: bool,
+    /// Where version 2 is mounted alone, the container's directory in it.
+    pub(crate) unified: Option<PathBuf>,
+    /// The hierarchies of version 1.
+    pub(crate) hierarchies: &'a [V1],
+}
+
+/// A hierarchy of version 1.
+#[derive(Debug)]
+pub(crate) struct V1 {
+    /// The name of its directory, as `cpu,cpuacct`.
+    pub(crate) name: String,
+    /// Its controllers, or `name=systemd`.
+    pub(crate) controllers: Vec<String>,
+    /// The container's directory.
+    pub(crate) directory: PathBuf,
+}
+
+/// What is put into one directory of version 1.
+#[derive(Debug)]
+pub(crate) struct Hierarchy {
+    pub(crate) name: CString,
+    /// Other names of it.
+    pub(crate) links: Vec<CString>,
+    /// The cgroup itself, or the file system for a namespace.
+    pub(crate) what: HierarchyWhat,
+}
+
+/// A cgroup of the host, or the options of a file system that a namespace shows its part of.
+pub(crate) type HierarchyWhat = std::result::Result<OwnedFd, Vec<CString>>;
+
+impl CgroupMounts<'_> {
+    /// What a mount of type `cgroup` or `cgroup2` is here.
+    pub(crate) fn what(&self, fresh: Fresh, read_only: bool) -> Result<What> {
+        if let Some(directory) = &self.unified {
+            let instead = detach(directory, false).ok();
+            if let Some(tree) = &instead {
+                let attr = MountAttr {
+                    set: u64::from(fresh.attr),
+                    ..MountAttr::default()
+                };
+                set_mount_attributes(std::os::fd::AsFd::as_fd(tree), false, &attr)
+                    .doing(|| directory.display().to_string())?;
+            }
+            let fresh = Fresh {
+                kind: c"cgroup2".to_owned(),
+                data: Vec::new(),
+                ..fresh
+            };
+            return Ok(What::Unified { fresh, instead });
+        }
+        if fresh.kind.as_c_str() == c"cgroup2" {
+            return Ok(What::Fresh(fresh));
+        }
+        let below = self
+            .hierarchies
+            .iter()
+            .map(|it| self.hierarchy(it, read_only));
+        let below = below.collect::<Result<_>>()?;
+        let base = Fresh {
+            kind: c"tmpfs".to_owned(),
+            data: vec![
+                (c"source".to_owned(), Some(c"tmpfs".to_owned())),
+                (c"mode".to_owned(), Some(c"755".to_owned())),
+            ],
+            // The directories are made first.
+            attr: fresh.attr & !(MountAttr::RDONLY as u32),
+            below: MountAttr {
+                set: u64::from(fresh.attr) & MountAttr::RDONLY,
+                ..fresh.below
+            },
+            is_proc: false,
+            copy_up: false,
+        };
+        Ok(What::Hierarchies { base, below })
+    }
+
+    fn hierarchy(&self, of: &V1, read_only: bool) -> Result<Hierarchy> {
+        let what: HierarchyWhat = if self.namespace {
+            Err(of
+                .controllers
+                .iter()
+                .map(|it| c_string(it.as_str(), "cgroup"))
+                .collect::<Result<_>>()?)
+        } else {
+            let told = || of.directory.display().to_string();
+            let tree = detach(&of.directory, false).doing(told)?;
+            let set = if read_only { MountAttr::RDONLY } else { 0 };
+            let attr = MountAttr {
+                set: set | MountAttr::NOSUID | MountAttr::NODEV | MountAttr::NOEXEC,
+                ..MountAttr::default()
+            };
+            set_mount_attributes(std::os::fd::AsFd::as_fd(&tree), false, &attr).doing(told)?;
+            Ok(tree)
+        };
+        let links = of
+            .controllers
+            .iter()
+            .filter(|it| **it != of.name && of.controllers.len() > 1);
+        Ok(Hierarchy {
+            name: c_string(of.name.as_str(), "cgroup")?,
+            links: links
+                .map(|it| c_string(it.as_str(), "cgroup"))
+                .collect::<Result<_>>()?,
+            what,
+        })
+    }
+}

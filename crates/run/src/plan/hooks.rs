@@ -1,0 +1,82 @@
+//! Hooks that run inside, made ready outside.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use orlop_oci::Hook;
+
+use super::text::c_string;
+use crate::error::{Error, Result};
+use crate::sys::Image;
+
+/// A program to be run by the container's process before its own.
+#[derive(Debug)]
+pub(crate) struct HookStep {
+    pub(crate) index: u16,
+    pub(crate) program: CString,
+    pub(crate) args: Image,
+    pub(crate) env: Image,
+    /// Milliseconds; none without a limit.
+    pub(crate) limit: Option<i32>,
+}
+
+/// The hooks of a stage, with what they read.
+#[derive(Debug, Default)]
+pub(crate) struct HookSteps {
+    pub(crate) steps: Vec<HookStep>,
+    /// A file in memory with the container's state, which the parent writes.
+    pub(crate) state: Option<OwnedFd>,
+}
+
+impl HookSteps {
+    /// Makes a stage's hooks ready.
+    pub(crate) fn new(hooks: &[Hook], stage: &str) -> Result<Self> {
+        let steps = hooks.iter().enumerate().map(|(index, hook)| {
+            let told = format!("hooks.{stage}[{index}]");
+            check(hook).map_err(|error| error.within(&told))?;
+            let strings = |list: &[String], what: &str| -> Result<Vec<CString>> {
+                list.iter()
+                    .map(|text| c_string(text.as_str(), &format!("{told}.{what}")))
+                    .collect()
+            };
+            let mut args = strings(&hook.args, "args")?;
+            if args.is_empty() {
+                args.push(c_string(hook.path.as_str(), &told)?);
+            }
+            Ok(HookStep {
+                index: index as u16,
+                program: c_string(hook.path.as_str(), &told)?,
+                args: Image::new(args),
+                env: Image::new(strings(&hook.env, "env")?),
+                limit: hook
+                    .timeout
+                    .map(|seconds| i32::try_from(seconds.saturating_mul(1000)).unwrap_or(i32::MAX)),
+            })
+        });
+        let steps: Vec<HookStep> = steps.collect::<Result<_>>()?;
+        let state =
+            if steps.is_empty() {
+                None
+            } else {
+                let file = rustix::fs::memfd_create(c"state", rustix::fs::MemfdFlags::CLOEXEC);
+                Some(file.map_err(|error| {
+                    Error::new(format!("hooks.{stage}: a file in memory: {error}"))
+                })?)
+            };
+        Ok(Self { steps, state })
+    }
+}
+
+/// What holds for every hook.
+pub(crate) fn check(hook: &Hook) -> Result<()> {
+    if !Path::new(&hook.path).is_absolute() {
+        return Err(Error::new(format!("path: {:?} is not absolute", hook.path)));
+    }
+    match hook.timeout {
+        Some(seconds) if seconds <= 0 => {
+            Err(Error::new(format!("timeout: {seconds} is not above 0")))
+        }
+        _ => Ok(()),
+    }
+}

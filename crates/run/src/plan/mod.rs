@@ -1,0 +1,53 @@
+//! What the child of the clone carries out: everything that needs memory, the host's files or a
+//! decision was done when this is made.
+
+mod affinity;
+pub(crate) mod capabilities;
+mod cgroup_mount;
+mod devices;
+mod hooks;
+mod idmap;
+mod mounts;
+mod namespaces;
+pub(crate) mod options;
+mod process;
+mod root;
+mod scheduling;
+mod sysctl;
+mod text;
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+
+pub(crate) use cgroup_mount::{CgroupMounts, Hierarchy, V1};
+pub(crate) use devices::DeviceWhat;
+pub(crate) use hooks::{HookStep, HookSteps, check as check_hook};
+pub(crate) use idmap::{Mappings, write_maps};
+pub(crate) use mounts::{Fresh, MountStep, PROC_MAGIC, What, name};
+pub(crate) use namespaces::{NEW_TIME, Namespaces};
+pub(crate) use process::{ProcessPlan, Terminal};
+pub(crate) use root::RootPlan;
+pub(crate) use sysctl::{Sysctl, sysctls};
+pub(crate) use text::c_string;
+
+/// A container's first process and all around it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) namespaces: Namespaces,
+    /// Files of version 1 that a process enters a cgroup by when it writes `0` to them.
+    pub(crate) tasks: Vec<OwnedFd>,
+    /// Whether the parent has something to do before the child goes on.
+    pub(crate) waits: bool,
+    /// Whether it has when the namespaces are there.
+    pub(crate) has_hooks: bool,
+    /// Nothing without a mount namespace.
+    pub(crate) root: Option<RootPlan>,
+    pub(crate) hostname: Option<CString>,
+    pub(crate) domainname: Option<CString>,
+    pub(crate) sysctls: Vec<Sysctl>,
+    pub(crate) create_hooks: HookSteps,
+    pub(crate) start_hooks: HookSteps,
+    pub(crate) process: ProcessPlan,
+    /// The directory with the fifo that it waits in for its start.
+    pub(crate) state_dir: Option<OwnedFd>,
+}

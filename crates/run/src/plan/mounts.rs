@@ -1,0 +1,301 @@
+//! The mounts of a container: what the host must give is opened here, before the clone.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use orlop_oci::{Mount, Spec};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, open};
+use rustix::mount::{OpenTreeFlags, open_tree};
+
+use super::cgroup_mount::{CgroupMounts, Hierarchy};
+use super::idmap::Mappings;
+use super::options::MountOptions;
+use super::text::c_string;
+use crate::bundle::Bundle;
+use crate::error::{Error, Result, While};
+use crate::sys::{MountAttr, set_mount_attributes};
+
+/// `PROC_SUPER_MAGIC`.
+pub(crate) const PROC_MAGIC: i64 = 0x9fa0;
+
+/// One mount, in the order of the configuration.
+#[derive(Debug)]
+pub(crate) struct MountStep {
+    /// Which of `mounts`.
+    pub(crate) index: u16,
+    /// Where, below the root, without a slash before it.
+    pub(crate) target: CString,
+    /// Whether a directory is made where nothing is, else a file.
+    pub(crate) directory: bool,
+    pub(crate) what: What,
+    /// Set once it is in its place.
+    pub(crate) propagation: Vec<(u64, bool)>,
+    /// Its target must not be reached by a link.
+    pub(crate) plain_target: bool,
+    /// Whether it may lie in a `/proc`.
+    pub(crate) within_proc: bool,
+    /// Whether it becomes read-only only after all has been put there.
+    pub(crate) read_only_later: bool,
+    /// The mount itself, kept for that.
+    pub(crate) made: Option<OwnedFd>,
+}
+
+/// What is mounted.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// A tree of the host's, with its attributes.
+    Tree(OwnedFd),
+    /// A file system of its own.
+    Fresh(Fresh),
+    /// Nothing new: attributes of what is there.
+    Change { own: MountAttr, below: MountAttr },
+    /// Cgroups of version 1, each hierarchy below a directory.
+    Hierarchies { base: Fresh, below: Vec<Hierarchy> },
+    /// Cgroups of version 2, or what stands for them where they cannot be mounted.
+    Unified {
+        fresh: Fresh,
+        instead: Option<OwnedFd>,
+    },
+}
+
+/// A file system to be made.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    pub(crate) kind: CString,
+    pub(crate) data: Vec<(CString, Option<CString>)>,
+    /// `MOUNT_ATTR_…`.
+    pub(crate) attr: u32,
+    /// Of all below as well, afterwards.
+    pub(crate) below: MountAttr,
+    pub(crate) is_proc: bool,
+    /// What it hides is copied into it.
+    pub(crate) copy_up: bool,
+}
+
+/// What may be mounted over in a `/proc`: figures that file systems like lxcfs give in the kernel's place.
+const WITHIN_PROC: &[&str] = &[
+    "proc/cpuinfo",
+    "proc/diskstats",
+    "proc/meminfo",
+    "proc/stat",
+    "proc/swaps",
+    "proc/uptime",
+    "proc/loadavg",
+    "proc/slabinfo",
+    "proc/net/dev",
+    "proc/sys/kernel/ns_last_pid",
+    "proc/sys/crypto/fips_enabled",
+];
+
+/// Opens all mounts of a bundle.
+pub(crate) fn mounts(
+    bundle: &Bundle,
+    cgroups: &CgroupMounts<'_>,
+    mappings: &mut Mappings,
+) -> Result<Vec<MountStep>> {
+    let spec = &bundle.spec;
+    let steps = spec.mounts.iter().enumerate().map(|(index, mount)| {
+        step(bundle, spec, index, mount, cgroups, mappings).map_err(|error| {
+            error.within(format!(
+                "mounts[{index}]: error mounting {:?} to rootfs at {:?}",
+                mount.source, mount.destination
+            ))
+        })
+    });
+    steps.collect()
+}
+
+fn step(
+    bundle: &Bundle,
+    spec: &Spec,
+    index: usize,
+    mount: &Mount,
+    cgroups: &CgroupMounts<'_>,
+    mappings: &mut Mappings,
+) -> Result<MountStep> {
+    let options = MountOptions::parse(&mount.options);
+    let target = relative(&mount.destination);
+    if target.is_empty() {
+        return Err(Error::new("the root itself is given by root.path"));
+    }
+    let bind = options.bind || mount.kind == "bind";
+    let mut within_proc = WITHIN_PROC.contains(&target.as_str());
+    let mut directory = true;
+    let mut read_only_later = false;
+    let mut plain_target = false;
+    let what = if options.remount {
+        What::Change {
+            own: options.attr,
+            below: options.recursive_attr,
+        }
+    } else if bind {
+        let source = bundle.dir.join(&mount.source);
+        let tree = tree(&source, &options, mount, mappings)?;
+        let is_proc = fstatfs(&tree).is_ok_and(|fs| fs.f_type as i64 == PROC_MAGIC);
+        let is_at_proc = target == "proc";
+        if target.starts_with("proc/") && !within_proc || is_at_proc && !is_proc {
+            return Err(Error::new(format!(
+                "{:?} cannot be mounted because it is inside /proc",
+                mount.destination
+            )));
+        }
+        within_proc |= is_at_proc;
+        let look = fstat(&tree).doing(|| source.display().to_string())?;
+        directory = FileType::from_raw_mode(look.st_mode) == FileType::Directory;
+        What::Tree(tree)
+    } else {
+        let kind = mount.kind.as_str();
+        if target.starts_with("proc/") && !within_proc || target == "proc" && kind != "proc" {
+            return Err(Error::new(format!(
+                "{:?} cannot be mounted because it is inside /proc",
+                mount.destination
+            )));
+        }
+        if options.idmap.is_some() || !mount.uid_mappings.is_empty() {
+            return Err(Error::new(
+                "id-mapped mounts are only supported for bind mounts",
+            ));
+        }
+        within_proc |= kind == "proc";
+        plain_target = matches!(kind, "proc" | "sysfs");
+        // Other mounts and device nodes may go there first.
+        read_only_later = options.read_only && (kind == "tmpfs" || target == "dev");
+        let mut fresh = fresh(mount, options_for(kind, &options, spec), read_only_later)?;
+        match kind {
+            "cgroup" | "cgroup2" => cgroups.what(fresh, options.read_only)?,
+            "mqueue" => {
+                // It takes no label.
+                fresh.data.retain(|(key, _)| key.as_c_str() != c"context");
+                What::Fresh(fresh)
+            }
+            _ => What::Fresh(fresh),
+        }
+    };
+    Ok(MountStep {
+        index: index as u16,
+        target: c_string(target, "destination")?,
+        directory,
+        what,
+        propagation: options.propagation,
+        plain_target,
+        within_proc,
+        read_only_later,
+        made: None,
+    })
+}
+
+/// Without slashes where none are needed.
+pub(crate) fn relative(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+fn options_for<'a>(
+    kind: &str,
+    options: &'a MountOptions,
+    spec: &Spec,
+) -> (&'a MountOptions, Option<String>) {
+    let label = spec
+        .linux
+        .as_ref()
+        .map_or("", |linux| linux.mount_label.as_str());
+    // The kernel's own file systems have labels of their own.
+    let takes_label = !matches!(kind, "proc" | "sysfs" | "cgroup" | "cgroup2" | "mqueue");
+    let label = (takes_label && !label.is_empty()).then(|| label.to_owned());
+    (options, label)
+}
+
+fn fresh(
+    mount: &Mount,
+    (options, label): (&MountOptions, Option<String>),
+    read_only_later: bool,
+) -> Result<Fresh> {
+    let mut data = Vec::new();
+    if !mount.source.is_empty() {
+        data.push((
+            c"source".to_owned(),
+            Some(c_string(mount.source.as_str(), "source")?),
+        ));
+    }
+    for (key, value) in &options.data {
+        let value = value
+            .as_deref()
+            .map(|value| c_string(value, "options"))
+            .transpose()?;
+        data.push((c_string(key.as_str(), "options")?, value));
+    }
+    if let Some(label) = label {
+        data.push((
+            c"context".to_owned(),
+            Some(c_string(label, "linux.mountLabel")?),
+        ));
+    }
+    let mut attr = options.attr.set as u32;
+    if read_only_later {
+        attr &= !(MountAttr::RDONLY as u32);
+    }
+    Ok(Fresh {
+        is_proc: mount.kind == "proc",
+        kind: c_string(mount.kind.as_str(), "type")?,
+        data,
+        attr,
+        below: options.recursive_attr,
+        copy_up: options.copy_up && mount.kind == "tmpfs",
+    })
+}
+
+/// A detached copy of a tree of the host's, as it shall be.
+fn tree(
+    source: &Path,
+    options: &MountOptions,
+    mount: &Mount,
+    mappings: &mut Mappings,
+) -> Result<OwnedFd> {
+    let told = || source.display().to_string();
+    let tree = detach(source, options.rbind).doing(told)?;
+    let mapped = !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty();
+    if mapped || options.idmap.is_some() {
+        let users = mappings.users(&mount.uid_mappings, &mount.gid_mappings)?;
+        let all = options.idmap == Some(super::options::Idmap::Tree);
+        let attr = MountAttr {
+            set: MountAttr::IDMAP,
+            userns: std::os::fd::AsRawFd::as_raw_fd(users) as u64,
+            ..MountAttr::default()
+        };
+        set_mount_attributes(tree.as_fd(), all, &attr).doing(|| {
+            format!(
+                "{}: mapping its ids (its file system may not be able to)",
+                told()
+            )
+        })?;
+    }
+    if !options.attr.is_nothing() {
+        set_mount_attributes(tree.as_fd(), false, &options.attr).doing(told)?;
+    }
+    if !options.recursive_attr.is_nothing() {
+        set_mount_attributes(tree.as_fd(), true, &options.recursive_attr).doing(told)?;
+    }
+    Ok(tree)
+}
+
+/// A detached copy of what is at a path.
+pub(crate) fn detach(path: &Path, recursive: bool) -> rustix::io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    open_tree(CWD, path, flags)
+}
+
+/// A descriptor that only names something.
+pub(crate) fn name(path: &Path) -> rustix::io::Result<OwnedFd> {
+    open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}

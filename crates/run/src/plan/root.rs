@@ -1,0 +1,117 @@
+//! The file system of a container.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use orlop_oci::{Linux, NamespaceKind};
+use rustix::fs::FileType;
+
+use super::cgroup_mount::CgroupMounts;
+use super::devices::{DeviceStep, devices};
+use super::idmap::Mappings;
+use super::mounts::{MountStep, detach, mounts, relative};
+use super::namespaces::Namespaces;
+use super::options::root_propagation;
+use super::text::c_string;
+use crate::bundle::Bundle;
+use crate::error::{Error, Result, While};
+use crate::sys::{MountAttr, set_mount_attributes};
+
+/// Everything that makes a root file system of a tree.
+#[derive(Debug)]
+pub(crate) struct RootPlan {
+    /// The tree, detached.
+    pub(crate) tree: OwnedFd,
+    /// Where it is put in the new mount namespace, before that is turned over to it.
+    pub(crate) place: CString,
+    /// How the host's mounts reach the new namespace.
+    pub(crate) host_propagation: (u64, bool),
+    /// What the root itself is in the end.
+    pub(crate) propagation: Option<(u64, bool)>,
+    pub(crate) mounts: Vec<MountStep>,
+    /// Nothing where `/dev` is the bundle's own matter.
+    pub(crate) devices: Option<Vec<DeviceStep>>,
+    pub(crate) masked: Vec<CString>,
+    pub(crate) mask_data: Vec<(CString, Option<CString>)>,
+    pub(crate) read_only_paths: Vec<CString>,
+    pub(crate) read_only: bool,
+    pub(crate) pivots: bool,
+}
+
+impl RootPlan {
+    /// Opens what the host must give.
+    pub(crate) fn open(
+        bundle: &Bundle,
+        linux: &Linux,
+        namespaces: &Namespaces,
+        cgroups: &CgroupMounts<'_>,
+        mappings: &mut Mappings,
+        pivots: bool,
+    ) -> Result<Self> {
+        let rootfs = bundle.rootfs();
+        let told = || format!("root.path: {}", rootfs.display());
+        let rootfs = rootfs
+            .canonicalize()
+            .doing(|| format!("{}: invalid rootfs", told()))?;
+        let tree = detach(&rootfs, true).doing(|| format!("{}: open_tree", told()))?;
+        let look = rustix::fs::fstat(&tree).doing(told)?;
+        if FileType::from_raw_mode(look.st_mode) != FileType::Directory {
+            return Err(Error::new(format!("{}: it is no directory", told())));
+        }
+        let propagation = match linux.rootfs_propagation.as_str() {
+            "" => None,
+            word => Some(root_propagation(word).ok_or_else(|| {
+                Error::new(format!(
+                    "linux.rootfsPropagation: rootfsPropagation={word} is not supported"
+                ))
+            })?),
+        };
+        let host_propagation = propagation.unwrap_or((libc::MS_SLAVE, true));
+        // What is mounted in the container must not reach the host by the tree it is mounted on.
+        let of_tree =
+            if host_propagation.0 == libc::MS_SHARED || host_propagation.0 == libc::MS_SLAVE {
+                libc::MS_SLAVE
+            } else {
+                libc::MS_PRIVATE
+            };
+        set_mount_attributes(tree.as_fd(), true, &MountAttr::propagation(of_tree)).doing(told)?;
+        let own_dev = bundle.spec.mounts.iter().any(|mount| {
+            let binds = mount.kind == "bind"
+                || mount.options.iter().any(|it| it == "bind" || it == "rbind");
+            relative(&mount.destination) == "dev" && binds
+        });
+        let paths = |paths: &[String], what: &str| -> Result<Vec<CString>> {
+            let one = |(index, path): (usize, &String)| {
+                c_string(relative(path), &format!("linux.{what}[{index}]"))
+            };
+            paths.iter().enumerate().map(one).collect()
+        };
+        let mut mask_data = vec![
+            (c"source".to_owned(), Some(c"tmpfs".to_owned())),
+            (c"nr_blocks".to_owned(), Some(c"1".to_owned())),
+            (c"nr_inodes".to_owned(), Some(c"1".to_owned())),
+        ];
+        if !linux.mount_label.is_empty() {
+            let label = c_string(linux.mount_label.as_str(), "linux.mountLabel")?;
+            mask_data.push((c"context".to_owned(), Some(label)));
+        }
+        Ok(Self {
+            tree,
+            place: c_string(rootfs.as_os_str().as_bytes(), "root.path")?,
+            host_propagation,
+            propagation,
+            mounts: mounts(bundle, cgroups, mappings)?,
+            devices: if own_dev {
+                None
+            } else {
+                Some(devices(linux, namespaces.has(NamespaceKind::User))?)
+            },
+            masked: paths(&linux.masked_paths, "maskedPaths")?,
+            mask_data,
+            read_only_paths: paths(&linux.readonly_paths, "readonlyPaths")?,
+            read_only: bundle.spec.root.as_ref().is_some_and(|root| root.readonly),
+            pivots,
+        })
+    }
+}

@@ -1,0 +1,335 @@
+//! Words between the child of a clone and its parent, over a socket pair. The child allocates
+//! nothing: it tells numbers, and the parent finds the text.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+/// What the child was at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Step {
+    Parent,
+    Intermediate,
+    Cgroup,
+    Rlimit,
+    OomScoreAdj,
+    Users,
+    Join,
+    Session,
+    CgroupNamespace,
+    Loopback,
+    HostPropagation,
+    PlaceRoot,
+    MountTarget,
+    Mount,
+    MountInProc,
+    MountOptions,
+    MountPropagation,
+    CopyUp,
+    Device,
+    DevLinks,
+    Terminal,
+    ReadOnlyMount,
+    Mask,
+    ReadOnlyPath,
+    ReadOnlyRoot,
+    Pivot,
+    RootPropagation,
+    Hostname,
+    Domainname,
+    Proc,
+    Sysctl,
+    Label,
+    Scheduler,
+    IoPriority,
+    MemoryPolicy,
+    Personality,
+    Affinity,
+    Streams,
+    NoNewPrivileges,
+    Bounding,
+    WorkingDirectory,
+    WorkingDirectoryOutside,
+    Groups,
+    Capabilities,
+    Ambient,
+    Seccomp,
+    ProgramMissing,
+    Program,
+    Fifo,
+    CreateHook,
+    StartHook,
+    Execute,
+}
+
+/// All steps, by their numbers.
+const STEPS: [Step; 52] = {
+    use Step as S;
+    [
+        S::Parent,
+        S::Intermediate,
+        S::Cgroup,
+        S::Rlimit,
+        S::OomScoreAdj,
+        S::Users,
+        S::Join,
+        S::Session,
+        S::CgroupNamespace,
+        S::Loopback,
+        S::HostPropagation,
+        S::PlaceRoot,
+        S::MountTarget,
+        S::Mount,
+        S::MountInProc,
+        S::MountOptions,
+        S::MountPropagation,
+        S::CopyUp,
+        S::Device,
+        S::DevLinks,
+        S::Terminal,
+        S::ReadOnlyMount,
+        S::Mask,
+        S::ReadOnlyPath,
+        S::ReadOnlyRoot,
+        S::Pivot,
+        S::RootPropagation,
+        S::Hostname,
+        S::Domainname,
+        S::Proc,
+        S::Sysctl,
+        S::Label,
+        S::Scheduler,
+        S::IoPriority,
+        S::MemoryPolicy,
+        S::Personality,
+        S::Affinity,
+        S::Streams,
+        S::NoNewPrivileges,
+        S::Bounding,
+        S::WorkingDirectory,
+        S::WorkingDirectoryOutside,
+        S::Groups,
+        S::Capabilities,
+        S::Ambient,
+        S::Seccomp,
+        S::ProgramMissing,
+        S::Program,
+        S::Fifo,
+        S::CreateHook,
+        S::StartHook,
+        S::Execute,
+    ]
+};
+
+/// Where something failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) step: Step,
+    /// Which of several.
+    pub(crate) index: u16,
+    pub(crate) errno: Errno,
+}
+
+/// Says where a system call failed.
+pub(crate) trait At<T> {
+    fn at(self, step: Step) -> Result<T, Fault>;
+    fn at_index(self, step: Step, index: u16) -> Result<T, Fault>;
+}
+
+impl<T> At<T> for rustix::io::Result<T> {
+    fn at(self, step: Step) -> Result<T, Fault> {
+        self.at_index(step, 0)
+    }
+
+    fn at_index(self, step: Step, index: u16) -> Result<T, Fault> {
+        self.map_err(|errno| Fault { step, index, errno })
+    }
+}
+
+/// What the child tells.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// It failed, and ends.
+    Failed(Fault),
+    /// Another process was made in its place (`CLONE_PARENT`), of this number.
+    Made(i32),
+    /// The namespaces are there, and nothing has been changed in them yet.
+    Namespaced,
+    /// A new file system and the directory whose content is to be copied into it.
+    CopyUp(OwnedFd, OwnedFd),
+    /// The descriptor by which an agent is asked about system calls.
+    Listener(OwnedFd),
+    /// All is done up to the program's start.
+    Ready,
+}
+
+/// One end of the pair.
+#[derive(Debug)]
+pub(crate) struct Channel(OwnedFd);
+
+const LENGTH: usize = 8;
+
+impl Channel {
+    /// Both ends.
+    pub(crate) fn pair() -> rustix::io::Result<(Self, Self)> {
+        let (one, other) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self(one), Self(other)))
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// The child's words.
+    pub(crate) fn tell(&self, word: &Word) -> rustix::io::Result<()> {
+        let mut message = [0u8; LENGTH];
+        let mut fds: [Option<BorrowedFd<'_>>; 2] = [None, None];
+        match word {
+            Word::Failed(fault) => {
+                message[0] = 1;
+                message[1] = fault.step as u8;
+                message[2..4].copy_from_slice(&fault.index.to_ne_bytes());
+                message[4..8].copy_from_slice(&fault.errno.raw_os_error().to_ne_bytes());
+            }
+            Word::Made(pid) => {
+                message[0] = 2;
+                message[4..8].copy_from_slice(&pid.to_ne_bytes());
+            }
+            Word::Namespaced => message[0] = 3,
+            Word::CopyUp(to, from) => {
+                message[0] = 4;
+                fds = [Some(to.as_fd()), Some(from.as_fd())];
+            }
+            Word::Listener(fd) => {
+                message[0] = 5;
+                fds[0] = Some(fd.as_fd());
+            }
+            Word::Ready => message[0] = 6,
+        }
+        self.send(&message, fds)
+    }
+
+    fn send(&self, message: &[u8], fds: [Option<BorrowedFd<'_>>; 2]) -> rustix::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let both;
+        let one;
+        match fds {
+            [Some(first), Some(second)] => {
+                both = [first, second];
+                control.push(SendAncillaryMessage::ScmRights(&both));
+            }
+            [Some(first), None] => {
+                one = [first];
+                control.push(SendAncillaryMessage::ScmRights(&one));
+            }
+            _ => {}
+        }
+        sendmsg(
+            &self.0,
+            &[IoSlice::new(message)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )
+        .map(drop)
+    }
+
+    /// The parent's word: go on.
+    pub(crate) fn go_on(&self) -> rustix::io::Result<()> {
+        self.send(&[0], [None, None])
+    }
+
+    /// Waits for the parent's word; its end is an error.
+    pub(crate) fn wait(&self) -> rustix::io::Result<()> {
+        let mut byte = [0u8; 1];
+        loop {
+            return match rustix::io::read(&self.0, &mut byte) {
+                Ok(0) => Err(Errno::PIPE),
+                Ok(_) => Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(error) => Err(error),
+            };
+        }
+    }
+
+    /// The child's next word; none when it is through or dead.
+    pub(crate) fn hear(&self) -> rustix::io::Result<Option<Word>> {
+        let mut message = [0u8; LENGTH];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let mut parts = [IoSliceMut::new(&mut message)];
+            match recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                received => break received?,
+            }
+        };
+        if received.bytes == 0 {
+            return Ok(None);
+        }
+        let mut fds = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let mut fds = fds.by_ref().flatten();
+        let number = i32::from_ne_bytes([message[4], message[5], message[6], message[7]]);
+        let word = match message[0] {
+            1 => Word::Failed(Fault {
+                step: STEPS
+                    .get(usize::from(message[1]))
+                    .copied()
+                    .unwrap_or(Step::Parent),
+                index: u16::from_ne_bytes([message[2], message[3]]),
+                errno: Errno::from_raw_os_error(number),
+            }),
+            2 => Word::Made(number),
+            3 => Word::Namespaced,
+            4 => match (fds.next(), fds.next()) {
+                (Some(to), Some(from)) => Word::CopyUp(to, from),
+                _ => return Err(Errno::BADMSG),
+            },
+            5 => Word::Listener(fds.next().ok_or(Errno::BADMSG)?),
+            6 => Word::Ready,
+            _ => return Err(Errno::BADMSG),
+        };
+        Ok(Some(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_arrive_as_they_were_told() {
+        let (parent, child) = Channel::pair().unwrap();
+        for (number, &step) in STEPS.iter().enumerate() {
+            assert_eq!(step as usize, number, "{step:?}");
+        }
+        let fault = Fault {
+            step: Step::Execute,
+            index: 700,
+            errno: Errno::NOENT,
+        };
+        child.tell(&Word::Failed(fault)).unwrap();
+        assert!(matches!(parent.hear().unwrap(), Some(Word::Failed(heard)) if heard == fault));
+        let (one, other) = rustix::pipe::pipe().unwrap();
+        child.tell(&Word::CopyUp(one, other)).unwrap();
+        assert!(matches!(parent.hear().unwrap(), Some(Word::CopyUp(..))));
+        parent.go_on().unwrap();
+        child.wait().unwrap();
+        drop(child);
+        assert!(parent.hear().unwrap().is_none());
+    }
+}

@@ -1,0 +1,275 @@
+//! What is known of a container between two commands: a directory of its own, with `state.json`
+//! and, while its process waits, the fifo that it waits in (where runc has both, too).
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use orlop_disk::Outlives;
+use orlop_oci::Hook;
+use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid, chownat};
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::Cgroup;
+use crate::error::{Error, Result, While};
+use crate::json;
+use crate::sys::open_pidfd;
+
+/// The fifo that a created container waits in, named as runc names it.
+pub(crate) const FIFO: &CStr = c"exec.fifo";
+const FIFO_NAME: &str = "exec.fifo";
+
+const STATE: &str = "state.json";
+/// The filter of the container's process, for those that join it.
+const FILTER: &str = "seccomp.bpf";
+
+/// What is written down of a container.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct State {
+    pub(crate) oci_version: String,
+    pub(crate) id: String,
+    /// 0 while there is none.
+    pub(crate) pid: i32,
+    /// When it began, in the kernel's ticks: a number that was given again is another's.
+    pub(crate) start_time: u64,
+    pub(crate) created: String,
+    pub(crate) bundle: PathBuf,
+    pub(crate) rootfs: PathBuf,
+    pub(crate) owner: String,
+    #[serde(default)]
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) cgroup: Cgroup,
+    /// `CLONE_NEW…` of all that is not the host's.
+    pub(crate) namespaces: u64,
+    /// Whether its root is its mount namespace's.
+    pub(crate) pivoted: bool,
+    pub(crate) rootless: bool,
+    #[serde(default)]
+    pub(crate) poststart: Vec<Hook>,
+    #[serde(default)]
+    pub(crate) poststop: Vec<Hook>,
+    /// Where its share of cache and memory bandwidth is noted.
+    #[serde(default)]
+    pub(crate) rdt: Option<PathBuf>,
+}
+
+/// What a container is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Creating,
+    Created,
+    Running,
+    Paused,
+    Stopped,
+}
+
+impl Status {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Creating => "creating",
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// A container's directory.
+#[derive(Clone, Debug)]
+pub(crate) struct StateDir {
+    path: PathBuf,
+}
+
+impl StateDir {
+    /// The directory of a container, if its name is one.
+    pub(crate) fn of(root: &Path, id: &str) -> Result<Self> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '+' | '-' | '.');
+        if id.is_empty() || id.starts_with('.') || id.len() > 1024 || !id.chars().all(plain) {
+            return Err(Error::new(format!("invalid container ID format: {id:?}")));
+        }
+        Ok(Self {
+            path: root.join(id),
+        })
+    }
+
+    /// Makes it; one that is there is another container's.
+    pub(crate) fn make(root: &Path, id: &str) -> Result<Self> {
+        let dir = Self::of(root, id)?;
+        make_root(root)?;
+        fs::DirBuilder::new()
+            .mode(0o711)
+            .create(&dir.path)
+            .map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists => {
+                    Error::new(format!("container with given ID already exists: {id}"))
+                }
+                _ => Error::new(format!("making {}: {error}", dir.path.display())),
+            })?;
+        Ok(dir)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// What is known of the container.
+    pub(crate) fn load(&self) -> Result<State> {
+        if !self.exists() {
+            return Err(Error::new("container does not exist"));
+        }
+        json::read(&self.path.join(STATE))
+    }
+
+    pub(crate) fn save(&self, state: &State) -> Result<()> {
+        let text = serde_json::to_vec(state).doing(|| "writing the state".to_owned())?;
+        let path = self.path.join(STATE);
+        // It is of use only while the container's process lives.
+        orlop_disk::write_file(&path, 0o600, Outlives::Kill, &text)
+            .doing(|| format!("writing {}", path.display()))
+    }
+
+    /// Makes the fifo, for the user who will open it.
+    pub(crate) fn make_fifo(&self, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
+        let dir = crate::plan::name(&self.path).doing(|| self.path.display().to_string())?;
+        let told = || format!("making {}", self.fifo().display());
+        rustix::fs::mknodat(&dir, FIFO, FileType::Fifo, Mode::from_raw_mode(0o622), 0)
+            .doing(told)?;
+        if let Some((uid, gid)) = owner {
+            let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+            chownat(&dir, FIFO, uid, gid, AtFlags::SYMLINK_NOFOLLOW).doing(told)?;
+        }
+        Ok(dir)
+    }
+
+    pub(crate) fn fifo(&self) -> PathBuf {
+        self.path.join(FIFO_NAME)
+    }
+
+    pub(crate) fn filter(&self) -> PathBuf {
+        self.path.join(FILTER)
+    }
+
+    /// Forgets the container.
+    pub(crate) fn remove(&self) -> Result<()> {
+        match orlop_disk::remove_tree(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            done => done.doing(|| format!("removing {}", self.path.display())),
+        }
+    }
+}
+
+impl State {
+    /// What the container is at.
+    pub(crate) fn status(&self, dir: &StateDir) -> Status {
+        if self.pid == 0 {
+            return Status::Stopped;
+        }
+        match process(self.pid) {
+            Some((start, alive)) if start == self.start_time && alive => {}
+            _ => return Status::Stopped,
+        }
+        if dir.fifo().exists() {
+            Status::Created
+        } else if self.cgroup.is_frozen() {
+            Status::Paused
+        } else {
+            Status::Running
+        }
+    }
+
+    /// Its first process, if that lives.
+    pub(crate) fn init(&self) -> Option<OwnedFd> {
+        let process_fd = open_pidfd(self.pid).ok()?;
+        // Looked at afterwards: what the descriptor names is no other's then.
+        let (start, alive) = process(self.pid)?;
+        (start == self.start_time && alive).then_some(process_fd)
+    }
+
+    /// The document of `state`, as hooks read it, too.
+    pub(crate) fn document(&self, status: Status) -> serde_json::Value {
+        let pid = if status == Status::Stopped {
+            0
+        } else {
+            self.pid
+        };
+        let mut document = serde_json::json!({
+            "ociVersion": self.oci_version,
+            "id": self.id,
+            "pid": pid,
+            "status": status.as_str(),
+            "bundle": self.bundle,
+            "rootfs": self.rootfs,
+            "created": self.created,
+            "owner": self.owner,
+        });
+        if !self.annotations.is_empty() {
+            document["annotations"] = serde_json::json!(self.annotations);
+        }
+        document
+    }
+}
+
+/// When a process began, and whether it is more than a number that nobody has asked about yet.
+pub(crate) fn process(pid: i32) -> Option<(u64, bool)> {
+    let stat = orlop_disk::read_kernel_text(format!("/proc/{pid}/stat")).ok()?;
+    // A name may hold anything, brackets as well.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    Some((start, !matches!(state, "Z" | "X")))
+}
+
+/// The directory of all containers, which has to be nobody else's.
+fn make_root(root: &Path) -> Result<()> {
+    let told = || format!("--root {}", root.display());
+    if !root.exists() {
+        fs::DirBuilder::new()
+            .mode(0o711)
+            .recursive(true)
+            .create(root)
+            .doing(told)?;
+    }
+    let look = fs::metadata(root).doing(told)?;
+    let own = rustix::process::geteuid().as_raw();
+    if look.uid() != own && look.uid() != 0 {
+        let why = format!(
+            "{}: it belongs to user {}, who could change what is kept there",
+            told(),
+            look.uid()
+        );
+        return Err(Error::new(why));
+    }
+    if look.mode() & 0o022 != 0 && look.mode() & 0o1000 == 0 {
+        let why = format!(
+            "{}: others may write to it (mode {:o}): give a directory of your own",
+            told(),
+            look.mode() & 0o7777
+        );
+        return Err(Error::new(why));
+    }
+    Ok(())
+}
+
+/// Opens the fifo of a created container, so that it goes on; ready when it has.
+pub(crate) fn open_fifo(dir: &StateDir) -> Result<OwnedFd> {
+    use rustix::fs::{OFlags, open};
+    let path = dir.fifo();
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fifo = open(&path, flags, Mode::empty()).doing(|| format!("opening {}", path.display()))?;
+    let kind = rustix::fs::fstat(fifo.as_fd()).map(|look| FileType::from_raw_mode(look.st_mode));
+    if kind != Ok(FileType::Fifo) {
+        return Err(Error::new(format!("{} is no fifo", path.display())));
+    }
+    Ok(fifo)
+}

@@ -1,0 +1,282 @@
+//! Executing, waiting, signalling.
+#![allow(
+    unsafe_code,
+    reason = "these calls take pointers, or are wrapped nowhere"
+)]
+
+use std::ffi::{CStr, CString, c_char};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::io::{Errno, Result};
+use rustix::process::{Pid, Resource};
+
+use super::clone::last;
+
+/// A list of strings as `execve` takes it.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    strings: Vec<CString>,
+    pointers: Vec<*const c_char>,
+}
+
+impl Image {
+    pub(crate) fn new(strings: Vec<CString>) -> Self {
+        let mut pointers: Vec<*const c_char> = strings.iter().map(|it| it.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+        Self { strings, pointers }
+    }
+
+    pub(crate) fn strings(&self) -> &[CString] {
+        &self.strings
+    }
+
+    /// Writes a name and a value over the last string, as far as there is room for them.
+    pub(crate) fn overwrite_last(&mut self, name: &[u8], value: &[u8]) {
+        let Some(last) = self.strings.last_mut() else {
+            return;
+        };
+        let room = last.as_bytes().len();
+        if name.len() + value.len() > room {
+            return;
+        }
+        // SAFETY: the pointer is of a string that nobody else reads now, with room for `room` bytes
+        // and an end, as was just compared; it stays terminated, and the list of pointers is as it was.
+        unsafe {
+            let to = self.pointers[self.strings.len() - 1].cast_mut();
+            std::ptr::copy_nonoverlapping(name.as_ptr().cast(), to, name.len());
+            std::ptr::copy_nonoverlapping(value.as_ptr().cast(), to.add(name.len()), value.len());
+            *to.add(name.len() + value.len()) = 0;
+        }
+    }
+}
+
+/// Becomes another program; returns only if that fails.
+pub(crate) fn execute(program: &CStr, args: &Image, env: &Image) -> Errno {
+    // SAFETY: both lists end with a null, and their strings live as long as they do.
+    unsafe {
+        libc::execve(
+            program.as_ptr(),
+            args.pointers.as_ptr(),
+            env.pointers.as_ptr(),
+        );
+    }
+    last()
+}
+
+/// Ends this process without anything that was to be done at its end.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: this is always allowed.
+    unsafe { libc::_exit(code) }
+}
+
+/// Leaves the caller's keyring behind for a new one of this name.
+pub(crate) fn join_session_keyring(name: &CStr) -> Result<()> {
+    const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
+    // SAFETY: the name is terminated.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_keyctl,
+            KEYCTL_JOIN_SESSION_KEYRING,
+            name.as_ptr(),
+            0,
+            0,
+            0,
+        )
+    };
+    if result >= 0 { Ok(()) } else { Err(last()) }
+}
+
+/// The execution domain, as `personality(2)` takes it.
+pub(crate) fn set_personality(domain: u32) -> Result<()> {
+    // SAFETY: no memory is passed.
+    let result = unsafe { libc::personality(libc::c_ulong::from(domain)) };
+    if result >= 0 { Ok(()) } else { Err(last()) }
+}
+
+/// A limit of another process (or of the caller's own, for 0).
+pub(crate) fn set_rlimit_of(pid: i32, resource: Resource, soft: u64, hard: u64) -> Result<()> {
+    let limit = rustix::process::Rlimit {
+        current: (soft != u64::MAX).then_some(soft),
+        maximum: (hard != u64::MAX).then_some(hard),
+    };
+    rustix::process::prlimit(Pid::from_raw(pid), resource, limit).map(drop)
+}
+
+/// A descriptor for a process.
+pub(crate) fn open_pidfd(pid: i32) -> Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+}
+
+/// Signals the process behind a descriptor, by a number that may be a real-time signal's.
+pub(crate) fn pidfd_signal(process: BorrowedFd<'_>, signal: i32) -> Result<()> {
+    // SAFETY: no memory is passed.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Waits for a child's end: its exit code, or 128 and the signal that ended it.
+pub(crate) fn wait_for(pid: i32) -> Result<i32> {
+    let mut status = 0;
+    loop {
+        // SAFETY: the status lives across the call.
+        let result = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        match result {
+            -1 if last() == Errno::INTR => {}
+            -1 => return Err(last()),
+            _ if libc::WIFEXITED(status) => return Ok(libc::WEXITSTATUS(status)),
+            _ => return Ok(128 + libc::WTERMSIG(status)),
+        }
+    }
+}
+
+/// Whether something can be read before so many milliseconds are over.
+pub(crate) fn poll_in(fd: BorrowedFd<'_>, milliseconds: i32) -> bool {
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one structure is passed, and lives across the call.
+    unsafe { libc::poll(&raw mut poll, 1, milliseconds) > 0 }
+}
+
+/// Blocks all signals and makes them come by a descriptor.
+pub(crate) fn raise_signals() -> Result<OwnedFd> {
+    // SAFETY: the set is filled before it is read; the descriptor is a new one.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        if libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) != 0 {
+            return Err(last());
+        }
+        let fd = libc::signalfd(-1, &raw const all, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 {
+            return Err(last());
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Whether the working directory lies below the root directory.
+pub(crate) fn working_directory_is_reachable() -> Result<bool> {
+    let mut path = [0u8; libc::PATH_MAX as usize];
+    // SAFETY: the buffer is as long as is told. The system call is made by itself: the library's
+    // function would go looking for the directory when it is not below the root.
+    let length = unsafe { libc::syscall(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
+    if length < 0 {
+        return Err(last());
+    }
+    Ok(path[0] == b'/')
+}
+
+/// Closes all descriptors from this one on, but for one.
+pub(crate) fn close_from(first: u32, but: BorrowedFd<'_>) {
+    let but = but.as_raw_fd() as u32;
+    let close = |first: u32, last: u32| {
+        if first <= last {
+            // SAFETY: what is closed is used by nobody any more: the next call is `execve`.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    };
+    if but < first {
+        return close(first, u32::MAX);
+    }
+    close(first, but.saturating_sub(1));
+    close(but + 1, u32::MAX);
+}
+
+/// Names the host in a UTS namespace.
+pub(crate) fn set_host_name(name: &CStr) -> Result<()> {
+    // SAFETY: the name is as long as is told.
+    let result = unsafe { libc::sethostname(name.as_ptr(), name.to_bytes().len()) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Names the domain in a UTS namespace.
+pub(crate) fn set_domain_name(name: &CStr) -> Result<()> {
+    // SAFETY: the name is as long as is told.
+    let result = unsafe { libc::setdomainname(name.as_ptr(), name.to_bytes().len()) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Makes the cgroup that the caller is in the root of what it sees.
+pub(crate) fn unshare_cgroup() -> Result<()> {
+    // SAFETY: a cgroup namespace changes nothing that memory safety rests on.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Brings the loopback interface of the network namespace up.
+pub(crate) fn bring_up_loopback() -> Result<()> {
+    let socket = rustix::net::socket_with(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // SAFETY: all zeroes is a valid request; the name is shorter than its place.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as c_char;
+    request.ifr_name[1] = b'o' as c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+    // SAFETY: the request lives across the call, which reads name and flags.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Makes the time namespace that children of this process are born into.
+pub(crate) fn unshare_time() -> Result<()> {
+    // SAFETY: a time namespace changes nothing that memory safety rests on.
+    let result = unsafe { libc::unshare(0x80) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Closes a descriptor of the parent's in its child, where its owner is never dropped.
+pub(crate) fn close_now(fd: BorrowedFd<'_>) {
+    // SAFETY: this is the child, which ends or executes without using it.
+    unsafe { libc::close(fd.as_raw_fd()) };
+}
+
+/// The next signal that came by such a descriptor.
+pub(crate) fn next_signal(signals: BorrowedFd<'_>) -> Option<i32> {
+    let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+    let count = rustix::io::read(signals, &mut info).ok()?;
+    // The number of the signal comes first.
+    (count == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+}
+
+/// Becomes the program behind a descriptor; returns only if that fails.
+pub(crate) fn execute_fd(program: BorrowedFd<'_>, args: &Image, env: &Image) -> Errno {
+    // SAFETY: the path is empty and terminated; both lists end with a null, and their strings live as
+    // long as they do.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            c"".as_ptr(),
+            args.pointers.as_ptr(),
+            env.pointers.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+    }
+    last()
+}
+
+/// Passes so many descriptors on to the program that this process becomes.
+pub(crate) fn keep_open(first: u32, count: u32) -> Result<()> {
+    for fd in first..first + count {
+        // SAFETY: these are open, and nobody here owns them.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd as i32) };
+        rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
+    }
+    Ok(())
+}

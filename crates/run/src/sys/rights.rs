@@ -1,0 +1,119 @@
+//! Capabilities, scheduling, placement of memory.
+#![allow(
+    unsafe_code,
+    reason = "these calls take pointers, or are wrapped nowhere"
+)]
+
+use rustix::io::Result;
+
+use super::clone::last;
+
+/// Sets of capabilities as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CapSets {
+    pub(crate) bounding: u64,
+    pub(crate) effective: u64,
+    pub(crate) inheritable: u64,
+    pub(crate) permitted: u64,
+    pub(crate) ambient: u64,
+}
+
+/// Sets the effective, permitted and inheritable set of this thread.
+pub(crate) fn set_capability_sets(sets: &CapSets) -> Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    #[repr(C)]
+    struct Data {
+        effective: u32,
+        permitted: u32,
+        inheritable: u32,
+    }
+    let mut header = Header {
+        version: VERSION_3,
+        pid: 0,
+    };
+    let half = |shift: u32| Data {
+        effective: (sets.effective >> shift) as u32,
+        permitted: (sets.permitted >> shift) as u32,
+        inheritable: (sets.inheritable >> shift) as u32,
+    };
+    let data = [half(0), half(32)];
+    // SAFETY: version 3 takes two structures.
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// The highest capability that the kernel knows.
+pub(crate) fn last_capability() -> u32 {
+    // SAFETY: no memory is passed.
+    let known = |cap: u32| unsafe { libc::prctl(libc::PR_CAPBSET_READ, cap, 0, 0, 0) } >= 0;
+    (0..63).take_while(|&cap| known(cap)).last().unwrap_or(0)
+}
+
+/// Adds a capability to the ambient set.
+pub(crate) fn set_ambient(capability: u32) -> Result<()> {
+    // SAFETY: no memory is passed.
+    let result = unsafe {
+        libc::prctl(
+            libc::PR_CAP_AMBIENT,
+            libc::PR_CAP_AMBIENT_RAISE,
+            capability,
+            0,
+            0,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// `struct sched_attr` of the kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SchedAttr {
+    pub(crate) size: u32,
+    pub(crate) policy: u32,
+    pub(crate) flags: u64,
+    pub(crate) nice: i32,
+    pub(crate) priority: u32,
+    pub(crate) runtime: u64,
+    pub(crate) deadline: u64,
+    pub(crate) period: u64,
+}
+
+/// How this thread is scheduled.
+pub(crate) fn set_scheduler(attr: &SchedAttr) -> Result<()> {
+    // SAFETY: the structure tells its size, and lives across the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attr), 0) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// How this thread's input and output is scheduled, as `ioprio_set(2)` takes it.
+pub(crate) fn set_io_priority(value: i32) -> Result<()> {
+    const IOPRIO_WHO_PROCESS: i32 = 1;
+    // SAFETY: no memory is passed.
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Where this thread's memory is taken from: the mode with its flags, the nodes as bits.
+pub(crate) fn set_memory_policy(mode: i32, nodes: &[u64]) -> Result<()> {
+    let bits = nodes.len() * 64 + 1;
+    let pointer = if nodes.is_empty() {
+        std::ptr::null()
+    } else {
+        nodes.as_ptr()
+    };
+    // SAFETY: the kernel reads one bit less than it is told, which is what is there.
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, pointer, bits) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Takes a capability out of the bounding set.
+pub(crate) fn drop_from_bounding(capability: u32) -> Result<()> {
+    // SAFETY: no memory is passed.
+    let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}

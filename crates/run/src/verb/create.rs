@@ -1,0 +1,114 @@
+//! `create`: makes a container that waits for its start.
+
+use std::path::PathBuf;
+
+use super::{Call, HELP, Verb};
+use crate::args::{Flag, FlagsEnd, Parsed, switch, valued};
+use crate::bundle::Bundle;
+use crate::error::{Error, Result, While};
+use crate::launch::{self, Console, Options};
+
+pub(super) const VERB: Verb = Verb {
+    name: "create",
+    about: "make a container that waits for its start",
+    arguments: "CONTAINER",
+    flags: &[
+        HELP,
+        BUNDLE,
+        CONSOLE_SOCKET,
+        PID_FILE,
+        PIDFD_SOCKET,
+        NO_PIVOT,
+        NO_NEW_KEYRING,
+        PRESERVE_FDS,
+    ],
+    flags_end: FlagsEnd::Nowhere,
+    enters: true,
+    failed: Some("orlop-run create failed"),
+    run,
+};
+
+pub(super) const BUNDLE: Flag = valued(
+    "bundle",
+    Some('b'),
+    "DIR",
+    "the directory with config.json (default: this one)",
+);
+pub(super) const CONSOLE_SOCKET: Flag = valued(
+    "console-socket",
+    None,
+    "PATH",
+    "a socket that the terminal is sent by",
+);
+pub(super) const PID_FILE: Flag = valued(
+    "pid-file",
+    None,
+    "FILE",
+    "write the process's number to this file",
+);
+pub(super) const PIDFD_SOCKET: Flag = valued(
+    "pidfd-socket",
+    None,
+    "PATH",
+    "a socket that a descriptor of the process is sent by",
+);
+pub(super) const NO_PIVOT: Flag = switch(
+    "no-pivot",
+    None,
+    "do without pivot_root, as on an initial ramdisk",
+);
+pub(super) const NO_NEW_KEYRING: Flag =
+    switch("no-new-keyring", None, "keep the caller's session keyring");
+pub(super) const PRESERVE_FDS: Flag = valued(
+    "preserve-fds",
+    None,
+    "N",
+    "pass so many descriptors beyond the standard three on",
+);
+
+fn run(call: &Call<'_>) -> Result<u8> {
+    let id = call.parsed.only("the container's name")?;
+    let bundle = Bundle::open(&bundle_of(call.parsed))?;
+    let console = call
+        .parsed
+        .path("console-socket")
+        .map_or(Console::None, Console::Socket);
+    let options = options(call.parsed, console)?;
+    launch::create(call.globals, call.log, &id, &bundle, &options)?;
+    Ok(0)
+}
+
+pub(super) fn bundle_of(parsed: &Parsed) -> PathBuf {
+    parsed.path("bundle").unwrap_or_else(|| PathBuf::from("."))
+}
+
+/// What `create` and `run` share.
+pub(super) fn options(parsed: &Parsed, console: Console) -> Result<Options> {
+    let preserve_fds = parsed.number("preserve-fds")?.unwrap_or(0) + listen_fds()?;
+    for fd in 3..3 + preserve_fds {
+        if !std::path::Path::new(&format!("/proc/self/fd/{fd}")).exists() {
+            return Err(Error::new(format!(
+                "--preserve-fds: descriptor {fd} is not open"
+            )));
+        }
+    }
+    // What is opened from here on lies above those that are passed on.
+    crate::sys::keep_open(3, preserve_fds).doing(|| "--preserve-fds".to_owned())?;
+    Ok(Options {
+        pid_file: parsed.path("pid-file"),
+        pidfd_socket: parsed.path("pidfd-socket"),
+        console,
+        preserve_fds,
+        no_pivot: parsed.is_on("no-pivot")?,
+        no_new_keyring: parsed.is_on("no-new-keyring")?,
+    })
+}
+
+/// Sockets that were handed to us by systemd, and are the container's.
+fn listen_fds() -> Result<u32> {
+    let own = std::env::var("LISTEN_PID").is_ok_and(|pid| pid == std::process::id().to_string());
+    match std::env::var("LISTEN_FDS") {
+        Ok(count) if own => count.parse().doing(|| "LISTEN_FDS".to_owned()),
+        _ => Ok(0),
+    }
+}

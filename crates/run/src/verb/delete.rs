@@ -1,0 +1,85 @@
+//! `delete`: forgets a container and takes back what was made for it.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::{Call, HELP, Verb};
+use crate::args::{FlagsEnd, switch};
+use crate::error::{Error, Result};
+use crate::hooks;
+use crate::state::{State, StateDir, Status};
+use crate::sys::{pidfd_signal, poll_in};
+
+pub(super) const VERB: Verb = Verb {
+    name: "delete",
+    about: "forget a container that has ended",
+    arguments: "CONTAINER",
+    flags: &[
+        HELP,
+        switch(
+            "force",
+            Some('f'),
+            "kill it where it has not; one that is not there is no mistake",
+        ),
+    ],
+    flags_end: FlagsEnd::Nowhere,
+    enters: false,
+    failed: None,
+    run,
+};
+
+/// How long a killed process may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn run(call: &Call<'_>) -> Result<u8> {
+    let force = call.parsed.is_on("force")?;
+    let dir = call.container()?;
+    if force && !dir.exists() {
+        return Ok(0);
+    }
+    let state = match dir.load() {
+        // It was being made, and whoever did it was killed before anything was.
+        Err(_) if force && dir.exists() => return dir.remove().map(|()| 0),
+        state => state?,
+    };
+    match state.status(&dir) {
+        Status::Stopped | Status::Created | Status::Creating => {}
+        status if !force => {
+            return Err(Error::new(format!(
+                "cannot delete container {} that is not stopped: {}",
+                state.id,
+                status.as_str()
+            )));
+        }
+        _ => {}
+    }
+    destroy(&dir, &state, force)?;
+    Ok(0)
+}
+
+/// Ends what is left of a container, and takes back what was made for it.
+pub(super) fn destroy(dir: &StateDir, state: &State, force: bool) -> Result<()> {
+    if let Some(init) = state.init() {
+        let _ = pidfd_signal(init.as_fd(), libc::SIGKILL);
+        let thawed = Instant::now();
+        while !poll_in(init.as_fd(), 10) {
+            // One that stands still cannot end.
+            let _ = state.cgroup.thaw();
+            if thawed.elapsed() > PATIENCE {
+                return Err(Error::new("container init still running"));
+            }
+        }
+    }
+    let own_processes = state.namespaces & libc::CLONE_NEWPID as u64 != 0;
+    if !own_processes || state.pid == 0 || force {
+        // Nothing else ends those that share the host's processes, or were being made.
+        let _ = state.cgroup.kill_all(rustix::process::Signal::KILL);
+    }
+    state.cgroup.remove()?;
+    dir.remove()?;
+    hooks::run(
+        &state.poststop,
+        "poststop",
+        &state.document(Status::Stopped),
+    )
+}

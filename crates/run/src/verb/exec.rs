@@ -1,0 +1,183 @@
+//! `exec`: runs another process in a container.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use orlop_oci::{Capabilities, Process};
+
+use super::{Call, HELP, Verb, create, run};
+use crate::args::{FlagsEnd, Parsed, switch, text_of, valued};
+use crate::bundle::CONFIG;
+use crate::error::{Error, Result};
+use crate::foreground;
+use crate::json;
+use crate::launch;
+use crate::plan::capabilities;
+use crate::state::StateDir;
+
+pub(super) const VERB: Verb = Verb {
+    name: "exec",
+    about: "run another process in a container",
+    arguments: "CONTAINER COMMAND [ARGUMENTS]",
+    flags: &[
+        HELP,
+        create::CONSOLE_SOCKET,
+        valued("cwd", None, "DIR", "its working directory"),
+        valued("env", Some('e'), "NAME=VALUE", "add to its environment"),
+        switch("tty", Some('t'), "give it a terminal"),
+        valued("user", Some('u'), "UID[:GID]", "who it runs as"),
+        valued("additional-gids", Some('g'), "GID", "further groups of it"),
+        valued("process", Some('p'), "FILE", "all of it as JSON"),
+        switch("detach", Some('d'), "do not wait for its end"),
+        create::PID_FILE,
+        create::PIDFD_SOCKET,
+        valued("process-label", None, "LABEL", "its label of SELinux's"),
+        valued("apparmor", None, "PROFILE", "its profile of AppArmor's"),
+        switch("no-new-privs", None, "it can never gain rights"),
+        valued(
+            "cap",
+            Some('c'),
+            "CAP",
+            "a capability that it has besides the container's",
+        ),
+        create::PRESERVE_FDS,
+        valued(
+            "cgroup",
+            None,
+            "[CONTROLLERS:]PATH",
+            "put it into a cgroup below the container's",
+        ),
+        switch(
+            "ignore-paused",
+            None,
+            "start it even if the container stands still",
+        ),
+        switch("no-subreaper", None, "ignored"),
+    ],
+    flags_end: FlagsEnd::AtFirstArgument,
+    enters: true,
+    failed: Some("exec failed"),
+    run: exec,
+};
+
+/// What a command that could not be run ends with.
+const FAILED: u8 = 255;
+
+fn exec(call: &Call<'_>) -> Result<u8> {
+    join(call).map_err(|error| error.with_code(FAILED))
+}
+
+fn join(call: &Call<'_>) -> Result<u8> {
+    let parsed = call.parsed;
+    let (id, command) = parsed
+        .rest
+        .split_first()
+        .ok_or_else(|| Error::new("the container's name is missing"))?;
+    let dir = StateDir::of(&call.globals.root, &text_of(id, "the container's name")?)?;
+    let state = dir.load()?;
+    let process = process(parsed, &state.bundle, command)?;
+    let detach = parsed.is_on("detach")?;
+    let console = run::console(parsed.path("console-socket"), detach, process.terminal)?;
+    let options = create::options(parsed, console)?;
+    let below: Vec<String> = parsed
+        .values("cgroup")
+        .map(|it| text_of(it, "--cgroup"))
+        .collect::<Result<_>>()?;
+    let joined = launch::join(
+        call.log,
+        &dir,
+        &state,
+        &process,
+        &options,
+        &below,
+        parsed.is_on("ignore-paused")?,
+    )
+    .map_err(|error| error.within("unable to start container process"))?;
+    if detach {
+        return Ok(0);
+    }
+    let terminal = run::own_terminal(&options.console)?;
+    foreground::stand_by(joined.pid, joined.process.as_fd(), terminal)
+}
+
+/// The process as `--process` or the flags say it.
+fn process(parsed: &Parsed, bundle: &Path, command: &[std::ffi::OsString]) -> Result<Process> {
+    if let Some(path) = parsed.path("process") {
+        return json::read(&path);
+    }
+    if command.is_empty() {
+        return Err(Error::new("process args cannot be empty"));
+    }
+    let spec: orlop_oci::Spec = json::read(&bundle.join(CONFIG))?;
+    let mut process = spec.process.ok_or_else(|| {
+        Error::new("process: the section is missing in the container's config.json")
+    })?;
+    process.args = command
+        .iter()
+        .map(|word| text_of(word, "the command"))
+        .collect::<Result<_>>()?;
+    if let Some(cwd) = parsed.text("cwd")? {
+        process.cwd = cwd;
+    }
+    if let Some(profile) = parsed.text("apparmor")? {
+        process.apparmor_profile = profile;
+    }
+    if let Some(label) = parsed.text("process-label")? {
+        process.selinux_label = label;
+    }
+    for cap in parsed.values("cap") {
+        add(
+            process.capabilities.get_or_insert_default(),
+            text_of(cap, "--cap")?,
+        )?;
+    }
+    process.terminal = parsed.is_on("tty")?;
+    if !process.terminal {
+        process.console_size = None;
+    }
+    if parsed.value("no-new-privs").is_some() {
+        process.no_new_privileges = parsed.is_on("no-new-privs")?;
+    }
+    for entry in parsed.values("env") {
+        process.env.push(text_of(entry, "--env")?);
+    }
+    if let Some(user) = parsed.text("user")? {
+        let (uid, gid) = match user.split_once(':') {
+            Some((uid, gid)) => (uid, Some(gid)),
+            None => (user.as_str(), None),
+        };
+        let number = |text: &str, what: &str| {
+            text.parse()
+                .map_err(|_| Error::new(format!("--user: parsing {text} as int for {what} failed")))
+        };
+        process.user.uid = number(uid, "uid")?;
+        if let Some(gid) = gid {
+            process.user.gid = number(gid, "gid")?;
+        }
+    }
+    for gid in parsed.values("additional-gids") {
+        let text = text_of(gid, "--additional-gids")?;
+        let gid = text
+            .parse()
+            .map_err(|_| Error::new(format!("--additional-gids: {text:?} is no group's number")))?;
+        process.user.additional_gids.push(gid);
+    }
+    Ok(process)
+}
+
+/// Adds a capability as runc does: to what it may have and has, and to what it keeps where the
+/// container's process may keep any.
+fn add(caps: &mut Capabilities, cap: String) -> Result<()> {
+    if !capabilities::NAMES.contains(&cap.as_str()) {
+        return Err(Error::new(format!("--cap: unknown capability {cap:?}")));
+    }
+    for set in [&mut caps.bounding, &mut caps.effective, &mut caps.permitted] {
+        if !set.contains(&cap) {
+            set.push(cap.clone());
+        }
+    }
+    if !caps.inheritable.is_empty() && !caps.ambient.contains(&cap) {
+        caps.ambient.push(cap);
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! The commands, one file each.
+
+mod create;
+mod delete;
+mod exec;
+mod features;
+mod kill;
+mod list;
+mod run;
+mod spec;
+mod start;
+mod state;
+
+use crate::args::{Flag, FlagsEnd, GLOBAL, Globals, Parsed, switch};
+use crate::error::Result;
+use crate::log::Log;
+use crate::state::{State, StateDir};
+
+/// A command.
+pub(crate) struct Verb {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) arguments: &'static str,
+    pub(crate) flags: &'static [Flag],
+    pub(crate) flags_end: FlagsEnd,
+    /// Whether a process of ours enters a container.
+    pub(crate) enters: bool,
+    /// What a failure is called, where that is more than its reason.
+    pub(crate) failed: Option<&'static str>,
+    pub(crate) run: fn(&Call<'_>) -> Result<u8>,
+}
+
+/// A command as it was given.
+pub(crate) struct Call<'a> {
+    pub(crate) globals: &'a Globals,
+    pub(crate) log: &'a Log,
+    pub(crate) parsed: &'a Parsed,
+}
+
+impl Call<'_> {
+    /// The container that is the one argument.
+    fn container(&self) -> Result<StateDir> {
+        StateDir::of(
+            &self.globals.root,
+            &self.parsed.only("the container's name")?,
+        )
+    }
+
+    /// The same, with what is known of it.
+    fn known(&self) -> Result<(StateDir, State)> {
+        let dir = self.container()?;
+        let state = dir.load()?;
+        Ok((dir, state))
+    }
+}
+
+const HELP: Flag = switch("help", Some('h'), "tell what there is");
+
+/// All commands, as `help` lists them.
+pub(crate) const VERBS: &[Verb] = &[
+    create::VERB,
+    delete::VERB,
+    exec::VERB,
+    features::VERB,
+    kill::VERB,
+    list::VERB,
+    run::VERB,
+    spec::VERB,
+    start::VERB,
+    state::VERB,
+];
+
+/// The newest version of the specification that is followed.
+pub(crate) const SPECIFICATION: &str = "1.3.0";
+
+pub(crate) fn print_version() {
+    println!(
+        "orlop-run version {}\nspec: {SPECIFICATION}",
+        env!("CARGO_PKG_VERSION")
+    );
+}
+
+pub(crate) fn print_help() {
+    println!(
+        "An OCI runtime with runc's command line.\n\nUsage: orlop-run [FLAGS] COMMAND [ARGUMENTS]\n\nCommands:"
+    );
+    for verb in VERBS {
+        println!("  {:<12} {}", verb.name, verb.about);
+    }
+    println!("\nFlags:");
+    print_flags(GLOBAL);
+}
+
+pub(crate) fn print_help_of(verb: &Verb) {
+    println!(
+        "{}\n\nUsage: orlop-run {} [FLAGS] {}\n\nFlags:",
+        verb.about, verb.name, verb.arguments
+    );
+    print_flags(verb.flags);
+}
+
+fn print_flags(flags: &[Flag]) {
+    for flag in flags {
+        let short = flag
+            .short
+            .map_or_else(|| "   ".to_owned(), |short| format!("-{short},"));
+        let name = match flag.value {
+            Some(value) => format!("--{} {value}", flag.name),
+            None => format!("--{}", flag.name),
+        };
+        println!("  {short} {name:<34} {}", flag.help);
+    }
+}

@@ -1,0 +1,92 @@
+//! `run`: makes a container, starts it and stands by.
+
+use std::os::fd::AsFd;
+
+use super::{Call, HELP, Verb, create, delete, start};
+use crate::args::{FlagsEnd, switch};
+use crate::bundle::Bundle;
+use crate::error::{Error, Result, While};
+use crate::foreground;
+use crate::launch::{self, Console};
+
+pub(super) const VERB: Verb = Verb {
+    name: "run",
+    about: "make a container, start it and wait for its end",
+    arguments: "CONTAINER",
+    flags: &[
+        HELP,
+        create::BUNDLE,
+        create::CONSOLE_SOCKET,
+        switch("detach", Some('d'), "do not wait for its end"),
+        switch("keep", None, "keep it after its end"),
+        create::PID_FILE,
+        create::PIDFD_SOCKET,
+        create::NO_PIVOT,
+        create::NO_NEW_KEYRING,
+        create::PRESERVE_FDS,
+        switch(
+            "no-subreaper",
+            None,
+            "ignored: orphans are left to who is there for them",
+        ),
+    ],
+    flags_end: FlagsEnd::Nowhere,
+    enters: true,
+    failed: Some("orlop-run run failed"),
+    run,
+};
+
+fn run(call: &Call<'_>) -> Result<u8> {
+    let id = call.parsed.only("the container's name")?;
+    let detach = call.parsed.is_on("detach")?;
+    let bundle = Bundle::open(&create::bundle_of(call.parsed))?;
+    let terminal = bundle
+        .spec
+        .process
+        .as_ref()
+        .is_some_and(|process| process.terminal);
+    let console = console(call.parsed.path("console-socket"), detach, terminal)?;
+    let options = create::options(call.parsed, console)?;
+    let created = launch::create(call.globals, call.log, &id, &bundle, &options)?;
+    let started = start::start(&created.dir, &created.state);
+    if started.is_err() {
+        delete::destroy(&created.dir, &created.state, true)?;
+    }
+    started?;
+    if detach {
+        return Ok(0);
+    }
+    let terminal = own_terminal(&options.console)?;
+    let code = foreground::stand_by(created.state.pid, created.process.as_fd(), terminal)?;
+    if !call.parsed.is_on("keep")? {
+        delete::destroy(&created.dir, &created.state, true)?;
+    }
+    Ok(code)
+}
+
+/// Who gets the terminal's other end.
+pub(super) fn console(
+    socket: Option<std::path::PathBuf>,
+    detach: bool,
+    terminal: bool,
+) -> Result<Console> {
+    match socket {
+        Some(_) if !detach => Err(Error::new(
+            "cannot use console socket if orlop-run will not detach or allocate tty",
+        )),
+        Some(path) => Ok(Console::Socket(path)),
+        None if terminal && !detach => Ok(Console::Own(std::cell::RefCell::default())),
+        None => Ok(Console::None),
+    }
+}
+
+/// The other end of a terminal that was sent to us.
+pub(super) fn own_terminal(console: &Console) -> Result<Option<std::os::fd::OwnedFd>> {
+    let Console::Own(socket) = console else {
+        return Ok(None);
+    };
+    let Some(socket) = socket.borrow_mut().take() else {
+        return Ok(None);
+    };
+    crate::sys::receive(socket.as_fd()).doing(|| "receiving the terminal".to_owned())
+}

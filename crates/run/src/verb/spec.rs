@@ -1,0 +1,128 @@
+//! `spec`: a configuration to begin with.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{Call, HELP, SPECIFICATION, Verb};
+use crate::args::{FlagsEnd, switch, valued};
+use crate::bundle::CONFIG;
+use crate::error::{Error, Result, While};
+
+pub(super) const VERB: Verb = Verb {
+    name: "spec",
+    about: "write a config.json to begin with",
+    arguments: "",
+    flags: &[
+        HELP,
+        valued(
+            "bundle",
+            Some('b'),
+            "DIR",
+            "where it is written (default: here)",
+        ),
+        switch("rootless", None, "for a user with few rights"),
+    ],
+    flags_end: FlagsEnd::Nowhere,
+    enters: false,
+    failed: None,
+    run,
+};
+
+fn run(call: &Call<'_>) -> Result<u8> {
+    let path = call
+        .parsed
+        .path("bundle")
+        .unwrap_or_else(|| PathBuf::from("."))
+        .join(CONFIG);
+    if path.exists() {
+        return Err(Error::new(format!(
+            "File {} exists. Remove it first",
+            path.display()
+        )));
+    }
+    let mut document = document();
+    if call.parsed.is_on("rootless")? {
+        for_few_rights(&mut document);
+    }
+    let text = serde_json::to_vec_pretty(&document).doing(|| "writing it".to_owned())?;
+    std::fs::write(&path, text).doing(|| format!("writing {}", path.display()))?;
+    Ok(0)
+}
+
+fn document() -> Value {
+    let caps = ["CAP_AUDIT_WRITE", "CAP_KILL", "CAP_NET_BIND_SERVICE"];
+    json!({
+        "ociVersion": SPECIFICATION,
+        "process": {
+            "terminal": true,
+            "user": {"uid": 0, "gid": 0},
+            "args": ["sh"],
+            "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TERM=xterm"],
+            "cwd": "/",
+            "capabilities": {"bounding": caps, "effective": caps, "permitted": caps},
+            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}],
+            "noNewPrivileges": true,
+        },
+        "root": {"path": "rootfs", "readonly": true},
+        "hostname": "orlop-run",
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+             "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},
+            {"destination": "/dev/pts", "type": "devpts", "source": "devpts",
+             "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]},
+            {"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
+             "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]},
+            {"destination": "/dev/mqueue", "type": "mqueue", "source": "mqueue",
+             "options": ["nosuid", "noexec", "nodev"]},
+            {"destination": "/sys", "type": "sysfs", "source": "sysfs",
+             "options": ["nosuid", "noexec", "nodev", "ro"]},
+            {"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup",
+             "options": ["nosuid", "noexec", "nodev", "relatime", "ro"]},
+        ],
+        "linux": {
+            "resources": {"devices": [{"allow": false, "access": "rwm"}]},
+            "namespaces": [
+                {"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"},
+                {"type": "mount"}, {"type": "cgroup"},
+            ],
+            "maskedPaths": [
+                "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+                "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/sys/firmware", "/proc/scsi",
+            ],
+            "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+        },
+    })
+}
+
+/// A user namespace of the user alone, and nothing that only root could have.
+fn for_few_rights(document: &mut Value) {
+    let (uid, gid) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    let map = |id: u32| json!([{"containerID": 0, "hostID": id, "size": 1}]);
+    if let Some(namespaces) = document["linux"]["namespaces"].as_array_mut() {
+        namespaces.retain(|namespace| namespace["type"] != "network");
+        namespaces.push(json!({"type": "user"}));
+    }
+    document["linux"]["uidMappings"] = map(uid);
+    document["linux"]["gidMappings"] = map(gid);
+    if let Some(linux) = document["linux"].as_object_mut() {
+        linux.remove("resources");
+    }
+    if let Some(mounts) = document["mounts"].as_array_mut() {
+        mounts.retain(|mount| mount["destination"] != "/sys/fs/cgroup");
+        for mount in mounts {
+            if mount["destination"] == "/sys" {
+                // A file system of the host's network may not be mounted.
+                *mount = json!({"destination": "/sys", "type": "none", "source": "/sys",
+                    "options": ["rbind", "nosuid", "noexec", "nodev", "ro"]});
+            }
+            if let Some(options) = mount["options"].as_array_mut() {
+                options.retain(|option| option != "gid=5");
+            }
+        }
+    }
+}

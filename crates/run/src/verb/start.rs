@@ -1,0 +1,72 @@
+//! `start`: lets a created container go.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::{Call, HELP, Verb};
+use crate::args::FlagsEnd;
+use crate::error::{Error, Result};
+use crate::hooks;
+use crate::state::{State, StateDir, Status, open_fifo};
+use crate::sys::poll_in;
+
+pub(super) const VERB: Verb = Verb {
+    name: "start",
+    about: "let a created container go",
+    arguments: "CONTAINER",
+    flags: &[HELP],
+    flags_end: FlagsEnd::Nowhere,
+    enters: false,
+    failed: None,
+    run,
+};
+
+/// How long a process that waits may take to notice.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn run(call: &Call<'_>) -> Result<u8> {
+    let (dir, state) = call.known()?;
+    match state.status(&dir) {
+        Status::Created => start(&dir, &state)?,
+        Status::Stopped | Status::Creating => {
+            return Err(Error::new("cannot start a container that has stopped"));
+        }
+        Status::Running => return Err(Error::new("cannot start an already running container")),
+        Status::Paused => return Err(Error::new("cannot start a paused container")),
+    }
+    Ok(0)
+}
+
+/// Opens the fifo that the container's process waits in, and hears that it goes on.
+pub(super) fn start(dir: &StateDir, state: &State) -> Result<()> {
+    let ended = || Error::new("cannot start a container that has stopped");
+    let init = state.init().ok_or_else(ended)?;
+    let fifo = open_fifo(dir)?;
+    let begun = Instant::now();
+    loop {
+        // Without a writer there is nothing to read, nor to wait for by itself.
+        if poll_in(fifo.as_fd(), 20)
+            && rustix::io::read(&fifo, &mut [0; 16]).is_ok_and(|count| count > 0)
+        {
+            break;
+        }
+        if poll_in(init.as_fd(), 0) {
+            return Err(ended());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(Error::new(
+                "the container's process does not take note of its start",
+            ));
+        }
+    }
+    // By its absence it is known that the container runs.
+    let _ = std::fs::remove_file(dir.fifo());
+    if !state.poststart.is_empty() {
+        hooks::run(
+            &state.poststart,
+            "poststart",
+            &state.document(Status::Running),
+        )?;
+    }
+    Ok(())
+}

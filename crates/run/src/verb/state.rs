@@ -1,0 +1,24 @@
+//! `state`: what a container is at.
+
+use super::{Call, HELP, Verb};
+use crate::args::FlagsEnd;
+use crate::error::{Result, While};
+
+pub(super) const VERB: Verb = Verb {
+    name: "state",
+    about: "tell what a container is at, as JSON",
+    arguments: "CONTAINER",
+    flags: &[HELP],
+    flags_end: FlagsEnd::Nowhere,
+    enters: false,
+    failed: None,
+    run,
+};
+
+fn run(call: &Call<'_>) -> Result<u8> {
+    let (dir, state) = call.known()?;
+    let document = state.document(state.status(&dir));
+    let text = serde_json::to_string_pretty(&document).doing(|| "writing the state".to_owned())?;
+    println!("{text}");
+    Ok(0)
+}
