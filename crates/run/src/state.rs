@@ -53,9 +53,19 @@ pub(crate) struct State {
     pub(crate) poststart: Vec<Hook>,
     #[serde(default)]
     pub(crate) poststop: Vec<Hook>,
+    /// Who is asked about its system calls.
+    #[serde(default)]
+    pub(crate) listener: Option<Listener>,
     /// Where its share of cache and memory bandwidth is noted.
     #[serde(default)]
     pub(crate) rdt: Option<PathBuf>,
+}
+
+/// An agent that is asked about system calls (`linux.seccomp.listenerPath`).
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Listener {
+    pub(crate) path: PathBuf,
+    pub(crate) metadata: String,
 }
 
 /// What a container is at.

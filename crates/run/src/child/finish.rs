@@ -131,7 +131,7 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
     match entered {
         // Or one that only the user may.
         Err(Errno::ACCESS | Errno::PERM) => {
-            chdir(process.cwd.as_c_str()).at(Step::WorkingDirectory)?
+            chdir(process.cwd.as_c_str()).at(Step::WorkingDirectory)?;
         }
         entered => entered.at(Step::WorkingDirectory)?,
     }

@@ -115,7 +115,7 @@ fn mount(
     };
     let target =
         find(root, &step.target, make, step.plain_target).at_index(Step::MountTarget, index)?;
-    let within_proc = fstatfs(&target).is_ok_and(|fs| fs.f_type as i64 == PROC_MAGIC);
+    let within_proc = fstatfs(&target).is_ok_and(|fs| fs.f_type == PROC_MAGIC);
     if within_proc && !step.within_proc {
         return Err(Fault {
             step: Step::MountInProc,

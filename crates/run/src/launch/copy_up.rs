@@ -110,8 +110,8 @@ fn finish(target: BorrowedFd<'_>, look: &rustix::fs::Stat, mode: Mode) -> Result
         tv_nsec: nanos as _,
     };
     let times = Timestamps {
-        last_access: time(look.st_atime as i64, look.st_atime_nsec as u64),
-        last_modification: time(look.st_mtime as i64, look.st_mtime_nsec as u64),
+        last_access: time(look.st_atime, look.st_atime_nsec),
+        last_modification: time(look.st_mtime, look.st_mtime_nsec),
     };
     futimens(target, &times)
 }

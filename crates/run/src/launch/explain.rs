@@ -128,9 +128,8 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
         Step::ProgramMissing if fault.errno == Errno::NOENT => {
             format!("exec: {program:?}: executable file not found in $PATH")
         }
-        Step::ProgramMissing => format!("exec: {program:?}: {why}"),
         Step::Program if fault.errno == Errno::NOENT => format!("exec: {program:?}: stat {program}: {why}"),
-        Step::Program => format!("exec: {program:?}: {why}"),
+        Step::Program | Step::ProgramMissing => format!("exec: {program:?}: {why}"),
         Step::Fifo => format!("waiting for the start: {why}"),
         Step::Execute => format!("exec {program}: {why}"),
         other => format!("{other:?}: {why}"),

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use orlop_oci::Process;
 
-use super::words::{send_pidfd, write_pid};
+use super::words::{send_listener, send_pidfd, write_pid};
 use super::{Options, filter};
 use crate::bundle::check_process;
 use crate::child::{Joining, run_joining};
@@ -103,7 +103,7 @@ pub(crate) fn join(
         Side::Parent(child) => child,
     };
     drop(theirs);
-    let done = serve(&ours, process, options, &child);
+    let done = serve(&ours, process, options, state, &child);
     if done.is_err() {
         let _ = pidfd_signal(child.pidfd.as_fd(), libc::SIGKILL);
         let _ = wait_for(child.pid);
@@ -115,7 +115,13 @@ pub(crate) fn join(
 }
 
 /// Until the process has become its program, which closes the channel.
-fn serve(channel: &Channel, process: &Process, options: &Options, child: &Cloned) -> Result<()> {
+fn serve(
+    channel: &Channel,
+    process: &Process,
+    options: &Options,
+    state: &State,
+    child: &Cloned,
+) -> Result<()> {
     loop {
         match channel
             .hear()
@@ -124,10 +130,9 @@ fn serve(channel: &Channel, process: &Process, options: &Options, child: &Cloned
             Some(Word::Failed(fault)) => {
                 return Err(super::explain::of_process(fault, Some(process)));
             }
-            Some(Word::Listener(_)) => {
-                return Err(Error::new(
-                    "linux.seccomp: a process that joins cannot hand a listener to its agent yet",
-                ));
+            Some(Word::Listener(listener)) => {
+                send_listener(state, Status::Running, child.pid, &listener)?;
+                channel.go_on().doing(|| "the process ended".to_owned())?;
             }
             Some(_) => return Err(Error::new("the process told what nobody asked it for")),
             None => break,

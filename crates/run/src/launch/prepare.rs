@@ -14,7 +14,7 @@ use crate::log::Log;
 use crate::plan::{
     CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, sysctls,
 };
-use crate::state::{State, StateDir};
+use crate::state::{Listener, State, StateDir};
 use crate::time::now;
 
 /// A container whose process is still to be made.
@@ -95,6 +95,7 @@ pub(crate) fn prepare(
         rootless: globals.rootless,
         poststart: hooks.poststart.clone(),
         poststop: hooks.poststop.clone(),
+        listener: listener(linux),
         rdt: None,
     };
     // Before anything is made that outlives this process.
@@ -230,6 +231,14 @@ fn plan(
         state_dir: Some(state_dir),
     };
     Ok((plan, entry))
+}
+
+fn listener(linux: &orlop_oci::Linux) -> Option<Listener> {
+    let profile = linux.seccomp.as_ref()?;
+    (!profile.listener_path.is_empty()).then(|| Listener {
+        path: profile.listener_path.clone().into(),
+        metadata: profile.listener_metadata.clone(),
+    })
 }
 
 /// Who root of the container's user namespace is outside.

@@ -66,7 +66,7 @@ pub(super) fn serve(
             }
             Some(Word::Listener(listener)) => {
                 note(&mut prepared.state, child.pid)?;
-                send_listener(spec, &prepared.state, &listener)?;
+                send_listener(&prepared.state, Status::Creating, child.pid, &listener)?;
                 go_on(channel)?;
             }
             Some(Word::Failed(fault)) => return Err(explain(fault, spec)),
@@ -142,10 +142,14 @@ pub(super) fn write_pid(path: &Path, pid: i32) -> Result<()> {
         .doing(|| format!("--pid-file {}", path.display()))
 }
 
-/// Hands the descriptor by which system calls are answered to the agent.
-fn send_listener(spec: &orlop_oci::Spec, state: &State, listener: &OwnedFd) -> Result<()> {
-    let profile = spec.linux.as_ref().and_then(|linux| linux.seccomp.as_ref());
-    let Some(profile) = profile.filter(|profile| !profile.listener_path.is_empty()) else {
+/// Hands the descriptor by which a process's system calls are answered to the agent.
+pub(super) fn send_listener(
+    state: &State,
+    status: Status,
+    pid: i32,
+    listener: &OwnedFd,
+) -> Result<()> {
+    let Some(agent) = &state.listener else {
         return Err(Error::new(
             "linux.seccomp.listenerPath: it is empty, and an action is SCMP_ACT_NOTIFY",
         ));
@@ -153,18 +157,14 @@ fn send_listener(spec: &orlop_oci::Spec, state: &State, listener: &OwnedFd) -> R
     let document = json!({
         "ociVersion": state.oci_version,
         "fds": ["seccompFd"],
-        "pid": state.pid,
-        "metadata": profile.listener_metadata,
-        "state": state.document(Status::Creating),
+        "pid": pid,
+        "metadata": agent.metadata,
+        "state": state.document(status),
     });
-    let told = || format!("linux.seccomp.listenerPath {}", profile.listener_path);
-    let socket = UnixStream::connect(&profile.listener_path).doing(told)?;
-    crate::sys::send_with(
-        socket.as_fd(),
-        document.to_string().as_bytes(),
-        listener.as_fd(),
-    )
-    .doing(told)
+    let told = || format!("linux.seccomp.listenerPath {}", agent.path.display());
+    let socket = UnixStream::connect(&agent.path).doing(told)?;
+    let text = document.to_string();
+    crate::sys::send_with(socket.as_fd(), text.as_bytes(), listener.as_fd()).doing(told)
 }
 
 pub(super) fn send_pidfd(socket: &Path, process: BorrowedFd<'_>) -> Result<()> {

@@ -46,13 +46,12 @@ impl Mappings {
             .made
             .iter()
             .position(|(u, g, _)| *u == uids && *g == gids);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let users = make(&uids, &gids)?;
-                self.made.push((uids, gids, users));
-                self.made.len() - 1
-            }
+        let at = if let Some(at) = known {
+            at
+        } else {
+            let users = make(&uids, &gids)?;
+            self.made.push((uids, gids, users));
+            self.made.len() - 1
         };
         Ok(&self.made[at].2)
     }

@@ -132,7 +132,7 @@ fn step(
     } else if bind {
         let source = bundle.dir.join(&mount.source);
         let tree = tree(&source, &options, mount, mappings)?;
-        let is_proc = fstatfs(&tree).is_ok_and(|fs| fs.f_type as i64 == PROC_MAGIC);
+        let is_proc = fstatfs(&tree).is_ok_and(|fs| fs.f_type == PROC_MAGIC);
         let is_at_proc = target == "proc";
         if target.starts_with("proc/") && !within_proc || is_at_proc && !is_proc {
             return Err(Error::new(format!(

@@ -155,7 +155,7 @@ const NS_GET_NSTYPE: u32 = 0xb703;
 fn ns_type(file: &OwnedFd, opcode: rustix::ioctl::Opcode) -> Option<u64> {
     use std::os::fd::AsRawFd;
     // SAFETY: this ioctl takes no argument and answers by its result.
-    let kind = unsafe { libc::ioctl(file.as_raw_fd(), opcode as _, 0) };
+    let kind = unsafe { libc::ioctl(file.as_raw_fd(), opcode.into(), 0) };
     u64::try_from(kind).ok()
 }
 

@@ -131,16 +131,17 @@ impl MountOptions {
             "sync" | "dirsync" | "mand" | "lazytime" | "iversion" | "acl" => {
                 self.data.push((option.to_owned(), None));
             }
-            _ => match propagation(option) {
-                Some(propagation) => self.propagation.push(propagation),
-                None => {
+            _ => {
+                if let Some(propagation) = propagation(option) {
+                    self.propagation.push(propagation)
+                } else {
                     let (key, value) = match option.split_once('=') {
                         Some((key, value)) => (key, Some(value.to_owned())),
                         None => (option, None),
                     };
                     self.data.push((key.to_owned(), value));
                 }
-            },
+            }
         }
     }
 }
