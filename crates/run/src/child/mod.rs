@@ -148,12 +148,13 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     drop(proc);
     finish::scheduling(&plan.process)?;
     let program = finish::become_user(&mut plan.process, channel)?;
-    // What the parent notes of us it notes before anyone can start us.
+    // From here on the end of the parent is the end of its words, which are waited for: it notes us
+    // before anyone can start us.
+    set_parent_process_death_signal(None).at(Step::Parent)?;
     channel
         .tell(&Word::Ready)
         .and_then(|()| channel.wait())
         .at(Step::Parent)?;
-    let _ = set_parent_process_death_signal(None);
     wait_for_start(plan)?;
     hooks::run(&plan.start_hooks, Step::StartHook)?;
     finish::become_program(&plan.process, program, channel)
