@@ -1,6 +1,6 @@
 //! Architectures by the names that profiles give them.
 
-use crate::calls::{self, Column, Row};
+use crate::calls::{self, Call, Column};
 
 /// An architecture that a profile can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,13 +152,14 @@ impl Arch {
     }
 
     /// The number of a call as the kernel sees it.
-    pub(crate) fn number(self, row: &Row) -> Option<u32> {
-        row.number(self.column()).map(|number| number + self.base())
+    pub(crate) fn number(self, call: Call) -> Option<u32> {
+        call.number(self.column())
+            .map(|number| number + self.base())
     }
 
     /// Whether `socketcall` and `ipc` stand for several calls.
     pub(crate) fn multiplexes(self) -> bool {
-        calls::find("socketcall").is_some_and(|row| row.number(self.column()).is_some())
+        calls::find("socketcall").is_some_and(|call| call.number(self.column()).is_some())
     }
 
     pub(crate) fn is_x32(self) -> bool {

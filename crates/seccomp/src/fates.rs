@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 
 use orlop_oci::{Seccomp, SeccompArg, SeccompOperator};
 
-use crate::calls::{self, Row};
+use crate::calls::{self, Call, Multiplexed};
 use crate::{Arch, Error, action};
 
 /// The fate of the calls of one architecture.
@@ -53,7 +53,7 @@ pub(crate) struct Test {
 
 /// The rules of a profile by the calls that they name.
 pub(crate) struct Named<'a> {
-    calls: Vec<(&'static Row, Option<usize>)>,
+    calls: Vec<(Call, Option<usize>)>,
     rules: Vec<(u32, Vec<Vec<Test>>)>,
     /// Names that no architecture knows.
     pub(crate) unknown: Vec<&'a str>,
@@ -79,9 +79,9 @@ impl<'a> Named<'a> {
                 if name == "write" && answer == action::NOTIFY {
                     return Err(Error::NotifyWrite);
                 }
-                if let Some(row) = calls::find(name) {
-                    named.calls.push((row, place));
-                    known = Some(row.name);
+                if let Some(call) = calls::find(name) {
+                    named.calls.push((call, place));
+                    known = Some(call.name());
                 } else {
                     named.unknown.push(name);
                 }
@@ -100,20 +100,20 @@ impl<'a> Named<'a> {
         let multiplexes = arch.multiplexes();
         let mut largest = None;
         let mut found = Vec::with_capacity(self.calls.len() + 32);
-        for (row, rule) in &self.calls {
-            let number = arch.number(row);
-            let multiplexed = multiplexes.then(|| multiplexed(row.name)).flatten();
+        for (call, rule) in &self.calls {
+            let number = arch.number(*call);
+            let multiplexed = call.multiplexed().filter(|_| multiplexes);
             if multiplexed.is_none() {
                 largest = largest.max(number);
             }
             let Some(rule) = *rule else { continue };
-            if let Some((stands_for, which)) = multiplexed
-                && let Some(number) = calls::find(stands_for).and_then(|row| arch.number(row))
+            if let Some((stands_for, which)) = multiplexed.map(Multiplexed::stands_for)
+                && let Some(number) = calls::find(stands_for).and_then(|call| arch.number(call))
             {
                 found.push(Found {
                     number,
                     rule,
-                    name: row.name,
+                    call: *call,
                     which: Some(which),
                 });
             }
@@ -121,15 +121,21 @@ impl<'a> Named<'a> {
                 found.push(Found {
                     number,
                     rule,
-                    name: row.name,
+                    call: *call,
                     which: None,
                 });
             }
         }
-        found.sort_by_key(|call| call.number);
-        let calls = found
-            .chunk_by(|a, b| a.number == b.number)
-            .map(|same| Ok((same[0].number, self.fate(same, arch)?)))
+        let mut order: Vec<_> = (found.iter().zip(0_u32..))
+            .map(|(call, place)| (call.number, place))
+            .collect();
+        order.sort_unstable();
+        let calls = order
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|same| {
+                let calls = same.iter().map(|(_, place)| &found[*place as usize]);
+                Ok((same[0].0, self.fate(calls, arch)?))
+            })
             .collect::<Result<_, Error>>()?;
         Ok(Fates {
             arch,
@@ -139,7 +145,7 @@ impl<'a> Named<'a> {
     }
 
     /// What becomes of a number that these speak of.
-    fn fate(&self, same: &[Found], arch: Arch) -> Result<Fate, Error> {
+    fn fate<'f>(&self, same: impl Iterator<Item = &'f Found>, arch: Arch) -> Result<Fate, Error> {
         let mut rules: Vec<Rule> = Vec::new();
         for call in same {
             let (answer, alternatives) = &self.rules[call.rule];
@@ -154,7 +160,7 @@ impl<'a> Named<'a> {
                 match rules.iter().find(|other| other.tests == rule.tests) {
                     None => rules.push(rule),
                     Some(other) if other.answer == rule.answer => {}
-                    Some(_) => return Err(Error::Contradiction(call.name)),
+                    Some(_) => return Err(Error::Contradiction(call.call.name())),
                 }
             }
         }
@@ -167,7 +173,7 @@ impl<'a> Named<'a> {
 struct Found {
     number: u32,
     rule: usize,
-    name: &'static str,
+    call: Call,
     /// If the number stands for several calls: which it is, told by its first argument.
     which: Option<u64>,
 }
@@ -264,53 +270,3 @@ fn on_arguments(tests: &[Test], which: Option<u64>, arch: Arch) -> Vec<Test> {
         .filter(|test| test.mask != 0);
     first.into_iter().chain(rest).collect()
 }
-
-/// The call that stands for this one, and which it is there (`linux/net.h`, `linux/ipc.h`).
-fn multiplexed(name: &str) -> Option<(&'static str, u64)> {
-    let of = |list: &[(&str, u64)]| {
-        list.iter()
-            .find(|(one, _)| *one == name)
-            .map(|(_, which)| *which)
-    };
-    of(&SOCKETCALL)
-        .map(|which| ("socketcall", which))
-        .or_else(|| of(&IPC).map(|which| ("ipc", which)))
-}
-
-const SOCKETCALL: [(&str, u64); 20] = [
-    ("socket", 1),
-    ("bind", 2),
-    ("connect", 3),
-    ("listen", 4),
-    ("accept", 5),
-    ("getsockname", 6),
-    ("getpeername", 7),
-    ("socketpair", 8),
-    ("send", 9),
-    ("recv", 10),
-    ("sendto", 11),
-    ("recvfrom", 12),
-    ("shutdown", 13),
-    ("setsockopt", 14),
-    ("getsockopt", 15),
-    ("sendmsg", 16),
-    ("recvmsg", 17),
-    ("accept4", 18),
-    ("recvmmsg", 19),
-    ("sendmmsg", 20),
-];
-
-const IPC: [(&str, u64); 12] = [
-    ("semop", 1),
-    ("semget", 2),
-    ("semctl", 3),
-    ("semtimedop", 4),
-    ("msgsnd", 11),
-    ("msgrcv", 12),
-    ("msgget", 13),
-    ("msgctl", 14),
-    ("shmat", 21),
-    ("shmdt", 22),
-    ("shmget", 23),
-    ("shmctl", 24),
-];

@@ -1,7 +1,9 @@
 //! Names of system calls and their numbers.
 
+mod multiplexed;
 mod table;
 
+pub(crate) use multiplexed::Multiplexed;
 use table::ROWS;
 
 /// What stands in the table where an architecture does not have a call.
@@ -36,16 +38,24 @@ pub(crate) enum Column {
 
 const COLUMNS: usize = Column::Sh as usize + 1;
 
-/// A call by its name.
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
+/// A line of the table.
+struct Row {
+    name: &'static str,
     numbers: [u16; COLUMNS],
 }
 
-impl Row {
-    /// The call's number, without the base of the architecture.
-    pub(crate) fn number(&self, column: Column) -> Option<u32> {
-        match self.numbers[column as usize] {
+/// A call that any architecture has, by its place in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call(u16);
+
+impl Call {
+    pub(crate) fn name(self) -> &'static str {
+        ROWS[usize::from(self.0)].name
+    }
+
+    /// Its number, without the base of the architecture.
+    pub(crate) fn number(self, column: Column) -> Option<u32> {
+        match ROWS[usize::from(self.0)].numbers[column as usize] {
             NONE => None,
             private if private >= ARM_PRIVATE_ROW => {
                 Some(ARM_PRIVATE + u32::from(private - ARM_PRIVATE_ROW))
@@ -53,13 +63,59 @@ impl Row {
             number => Some(number.into()),
         }
     }
+
+    /// If another call stands for this one where there is such a one: which of its kinds it is there.
+    pub(crate) fn multiplexed(self) -> Option<Multiplexed> {
+        MULTIPLEXED[usize::from(self.0)]
+    }
 }
 
-/// Finds a call that any architecture has.
-pub(crate) fn find(name: &str) -> Option<&'static Row> {
-    let at = ROWS.binary_search_by(|row| row.name.cmp(name)).ok()?;
-    Some(&ROWS[at])
+/// Finds a call by its name.
+pub(crate) fn find(name: &str) -> Option<Call> {
+    let wanted = start(name);
+    let first = STARTS.partition_point(|start| *start < wanted);
+    let same = STARTS[first..].iter().take_while(|start| **start == wanted);
+    let place = (first..)
+        .zip(same)
+        .find(|(place, _)| ROWS[*place].name == name);
+    place.map(|(place, _)| Call(place as u16))
 }
+
+/// The first eight bytes of each name, which are compared faster than names are.
+static STARTS: [u64; ROWS.len()] = {
+    let mut starts = [0; ROWS.len()];
+    let mut place = 0;
+    while place < ROWS.len() {
+        starts[place] = start(ROWS[place].name);
+        place += 1;
+    }
+    starts
+};
+
+const fn start(name: &str) -> u64 {
+    let bytes = name.as_bytes();
+    let (mut start, mut at) = (0, 0);
+    while at < 8 {
+        start = start << 8
+            | if at < bytes.len() {
+                bytes[at] as u64
+            } else {
+                0
+            };
+        at += 1;
+    }
+    start
+}
+
+static MULTIPLEXED: [Option<Multiplexed>; ROWS.len()] = {
+    let mut multiplexed = [None; ROWS.len()];
+    let mut place = 0;
+    while place < ROWS.len() {
+        multiplexed[place] = multiplexed::of(ROWS[place].name);
+        place += 1;
+    }
+    multiplexed
+};
 
 #[cfg(test)]
 mod tests {
@@ -68,6 +124,9 @@ mod tests {
     #[test]
     fn names_are_in_the_order_that_the_search_needs() {
         assert!(ROWS.is_sorted_by(|a, b| a.name < b.name));
+        for row in &ROWS {
+            assert_eq!(find(row.name).map(Call::name), Some(row.name));
+        }
     }
 
     /// The C library's headers are another's copy of the kernel's tables.
@@ -76,8 +135,8 @@ mod tests {
         macro_rules! same {
             ($($name:ident = $number:ident),* $(,)?) => {
                 $(
-                    let row = find(stringify!($name)).unwrap();
-                    let own = row.number(crate::Arch::NATIVE.column()).unwrap();
+                    let call = find(stringify!($name)).unwrap();
+                    let own = call.number(crate::Arch::NATIVE.column()).unwrap();
                     let base = crate::Arch::NATIVE.base();
                     assert_eq!(i64::from(own + base), i64::from(libc::$number), stringify!($name));
                 )*
@@ -106,7 +165,7 @@ mod tests {
 
     #[test]
     fn architectures_have_numbers_of_their_own() {
-        let number = |name, column| find(name).and_then(|row| row.number(column));
+        let number = |name, column| find(name).and_then(|call| call.number(column));
         assert_eq!(number("open", Column::X86), Some(5));
         assert_eq!(number("open", Column::Aarch64), None);
         assert_eq!(number("openat", Column::Aarch64), Some(56));
