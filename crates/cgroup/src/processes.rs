@@ -175,9 +175,10 @@ impl Cgroup {
 
     /// Whether it was frozen itself, rather than one above it. One that is gone was not.
     pub fn is_frozen_itself(&self) -> Result<bool, Error> {
-        let (controller, file) = match self.hierarchies().is_v2() {
-            true => ("cgroup", "cgroup.freeze"),
-            false => ("freezer", "freezer.self_freezing"),
+        let (controller, file) = if self.hierarchies().is_v2() {
+            ("cgroup", "cgroup.freeze")
+        } else {
+            ("freezer", "freezer.self_freezing")
         };
         let Some(directory) = self.directory(controller) else {
             return Ok(false);

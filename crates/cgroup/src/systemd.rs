@@ -53,6 +53,33 @@ impl Systemd {
         Ok(Self { connection })
     }
 
+    /// Connects to the one of this process's user.
+    pub fn connect_to_users() -> Result<Self, Error> {
+        let dir = std::env::var_os("XDG_RUNTIME_DIR").unwrap_or_default();
+        let dir = Path::new(&dir);
+        let private = Connection::open(&Address::Peer(dir.join("systemd/private")), PATIENCE);
+        let connection = match private {
+            Ok(connection) => connection,
+            Err(_) => Connection::open(&Address::Bus(dir.join("bus")), PATIENCE)?,
+        };
+        Ok(Self { connection })
+    }
+
+    /// Makes a unit that lasts until it ends or the node does. It may be there only later.
+    pub fn start_transient(&mut self, unit: &str, properties: &[Property]) -> Result<(), Error> {
+        self.start(unit, properties)
+    }
+
+    /// Forgets a unit that failed. One that is not there is no failure.
+    pub fn forget(&mut self, unit: &str) -> Result<(), Error> {
+        let mut body = Body::new("s");
+        body.text(unit);
+        match self.call("ResetFailedUnit", body, unit) {
+            Err(Error::Systemd { problem, .. }) if problem.contains("NoSuchUnit") => Ok(()),
+            forgotten => forgotten,
+        }
+    }
+
     /// Makes a slice and waits until its cgroup is there. One that is there already stays, with
     /// these properties.
     pub fn start_slice(&mut self, cgroup: &Cgroup, properties: &[Property]) -> Result<(), Error> {

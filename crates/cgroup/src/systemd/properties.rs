@@ -1,5 +1,7 @@
 //! Properties of systemd's units, and limits as such.
 
+use std::borrow::Cow;
+
 use super::message::Body;
 use crate::Limits;
 use crate::weight::cpu_weight;
@@ -11,31 +13,54 @@ const INFINITY: u64 = u64::MAX;
 const DEFAULT_PERIOD: u64 = 100_000;
 
 /// A property of a unit, named as in `systemd.resource-control(5)`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Property {
-    name: &'static str,
+    name: Cow<'static, str>,
     value: Value,
 }
 
 /// A value of a property.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Yes or no.
     Bool(bool),
-    /// A number.
+    /// A number, as most are.
     Number(u64),
+    /// A number of 32 bits.
+    Short(u32),
+    /// A number that may be negative.
+    Signed(i64),
+    /// A number of 32 bits that may be negative.
+    SignedShort(i32),
+    /// A number with a fraction.
+    Real(f64),
     /// A text.
     Text(String),
     /// Process ids.
     Numbers(Vec<u32>),
     /// A set of bits, the lowest first.
     Bytes(Vec<u8>),
+    /// Texts.
+    Texts(Vec<String>),
+    /// What may be done with what, as `DeviceAllow` takes it.
+    Pairs(Vec<(String, String)>),
 }
 
 impl Property {
     /// A property of this name.
-    pub fn new(name: &'static str, value: Value) -> Self {
+    pub fn new(name: impl Into<Cow<'static, str>>, value: Value) -> Self {
+        let name = name.into();
         Self { name, value }
+    }
+
+    /// Which one.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is to be.
+    pub fn value(&self) -> &Value {
+        &self.value
     }
 }
 
@@ -124,9 +149,39 @@ pub(super) fn write(body: &mut Body, properties: &[Property]) {
                     body.signature("t");
                     body.u64(*value);
                 }
+                Value::Short(value) => {
+                    body.signature("u");
+                    body.u32(*value);
+                }
+                Value::Signed(value) => {
+                    body.signature("x");
+                    body.u64(*value as u64);
+                }
+                Value::SignedShort(value) => {
+                    body.signature("i");
+                    body.u32(*value as u32);
+                }
+                Value::Real(value) => {
+                    body.signature("d");
+                    body.u64(value.to_bits());
+                }
                 Value::Text(value) => {
                     body.signature("s");
                     body.text(value);
+                }
+                Value::Texts(values) => {
+                    body.signature("as");
+                    body.array(4, |body| values.iter().for_each(|value| body.text(value)));
+                }
+                Value::Pairs(values) => {
+                    body.signature("a(ss)");
+                    body.array(8, |body| {
+                        for (one, other) in values {
+                            body.align(8);
+                            body.text(one);
+                            body.text(other);
+                        }
+                    });
                 }
                 Value::Numbers(values) => {
                     body.signature("au");

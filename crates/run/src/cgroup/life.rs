@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use orlop_oci::Resources;
 use rustix::process::Signal;
 
-use super::limits::{self, Since};
-use super::make::Dirs;
 use super::place::Cgroup;
 use crate::error::{Error, Result, While};
 
@@ -70,15 +67,12 @@ impl Cgroup {
 
     /// Removes it with all below it. There must be no processes any more but such as are dying.
     pub(crate) fn remove(&self) -> Result<()> {
+        if let Some(unit) = &self.unit {
+            self.end_unit(unit)?;
+        }
         self.alive()
             .remove(PATIENCE)
             .map_err(|error| Error::new(error.to_string()))
-    }
-
-    /// Sets other limits; what is not said stays.
-    pub(crate) fn update(&self, resources: &Resources) -> Result<()> {
-        let dirs = Dirs::open(self)?;
-        limits::set(&dirs, resources, Since::Earlier)
     }
 
     /// Where its processes are listed: with version 1 in one hierarchy, as others do.

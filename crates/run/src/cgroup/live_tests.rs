@@ -141,7 +141,7 @@ fn one_with_processes_or_a_frozen_one_is_refused() {
     let error = own.make().unwrap_err().to_string();
     assert_eq!(error, "container's cgroup unexpectedly frozen");
     own.cgroup.thaw().unwrap();
-    let mut child = own.spawn("sleep 100");
+    let mut child = own.spawn("exec sleep 100");
     let error = own.make().unwrap_err().to_string();
     assert_eq!(
         error,
@@ -249,5 +249,115 @@ fn a_controller_that_is_not_here_is_named() {
     assert_eq!(
         error,
         "cannot set net_cls limit: container could not join or create cgroup"
+    );
+}
+/// One in the tree of version 2, which on a machine of version 1 has few controllers, yet can hold,
+/// freeze, kill, and keep from devices.
+fn in_version_2(test: &str) -> Option<Own> {
+    let own = Own::new(Resources::default());
+    let place = own
+        .cgroup
+        .places
+        .iter()
+        .find(|it| it.controllers.iter().all(String::is_empty));
+    let Some(place) = place else {
+        orlop_testkit::machine::note_skip(test, "there is no cgroup of version 2 here");
+        return None;
+    };
+    let place = place::Place {
+        controllers: Vec::new(),
+        ..place.clone()
+    };
+    let cgroup = Cgroup {
+        version: 2,
+        places: vec![place],
+        ..own.cgroup.clone()
+    };
+    Some(Own {
+        id: own.id.clone(),
+        path: own.path.clone(),
+        resources: Resources::default(),
+        cgroup,
+    })
+}
+
+#[test]
+fn version_2_keeps_processes_from_devices_that_they_may_not_use() {
+    let Some(mut own) =
+        in_version_2("version_2_keeps_processes_from_devices_that_they_may_not_use")
+    else {
+        return;
+    };
+    let rule = |allow, major, minor, access: &str| orlop_oci::DeviceRule {
+        allow,
+        kind: Some(orlop_oci::DeviceKind::Char),
+        major: Some(major),
+        minor: Some(minor),
+        access: access.into(),
+    };
+    // kmsg is no device that all have.
+    let read = || {
+        let mut child = own.spawn("sleep 0.2; : 3< /dev/null || exit 3; : 3< /dev/kmsg");
+        child.wait().unwrap().code()
+    };
+    own.make().unwrap();
+    assert_eq!(read(), Some(2), "kmsg can be read");
+    own.resources.devices = vec![rule(true, 1, 11, "r")];
+    // The program before goes, or it would go on forbidding.
+    let read = || {
+        let mut child = own.spawn("sleep 0.2; : 3< /dev/null || exit 3; : 3< /dev/kmsg");
+        child.wait().unwrap().code()
+    };
+    own.make().unwrap();
+    assert_eq!(read(), Some(0), "kmsg cannot be read");
+}
+
+#[test]
+fn version_2_is_entered_by_its_directory_and_killed_at_once() {
+    let Some(own) = in_version_2("version_2_is_entered_by_its_directory_and_killed_at_once") else {
+        return;
+    };
+    let entry = own.make().unwrap();
+    assert!(entry.into.is_some() && entry.tasks.is_empty());
+    let mut child = own.spawn("exec sleep 100");
+    own.cgroup.freeze().unwrap();
+    assert_eq!(own.cgroup.state().unwrap(), State::Frozen);
+    let error = own.make().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "container's cgroup is not empty: 1 process(es) found"
+    );
+    own.cgroup.kill_all(rustix::process::Signal::KILL).unwrap();
+    child.wait().unwrap();
+    own.cgroup.remove().unwrap();
+    assert!(own.cgroup.paths().values().all(|dir| !dir.exists()));
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn how_long_it_takes() {
+    let (mut made, mut removed) = (Vec::new(), Vec::new());
+    // As a container's in its pod's, which is there.
+    let pod = Own::new(Resources::default());
+    pod.make().unwrap();
+    let resources = some_limits();
+    let path = format!("{}/container", pod.path);
+    let wanted = wanted(&pod.id, &path, &resources);
+    for _ in 0..300 {
+        let start = std::time::Instant::now();
+        let cgroup = Cgroup::plan(&wanted).unwrap();
+        let planned = start.elapsed();
+        let entry = cgroup.make(&wanted).unwrap();
+        made.push((start.elapsed(), planned));
+        drop(entry);
+        let start = std::time::Instant::now();
+        cgroup.remove().unwrap();
+        removed.push(start.elapsed());
+    }
+    made.sort();
+    removed.sort();
+    println!(
+        "made {:?} of which plan {:?}, removed {:?}",
+        made[150].0, made[150].1, removed[150]
     );
 }

@@ -31,7 +31,7 @@ impl Cgroup {
         let nothing = Resources::default();
         let resources = wanted.resources.unwrap_or(&nothing);
         made.inherit_cpuset(&dirs, resources)?;
-        limits::set(&dirs, resources, limits::Since::Birth)?;
+        limits::set(&dirs, resources)?;
         devices::set(&dirs, resources, wanted)?;
         let entry = dirs.into_entry()?;
         made.keep();
@@ -82,6 +82,21 @@ impl<'a> Dirs<'a> {
         };
         let open = cgroup.places.iter().map(one).collect::<Result<_, _>>()?;
         Ok(Self { cgroup, open })
+    }
+
+    /// Of a cgroup that systemd made: what it does not care for is made as well.
+    pub(super) fn complete(cgroup: &'a Cgroup, resources: &Resources) -> Result<Self> {
+        let mut made = Made::default();
+        let mut open = Vec::with_capacity(cgroup.places.len());
+        for place in &cgroup.places {
+            made.directory(&place.dir)
+                .map_err(|errno| refused(place, errno))?;
+            open.push(Some(Dir::open(&place.dir)?));
+        }
+        let dirs = Self { cgroup, open };
+        made.inherit_cpuset(&dirs, resources)?;
+        made.keep();
+        Ok(dirs)
     }
 
     pub(super) fn is_v2(&self) -> bool {
@@ -256,7 +271,7 @@ fn is_empty(value: &str) -> bool {
 /// Version 2: has all controllers in a cgroup that there are, by switching them on all the way down.
 /// One that cannot be, for there are processes on the way or rights are missing, must not keep the
 /// others off: a limit that then has no file is an error of its own.
-fn delegate(dir: &Dir, place: &Place, resources: Option<&Resources>) -> Result<()> {
+pub(super) fn delegate(dir: &Dir, place: &Place, resources: Option<&Resources>) -> Result<()> {
     let kind = dir.read("cgroup.type").unwrap_or_default();
     let needs_domain = resources.is_some_and(limits::need_a_domain);
     match kind.trim() {

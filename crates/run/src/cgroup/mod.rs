@@ -14,7 +14,10 @@ mod limits;
 mod make;
 mod mounts;
 mod place;
+mod properties;
 mod seen;
+mod unit;
+mod update;
 
 pub(crate) use entry::Entry;
 pub(crate) use life::State;

@@ -76,16 +76,13 @@ impl Mounts {
             });
         }
         let governs = |it: &Mounted| it.controllers != [""] && it.controllers != ["name=systemd"];
-        match found.iter().any(governs) {
-            true => Ok(Self::V1(found)),
-            false => match found.into_iter().find(|it| it.controllers == [""]) {
-                Some(mut v2) => {
-                    v2.controllers.clear();
-                    Ok(Self::V2(v2))
-                }
-                None => Err(Error::new("no cgroup mount found in mountinfo")),
-            },
+        if found.iter().any(governs) {
+            return Ok(Self::V1(found));
         }
+        let v2 = found.into_iter().find(|it| it.controllers == [""]);
+        let mut v2 = v2.ok_or_else(|| Error::new("no cgroup mount found in mountinfo"))?;
+        v2.controllers.clear();
+        Ok(Self::V2(v2))
     }
 }
 
@@ -100,14 +97,14 @@ fn usual(membership: &Membership) -> Option<Vec<Mounted>> {
         };
         let point = Path::new(USUAL).join(name);
         // What is not mounted is nothing to be found; what is mounted under another name the table tells.
-        match is(&point, magic) {
-            true => found.push(Mounted {
+        if is(&point, magic) {
+            found.push(Mounted {
                 controllers: controllers.iter().map(|it| (*it).to_owned()).collect(),
                 point,
                 own: "/".to_owned(),
-            }),
-            false if magic == MAGIC_2 => {}
-            false => return None,
+            });
+        } else if magic == MAGIC {
+            return None;
         }
     }
     found

@@ -150,12 +150,6 @@ impl Cgroup {
         })
     }
 
-    fn of_unit(_wanted: &Wanted<'_>) -> Result<Self> {
-        Err(Error::new(
-            "systemd not running on this host, cannot use systemd cgroups manager",
-        ))
-    }
-
     /// Whether it is version 2's.
     pub(crate) fn is_v2(&self) -> bool {
         self.version == 2
@@ -194,9 +188,10 @@ impl Cgroup {
         let mut v1 = BTreeMap::new();
         let mut v2 = None;
         for (controller, dir) in self.paths() {
-            match controller.is_empty() {
-                true => v2 = Some(dir),
-                false => drop(v1.insert(controller, dir)),
+            if controller.is_empty() {
+                v2 = Some(dir);
+            } else {
+                v1.insert(controller, dir);
             }
         }
         let hierarchies = Arc::new(Hierarchies::of_one_cgroup(v1, v2));

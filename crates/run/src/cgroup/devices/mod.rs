@@ -29,9 +29,10 @@ pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources, wanted: &Wanted<'_>) -
 /// As few writes as say it: all or nothing first, then the exceptions.
 fn version_1(dirs: &Dirs<'_>, rules: &Rules) -> Result<()> {
     let dir = dirs.of("devices")?;
-    let (first, then) = match rules.all_but {
-        true => ("devices.allow", "devices.deny"),
-        false => ("devices.deny", "devices.allow"),
+    let (first, then) = if rules.all_but {
+        ("devices.allow", "devices.deny")
+    } else {
+        ("devices.deny", "devices.allow")
     };
     dir.write(first, "a")?;
     if rules.exceptions.is_empty() {

@@ -5,23 +5,16 @@ mod v2;
 
 use orlop_oci::{BlockIo, Cpu, Memory, Resources};
 
+pub(super) use v2::swap_alone;
+
 use super::make::Dirs;
 use crate::error::{Error, Result};
 
-/// What is known of a cgroup before its limits are set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Since {
-    /// It is new: what is not said is as the kernel makes it.
-    Birth,
-    /// It may have limits, and has processes: what is not said stays.
-    Earlier,
-}
-
 /// Sets limits; what is not said stays as it is, and so does what is said to be 0 where that is no limit.
-pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources, since: Since) -> Result<()> {
+pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
     check(resources, if dirs.is_v2() { 2 } else { 1 })?;
     if dirs.is_v2() {
-        v2::set(dirs, resources, since)
+        v2::set(dirs, resources)
     } else {
         v1::set(dirs, resources)
     }
@@ -53,6 +46,17 @@ pub(super) fn check(resources: &Resources, version: u8) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses limits below what is in use, where that is wanted and version 2 would kill instead.
+pub(super) fn refuse_what_is_in_use(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
+    match (
+        dirs.is_v2().then(|| dirs.find("")).flatten(),
+        &resources.memory,
+    ) {
+        (Some(dir), Some(memory)) => v2::refuse_what_is_in_use(dir, memory),
+        _ => Ok(()),
+    }
 }
 
 /// Whether there are limits for which version 2 needs a controller.
@@ -106,3 +110,6 @@ pub(super) fn pids(limit: i64) -> String {
         limit => limit.max(1).to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

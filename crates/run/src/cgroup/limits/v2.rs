@@ -4,7 +4,7 @@ use orlop_cgroup::{cpu_weight, io_weight};
 use orlop_oci::{BlockIo, Cpu, Memory, Rdma, Resources};
 use rustix::io::Errno;
 
-use super::{Since, some};
+use super::some;
 use crate::cgroup::files::Dir;
 use crate::cgroup::make::Dirs;
 use crate::error::{Error, Result};
@@ -12,24 +12,26 @@ use crate::error::{Error, Result};
 /// The period in which `cpu.max` counts where nobody says otherwise.
 const PERIOD: u64 = 100_000;
 
-pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources, since: Since) -> Result<()> {
+pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
     let Some(dir) = dirs.find("") else {
-        return match super::need_controllers(resources) {
-            true => dirs.of("any").map(drop),
-            false => Ok(()),
+        let needed = super::need_controllers(resources);
+        return if needed {
+            dirs.of("any").map(drop)
+        } else {
+            Ok(())
         };
     };
     if let Some(limit) = resources.pids.as_ref().and_then(|it| it.limit) {
         dir.write("pids.max", super::pids(limit))?;
     }
     if let Some(it) = &resources.memory {
-        memory(dir, it, since)?;
+        memory(dir, it)?;
     }
     if let Some(it) = &resources.block_io {
         block_io(dir, it)?;
     }
     if let Some(it) = &resources.cpu {
-        cpu(dir, it, since)?;
+        cpu(dir, it)?;
         if !it.cpus.is_empty() {
             dir.write("cpuset.cpus", &it.cpus)?;
         }
@@ -56,23 +58,13 @@ pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources, since: Since) -> Resul
     Ok(())
 }
 
-fn memory(dir: &Dir, memory: &Memory, since: Since) -> Result<()> {
+fn memory(dir: &Dir, memory: &Memory) -> Result<()> {
     let said = [memory.limit, memory.swap, memory.reservation];
     if said.into_iter().all(|it| some(it).is_none()) {
         return Ok(());
     }
-    if memory.check_before_update == Some(true) {
-        refuse_what_is_in_use(dir, memory)?;
-    }
-    let swap = if since == Since::Earlier && some(memory.limit).is_none() && memory.swap > Some(0) {
-        let limit = dir.read("memory.max")?.trim().parse().ok();
-        swap_alone(&Memory {
-            limit,
-            ..memory.clone()
-        })?
-    } else {
-        swap_alone(memory)?
-    };
+    refuse_what_is_in_use(dir, memory)?;
+    let swap = swap_alone(memory)?;
     if let Some(swap) = swap {
         match dir.write("memory.swap.max", or_max(swap)) {
             // Where swap is not counted, there is no limit of it to be lifted, nor swap to be forbidden.
@@ -90,7 +82,7 @@ fn memory(dir: &Dir, memory: &Memory, since: Since) -> Result<()> {
 }
 
 /// The limit of swap, which version 2 counts alone and the specification with memory; -1 for none.
-pub(crate) fn swap_alone(memory: &Memory) -> Result<Option<i64>> {
+pub(in crate::cgroup) fn swap_alone(memory: &Memory) -> Result<Option<i64>> {
     let limit = memory.limit.unwrap_or(0);
     match memory.swap.unwrap_or(0) {
         // Without a limit of memory there is none of both.
@@ -105,7 +97,10 @@ pub(crate) fn swap_alone(memory: &Memory) -> Result<Option<i64>> {
 }
 
 /// What version 1 refuses by itself: here processes would be killed for it.
-fn refuse_what_is_in_use(dir: &Dir, memory: &Memory) -> Result<()> {
+pub(super) fn refuse_what_is_in_use(dir: &Dir, memory: &Memory) -> Result<()> {
+    if memory.check_before_update != Some(true) {
+        return Ok(());
+    }
     let usage = dir.read("memory.current").ok();
     let Some(usage) = usage.and_then(|it| it.trim().parse::<i64>().ok()) else {
         return Ok(());
@@ -159,7 +154,7 @@ fn block_io(dir: &Dir, io: &BlockIo) -> Result<()> {
     Ok(())
 }
 
-fn cpu(dir: &Dir, cpu: &Cpu, since: Since) -> Result<()> {
+fn cpu(dir: &Dir, cpu: &Cpu) -> Result<()> {
     if let Some(idle) = cpu.idle {
         dir.write("cpu.idle", idle)?;
     }
@@ -178,21 +173,10 @@ fn cpu(dir: &Dir, cpu: &Cpu, since: Since) -> Result<()> {
     if quota.is_none() && period.is_none() {
         return Ok(());
     }
-    // The file takes both at once; what is not said stays.
-    let told = match since {
-        Since::Earlier if quota.is_none() || period.is_none() => dir.read("cpu.max")?,
-        _ => String::new(),
-    };
-    let mut told = told.split_whitespace();
-    let (old_quota, old_period) = (told.next(), told.next());
-    let quota = match quota {
-        Some(quota) if quota > 0 => quota.to_string(),
-        Some(_) => "max".to_owned(),
-        None => old_quota.unwrap_or("max").to_owned(),
-    };
-    let period = period
-        .or_else(|| old_period?.parse().ok())
-        .unwrap_or(PERIOD);
+    // The file takes both at once.
+    let quota = quota.filter(|it| *it > 0).unwrap_or(-1);
+    let period = period.unwrap_or(PERIOD);
+    let quota = or_max(quota);
     dir.write("cpu.max", format_args!("{quota} {period}"))?;
     if let Some(burst) = late {
         dir.write("cpu.max.burst", burst)?;

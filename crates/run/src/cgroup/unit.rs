@@ -1,0 +1,229 @@
+//! A cgroup that systemd makes: a scope around a process that is there already.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use orlop_cgroup::{CgroupPath, Property, Systemd, Value};
+use orlop_oci::Resources;
+use rustix::process::geteuid;
+
+use super::entry::Entry;
+use super::make::{Dirs, delegate};
+use super::mounts::{Mounted, Mounts};
+use super::place::{Cgroup, Place, Unit, Wanted};
+use super::{devices, limits, properties};
+use crate::error::{Error, Result, While};
+
+/// How long systemd may take to do what it was asked for. Others wait as long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Cgroup {
+    pub(super) fn of_unit(wanted: &Wanted<'_>) -> Result<Self> {
+        if !Systemd::is_running() {
+            return Err(Error::new(
+                "systemd not running on this host, cannot use systemd cgroups manager",
+            ));
+        }
+        properties::of_annotations(wanted.annotations)?;
+        let unit = Unit::of(wanted)?;
+        let path = unit.path(wanted.rootless)?;
+        let place = |mounted: &Mounted| Place {
+            controllers: mounted.controllers.clone(),
+            dir: path.below(&mounted.point),
+            point: mounted.point.clone(),
+        };
+        let (version, places) = match &Mounts::find(false)? {
+            Mounts::V2(mounted) => (2, vec![place(mounted)]),
+            Mounts::V1(all) => (1, all.iter().map(place).collect()),
+        };
+        Ok(Self {
+            version,
+            places,
+            unit: Some(unit),
+            optional: false,
+            rootless: wanted.rootless,
+        })
+    }
+
+    /// Has systemd make the cgroup around a process, and sets there what systemd has no word for. With
+    /// version 1 the process has to enter what systemd does not care for. Nothing is done where
+    /// [`make`](Self::make) has done all.
+    pub(crate) fn adopt(&self, wanted: &Wanted<'_>, pid: i32) -> Result<Entry> {
+        let Some(unit) = &self.unit else {
+            return Ok(Entry::default());
+        };
+        let nothing = Resources::default();
+        let resources = wanted.resources.unwrap_or(&nothing);
+        let mut all = unit.properties(wanted, pid, self.is_v2());
+        all.extend(properties::of_annotations(wanted.annotations)?);
+        all.extend(properties::of_resources(resources, self.version)?);
+        let rules = devices::Rules::of(&resources.devices, wanted.devices)?;
+        all.extend(properties::of_devices(&rules));
+        all.extend(properties::oom_policy(resources));
+        let mut systemd = self.systemd()?;
+        let started = systemd.start_transient(&unit.name, &all);
+        started.doing(|| format!("unable to start unit {:?}", unit.name))?;
+        match self.fill(wanted, pid, resources) {
+            Err(error) => {
+                let _ = self.stop(&mut systemd, unit);
+                Err(error)
+            }
+            filled => filled,
+        }
+    }
+
+    fn fill(&self, wanted: &Wanted<'_>, pid: i32, resources: &Resources) -> Result<Entry> {
+        self.wait_for(pid)?;
+        let dirs = Dirs::complete(self, resources)?;
+        if let (true, [place]) = (self.is_v2(), &self.places[..]) {
+            delegate(dirs.of("")?, place, wanted.resources)?;
+        }
+        let resources = properties::as_systemd_rounds(resources);
+        limits::set(&dirs, &resources)?;
+        devices::set(&dirs, &resources, wanted)?;
+        let mut entry = dirs.into_entry()?;
+        // There it is already.
+        entry.into = None;
+        Ok(entry)
+    }
+
+    /// Changes the limits that systemd keeps, which would set them back otherwise.
+    pub(super) fn update_unit(&self, unit: &Unit, resources: &Resources) -> Result<()> {
+        let all = properties::of_resources(resources, self.version)?;
+        if all.is_empty() {
+            return Ok(());
+        }
+        let set = self.systemd()?.set(&unit.name, &all);
+        set.doing(|| "unable to set unit properties".to_owned())
+    }
+
+    /// Ends the unit. What systemd does not care for is left.
+    pub(super) fn end_unit(&self, unit: &Unit) -> Result<()> {
+        self.stop(&mut self.systemd()?, unit)
+    }
+
+    fn stop(&self, systemd: &mut Systemd, unit: &Unit) -> Result<()> {
+        let stopped = systemd.stop(&unit.name);
+        // One that failed would be in the way of the next of its name.
+        let _ = systemd.forget(&unit.name);
+        stopped.doing(|| format!("unable to stop unit {:?}", unit.name))
+    }
+
+    fn systemd(&self) -> Result<Systemd> {
+        let connected = if self.rootless && !geteuid().is_root() {
+            Systemd::connect_to_users()
+        } else {
+            Systemd::connect()
+        };
+        connected.doing(|| "unable to ask systemd".to_owned())
+    }
+
+    /// Waits until systemd has put the process where it was to.
+    fn wait_for(&self, pid: i32) -> Result<()> {
+        let place = self.places.iter().find(|place| {
+            let is_systemds = |it: &String| it == "name=systemd";
+            self.is_v2() || place.controllers.iter().any(is_systemds)
+        });
+        let dir = place.map(|place| place.dir.as_path());
+        let dir = dir.ok_or_else(|| Error::new("the hierarchy of systemd is not mounted"))?;
+        let deadline = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            let inside = orlop_cgroup::processes_in(dir).unwrap_or_default();
+            if inside.contains(&pid) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let dir = dir.display();
+                return Err(Error::new(format!(
+                    "Timeout waiting for systemd to move the process to {dir}"
+                )));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Unit {
+    /// `slice:prefix:name`.
+    fn of(wanted: &Wanted<'_>) -> Result<Self> {
+        let slice = if wanted.rootless {
+            "user.slice"
+        } else {
+            "system.slice"
+        };
+        let (slice, prefix, name) = if wanted.path.is_empty() {
+            (slice, "orlop-run", wanted.id)
+        } else {
+            let mut parts = wanted.path.split(':');
+            let parts = (parts.next(), parts.next(), parts.next(), parts.next());
+            let (Some(said), Some(prefix), Some(name), None) = parts else {
+                return Err(Error::new(format!(
+                    "expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got {:?} instead",
+                    wanted.path
+                )));
+            };
+            (if said.is_empty() { slice } else { said }, prefix, name)
+        };
+        if name.ends_with(".slice") {
+            return Err(Error::new(format!(
+                "cgroupsPath {:?}: a slice holds no processes, give another name",
+                wanted.path
+            )));
+        }
+        if slice.contains('/') {
+            return Err(Error::new(format!("invalid slice name: {slice}")));
+        }
+        Ok(Self {
+            name: format!("{prefix}-{name}.scope"),
+            slice: slice.to_owned(),
+        })
+    }
+
+    fn path(&self, rootless: bool) -> Result<CgroupPath> {
+        let invalid = |_| Error::new(format!("invalid slice name: {}", self.slice));
+        let slice = CgroupPath::of_slice(&self.slice).map_err(invalid)?;
+        let whole = if rootless && !geteuid().is_root() {
+            users_manager()?.join(slice.as_str().trim_start_matches('/'))
+        } else {
+            PathBuf::from(slice.as_str())
+        };
+        let whole = CgroupPath::parse(&whole.to_string_lossy());
+        let told = |error: orlop_cgroup::PathError| Error::new(error.to_string());
+        whole.and_then(|it| it.child(&self.name)).map_err(told)
+    }
+
+    fn properties(&self, wanted: &Wanted<'_>, pid: i32, is_v2: bool) -> Vec<Property> {
+        let io = if is_v2 {
+            "IOAccounting"
+        } else {
+            "BlockIOAccounting"
+        };
+        let text = |name, value: String| Property::new(name, Value::Text(value));
+        let yes = |name| Property::new(name, Value::Bool(true));
+        vec![
+            text("Description", format!("container {}", wanted.id)),
+            text("Slice", self.slice.clone()),
+            yes("Delegate"),
+            Property::new("PIDs", Value::Numbers(vec![pid.unsigned_abs()])),
+            yes("MemoryAccounting"),
+            yes("CPUAccounting"),
+            yes(io),
+            yes("TasksAccounting"),
+            Property::new("DefaultDependencies", Value::Bool(false)),
+        ]
+    }
+}
+
+/// The cgroup of the systemd of this process's user.
+fn users_manager() -> Result<PathBuf> {
+    let uid = geteuid().as_raw();
+    let service = format!("user@{uid}.service");
+    let membership = orlop_disk::Membership::own().doing(|| "open /proc/self/cgroup".to_owned())?;
+    let own = PathBuf::from(membership.path("").unwrap_or("/"));
+    let above = own.ancestors().find(|it| it.ends_with(&service));
+    let usual = || PathBuf::from(format!("/user.slice/user-{uid}.slice/{service}"));
+    Ok(above.map_or_else(usual, PathBuf::from))
+}
