@@ -161,20 +161,7 @@ impl Hierarchies {
         if !self.has("hugetlb") {
             return Vec::new();
         }
-        let Ok(entries) = fs::read_dir("/sys/kernel/mm/hugepages") else {
-            return Vec::new();
-        };
-        let mut sizes: Vec<u64> = entries
-            .filter_map(|entry| {
-                let name = entry.ok()?.file_name().into_string().ok()?;
-                name.strip_prefix("hugepages-")?
-                    .strip_suffix("kB")?
-                    .parse()
-                    .ok()
-            })
-            .collect();
-        sizes.sort_unstable();
-        sizes.into_iter().map(page_size_name).collect()
+        hugepage_sizes()
     }
 
     /// Whether swap is accounted for and can be limited.
@@ -203,6 +190,24 @@ impl Hierarchies {
                 .below(self.v2.as_deref()?),
         )
     }
+}
+
+/// The sizes of huge pages that this machine has, as `2MB`.
+pub fn hugepage_sizes() -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/sys/kernel/mm/hugepages") else {
+        return Vec::new();
+    };
+    let mut sizes: Vec<u64> = entries
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            name.strip_prefix("hugepages-")?
+                .strip_suffix("kB")?
+                .parse()
+                .ok()
+        })
+        .collect();
+    sizes.sort_unstable();
+    sizes.into_iter().map(page_size_name).collect()
 }
 
 /// Page sizes are named as the kernel names the controller's files.

@@ -23,7 +23,7 @@ mod weight;
 pub use cgroup::Cgroup;
 pub use entry::Entry;
 pub use error::Error;
-pub use hierarchy::{Hierarchies, Version};
+pub use hierarchy::{Hierarchies, Version, hugepage_sizes};
 pub use limits::Limits;
 pub use oom::OomWatch;
 pub use path::{CgroupPath, Driver, PathError};

@@ -188,10 +188,11 @@ impl State {
             Some((start, alive)) if start == self.start_time && alive => {}
             _ => return Status::Stopped,
         }
-        if dir.fifo().exists() {
-            Status::Created
-        } else if self.cgroup.is_frozen() {
+        if self.cgroup.is_frozen() {
+            // One that waits for its start can be paused as well.
             Status::Paused
+        } else if dir.fifo().exists() {
+            Status::Created
         } else {
             Status::Running
         }

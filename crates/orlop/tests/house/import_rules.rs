@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("launch", &["wire", "cgroup", "disk", "oci"]),
     // An OCI runtime, which knows nobody here: what it is told is on its command line.
     ("seccomp", &["oci"]),
-    ("run", &["oci", "seccomp", "cgroup", "disk"]),
+    ("run", &["oci", "seccomp", "cgroup", "disk", "duration"]),
     // Of the containerds that have us make their sandboxes.
     ("sandbox-api", &["disk", "ttrpc"]),
     // The keeper shares nothing but the words that it exchanges with the daemon.

@@ -16,12 +16,14 @@ mod mounts;
 mod place;
 mod properties;
 mod seen;
+mod stats;
 mod unit;
 mod update;
 
 pub(crate) use entry::Entry;
 pub(crate) use life::State;
 pub(crate) use place::{Cgroup, Driver, Wanted};
+pub(crate) use stats::Stats;
 
 #[cfg(test)]
 mod live_tests;

@@ -2,14 +2,19 @@
 
 mod create;
 mod delete;
+mod events;
 mod exec;
 mod features;
 mod kill;
 mod list;
+mod pause;
+mod ps;
+mod resume;
 mod run;
 mod spec;
 mod start;
 mod state;
+mod update;
 
 use crate::args::{Flag, FlagsEnd, GLOBAL, Globals, Parsed, switch};
 use crate::error::Result;
@@ -60,14 +65,19 @@ const HELP: Flag = switch("help", Some('h'), "tell what there is");
 pub(crate) const VERBS: &[Verb] = &[
     create::VERB,
     delete::VERB,
+    events::VERB,
     exec::VERB,
     features::VERB,
     kill::VERB,
     list::VERB,
+    pause::VERB,
+    ps::VERB,
+    resume::VERB,
     run::VERB,
     spec::VERB,
     start::VERB,
     state::VERB,
+    update::VERB,
 ];
 
 /// The newest version of the specification that is followed.

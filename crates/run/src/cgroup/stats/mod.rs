@@ -1,0 +1,53 @@
+//! What a cgroup uses, as the document of `events`.
+
+mod document;
+mod read;
+mod v1;
+mod v2;
+
+pub(crate) use document::Stats;
+
+use super::files::Failed;
+use super::make::Dirs;
+use super::place::Cgroup;
+use crate::error::Result;
+
+impl Cgroup {
+    /// What it uses now. Parts whose controller is missing are empty.
+    pub(crate) fn stats(&self) -> Result<Stats> {
+        let dirs = Dirs::open(self)?;
+        let stats = if self.is_v2() {
+            v2::read(&dirs)
+        } else {
+            v1::read(&dirs)
+        };
+        Ok(stats?)
+    }
+
+    /// How often a process of it was killed for want of memory, if the kernel tells.
+    pub(crate) fn oom_kills(&self) -> Option<u64> {
+        let dirs = Dirs::open(self).ok()?;
+        let dir = dirs.find("memory")?;
+        let file = if self.is_v2() {
+            "memory.events"
+        } else {
+            "memory.oom_control"
+        };
+        let told = dir.read(file).ok()?;
+        read::keys(&told).find_map(|(key, value)| (key == "oom_kill").then_some(value))
+    }
+
+    /// What becomes ready when memory runs out in it.
+    pub(crate) fn watch_oom(&self) -> Result<orlop_cgroup::OomWatch> {
+        let watch = orlop_cgroup::OomWatch::new(&self.alive());
+        watch.map_err(|error| crate::error::Error::new(error.to_string()))
+    }
+}
+
+/// What comes of a file that may not be there.
+fn if_there<T>(read: Result<T, Failed>) -> Result<Option<T>, Failed> {
+    match read {
+        Err(failed) if failed.is_not_found() => Ok(None),
+        read => read.map(Some),
+    }
+}

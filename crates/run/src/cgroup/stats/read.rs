@@ -1,0 +1,70 @@
+//! How the kernel writes numbers.
+
+use super::document::{Pressure, Stall};
+use super::if_there;
+use crate::cgroup::files::{Dir, Failed};
+
+/// Lines of a key and a number.
+pub(super) fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    text.lines().filter_map(|line| {
+        let (key, value) = line.split_once(' ')?;
+        Some((key, value.trim().parse().ok()?))
+    })
+}
+
+/// A number; `max` is the highest.
+pub(super) fn number(text: &str) -> u64 {
+    text.trim()
+        .parse()
+        .unwrap_or(if text.trim() == "max" { u64::MAX } else { 0 })
+}
+
+/// A file of one number; none if it is not there.
+pub(super) fn number_of(dir: &Dir, file: &str) -> Result<Option<u64>, Failed> {
+    Ok(if_there(dir.read(file))?.map(|text| number(&text)))
+}
+
+/// Of each CPU a number.
+pub(super) fn numbers(text: &str) -> Vec<u64> {
+    text.split_whitespace()
+        .filter_map(|it| it.parse().ok())
+        .collect()
+}
+
+/// A list like `0-3,7`.
+pub(super) fn list(text: &str) -> Vec<u16> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<u16>().ok()?..=last.trim().parse::<u16>().ok()?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+/// Time lost waiting; none where the kernel does not count it.
+pub(super) fn pressure(dir: &Dir, file: &str) -> Option<Pressure> {
+    let text = dir.read(file).ok()?;
+    let mut pressure = Pressure::default();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let stall = match words.next() {
+            Some("some") => &mut pressure.some,
+            Some("full") => &mut pressure.full,
+            _ => continue,
+        };
+        for (key, value) in words.filter_map(|word| word.split_once('=')) {
+            set(stall, key, value);
+        }
+    }
+    Some(pressure)
+}
+
+fn set(stall: &mut Stall, key: &str, value: &str) {
+    let share = || value.parse().unwrap_or_default();
+    match key {
+        "avg10" => stall.avg10 = share(),
+        "avg60" => stall.avg60 = share(),
+        "avg300" => stall.avg300 = share(),
+        "total" => stall.total = value.parse().unwrap_or_default(),
+        _ => {}
+    }
+}

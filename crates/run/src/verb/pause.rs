@@ -1,0 +1,25 @@
+//! `pause`: stops all processes of a container where they stand.
+
+use super::{Call, HELP, Verb};
+use crate::args::FlagsEnd;
+use crate::error::{Error, Result};
+use crate::state::Status;
+
+pub(super) const VERB: Verb = Verb {
+    name: "pause",
+    about: "stop all of a container's processes where they stand",
+    arguments: "CONTAINER",
+    flags: &[HELP],
+    flags_end: FlagsEnd::Nowhere,
+    enters: false,
+    failed: None,
+    run,
+};
+
+fn run(call: &Call<'_>) -> Result<u8> {
+    let (dir, state) = call.known()?;
+    match state.status(&dir) {
+        Status::Created | Status::Running => state.cgroup.freeze().map(|()| 0),
+        _ => Err(Error::new("container not running")),
+    }
+}
