@@ -16,6 +16,7 @@
 
 mod cpu;
 mod crowd;
+mod flat;
 mod memory;
 mod polling;
 mod promises;
@@ -37,6 +38,7 @@ enum Kind {
     Full,
     Short,
     Statistics,
+    Flat,
 }
 
 /// How much is measured.
@@ -52,6 +54,12 @@ struct Size {
     idle: u64,
     /// Seconds of asking all that a kubelet asks.
     polling: u64,
+    /// Pods that stand while it is measured what one more costs.
+    many: usize,
+    /// Ports of the bridge that are none of ours.
+    foreign: usize,
+    /// Pods whose calls are timed, each time.
+    timed: usize,
 }
 
 const FULL: Size = Size {
@@ -60,6 +68,9 @@ const FULL: Size = Size {
     networked: 200,
     idle: 5,
     polling: 60,
+    many: 500,
+    foreign: 400,
+    timed: 20,
 };
 
 const SHORT: Size = Size {
@@ -68,6 +79,9 @@ const SHORT: Size = Size {
     networked: 4,
     idle: 1,
     polling: 2,
+    many: 20,
+    foreign: 20,
+    timed: 3,
 };
 
 /// A node with a pulled image.
@@ -89,24 +103,37 @@ impl Subject {
 fn main() {
     // `cargo bench` adds flags of its own; only our words count.
     let has = |wanted| std::env::args().any(|word| word == wanted);
-    let kind = match (has("statistics"), has("short")) {
-        (true, _) => Kind::Statistics,
-        (_, true) => Kind::Short,
+    let kind = match (has("statistics"), has("flat"), has("short")) {
+        (true, ..) => Kind::Statistics,
+        (_, true, _) => Kind::Flat,
+        (.., true) => Kind::Short,
         _ => Kind::Full,
     };
     if let Err(reason) = machine::can_run_pods() {
         println!("nothing can be measured: this machine {reason}");
         std::process::exit(1);
     }
+    if kind == Kind::Flat {
+        flat::stand_apart();
+    }
     let reactor = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .unwrap();
-    let size = if has("short") { SHORT } else { FULL };
-    let report = if kind == Kind::Statistics {
-        reactor.block_on(measure_statistics(size))
-    } else {
-        reactor.block_on(measure(size))
+    let mut size = if has("short") { SHORT } else { FULL };
+    let number = |name, usual| {
+        std::env::var(name)
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(usual)
+    };
+    size.many = number("ORLOP_BENCH_MANY", size.many);
+    size.foreign = number("ORLOP_BENCH_FOREIGN", size.foreign);
+    size.timed = number("ORLOP_BENCH_TIMED", size.timed);
+    let report = match kind {
+        Kind::Statistics => reactor.block_on(measure_statistics(size)),
+        Kind::Flat => reactor.block_on(measure_flat(size)),
+        Kind::Full | Kind::Short => reactor.block_on(measure(size)),
     };
     println!("{report}");
     let broken = promises::broken(&report, kind);
@@ -166,6 +193,15 @@ async fn measure_statistics(size: Size) -> Report {
         Ok(ours) => statistics::run(ours, size, &mut report).await,
         Err(reason) => println!("nothing is measured: {reason}"),
     }
+    report
+}
+
+async fn measure_flat(size: Size) -> Report {
+    let registry = Registry::start();
+    let built = ImageBuilder::busybox().build();
+    let image = registry.push(&built, "busybox:1").await;
+    let mut report = Report::default();
+    flat::run(&image, size, &mut report).await;
     report
 }
 

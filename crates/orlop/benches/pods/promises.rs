@@ -22,7 +22,7 @@ pub(crate) fn broken(report: &Report, kind: Kind) -> Vec<String> {
             )),
             (Some(_), Some(_)) => {}
             // crun is an offer, and who asks for statistics alone wants nothing else.
-            _ if subject == report::ON_CRUN || kind == Kind::Statistics => {}
+            _ if subject == report::ON_CRUN || matches!(kind, Kind::Statistics | Kind::Flat) => {}
             (None, _) => broken.push(format!("{row} ({subject}): was not measured")),
             (_, None) => broken.push(format!("{row}: there is nothing to compare it with")),
         }

@@ -1,0 +1,262 @@
+//! What a pod costs on a node that has many of them already, and on a bridge that others use, too.
+//!
+//! Its pods run on the runtime that costs nothing (`testkit/examples/idle_runtime.rs`), so that
+//! what is measured is orlop alone; in network and mount namespaces of its own, so that nothing
+//! else that this machine does is measured, and the node's rules are not touched.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use orlop_testkit::{ContainerSpec, Node, PodSpec};
+use serde_json::json;
+use tonic::Status;
+
+use crate::crowd::{self, WORKLOAD};
+use crate::report::{self, Report};
+use crate::{Size, Subject, memory, subject, traced};
+
+/// How the bench knows that it stands apart already.
+const APART: &str = "ORLOP_BENCH_APART";
+
+/// Moves this program into namespaces of its own, before it has a second thread.
+pub(crate) fn stand_apart() {
+    if std::env::var_os(APART).is_some() {
+        return;
+    }
+    let own = std::env::current_exe().expect("our own path");
+    let error = Command::new("unshare")
+        .args(["--net", "--mount", "--propagation", "private"])
+        .args(["sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""])
+        .arg(own)
+        .args(std::env::args_os().skip(1))
+        .env(APART, "1")
+        .exec();
+    panic!("standing apart with unshare(1): {error}");
+}
+
+/// The first pods of a node, the same on a bridge with foreign ports, and the same among many pods.
+pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
+    let runtime = runtime();
+    let program = runtime.to_str().expect("a path that is a text");
+    let subject = subject(report::ORLOP, Node::orlop(), program, image).await;
+    let subject = subject.expect("the runtime works");
+    write_network(&subject);
+    let timed = size.timed;
+    // Warms up, and makes the bridge.
+    time(&subject, "warm", 3).await;
+    let few = time(&subject, "first", timed).await;
+    tell(report, "first", &few);
+    foreign_ports(&subject, size.foreign);
+    if size.foreign > 0 {
+        let foreign = time(&subject, "foreign", timed).await;
+        tell(report, "foreign", &foreign);
+        no_foreign_ports(&subject, size.foreign);
+        std::thread::sleep(Duration::from_secs(5));
+    }
+    let empty = memory::of_runtime(&subject.node);
+    let before = descriptors(&subject);
+    let many = (0..size.many).map(|n| {
+        let pod = subject.node.pod(&format!("many-{n}")).own_network();
+        if n % 10 == 0 {
+            pod.host_port(20_000 + n as u16, 80)
+        } else {
+            pod
+        }
+    });
+    let up = crowd::bring_up(&subject, many.collect()).await;
+    assert_eq!(up.pods.len(), size.many, "all of the crowd are up");
+    let request = orlop_cri::v1::ListPodSandboxStatsRequest::default();
+    let stats = subject
+        .cri
+        .runtime
+        .clone()
+        .list_pod_sandbox_stats(request)
+        .await;
+    assert_eq!(stats.expect("stats").into_inner().stats.len(), size.many);
+    let held = (descriptors(&subject) - before) as f64 / size.many as f64;
+    report.number("descriptors per pod", "", report::ORLOP, held);
+    let full = memory::of_runtime(&subject.node);
+    let grown = full.proportional_kb as f64 - empty.proportional_kb as f64;
+    report.number(
+        "memory per pod, bridge",
+        "kB",
+        report::ORLOP,
+        grown / size.many as f64,
+    );
+    // Their interfaces look for routers for so long, which all others hear.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    if let Ok(command) = std::env::var("ORLOP_BENCH_BESIDE") {
+        let pid = subject.node.pid().to_string();
+        Command::new("sh")
+            .arg("-c")
+            .arg(command)
+            .env("PID", pid)
+            .spawn()
+            .expect("beside");
+        std::thread::sleep(Duration::from_secs(2));
+    }
+    let among = time(&subject, "among", timed).await;
+    tell(report, "among many", &among);
+    for pod in &up.pods {
+        subject.cri.stop_pod(pod).await.expect("stop");
+        subject.cri.remove_pod(pod).await.expect("remove");
+    }
+    subject.node.finish().await;
+}
+
+/// What one pod's calls took.
+type Life = Vec<(&'static str, Duration)>;
+
+async fn time(subject: &Subject, name: &str, pods: usize) -> Vec<Life> {
+    let mut lives = Vec::new();
+    for n in 0..pods {
+        let pod = subject.node.pod(&format!("{name}-{n}")).own_network();
+        lives.push(life(subject, &pod).await.expect("a pod's whole life"));
+        // As a kubelet's pace is: the kernel has torn down the last one.
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    lives
+}
+
+async fn life(subject: &Subject, pod: &PodSpec) -> Result<Life, Status> {
+    let cri = &subject.cri;
+    let words: Vec<&str> = WORKLOAD.split(' ').collect();
+    let spec = ContainerSpec::new("main", &subject.image).command(&words);
+    let mut life = Life::new();
+    let begin = Instant::now();
+    let mut last = begin;
+    let mut lap = |step, took: Option<Duration>| {
+        life.push((step, took.unwrap_or(last.elapsed())));
+        last = Instant::now();
+    };
+    let pod_id = cri.run_pod(pod).await?;
+    lap("run", None);
+    for step in ["keeper", "network", "files"] {
+        let took = traced::step(cri, &pod_id, step).await?;
+        lap(step, Some(took));
+    }
+    let id = cri.create(&pod_id, pod, &spec).await?;
+    lap("create", None);
+    cri.start(&id).await?;
+    lap("start", None);
+    for _ in 0..3 {
+        cri.exec(&id, &["true"]).await?;
+        lap("exec", None);
+    }
+    cri.stop(&id, 0).await?;
+    cri.remove(&id).await?;
+    lap("gone", None);
+    cri.stop_pod(&pod_id).await?;
+    lap("stop", None);
+    cri.remove_pod(&pod_id).await?;
+    lap("remove", None);
+    let took = |wanted: &str| {
+        life.iter()
+            .filter(|(step, _)| *step == wanted)
+            .map(|(_, t)| *t)
+            .sum::<Duration>()
+    };
+    let (up, down) = (
+        took("run") + took("create") + took("start"),
+        took("stop") + took("remove"),
+    );
+    life.push(("up", up));
+    life.push(("down", down));
+    Ok(life)
+}
+
+fn tell(report: &mut Report, when: &str, lives: &[Life]) {
+    for (step, took) in lives.iter().flatten() {
+        // A row's name outlives the report of a short program.
+        let row: &'static str = format!("{when}: {step}").leak();
+        report.time(row, report::ORLOP, *took);
+    }
+}
+
+/// A bridge as nodes have it: with masquerading and port maps.
+fn write_network(subject: &Subject) {
+    let scratch = subject.node.scratch();
+    let config = json!({
+        "cniVersion": "1.0.0",
+        "name": "flat",
+        "plugins": [
+            {
+                "type": "bridge",
+                "bridge": subject.node.id(),
+                "isGateway": true,
+                "ipMasq": true,
+                "hairpinMode": true,
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": scratch.path("ipam"),
+                    "ranges": [[{ "subnet": "10.88.0.0/16" }]],
+                    "routes": [{ "dst": "0.0.0.0/0" }],
+                },
+            },
+            { "type": "portmap", "capabilities": { "portMappings": true } },
+        ],
+    });
+    let file = scratch.subdir("cni").join("10-test.conflist");
+    fs::write(file, config.to_string()).expect("write the network's configuration");
+    // The daemon watches the directory.
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+fn foreign_ports(subject: &Subject, count: usize) {
+    if count == 0 {
+        return;
+    }
+    let bridge = subject.node.id();
+    let mut batch = String::new();
+    for n in 0..count {
+        batch.push_str(&format!(
+            "link add fo{n} type veth peer name fp{n}\nlink set fo{n} master {bridge} up\nlink set fp{n} up\n"
+        ));
+    }
+    ip(&batch);
+    // Their own chatter (duplicate address detection) is over.
+    std::thread::sleep(Duration::from_secs(20));
+}
+
+fn no_foreign_ports(_: &Subject, count: usize) {
+    let mut batch = String::new();
+    for n in 0..count {
+        batch.push_str(&format!("link set fo{n} group 4242\n"));
+    }
+    batch.push_str("link del group 4242\n");
+    ip(&batch);
+}
+
+fn ip(batch: &str) {
+    let file = std::env::temp_dir().join(format!("orlop-bench-{}", std::process::id()));
+    fs::write(&file, batch).expect("write");
+    let status = Command::new("ip")
+        .arg("-batch")
+        .arg(&file)
+        .status()
+        .expect("run ip");
+    let _ = fs::remove_file(&file);
+    assert!(status.success(), "{status}");
+}
+
+fn descriptors(subject: &Subject) -> usize {
+    let dir = format!("/proc/{}/fd", subject.node.pid());
+    fs::read_dir(dir).expect("look").count()
+}
+
+/// `cargo build -p orlop-testkit --example idle_runtime` makes it.
+fn runtime() -> PathBuf {
+    let own = std::env::current_exe().expect("our own path");
+    let profile = own
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("TARGET/PROFILE/deps");
+    let name = std::env::var("ORLOP_BENCH_RUNTIME").unwrap_or_else(|_| "idle_runtime".to_owned());
+    if name.contains('/') || name != "idle_runtime" {
+        return name.into();
+    }
+    profile.join("examples").join(name)
+}
