@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A 48-bit Ethernet address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddress(pub [u8; 6]);
 
 /// The text is not an Ethernet address.
@@ -22,6 +22,13 @@ impl MacAddress {
         random_bytes(&mut bytes)?;
         bytes[0] = (bytes[0] & 0xfe) | 0x02;
         Ok(Self(bytes))
+    }
+
+    /// The address of whoever has an IPv4 address: the next one to have it has the same, so that
+    /// nobody on its network need be told. "Locally administered", too.
+    pub(crate) fn of_address(address: std::net::Ipv4Addr) -> Self {
+        let [a, b, c, d] = address.octets();
+        Self([0x0a, 0x58, a, b, c, d])
     }
 }
 

@@ -13,7 +13,7 @@ use orlop_network::{
     Cidr, DefaultNetwork, ErrorKind, InProcess, Networks, PodNetwork, PortMapping, Protocol,
     Status, netns,
 };
-use support::{Node, PLUGINS, filter_rules, sh};
+use support::{Node, PLUGINS, filter_rules, masqueraded, sh};
 
 const CONF: &str = r#"{
     "cniVersion": "1.1.0", "name": "net",
@@ -44,6 +44,7 @@ fn http() -> PortMapping {
 
 /// Nothing of any pod is left.
 fn assert_nothing_left(node: &Node) {
+    assert_eq!(masqueraded(), Vec::<String>::new());
     assert_eq!(node.reserved("net"), Vec::<String>::new());
     let rules = filter_rules();
     assert!(

@@ -226,7 +226,13 @@ impl<'a> Chain<'a> {
         }
         let conf = Value::Object(conf);
         let args_text = args.cni_args_text();
-        let done = if self.in_process {
+        let in_process = self.in_process
+            || (verb == Verb::Del
+                && native::did_what_programs_cannot_undo(
+                    &plugin.kind,
+                    &self.call(verb, target, &args_text, &conf),
+                ));
+        let done = if in_process {
             self.run_native(plugin, verb, target, &args_text, &conf)
         } else {
             self.run_program(plugin, verb, target, &args_text, &conf)
@@ -247,7 +253,18 @@ impl<'a> Chain<'a> {
                 searched: Vec::new(),
             });
         };
-        let call = Call {
+        let result = native.run(&self.call(verb, target, args, conf))?;
+        Ok(result.map(|result| result.to_version(self.network.cni_version)))
+    }
+
+    fn call<'c>(
+        &'c self,
+        verb: Verb,
+        target: Option<Target<'c>>,
+        args: &'c str,
+        conf: &'c Value,
+    ) -> Call<'c> {
+        Call {
             verb,
             container_id: target.map_or("", |target| target.container_id),
             if_name: target.map_or("", |target| target.if_name),
@@ -256,9 +273,7 @@ impl<'a> Chain<'a> {
             version: self.network.cni_version,
             network: &self.network.name,
             conf,
-        };
-        let result = native.run(&call)?;
-        Ok(result.map(|result| result.to_version(self.network.cni_version)))
+        }
     }
 
     fn run_program(

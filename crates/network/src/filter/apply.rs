@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
+use super::masquerade::{self, Masquerade};
 use super::port_guard::PortGuard;
 use super::rule::{Family, Step, Table};
 use super::{iptables, nftables};
@@ -78,6 +79,69 @@ pub(crate) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<
     match &*WAY {
         Way::Direct => nftables::chain_exists(connect(&mut line)?, family, table, chain),
         Way::Programs(dir) => iptables::chain_exists(dir, family, table, chain),
+    }
+}
+
+/// Has what these addresses of an owner's send masqueraded. Unsupported where rules are handed to
+/// `iptables`, or the kernel knows no sets.
+pub(crate) fn masquerade(
+    of: &Masquerade,
+    owner: &str,
+    addresses: &[IpAddr],
+) -> Result<(), FilterError> {
+    let mut line = GATE.lock();
+    if *WAY != Way::Direct {
+        let why = "masquerading by sets is not for the legacy iptables";
+        return Err(FilterError::Unsupported(why.to_owned()));
+    }
+    match of.add(connect(&mut line)?, owner, addresses) {
+        // An expression, or a kind of chain, that this kernel was built without.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FilterError::Unsupported(
+            format!("this kernel cannot masquerade by nf_tables: {error}"),
+        )),
+        done => done.map_err(nftables::failed),
+    }
+}
+
+/// Undoes that, as far as it is there.
+pub(crate) fn unmasquerade(
+    of: &Masquerade,
+    owner: &str,
+    addresses: &[IpAddr],
+) -> Result<(), FilterError> {
+    by_sets(|socket| of.remove(socket, owner, addresses)).map(drop)
+}
+
+/// Undoes it for all addresses of an owner's.
+pub(crate) fn unmasquerade_all(family: Family, owner: &str) -> Result<(), FilterError> {
+    by_sets(|socket| masquerade::remove_owner(socket, family, owner)).map(drop)
+}
+
+/// Whether any address of an owner's is masqueraded so.
+pub(crate) fn has_masqueraded(family: Family, owner: &str) -> Result<bool, FilterError> {
+    let found = by_sets(|socket| masquerade::of_owner(socket, family, owner))?;
+    Ok(found.is_some_and(|found| !found.is_empty()))
+}
+
+/// Whether this address of an owner's is masqueraded so.
+pub(crate) fn is_masqueraded(
+    of: &Masquerade,
+    owner: &str,
+    address: IpAddr,
+) -> Result<bool, FilterError> {
+    let stands = by_sets(|socket| of.stands(socket, owner, address))?;
+    Ok(stands.unwrap_or(false))
+}
+
+/// Nothing where nf_tables is not what this node uses, or knows nothing of sets.
+fn by_sets<T>(work: impl FnOnce(&mut Socket) -> io::Result<T>) -> Result<Option<T>, FilterError> {
+    let mut line = GATE.lock();
+    if *WAY != Way::Direct {
+        return Ok(None);
+    }
+    match work(connect(&mut line)?).map_err(nftables::failed) {
+        Err(FilterError::Unsupported(_)) => Ok(None),
+        done => done.map(Some),
     }
 }
 

@@ -69,6 +69,28 @@ pub(super) fn comment_data(text: &str) -> Vec<u8> {
     data
 }
 
+/// Looks for a packet's source in a set.
+pub(super) fn lookup(message: Message, family: Family, set: &str) -> Message {
+    let (offset, length) = match family {
+        Family::V4 => (12, 4),
+        Family::V6 => (8, 16),
+    };
+    let message = payload(message, NFT_PAYLOAD_NETWORK_HEADER, offset, length);
+    element(message, "lookup", |data| {
+        data.attr_str(1, set).attr_be32(2, NFT_REG_1)
+    })
+}
+
+/// Compares a packet's destination with a network.
+pub(super) fn destination(message: Message, cidr: Cidr, how: Compare) -> Message {
+    address(message, cidr, false, how)
+}
+
+/// Gives packets the address of the interface that they leave through.
+pub(super) fn masquerade(message: Message) -> Message {
+    element(message, "masq", |data| data)
+}
+
 fn encode_match(message: Message, condition: &Match) -> Message {
     match condition {
         Match::Source(cidr) => address(message, *cidr, true, Compare::Equal),

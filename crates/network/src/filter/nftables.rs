@@ -113,6 +113,10 @@ impl Change<'_> {
                 }
             }
             Step::RemoveChain { chain, jumps_in } => {
+                // Without it there are no jumps to it, which are looked for among all rules.
+                if !chain_is_there(self.socket, self.family, self.table, chain)? {
+                    return Ok(());
+                }
                 for from in jumps_in {
                     let found = self.find(from)?;
                     self.remove(
@@ -120,11 +124,9 @@ impl Change<'_> {
                         found.iter().filter(|f| f.jump.as_deref() == Some(chain)),
                     );
                 }
-                if chain_is_there(self.socket, self.family, self.table, chain)? {
-                    // First its rules (no handle: all of them), then itself.
-                    self.push(NFT_MSG_DELRULE, 0, |m| m.attr_str(NFTA_RULE_CHAIN, chain));
-                    self.push(NFT_MSG_DELCHAIN, 0, |m| m.attr_str(NFTA_CHAIN_NAME, chain));
-                }
+                // First its rules (no handle: all of them), then itself.
+                self.push(NFT_MSG_DELRULE, 0, |m| m.attr_str(NFTA_RULE_CHAIN, chain));
+                self.push(NFT_MSG_DELCHAIN, 0, |m| m.attr_str(NFTA_CHAIN_NAME, chain));
             }
             Step::RemoveAbout { chain, address } => {
                 let bytes = octets(*address);

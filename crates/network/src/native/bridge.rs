@@ -1,5 +1,6 @@
 //! `bridge`: a pod on a bridge of the node's.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -7,11 +8,12 @@ use serde::Deserialize;
 use super::bridge_vlan::{VlanConf, Vlans};
 use super::ipam;
 use super::plugin::Call;
+use super::pod_interface::How;
 use super::veth::{self, Plan, Veth};
 use super::{NativeError, bridge_device, dns, mac_spoofing, masquerade, pod_interface, sysctl};
 use crate::cidr::next_address;
 use crate::cni::{CniResult, Interface, Route, Verb};
-use crate::netlink::{BridgePort, Probing, Rtnl};
+use crate::netlink::{BridgePort, Link, Probing, Rtnl};
 use crate::{Cidr, MacAddress};
 
 /// The plugin's configuration.
@@ -116,13 +118,13 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     let mut rtnl = Rtnl::open().map_err(NativeError::system("open a netlink socket"))?;
     let bridge = bridge_device::ensure(&mut rtnl, &conf, vlans.filtering)?;
     let (lease, addresses) = ipam::add(call)?;
+    let asked = conf.mac(call)?;
     let plan = Plan {
-        bridge: Some(bridge.index),
         mtu: conf.mtu(),
-        mac: conf.mac(call)?,
+        mac: asked.or_else(|| mac_of(&addresses)),
     };
     let veth = Veth::create(&mut rtnl, &namespace, call, &plan)?;
-    set_up_port(&mut rtnl, &veth, &conf)?;
+    set_up_port(&mut rtnl, &veth, &bridge, &conf)?;
     // The pod's end is still down: nothing was sent before this.
     vlans.apply(&mut rtnl, &veth.host)?;
     let guard = conf
@@ -148,7 +150,12 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     } else {
         Probing::Off
     };
-    pod_interface::configure(&namespace, call, &result, probing, |_, _| Ok(()))?;
+    let how = How {
+        probing,
+        // Others may know the IPv4 address by another Ethernet address.
+        announced: asked.is_some(),
+    };
+    pod_interface::configure(&namespace, call, &result, how, |_, _| Ok(()))?;
     if conf.is_gateway {
         let holder = match vlans.own {
             Some(id) => vlans.gateway(&mut rtnl, &bridge, id)?,
@@ -280,8 +287,24 @@ fn add_gateways(result: &mut CniResult, conf: &BridgeConf) -> Vec<Cidr> {
     gateways
 }
 
-fn set_up_port(rtnl: &mut Rtnl, veth: &Veth, conf: &BridgeConf) -> Result<(), NativeError> {
+/// The Ethernet address that goes with the pod's first IPv4 address.
+fn mac_of(addresses: &CniResult) -> Option<MacAddress> {
+    let mut all = addresses.ips.iter().map(|ip| ip.address.address());
+    all.find_map(|address| match address {
+        IpAddr::V4(v4) => Some(MacAddress::of_address(v4)),
+        IpAddr::V6(_) => None,
+    })
+}
+
+fn set_up_port(
+    rtnl: &mut Rtnl,
+    veth: &Veth,
+    bridge: &Link,
+    conf: &BridgeConf,
+) -> Result<(), NativeError> {
     let action = || format!("set up the bridge's port {}", veth.host.name);
+    veth.plug(rtnl, bridge.index)
+        .map_err(NativeError::system(action()))?;
     if conf.hairpin_mode || conf.port_isolation {
         let port = BridgePort {
             hairpin: conf.hairpin_mode,

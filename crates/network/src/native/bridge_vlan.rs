@@ -9,7 +9,7 @@ use std::os::fd::AsFd as _;
 use serde::Deserialize;
 
 use super::NativeError;
-use super::veth::random_name;
+use super::veth::{Port, random_name};
 use crate::netlink::{Link, NewVeth, PortVlan, Rtnl, VlanId};
 use crate::{InterfaceName, MacAddress};
 
@@ -70,7 +70,7 @@ impl Vlans {
     }
 
     /// Has a bridge's port carry them, and no others unless they are to stay.
-    pub(super) fn apply(&self, rtnl: &mut Rtnl, port: &Link) -> Result<(), NativeError> {
+    pub(super) fn apply(&self, rtnl: &mut Rtnl, port: &Port) -> Result<(), NativeError> {
         let mut wanted: Vec<_> = self.own.map(PortVlan::Native).into_iter().collect();
         let tagged = self.trunk.iter().copied();
         wanted.extend(tagged.map(PortVlan::Tagged));
@@ -200,6 +200,7 @@ fn make_pair(rtnl: &mut Rtnl, bridge: &Link, name: &str) -> io::Result<()> {
         peer_netns: here.as_fd(),
         mtu: Some(bridge.mtu),
     })
+    .map(drop)
 }
 
 /// What a refusal of the kernel's about VLANs means.

@@ -1,11 +1,19 @@
-//! Pods' packets to the outside under the node's address.
+//! Pods' packets to the outside under the node's address: by a set of the network's pods, or, where
+//! that cannot be or is not wanted, by a chain for each as `iptables` shows it.
 
 use std::net::IpAddr;
 
 use super::NativeError;
 use super::plugin::Call;
 use crate::Cidr;
-use crate::filter::{self, Family, FilterError, Match, Rule, Step, Table, Target, chain_name};
+use crate::filter::{
+    self, Family, FilterError, Masquerade, Match, Rule, Step, Table, Target, chain_name,
+};
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// The key by which a network chooses between `iptables` and `nftables`.
+const BACKEND: &str = "ipMasqBackend";
 
 /// Where the jump to a pod's own chain is.
 const FROM: &str = "POSTROUTING";
@@ -17,20 +25,26 @@ const SHARED: &str = "CNI-MASQUERADE";
 
 /// Masquerades what `addresses` send to anywhere but their own networks.
 pub(super) fn set_up(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeError> {
-    for family in [Family::V4, Family::V6] {
-        let own: Vec<Cidr> = addresses
-            .iter()
-            .filter(|address| Family::of(address.address()) == family)
-            .copied()
-            .collect();
+    for family in FAMILIES {
+        let own = of_family(addresses, family);
         if own.is_empty() {
             continue;
+        }
+        if !wants_chains(call) {
+            let masquerade = Masquerade::new(family, call.network, &own);
+            match filter::masquerade(&masquerade, &owner(call), &hosts(&own)) {
+                Err(FilterError::Unsupported(_)) => {}
+                done => {
+                    done?;
+                    continue;
+                }
+            }
         }
         let steps = steps(call, family, &own);
         match filter::apply(family, Table::Nat, &steps) {
             // Left over by a crash: replaced.
             Err(FilterError::Exists) => {
-                tear_down_family(call, family)?;
+                remove_chain(call, family)?;
                 filter::apply(family, Table::Nat, &steps)?;
             }
             done => done?,
@@ -39,44 +53,86 @@ pub(super) fn set_up(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
     Ok(())
 }
 
-/// Removes what [`set_up`] made, if it is there.
+/// Removes what [`set_up`] made, or a plugin's program, or an earlier version of this one, if it is
+/// there.
 pub(super) fn tear_down(call: &Call<'_>) -> Result<(), NativeError> {
-    if let Some(previous) = call.previous()? {
-        let families = [Family::V4, Family::V6].into_iter().filter(|family| {
-            previous
-                .ips
-                .iter()
-                .any(|ip| Family::of(ip.address.address()) == *family)
-        });
-        return families
+    let Some(previous) = call.previous()? else {
+        return FAMILIES
             .into_iter()
-            .try_for_each(|family| tear_down_family(call, family));
-    }
-    tear_down_family(call, Family::V4)?;
-    match tear_down_family(call, Family::V6) {
-        // A kernel without IPv6 has no rules for it.
-        Err(NativeError::Filter(_)) if !std::path::Path::new("/proc/net/if_inet6").exists() => {
-            Ok(())
+            .try_for_each(|family| match tear_down_unknown(call, family) {
+                // A kernel without IPv6 has no rules for it.
+                Err(NativeError::Filter(_)) if family == Family::V6 && !has_v6() => Ok(()),
+                done => done,
+            });
+    };
+    let addresses: Vec<_> = previous.ips.iter().map(|ip| ip.address).collect();
+    for family in FAMILIES {
+        let own = of_family(&addresses, family);
+        if own.is_empty() {
+            continue;
         }
-        done => done,
+        let masquerade = Masquerade::new(family, call.network, &own);
+        filter::unmasquerade(&masquerade, &owner(call), &hosts(&own))?;
+        remove_chain(call, family)?;
     }
+    Ok(())
+}
+
+/// Whether the sets have anything of the pod's.
+pub(super) fn is_by_sets(call: &Call<'_>) -> bool {
+    let has = |family| filter::has_masqueraded(family, &owner(call)).unwrap_or(false);
+    FAMILIES.into_iter().any(has)
 }
 
 /// Whether what [`set_up`] made is there.
 pub(super) fn verify(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeError> {
-    for address in addresses {
-        let chain = chain_name("", call.network, call.container_id);
-        let family = Family::of(address.address());
-        if !filter::chain_exists(family, Table::Nat, &chain)? {
-            return Err(NativeError::Check(format!(
-                "the masquerading chain {chain} is missing"
-            )));
+    for family in FAMILIES {
+        let own = of_family(addresses, family);
+        let masquerade = Masquerade::new(family, call.network, &own);
+        for address in hosts(&own) {
+            let chain = chain_name("", call.network, call.container_id);
+            if !filter::is_masqueraded(&masquerade, &owner(call), address)?
+                && !filter::chain_exists(family, Table::Nat, &chain)?
+            {
+                return Err(NativeError::Check(format!(
+                    "{address} is not masqueraded: neither set nor chain {chain} has it"
+                )));
+            }
         }
     }
     Ok(())
 }
 
-fn tear_down_family(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
+/// Whose an element is. A pod may be on a network twice.
+fn owner(call: &Call<'_>) -> String {
+    format!("{} {}", call.container_id, call.if_name)
+}
+
+/// Whether the network's configuration insists on what `iptables` shows.
+fn wants_chains(call: &Call<'_>) -> bool {
+    call.conf.get(BACKEND).and_then(serde_json::Value::as_str) == Some("iptables")
+}
+
+fn of_family(addresses: &[Cidr], family: Family) -> Vec<Cidr> {
+    let mut own = addresses.to_vec();
+    own.retain(|address| Family::of(address.address()) == family);
+    own
+}
+
+fn hosts(addresses: &[Cidr]) -> Vec<IpAddr> {
+    addresses.iter().map(|address| address.address()).collect()
+}
+
+fn has_v6() -> bool {
+    std::path::Path::new("/proc/net/if_inet6").exists()
+}
+
+fn tear_down_unknown(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
+    filter::unmasquerade_all(family, &owner(call))?;
+    remove_chain(call, family)
+}
+
+fn remove_chain(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
     let chain = chain_name("", call.network, call.container_id);
     let steps = [Step::RemoveChain {
         chain,

@@ -27,5 +27,5 @@ mod tuning;
 mod veth;
 
 pub use error::NativeError;
-pub(crate) use plugin::{Call, NativePlugin};
+pub(crate) use plugin::{Call, NativePlugin, did_what_programs_cannot_undo};
 pub(crate) use suited::first_unsuited;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{NativeError, bandwidth, bridge, firewall, loopback, portmap, ptp, tuning};
+use super::{NativeError, bandwidth, bridge, firewall, loopback, masquerade, portmap, ptp, tuning};
 use crate::cni::{CniResult, SpecVersion, Verb};
 
 /// A standard plugin.
@@ -60,6 +60,18 @@ impl NativePlugin {
             Self::Ptp => ptp::run(call),
             Self::Tuning => tuning::run(call),
         }
+    }
+}
+
+/// Whether a pod was attached in process in a way that the plugin's program knows nothing of, so that
+/// it is detached in process, too, however the network is run now.
+pub(crate) fn did_what_programs_cannot_undo(kind: &str, call: &Call<'_>) -> bool {
+    let masquerades = call.conf.get("ipMasq") == Some(&Value::Bool(true));
+    match NativePlugin::named(kind) {
+        Some(NativePlugin::Bridge | NativePlugin::Ptp) if masquerades => {
+            masquerade::is_by_sets(call)
+        }
+        _ => false,
     }
 }
 

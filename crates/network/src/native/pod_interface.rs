@@ -11,11 +11,20 @@ use super::plugin::Call;
 use super::sysctl;
 use crate::Cidr;
 use crate::cni::{CniResult, Route};
-use crate::netlink::{Link, Probing, RouteEntry, RouteScope, Rtnl};
+use crate::netlink::{Probing, RouteEntry, RouteScope, Rtnl};
 use crate::netns;
 
 /// How long IPv6 may look for duplicates of an address.
 const SETTLE: Duration = Duration::from_secs(10);
+
+/// What is done beside giving an interface its addresses.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// Whether others are asked if they have the pod's IPv6 addresses.
+    pub(super) probing: Probing,
+    /// Whether others are told whose the IPv4 addresses now are. All on the network hear that.
+    pub(super) announced: bool,
+}
 
 /// Sets up the pod's interface as `result` says, then does `more` with it in
 /// the pod's namespace.
@@ -23,45 +32,55 @@ pub(super) fn configure(
     namespace: &File,
     call: &Call<'_>,
     result: &CniResult,
-    probing: Probing,
-    more: impl FnOnce(&mut Rtnl, &Link) -> io::Result<()> + Send,
+    how: How,
+    more: impl FnOnce(&mut Rtnl, u32) -> io::Result<()> + Send,
 ) -> Result<(), NativeError> {
     let name = call.if_name;
     let work = || {
         let v6 = result.ips.iter().any(|ip| !ip.address.is_ipv4());
         let mut rtnl = Rtnl::open()?;
-        let link = rtnl.link_by_name(name)?.ok_or(io::ErrorKind::NotFound)?;
-        match probing {
-            Probing::On => {
-                sysctl::try_set(&format!("net/ipv6/conf/{name}/enhanced_dad"), "1");
-                sysctl::try_set(&format!("net/ipv6/conf/{name}/accept_dad"), "1");
-            }
-            Probing::Off => {
-                sysctl::try_set(&format!("net/ipv6/conf/{name}/accept_dad"), "0");
-            }
+        let index = rtnl.index_of(name)?;
+        if how.announced {
+            sysctl::try_set(&format!("net/ipv4/conf/{name}/arp_notify"), "1");
         }
-        // Tells the others on the network whose address it now is.
-        sysctl::try_set(&format!("net/ipv4/conf/{name}/arp_notify"), "1");
         if v6 {
-            sysctl::set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "0")?;
+            probe(name, how.probing)?;
+        } else {
+            // Where the network has no IPv6, each look for duplicates and routers would be heard by all
+            // its pods, the more the more there are.
+            let _ = rtnl.make_no_address(index);
         }
         let addresses: Vec<Cidr> = result.ips.iter().map(|ip| ip.address).collect();
-        rtnl.bring_up(link.index, &addresses, probing)?;
-        if v6 && probing == Probing::On {
-            settle(&mut rtnl, &link)?;
+        rtnl.bring_up(index, &addresses, how.probing)?;
+        if v6 && how.probing == Probing::On {
+            settle(&mut rtnl, index)?;
         }
         for route in &result.routes {
-            let entry = entry(route, result, link.index);
+            let entry = entry(route, result, index);
             match rtnl.add_route(&entry) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 done => done.map_err(|error| named(error, &format!("route {}", route.dst)))?,
             }
         }
-        more(&mut rtnl, &link)
+        more(&mut rtnl, index)
     };
     netns::inside(namespace.as_fd(), work).map_err(NativeError::system(format!(
         "set up the pod's interface {name}"
     )))
+}
+
+/// Sets how an interface looks for duplicates of its IPv6 addresses, and that it has some.
+fn probe(name: &str, probing: Probing) -> io::Result<()> {
+    match probing {
+        Probing::On => {
+            sysctl::try_set(&format!("net/ipv6/conf/{name}/enhanced_dad"), "1");
+            sysctl::try_set(&format!("net/ipv6/conf/{name}/accept_dad"), "1");
+        }
+        Probing::Off => {
+            sysctl::try_set(&format!("net/ipv6/conf/{name}/accept_dad"), "0");
+        }
+    }
+    sysctl::set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "0")
 }
 
 /// Whether the pod's interface still is as `result` says.
@@ -158,10 +177,10 @@ fn entry(route: &Route, result: &CniResult, interface: u32) -> RouteEntry {
     entry
 }
 
-fn settle(rtnl: &mut Rtnl, link: &Link) -> io::Result<()> {
+fn settle(rtnl: &mut Rtnl, index: u32) -> io::Result<()> {
     let deadline = Instant::now() + SETTLE;
     loop {
-        let addresses = rtnl.addresses(link.index)?;
+        let addresses = rtnl.addresses(index)?;
         if let Some(address) = addresses.iter().find(|address| address.is_duplicate()) {
             let text = format!("the address {} is in use by somebody else", address.address);
             return Err(io::Error::other(text));

@@ -5,11 +5,12 @@ use std::io;
 use serde::Deserialize;
 
 use super::plugin::Call;
+use super::pod_interface::How;
 use super::veth::{self, Plan, Veth};
 use super::{NativeError, dns, ipam, masquerade, pod_interface, sysctl};
 use crate::Cidr;
 use crate::cni::{CniResult, IpConfig, Verb};
-use crate::netlink::{Link, Probing, RouteEntry, RouteScope, Rtnl};
+use crate::netlink::{Probing, RouteEntry, RouteScope, Rtnl};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -49,21 +50,24 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
 
     let mut rtnl = Rtnl::open().map_err(NativeError::system("open a netlink socket"))?;
     let plan = Plan {
-        bridge: None,
         mtu: (conf.mtu != 0).then_some(conf.mtu),
         mac: None,
     };
     let veth = Veth::create(&mut rtnl, &namespace, call, &plan)?;
+    rtnl.connect(veth.host.index, None)
+        .map_err(NativeError::system("bring up the node's end of the link"))?;
     result.interfaces = vec![veth.host_interface(), veth.pod_interface(call)];
     for ip in &mut result.ips {
         ip.interface = Some(1);
     }
     // The only neighbour is the node: there is no duplicate to look for.
-    pod_interface::configure(&namespace, call, &result, Probing::Off, |rtnl, link| {
-        result
-            .ips
-            .iter()
-            .try_for_each(|ip| route_through_gateway(rtnl, link, ip))
+    let how = How {
+        probing: Probing::Off,
+        announced: true,
+    };
+    pod_interface::configure(&namespace, call, &result, how, |rtnl, index| {
+        let mut all = result.ips.iter();
+        all.try_for_each(|ip| route_through_gateway(rtnl, index, ip))
     })?;
     for ip in &result.ips {
         let action = format!("make the node's end of the link to {}", ip.address);
@@ -105,18 +109,18 @@ fn check(call: &Call<'_>) -> Result<(), NativeError> {
 
 /// Has the pod send everything, to its own subnet too, to the gateway: the
 /// other pods are not on its link.
-fn route_through_gateway(rtnl: &mut Rtnl, link: &Link, ip: &IpConfig) -> io::Result<()> {
+fn route_through_gateway(rtnl: &mut Rtnl, index: u32, ip: &IpConfig) -> io::Result<()> {
     let Some(gateway) = ip.gateway else {
         return Ok(());
     };
     let subnet = ip.address.network();
     let own = ip.address.address();
     // The route the kernel made by itself with the address.
-    let automatic = RouteEntry::new(subnet, link.index, RouteScope::Other(255));
+    let automatic = RouteEntry::new(subnet, index, RouteScope::Other(255));
     rtnl.delete_route(&automatic)?;
-    let to_gateway = RouteEntry::new(Cidr::host(gateway), link.index, RouteScope::Link).from(own);
+    let to_gateway = RouteEntry::new(Cidr::host(gateway), index, RouteScope::Link).from(own);
     rtnl.add_route(&to_gateway)?;
-    let to_subnet = RouteEntry::new(subnet, link.index, RouteScope::Universe)
+    let to_subnet = RouteEntry::new(subnet, index, RouteScope::Universe)
         .via(gateway)
         .from(own);
     rtnl.add_route(&to_subnet)

@@ -24,8 +24,8 @@ use crate::netns;
 struct Job {
     netns: PathBuf,
     name: String,
-    /// Tells it from one of the same name made since.
-    mac: MacAddress,
+    /// Tell it from one of the same name made since.
+    own: Own,
     due: Instant,
 }
 
@@ -35,8 +35,12 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Enough for all pods of a large node at once.
 const QUEUE: usize = 1024;
 
+/// What two interfaces of a namespace never have in common: an Ethernet address alone may be that of
+/// who had the IPv4 address before.
+type Own = (MacAddress, u32);
+
 /// The interfaces waited for.
-static PENDING: Mutex<BTreeSet<[u8; 6]>> = Mutex::new(BTreeSet::new());
+static PENDING: Mutex<BTreeSet<Own>> = Mutex::new(BTreeSet::new());
 
 /// One thread for the whole process, which ends with it; what it does not get
 /// to goes with its namespace.
@@ -46,8 +50,8 @@ static REAPER: LazyLock<Option<SyncSender<Job>>> =
         let thread = std::thread::Builder::new().name("orlop-net-reap".to_owned()).spawn(move || {
         for job in receiver {
             std::thread::sleep(job.due.saturating_duration_since(Instant::now()));
-            let deleted = delete_now(&job.netns, &job.name, job.mac);
-            pending(|set| set.remove(&job.mac.0));
+            let deleted = delete_now(&job.netns, &job.name, job.own);
+            pending(|set| set.remove(&job.own));
             // ENXIO: the path leads to something else, the namespace is gone.
             if let Err(error) = deleted
                 && error.raw_os_error() != Some(libc::ENXIO)
@@ -63,12 +67,13 @@ static REAPER: LazyLock<Option<SyncSender<Job>>> =
 pub(super) fn delete_later(netns: &Path, link: &Link) -> io::Result<()> {
     // An interface without an Ethernet address is none of a bridge's or ptp's.
     let Some(mac) = link.mac else { return Ok(()) };
-    pending(|set| set.insert(mac.0));
+    let own = (mac, link.index);
+    pending(|set| set.insert(own));
     let due = Instant::now() + GRACE;
     let job = Job {
         netns: netns.to_owned(),
         name: link.name.clone(),
-        mac,
+        own,
         due,
     };
     let refused = match &*REAPER {
@@ -78,7 +83,7 @@ pub(super) fn delete_later(netns: &Path, link: &Link) -> io::Result<()> {
     match refused {
         None => Ok(()),
         Some(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
-            delete_now(&job.netns, &job.name, job.mac)
+            delete_now(&job.netns, &job.name, job.own)
         }
     }
 }
@@ -89,16 +94,16 @@ pub(super) fn delete_early(netns: &Path, name: &str) -> io::Result<()> {
     let waiting: Vec<_> = pending(|set| set.iter().copied().collect());
     waiting
         .into_iter()
-        .try_for_each(|mac| delete_now(netns, name, MacAddress(mac)))
+        .try_for_each(|own| delete_now(netns, name, own))
 }
 
-/// Deletes the interface of this name and Ethernet address, if it (and its
+/// Deletes this very interface, if it (and its
 /// namespace) is there.
-fn delete_now(netns: &Path, name: &str, mac: MacAddress) -> io::Result<()> {
+fn delete_now(netns: &Path, name: &str, own: Own) -> io::Result<()> {
     let namespace = match File::open(netns) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            pending(|set| set.remove(&mac.0));
+            pending(|set| set.remove(&own));
             return Ok(());
         }
         Err(error) => return Err(error),
@@ -106,13 +111,15 @@ fn delete_now(netns: &Path, name: &str, mac: MacAddress) -> io::Result<()> {
     let deleted = netns::inside(namespace.as_fd(), || {
         let mut rtnl = Rtnl::open()?;
         match rtnl.link_by_name(name)? {
-            Some(link) if link.mac == Some(mac) => rtnl.delete_link(link.index).map(|()| true),
+            Some(link) if (link.mac, link.index) == (Some(own.0), own.1) => {
+                rtnl.delete_link(link.index).map(|()| true)
+            }
             _ => Ok(false),
         }
     });
     match deleted {
         Ok(true) => {
-            pending(|set| set.remove(&mac.0));
+            pending(|set| set.remove(&own));
             Ok(())
         }
         Ok(false) => Ok(()),
@@ -122,6 +129,6 @@ fn delete_now(netns: &Path, name: &str, mac: MacAddress) -> io::Result<()> {
     }
 }
 
-fn pending<T>(work: impl FnOnce(&mut BTreeSet<[u8; 6]>) -> T) -> T {
+fn pending<T>(work: impl FnOnce(&mut BTreeSet<Own>) -> T) -> T {
     work(&mut PENDING.lock())
 }

@@ -7,24 +7,29 @@ use std::time::Duration;
 
 use super::NativeError;
 use super::plugin::Call;
-use super::reaper;
+use super::{reaper, sysctl};
 use crate::MacAddress;
 use crate::cni::Interface;
 use crate::mac::random_bytes;
-use crate::netlink::{Link, NewVeth, Rtnl};
+use crate::netlink::{NewVeth, Rtnl};
 use crate::netns;
 
 /// A pair just made; deleted again when dropped before [`Self::keep`].
 pub(super) struct Veth {
-    pub(super) host: Link,
+    pub(super) host: Port,
     pub(super) host_mac: MacAddress,
     pub(super) pod_mac: MacAddress,
     kept: bool,
 }
 
+/// The node's end of a pair.
+pub(super) struct Port {
+    pub(super) index: u32,
+    pub(super) name: String,
+}
+
 /// What a pair is made with.
 pub(super) struct Plan {
-    pub(super) bridge: Option<u32>,
     pub(super) mtu: Option<u32>,
     pub(super) mac: Option<MacAddress>,
 }
@@ -47,24 +52,19 @@ impl Veth {
             let made = rtnl.create_veth(&NewVeth {
                 host_name: &host_name,
                 host_mac,
-                master: plan.bridge,
+                master: None,
                 peer_name: call.if_name,
                 peer_mac: pod_mac,
                 peer_netns: namespace.as_fd(),
                 mtu: plan.mtu,
             });
             match made {
-                Ok(()) => {
-                    let host = rtnl
-                        .link_by_name(&host_name)
-                        .map_err(NativeError::system(action))?;
-                    let host = host.ok_or_else(|| {
-                        NativeError::Conflict(format!(
-                            "the interface {host_name} was removed by somebody"
-                        ))
-                    })?;
+                Ok(index) => {
                     return Ok(Self {
-                        host,
+                        host: Port {
+                            index,
+                            name: host_name,
+                        },
                         host_mac,
                         pod_mac,
                         kept: false,
@@ -88,6 +88,16 @@ impl Veth {
                 Err(error) => return Err(NativeError::system(action)(error)),
             }
         }
+    }
+
+    /// Makes the node's end a port of a bridge, without IPv6: it is the bridge that has addresses, and
+    /// each further interface that has costs those who send to many.
+    pub(super) fn plug(&self, rtnl: &mut Rtnl, bridge: u32) -> io::Result<()> {
+        sysctl::try_set(
+            &format!("net/ipv6/conf/{}/disable_ipv6", self.host.name),
+            "1",
+        );
+        rtnl.connect(self.host.index, Some(bridge))
     }
 
     pub(super) fn host_interface(&self) -> Interface {

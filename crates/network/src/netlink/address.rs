@@ -69,7 +69,11 @@ impl LinkAddress {
 impl Rtnl {
     /// The addresses of an interface.
     pub(crate) fn addresses(&mut self, index: u32) -> io::Result<Vec<LinkAddress>> {
-        let message = Message::new(libc::RTM_GETADDR, 0).fixed(&[0; 8]);
+        let mut wanted = [0; 8];
+        if self.0.be_strict() {
+            wanted[4..].copy_from_slice(&index.to_ne_bytes());
+        }
+        let message = Message::new(libc::RTM_GETADDR, 0).fixed(&wanted);
         let replies = self.0.dump(message)?;
         let all = replies
             .iter()

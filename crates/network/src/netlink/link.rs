@@ -54,6 +54,9 @@ const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_BR_VLAN_FILTERING: u16 = 7;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_AF_SPEC: u16 = 26;
+const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
+const IN6_ADDR_GEN_MODE_NONE: u8 = 1;
 
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
@@ -130,12 +133,12 @@ impl Rtnl {
         }))
     }
 
-    /// Makes both ends at once. The far one is still down: with it up, the
-    /// kernel would refuse a pair that is not connected yet.
-    pub(crate) fn create_veth(&mut self, veth: &NewVeth<'_>) -> io::Result<()> {
-        let up = libc::IFF_UP as u32;
+    /// Makes both ends at once, and tells the near one's index. It is up if it is the port of a bridge.
+    /// The far one is still down: with it up, the kernel would refuse a pair that is not connected yet.
+    pub(crate) fn create_veth(&mut self, veth: &NewVeth<'_>) -> io::Result<u32> {
+        let flags = veth.master.map_or(0, |_| libc::IFF_UP as u32);
         let mut message = Message::new(libc::RTM_NEWLINK, CREATE)
-            .fixed(&header(0, up, up))
+            .fixed(&header(0, flags, flags))
             .attr_str(libc::IFLA_IFNAME, veth.host_name)
             .attr(libc::IFLA_ADDRESS, &veth.host_mac.0);
         if let Some(mtu) = veth.mtu {
@@ -159,7 +162,35 @@ impl Rtnl {
                 .nest(IFLA_INFO_DATA, |data| {
                     data.nest_after(VETH_INFO_PEER, &header(0, 0, 0), fill_peer)
                 })
-        }))
+        }))?;
+        self.index_of(veth.host_name)
+    }
+
+    /// The index of the interface of this name. Unlike all that is asked by messages, it is told
+    /// without a wait for those who change interfaces.
+    pub(crate) fn index_of(&mut self, name: &str) -> io::Result<u32> {
+        Ok(rustix::net::netdevice::name_to_index(&self.0, name)?)
+    }
+
+    /// Brings an interface up, as a port of a bridge if one is named.
+    pub(crate) fn connect(&mut self, index: u32, master: Option<u32>) -> io::Result<()> {
+        let message = up_request(index);
+        self.0.request(match master {
+            Some(master) => message.attr_u32(libc::IFLA_MASTER, master),
+            None => message,
+        })
+    }
+
+    /// Has IPv6 give an interface no address by itself: nobody is asked then whether it is free, nor
+    /// are routers looked for. A kernel without IPv6 refuses that.
+    pub(crate) fn make_no_address(&mut self, index: u32) -> io::Result<()> {
+        self.set(index, |message| {
+            message.nest(IFLA_AF_SPEC, |families| {
+                families.nest(libc::AF_INET6 as u16, |v6| {
+                    v6.attr_u8(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE)
+                })
+            })
+        })
     }
 
     /// Makes an interface of a kind that needs no settings.

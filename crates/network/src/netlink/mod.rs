@@ -9,6 +9,7 @@ mod link;
 mod message;
 mod route;
 mod socket;
+mod strict;
 mod traffic;
 
 pub(crate) use address::Probing;

@@ -1,7 +1,7 @@
 //! A netlink socket: requests, and the kernel's answers to them.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::netlink::SocketAddrNetlink;
@@ -38,6 +38,12 @@ pub(crate) type Reply = (u16, Vec<u8>);
 impl Rtnl {
     pub(crate) fn open() -> io::Result<Self> {
         Socket::open(Protocol::Route).map(Self)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
@@ -95,6 +101,11 @@ impl Socket {
             .into_iter()
             .next()
             .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
+    }
+
+    /// Has the kernel list only what is asked for, where it can.
+    pub(super) fn be_strict(&self) -> bool {
+        super::strict::be_strict(self.fd.as_fd())
     }
 
     /// Asks for all of a kind.

@@ -212,3 +212,28 @@ fn config_in(dir: &Path, in_process: InProcess) -> Config {
 pub(crate) fn open_in(dir: &Path, in_process: InProcess) -> Networks {
     Networks::open(config_in(dir, in_process)).unwrap()
 }
+
+/// The addresses that are masqueraded by sets, of both families, each with whose it is.
+pub(crate) fn masqueraded() -> Vec<String> {
+    let list = |family: &str| format!("nft -j list table {family} orlop 2>/dev/null");
+    let text = sh(&format!("{} || true; {} || true", list("ip"), list("ip6")));
+    let tables = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    let mut found = Vec::new();
+    for table in tables {
+        let objects = table.unwrap()["nftables"].take();
+        for set in objects
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|object| &object["set"])
+        {
+            for element in set["elem"].as_array().into_iter().flatten() {
+                let element = &element["elem"];
+                let text = |value: &Value| value.as_str().unwrap().to_owned();
+                found.push(text(&element["val"]) + " " + &text(&element["comment"]));
+            }
+        }
+    }
+    found.sort();
+    found
+}

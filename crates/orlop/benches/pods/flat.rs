@@ -7,7 +7,7 @@
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use orlop_testkit::{ContainerSpec, Node, PodSpec};
@@ -49,11 +49,16 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
     time(&subject, "warm", 3).await;
     let few = time(&subject, "first", timed).await;
     tell(report, "first", &few);
-    foreign_ports(&subject, size.foreign);
     if size.foreign > 0 {
+        let mut others = foreign_ports(&subject, size.foreign);
+        beside(&subject, "foreign");
         let foreign = time(&subject, "foreign", timed).await;
         tell(report, "foreign", &foreign);
-        no_foreign_ports(&subject, size.foreign);
+        // With its namespace go the ports.
+        others
+            .kill()
+            .and_then(|()| others.wait())
+            .expect("end what is beside");
         std::thread::sleep(Duration::from_secs(5));
     }
     let empty = memory::of_runtime(&subject.node);
@@ -88,16 +93,7 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
     );
     // Their interfaces look for routers for so long, which all others hear.
     tokio::time::sleep(Duration::from_secs(20)).await;
-    if let Ok(command) = std::env::var("ORLOP_BENCH_BESIDE") {
-        let pid = subject.node.pid().to_string();
-        Command::new("sh")
-            .arg("-c")
-            .arg(command)
-            .env("PID", pid)
-            .spawn()
-            .expect("beside");
-        std::thread::sleep(Duration::from_secs(2));
-    }
+    beside(&subject, "among");
     let among = time(&subject, "among", timed).await;
     tell(report, "among many", &among);
     for pod in &up.pods {
@@ -105,6 +101,20 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
         subject.cri.remove_pod(pod).await.expect("remove");
     }
     subject.node.finish().await;
+}
+
+/// Runs what the environment names beside what is timed: a profiler, with the daemon's number.
+fn beside(subject: &Subject, when: &str) {
+    let Ok(command) = std::env::var("ORLOP_BENCH_BESIDE") else {
+        return;
+    };
+    let mut shell = Command::new("sh");
+    let shell = shell.arg("-c").arg(command).env("WHEN", when);
+    shell
+        .env("PID", subject.node.pid().to_string())
+        .spawn()
+        .expect("run what is beside");
+    std::thread::sleep(Duration::from_secs(2));
 }
 
 /// What one pod's calls took.
@@ -205,39 +215,39 @@ fn write_network(subject: &Subject) {
     std::thread::sleep(Duration::from_millis(500));
 }
 
-fn foreign_ports(subject: &Subject, count: usize) {
-    if count == 0 {
-        return;
-    }
-    let bridge = subject.node.id();
-    let mut batch = String::new();
+/// Ports of others, whose far ends are elsewhere and hear what is sent to all.
+fn foreign_ports(subject: &Subject, count: usize) -> Child {
+    let mut elsewhere = Command::new("unshare");
+    elsewhere.args(["--net", "sh", "-c"]);
+    let quiet = "sysctl -qw net.ipv6.conf.default.disable_ipv6=1; exec sleep 600";
+    let elsewhere = elsewhere.arg(quiet).spawn().expect("run unshare(1)");
+    std::thread::sleep(Duration::from_secs(1));
+    let (bridge, there) = (subject.node.id(), elsewhere.id());
+    let (mut here, mut far) = (String::new(), String::new());
     for n in 0..count {
-        batch.push_str(&format!(
-            "link add fo{n} type veth peer name fp{n}\nlink set fo{n} master {bridge} up\nlink set fp{n} up\n"
+        let peer = format!("type veth peer name fp{n} netns {there}");
+        here.push_str(&format!(
+            "link add fo{n} {peer}\nlink set fo{n} master {bridge} up\n"
         ));
+        far.push_str(&format!("link set fp{n} up\n"));
     }
-    ip(&batch);
+    ip(Command::new("ip"), &here);
+    let mut inside = Command::new("nsenter");
+    inside.args(["--net", "--target", &there.to_string(), "ip"]);
+    ip(inside, &far);
     // Their own chatter (duplicate address detection) is over.
     std::thread::sleep(Duration::from_secs(20));
+    elsewhere
 }
 
-fn no_foreign_ports(_: &Subject, count: usize) {
-    let mut batch = String::new();
-    for n in 0..count {
-        batch.push_str(&format!("link set fo{n} group 4242\n"));
-    }
-    batch.push_str("link del group 4242\n");
-    ip(&batch);
-}
-
-fn ip(batch: &str) {
+fn ip(mut program: Command, batch: &str) {
     let file = std::env::temp_dir().join(format!("orlop-bench-{}", std::process::id()));
     fs::write(&file, batch).expect("write");
-    let status = Command::new("ip")
+    let status = program
         .arg("-batch")
         .arg(&file)
         .status()
-        .expect("run ip");
+        .expect("run ip(8)");
     let _ = fs::remove_file(&file);
     assert!(status.success(), "{status}");
 }
