@@ -19,8 +19,8 @@ use super::home;
 use crate::plan::ProcessPlan;
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{
-    execute, join_session_keyring, last_capability, set_ambient, set_capability_sets,
-    set_io_priority, set_memory_policy, set_personality, set_rlimit_of, set_scheduler,
+    execute, join_session_keyring, set_ambient, set_capability_sets, set_io_priority,
+    set_memory_policy, set_personality, set_rlimit_of, set_scheduler,
     working_directory_is_reachable,
 };
 
@@ -113,7 +113,7 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
         filter(process, channel)?;
     }
     streams(process).at(Step::Streams)?;
-    for cap in 0..=last_capability().min(process.last_cap) {
+    for cap in 0..=process.last_cap {
         if process.caps.bounding & (1 << cap) == 0 {
             drop_bounding(cap).at(Step::Bounding)?;
         }
@@ -140,7 +140,7 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
     }
     set_keep_capabilities(false).at(Step::Capabilities)?;
     set_capability_sets(&process.caps).at(Step::Capabilities)?;
-    for cap in 0..=last_capability() {
+    for cap in 0..=process.last_cap {
         if process.caps.ambient & (1 << cap) != 0 {
             set_ambient(cap).at(Step::Ambient)?;
         }

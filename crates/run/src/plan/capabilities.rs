@@ -2,7 +2,7 @@
 
 use orlop_oci::Capabilities;
 
-use crate::sys::{CapSets, last_capability};
+use crate::sys::CapSets;
 
 /// As `linux/capability.h` numbers them.
 pub(crate) const NAMES: [&str; 41] = [
@@ -51,8 +51,7 @@ pub(crate) const NAMES: [&str; 41] = [
 
 /// Sets as bits. What this machine does not know, or this process may not pass on, is left out and
 /// named in `passed_over`, as runc does.
-pub(crate) fn sets(wanted: &Capabilities, passed_over: &mut Vec<String>) -> CapSets {
-    let last = last_capability();
+pub(crate) fn sets(wanted: &Capabilities, last: u32, passed_over: &mut Vec<String>) -> CapSets {
     let mut bits = |names: &'_ [String]| -> u64 {
         let mut set = 0;
         for name in names {

@@ -68,8 +68,9 @@ impl ProcessPlan {
     /// Understands `process`. What is passed over is named in `warnings`.
     pub(crate) fn new(process: &Process, warnings: &mut Vec<String>) -> Result<Self> {
         let mut passed_over = Vec::new();
+        let last_cap = crate::sys::last_capability();
         let caps = process.capabilities.as_ref();
-        let caps = caps.map(|caps| capabilities::sets(caps, &mut passed_over));
+        let caps = caps.map(|caps| capabilities::sets(caps, last_cap, &mut passed_over));
         if !passed_over.is_empty() {
             warnings.push(format!(
                 "ignoring unknown or unavailable capabilities: {passed_over:?}"
@@ -110,7 +111,7 @@ impl ProcessPlan {
                 .collect(),
             umask: process.user.umask.unwrap_or(0o022),
             caps: caps.unwrap_or_default(),
-            last_cap: crate::sys::last_capability(),
+            last_cap,
             no_new_privileges: process.no_new_privileges,
             rlimits: process
                 .rlimits

@@ -51,7 +51,16 @@ pub(crate) fn set_capability_sets(sets: &CapSets) -> Result<()> {
 pub(crate) fn last_capability() -> u32 {
     // SAFETY: no memory is passed.
     let known = |cap: u32| unsafe { libc::prctl(libc::PR_CAPBSET_READ, cap, 0, 0, 0) } >= 0;
-    (0..63).take_while(|&cap| known(cap)).last().unwrap_or(0)
+    let (mut lowest, mut above) = (0u32, 64u32);
+    while lowest + 1 < above {
+        let middle = lowest.midpoint(above);
+        if known(middle) {
+            lowest = middle;
+        } else {
+            above = middle;
+        }
+    }
+    lowest
 }
 
 /// Adds a capability to the ambient set.
