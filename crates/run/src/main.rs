@@ -33,6 +33,7 @@ mod launch;
 mod log;
 mod plan;
 mod protect;
+mod rdt;
 mod report;
 mod state;
 mod sys;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result, While};
 use crate::json;
+use crate::rdt::Rdt;
 use crate::sys::open_pidfd;
 
 /// The fifo that a created container waits in, named as runc names it.
@@ -58,7 +59,7 @@ pub(crate) struct State {
     pub(crate) listener: Option<Listener>,
     /// Where its share of cache and memory bandwidth is noted.
     #[serde(default)]
-    pub(crate) rdt: Option<PathBuf>,
+    pub(crate) rdt: Option<Rdt>,
 }
 
 /// An agent that is asked about system calls (`linux.seccomp.listenerPath`).

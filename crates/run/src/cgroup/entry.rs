@@ -6,6 +6,7 @@ use std::path::{Component, Path};
 use orlop_disk::Membership;
 
 use super::files::{Dir, Failed};
+use super::holder::Holder;
 use super::make::Dirs;
 use super::place::{Cgroup, Place};
 use crate::error::{Error, Result};
@@ -20,6 +21,9 @@ pub(crate) struct Entry {
     pub(crate) into: Option<OwnedFd>,
     /// The files `tasks` of version 1, to each of which the process writes `0` while it has one thread.
     pub(crate) tasks: Vec<OwnedFd>,
+    /// What keeps a cgroup of systemd's from going until the process is in it: to be
+    /// [released](Holder::release) then.
+    pub(crate) holder: Option<Holder>,
 }
 
 impl Entry {

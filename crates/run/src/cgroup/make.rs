@@ -13,13 +13,12 @@ use super::{State, devices, limits};
 use crate::error::{Error, Result, meaning};
 
 impl Cgroup {
-    /// Makes the directories and sets the limits, and opens the door. A cgroup that systemd is to make
-    /// needs a process first: then this does nothing ([`adopt`](Self::adopt)).
+    /// Makes the directories and sets the limits, and opens the door; or has systemd do what is its.
     ///
     /// What was made goes again where this fails.
     pub(crate) fn make(&self, wanted: &Wanted<'_>) -> Result<Entry> {
-        if self.unit.is_some() {
-            return Ok(Entry::default());
+        if let Some(unit) = &self.unit {
+            return self.make_unit(unit, wanted);
         }
         let mut made = Made::default();
         let Some(dirs) = made.directories(self, wanted)? else {

@@ -1,14 +1,15 @@
 //! cgroups: where a container's is, what it may use, and who is in it.
 //!
 //! ```text
-//! plan ─► Cgroup (where, nothing made) ─► make: directories, limits ─► Entry ─► a process in it
-//!            │ state.json                 adopt: systemd makes it around a process that is there
+//! plan ─► Cgroup (where, nothing made) ─► make: directories (or a scope of systemd's), limits
+//!            │ state.json                    └─► Entry ─► a process born in it
 //!            └─► later verbs: entry, pids, freeze, kill, update, stats, remove
 //! ```
 
 mod devices;
 mod entry;
 mod files;
+mod holder;
 mod life;
 mod limits;
 mod make;
@@ -21,6 +22,7 @@ mod unit;
 mod update;
 
 pub(crate) use entry::Entry;
+pub(crate) use holder::{Holder, release};
 pub(crate) use life::State;
 pub(crate) use place::{Cgroup, Driver, Wanted};
 pub(crate) use stats::Stats;

@@ -1,4 +1,4 @@
-//! A cgroup that systemd makes: a scope around a process that is there already.
+//! A cgroup that systemd makes: a scope, which it makes only around processes.
 
 use std::path::PathBuf;
 use std::thread;
@@ -9,6 +9,7 @@ use orlop_oci::Resources;
 use rustix::process::geteuid;
 
 use super::entry::Entry;
+use super::holder::Holder;
 use super::make::{Dirs, delegate};
 use super::mounts::{Mounted, Mounts};
 use super::place::{Cgroup, Place, Unit, Wanted};
@@ -46,30 +47,46 @@ impl Cgroup {
         })
     }
 
-    /// Has systemd make the cgroup around a process, and sets there what systemd has no word for. With
-    /// version 1 the process has to enter what systemd does not care for. Nothing is done where
-    /// [`make`](Self::make) has done all.
-    pub(crate) fn adopt(&self, wanted: &Wanted<'_>, pid: i32) -> Result<Entry> {
-        let Some(unit) = &self.unit else {
-            return Ok(Entry::default());
-        };
+    /// Has systemd make the cgroup around a process that does nothing, which holds it until the container's
+    /// is born inside; and sets there what systemd has no word for.
+    pub(super) fn make_unit(&self, unit: &Unit, wanted: &Wanted<'_>) -> Result<Entry> {
         let nothing = Resources::default();
-        let resources = wanted.resources.unwrap_or(&nothing);
-        let mut all = unit.properties(wanted, pid, self.is_v2());
-        all.extend(properties::of_annotations(wanted.annotations)?);
-        all.extend(properties::of_resources(resources, self.version)?);
+        let mut resources = wanted.resources.unwrap_or(&nothing).clone();
         let rules = devices::Rules::of(&resources.devices, wanted.devices)?;
+        // Where one process is all that there may be, that is to be the container's.
+        let pids = resources
+            .pids
+            .take_if(|it| it.limit.is_some_and(|limit| (0..2).contains(&limit)));
+        let holder = Holder::start()?;
+        let mut all = unit.properties(wanted, holder.pid(), self.is_v2());
+        all.extend(properties::of_annotations(wanted.annotations)?);
+        all.extend(properties::of_resources(&resources, self.version)?);
         all.extend(properties::of_devices(&rules));
-        all.extend(properties::oom_policy(resources));
+        all.extend(properties::oom_policy(&resources));
         let mut systemd = self.systemd()?;
         let started = systemd.start_transient(&unit.name, &all);
         started.doing(|| format!("unable to start unit {:?}", unit.name))?;
-        match self.fill(wanted, pid, resources) {
+        match self.fill(wanted, holder.pid(), &resources) {
             Err(error) => {
-                let _ = self.stop(&mut systemd, unit);
+                drop(holder);
+                let _ = stop(&mut systemd, unit);
+                let _ = self.alive().remove(PATIENCE);
                 Err(error)
             }
-            filled => filled,
+            Ok(mut entry) => {
+                let then = pids.map(|pids| {
+                    let pids = Some(pids);
+                    (
+                        self.clone(),
+                        Resources {
+                            pids,
+                            ..Resources::default()
+                        },
+                    )
+                });
+                entry.holder = Some(holder.and_then(then));
+                Ok(entry)
+            }
         }
     }
 
@@ -79,13 +96,9 @@ impl Cgroup {
         if let (true, [place]) = (self.is_v2(), &self.places[..]) {
             delegate(dirs.of("")?, place, wanted.resources)?;
         }
-        let resources = properties::as_systemd_rounds(resources);
-        limits::set(&dirs, &resources)?;
-        devices::set(&dirs, &resources, wanted)?;
-        let mut entry = dirs.into_entry()?;
-        // There it is already.
-        entry.into = None;
-        Ok(entry)
+        limits::set(&dirs, &properties::as_systemd_rounds(resources))?;
+        devices::set(&dirs, resources, wanted)?;
+        dirs.into_entry()
     }
 
     /// Changes the limits that systemd keeps, which would set them back otherwise.
@@ -100,14 +113,7 @@ impl Cgroup {
 
     /// Ends the unit. What systemd does not care for is left.
     pub(super) fn end_unit(&self, unit: &Unit) -> Result<()> {
-        self.stop(&mut self.systemd()?, unit)
-    }
-
-    fn stop(&self, systemd: &mut Systemd, unit: &Unit) -> Result<()> {
-        let stopped = systemd.stop(&unit.name);
-        // One that failed would be in the way of the next of its name.
-        let _ = systemd.forget(&unit.name);
-        stopped.doing(|| format!("unable to stop unit {:?}", unit.name))
+        stop(&mut self.systemd()?, unit)
     }
 
     fn systemd(&self) -> Result<Systemd> {
@@ -215,6 +221,13 @@ impl Unit {
             Property::new("DefaultDependencies", Value::Bool(false)),
         ]
     }
+}
+
+fn stop(systemd: &mut Systemd, unit: &Unit) -> Result<()> {
+    let stopped = systemd.stop(&unit.name);
+    // One that failed would be in the way of the next of its name.
+    let _ = systemd.forget(&unit.name);
+    stopped.doing(|| format!("unable to stop unit {:?}", unit.name))
 }
 
 /// The cgroup of the systemd of this process's user.

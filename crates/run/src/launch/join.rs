@@ -103,7 +103,8 @@ pub(crate) fn join(
         Side::Parent(child) => child,
     };
     drop(theirs);
-    let done = serve(&ours, process, options, state, &child);
+    let shared = state.rdt.as_ref().map_or(Ok(()), |rdt| rdt.add(child.pid));
+    let done = shared.and_then(|()| serve(&ours, process, options, state, &child));
     if done.is_err() {
         let _ = pidfd_signal(child.pidfd.as_fd(), libc::SIGKILL);
         let _ = wait_for(child.pid);

@@ -8,12 +8,13 @@ use orlop_oci::{Hooks, NamespaceKind};
 use super::{Options, filter};
 use crate::args::Globals;
 use crate::bundle::Bundle;
-use crate::cgroup::{Cgroup, Driver, Entry, Wanted};
+use crate::cgroup::{Cgroup, Driver, Entry, Holder, Wanted};
 use crate::error::{Error, Result, While};
 use crate::log::Log;
 use crate::plan::{
     CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, sysctls,
 };
+use crate::rdt::Rdt;
 use crate::state::{Listener, State, StateDir};
 use crate::time::now;
 
@@ -23,6 +24,8 @@ pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) state: State,
     pub(crate) entry_into: Option<OwnedFd>,
+    /// What holds the cgroup until the container's process is in it.
+    pub(crate) holder: Option<Holder>,
     pub(crate) hooks: Arc<Hooks>,
 }
 
@@ -31,6 +34,9 @@ impl Prepared {
     pub(crate) fn undo(&self) {
         let _ = self.state.cgroup.kill_all(rustix::process::Signal::KILL);
         let _ = self.state.cgroup.remove();
+        if let Some(rdt) = &self.state.rdt {
+            let _ = rdt.remove();
+        }
     }
 }
 
@@ -57,9 +63,8 @@ pub(crate) fn prepare(
             "linux.netDevices: moving network devices is not done yet",
         ));
     }
-    if linux.intel_rdt.is_some() {
-        return Err(Error::new("linux.intelRdt: is not done yet"));
-    }
+    let rdt = linux.intel_rdt.as_ref().map(|it| Rdt::plan(id, it));
+    let rdt = rdt.transpose()?;
     let namespaces = Namespaces::open(linux)?;
     let users = namespaces.user.as_ref().map(OwnedFd::try_clone).transpose();
     let users = users.doing(|| "linux.namespaces".to_owned())?;
@@ -79,7 +84,7 @@ pub(crate) fn prepare(
     };
     let cgroup = Cgroup::plan(&wanted)?;
     let hooks = Arc::new(spec.hooks.clone().unwrap_or_default());
-    let state = State {
+    let mut state = State {
         oci_version: spec.oci_version.clone(),
         id: id.to_owned(),
         pid: 0,
@@ -96,10 +101,13 @@ pub(crate) fn prepare(
         poststart: hooks.poststart.clone(),
         poststop: hooks.poststop.clone(),
         listener: listener(linux),
-        rdt: None,
+        rdt,
     };
     // Before anything is made that outlives this process.
     dir.save(&state)?;
+    if let (Some(rdt), Some(wanted)) = (&mut state.rdt, &linux.intel_rdt) {
+        rdt.make(wanted)?;
+    }
     let mut warnings = Vec::new();
     let planned = plan(
         globals,
@@ -113,8 +121,8 @@ pub(crate) fn prepare(
         &wanted,
         &mut warnings,
     );
-    if planned.is_err() {
-        let _ = state.cgroup.remove();
+    if let (Err(_), Some(rdt)) = (&planned, &state.rdt) {
+        let _ = rdt.remove();
     }
     for warning in warnings {
         log.warn(&warning);
@@ -125,6 +133,7 @@ pub(crate) fn prepare(
         plan,
         state,
         entry_into: entry.into,
+        holder: entry.holder,
         hooks,
     })
 }
@@ -185,7 +194,9 @@ fn plan(
     }
     let owner = namespaces.has_users().then(|| root_of(linux)).flatten();
     let state_dir = dir.make_fifo(owner)?;
+    let mut made = Made(None);
     let mut entry = state.cgroup.make(wanted)?;
+    made.0 = Some(&state.cgroup);
     let root = if namespaces.has(NamespaceKind::Mount) {
         let hierarchies = state.cgroup.hierarchies();
         let cgroups = CgroupMounts {
@@ -230,7 +241,20 @@ fn plan(
         process: steps,
         state_dir: Some(state_dir),
     };
+    made.0 = None;
     Ok((plan, entry))
+}
+
+/// A cgroup that was made, and goes again unless all goes well. One that could not be made may be
+/// somebody else's.
+struct Made<'a>(Option<&'a Cgroup>);
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        if let Some(cgroup) = self.0 {
+            let _ = cgroup.remove();
+        }
+    }
 }
 
 fn listener(linux: &orlop_oci::Linux) -> Option<Listener> {

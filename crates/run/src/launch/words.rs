@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::prepare::Prepared;
 use super::{Options, copy_up, explain};
 use crate::bundle::Bundle;
+use crate::cgroup;
 use crate::error::{Error, Result, While};
 use crate::hooks;
 use crate::plan::{HookSteps, write_maps};
@@ -80,6 +81,10 @@ pub(super) fn serve(
         }
     }
     note(&mut prepared.state, child.pid)?;
+    cgroup::release(prepared.holder.take())?;
+    if let Some(rdt) = &prepared.state.rdt {
+        rdt.add(child.pid)?;
+    }
     if let Some(socket) = &options.pidfd_socket {
         send_pidfd(socket, child.pidfd.as_fd())?;
     }

@@ -76,6 +76,9 @@ pub(super) fn destroy(dir: &StateDir, state: &State, force: bool) -> Result<()> 
         let _ = state.cgroup.kill_all(rustix::process::Signal::KILL);
     }
     state.cgroup.remove()?;
+    if let Some(rdt) = &state.rdt {
+        rdt.remove()?;
+    }
     dir.remove()?;
     hooks::run(
         &state.poststop,

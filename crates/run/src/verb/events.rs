@@ -109,7 +109,11 @@ fn follow(call: &Call<'_>, state: &State, interval: Duration) -> Result<u8> {
 
 fn stats(state: &State) -> Result<Stats> {
     let stats = state.cgroup.stats();
-    stats.map_err(|error| error.within("unable to get container cgroup stats"))
+    let mut stats = stats.map_err(|error| error.within("unable to get container cgroup stats"))?;
+    if let Some(rdt) = &state.rdt {
+        stats.intel_rdt = rdt.stats();
+    }
+    Ok(stats)
 }
 
 fn tell(state: &State, kind: &str, data: Option<Stats>) -> Result<()> {

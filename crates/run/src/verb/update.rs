@@ -8,6 +8,7 @@ use super::{Call, HELP, Verb};
 use crate::args::{FlagsEnd, Parsed, valued};
 use crate::error::{Error, Result};
 use crate::json;
+use crate::rdt;
 use crate::state::Status;
 
 pub(super) const VERB: Verb = Verb {
@@ -126,8 +127,14 @@ fn run(call: &Call<'_>) -> Result<u8> {
     if state.status(&dir) == Status::Stopped {
         return Err(Error::new("container not running"));
     }
+    let schema = |name| Ok::<_, Error>(parsed.text(name)?.unwrap_or_default());
+    let (cache, bandwidth) = (schema("l3-cache-schema")?, schema("mem-bw-schema")?);
+    rdt::check_update(state.rdt.as_ref(), &cache, &bandwidth)?;
     state.cgroup.update(&resources)?;
-    Ok(0)
+    match &state.rdt {
+        Some(rdt) => rdt.update(&cache, &bandwidth).map(|()| 0),
+        None => Ok(0),
+    }
 }
 
 fn of_flags(parsed: &Parsed) -> Result<Resources> {
