@@ -211,10 +211,12 @@ impl Made {
             ("cpuset.cpus", cpu.map_or("", |cpu| &cpu.cpus)),
             ("cpuset.mems", cpu.map_or("", |cpu| &cpu.mems)),
         ] {
+            // Above one that has none, too, as whoever makes one by hand leaves it: what is said has
+            // to be among what is above.
+            let above = as_above(dir.path(), name)?;
             let is_new = self.directories.iter().any(|it| it == dir.path());
             if said.is_empty() && (is_new || is_empty(&dir.read(name)?)) {
-                // Above one that has none, too, as whoever makes one by hand leaves it.
-                dir.write(name, as_above(dir.path(), name)?)?;
+                dir.write(name, above)?;
             }
         }
         Ok(())

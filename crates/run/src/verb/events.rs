@@ -1,7 +1,6 @@
 //! `events`: what a container uses, and when its memory runs out, as lines of JSON.
 
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -88,11 +87,12 @@ fn follow(call: &Call<'_>, state: &State, interval: Duration) -> Result<u8> {
         if !memory.is_empty() {
             watch.clear();
             let now = state.cgroup.oom_kills();
-            // The file tells of other things, too, and of its own end.
-            if now > killed {
+            // Version 1 tells before it kills, and when the cgroup is removed; version 2 afterwards, and
+            // of other things as well.
+            if (now.is_some() && !state.cgroup.is_v2()) || now > killed {
                 tell(state, "oom", None)?;
-                killed = now;
             }
+            killed = now;
         }
         if !end.is_empty() {
             return Ok(0);
