@@ -6,7 +6,8 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, accessat, fchown, fstat, openat,
+    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, accessat, fchown,
+    fstat, openat, openat2,
 };
 use rustix::io::Errno;
 use rustix::process::{chdir, setsid, umask};
@@ -79,13 +80,13 @@ pub(super) fn scheduling(process: &ProcessPlan) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Profile and label of the program that comes next. `proc` is nobody's but ours.
+/// Profile and label of the program that comes next, told to the kernel and to nothing that lies over it.
 pub(super) fn labels(process: &ProcessPlan, proc: BorrowedFd<'_>) -> Result<(), Fault> {
     let write = |files: &[&CStr], text: &CStr| -> rustix::io::Result<()> {
         let mut outcome = Err(Errno::NOENT);
         for file in files {
-            let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            outcome = openat(proc, *file, flags, Mode::empty())
+            // `thread-self` is a link.
+            outcome = open_proc(proc, file, ResolveFlags::NO_MAGICLINKS)
                 .and_then(|file| rustix::io::write(&file, text.to_bytes()).map(drop));
             if outcome != Err(Errno::NOENT) {
                 break;
@@ -266,16 +267,40 @@ pub(super) fn proc_for(needed: bool, made: Option<OwnedFd>) -> Result<Option<Own
     }
 }
 
-/// Writes a file below a `/proc` of our own, into which nothing was mounted.
+/// Writes a file below a `/proc`, but to nothing that was mounted there.
 pub(super) fn write_proc(
     proc: BorrowedFd<'_>,
     file: &CStr,
     value: &CStr,
 ) -> rustix::io::Result<()> {
-    let resolve = rustix::fs::ResolveFlags::BENEATH
-        | rustix::fs::ResolveFlags::NO_XDEV
-        | rustix::fs::ResolveFlags::NO_SYMLINKS;
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat2(proc.as_fd(), file, flags, Mode::empty(), resolve)?;
+    let file = open_proc(proc, file, ResolveFlags::NO_SYMLINKS)?;
     rustix::io::write(&file, value.to_bytes()).map(drop)
+}
+
+fn open_proc(
+    proc: BorrowedFd<'_>,
+    file: &CStr,
+    links: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | links;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    openat2(proc, file, flags, Mode::empty(), resolve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_reach_the_thread_by_the_kernels_own_link() {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let proc = openat(CWD, c"/proc", flags, Mode::empty()).unwrap();
+        let links = ResolveFlags::NO_MAGICLINKS;
+        let own = open_proc(proc.as_fd(), c"thread-self/comm", links).unwrap();
+        rustix::io::write(&own, b"labelled").unwrap();
+        let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+        assert_eq!(name.trim(), "labelled");
+        let out = open_proc(proc.as_fd(), c"thread-self/cwd", links);
+        assert_eq!(out.unwrap_err(), Errno::LOOP);
+    }
 }

@@ -336,6 +336,20 @@ fn read_only() -> MountAttr {
     }
 }
 
+/// A file to mount something on that the bundle does not name: a link of the image's may not lead it over
+/// one by which the kernel is told of this process.
+pub(super) fn find_outside_proc(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    plain: bool,
+) -> rustix::io::Result<OwnedFd> {
+    let target = find(root, path, Make::File, plain)?;
+    if fstatfs(&target)?.f_type == PROC_MAGIC {
+        return Err(Errno::PERM);
+    }
+    Ok(target)
+}
+
 fn make_device(
     root: BorrowedFd<'_>,
     target: &CStr,
@@ -343,7 +357,7 @@ fn make_device(
     by_binding: bool,
 ) -> rustix::io::Result<()> {
     if let DeviceWhat::Tree(tree) = what {
-        let target = find(root, target, Make::File, false)?;
+        let target = find_outside_proc(root, target, false)?;
         return place(tree.as_fd(), target.as_fd());
     }
     let DeviceWhat::Node {

@@ -9,8 +9,7 @@ use rustix::process::ioctl_tiocsctty;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::root::place;
-use super::walk::{Make, find};
+use super::root::{find_outside_proc, place};
 use crate::plan::Terminal;
 use crate::sys::send_with;
 
@@ -44,7 +43,7 @@ pub(super) fn open(terminal: &Terminal, root: BorrowedFd<'_>, console: bool) -> 
         tcsetwinsize(&this, size)?;
     }
     if console {
-        let target = find(root, c"dev/console", Make::File, false)?;
+        let target = find_outside_proc(root, c"dev/console", true)?;
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::AT_EMPTY_PATH;

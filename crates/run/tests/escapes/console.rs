@@ -1,0 +1,158 @@
+//! Terminals, and what a container makes of the places where they are.
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use orlop_testkit::skip_unless;
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, Said, also, ended, mount, volume, without, works};
+
+/// Creates a container with a terminal; the mounts that it sees, or why it cannot be.
+fn mounts_with_terminal(rig: &Rig, config: &Value) -> Result<Vec<String>, Said> {
+    let mut config = config.clone();
+    config["process"]["terminal"] = true.into();
+    let (id, bundle) = rig.bundle(&config);
+    let (held, socket) = accepting(&bundle);
+    let mut create = rig.command();
+    create
+        .args(["create", "--bundle"])
+        .arg(&bundle)
+        .arg("--console-socket")
+        .arg(socket);
+    create.arg("--pid-file").arg(bundle.join("pid")).arg(&id);
+    let said = ended(&mut create);
+    // Wakes who waits for a terminal that does not come.
+    let _ = UnixStream::connect(bundle.join("s"));
+    let terminal = held.join().unwrap();
+    if !said.ok {
+        return Err(said);
+    }
+    let pid = fs::read_to_string(bundle.join("pid")).unwrap();
+    let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
+    drop(terminal);
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4));
+    Ok(places.map(str::to_owned).collect())
+}
+
+/// Takes one connection, and keeps what it holds unread.
+fn accepting(bundle: &std::path::Path) -> (std::thread::JoinHandle<UnixStream>, PathBuf) {
+    let socket = bundle.join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    (
+        std::thread::spawn(move || listener.accept().unwrap().0),
+        socket,
+    )
+}
+
+fn lie_in_proc(places: &[String]) -> bool {
+    let meant = [
+        "/proc/kcore",
+        "/proc/keys",
+        "/proc/timer_list",
+        "/proc/bus",
+        "/proc/fs",
+        "/proc/irq",
+        "/proc/sys",
+        "/proc/sysrq-trigger",
+    ];
+    places
+        .iter()
+        .any(|place| place.starts_with("/proc/") && !meant.contains(&place.as_str()))
+}
+
+#[test]
+fn a_terminal_is_made_and_is_the_console() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let places = mounts_with_terminal(&rig, &rig.config(&["true"])).unwrap();
+    assert!(
+        places.iter().any(|place| place == "/dev/console"),
+        "{places:?}"
+    );
+    assert!(!lie_in_proc(&places), "{places:?}");
+}
+
+/// CVE-2025-52565 and CVE-2025-52881: `/dev/console` is a link of a volume's, by which the terminal comes to lie
+/// over a file by which the kernel is told the container's label.
+#[test]
+fn a_console_that_is_a_link_does_not_lead_into_proc() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let dev = rig.outside("dev");
+    fs::create_dir(dev.join("pts")).unwrap();
+    let link = dev.join("console");
+    for target in [
+        "/proc/self/attr/exec",
+        "../proc/self/oom_score_adj",
+        "/proc/sys/kernel/core_pattern",
+    ] {
+        let _ = fs::remove_file(&link);
+        symlink(target, &link).unwrap();
+        let mut config = rig.config(&["true"]);
+        without(&mut config, "/dev");
+        without(&mut config, "/dev/pts");
+        also(&mut config, volume(&dev, "/dev"));
+        also(
+            &mut config,
+            mount("/dev/pts", "devpts", &["newinstance", "ptmxmode=0666"]),
+        );
+        config["linux"]["readonlyPaths"] = json!([]);
+        if let Ok(places) = mounts_with_terminal(&rig, &config) {
+            assert!(!lie_in_proc(&places), "{target}: {places:?}");
+        }
+    }
+}
+
+/// CVE-2025-52565: what is opened as a terminal is something else, put there by a volume.
+#[test]
+fn what_is_no_terminal_of_the_kernels_is_not_taken_for_one() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let secret = rig.outside("outside").join("secret");
+    fs::write(&secret, "of the host").unwrap();
+    for kind in ["a file", "a link", "nothing"] {
+        let pts = rig.outside(kind);
+        match kind {
+            "a file" => fs::write(pts.join("ptmx"), "").unwrap(),
+            "a link" => symlink(&secret, pts.join("ptmx")).unwrap(),
+            _ => {}
+        }
+        let mut config = rig.config(&["true"]);
+        without(&mut config, "/dev/pts");
+        also(&mut config, volume(&pts, "/dev/pts"));
+        let made = mounts_with_terminal(&rig, &config);
+        assert!(made.is_err(), "{kind}: {made:?}");
+    }
+    assert_eq!(fs::read_to_string(secret).unwrap(), "of the host");
+}
+
+/// The same by a device: in user namespaces they are mounted, on what the image has of their names.
+#[test]
+fn devices_that_are_links_do_not_lead_into_proc() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let dev = rig.root.join("dev");
+    chown(&dev, Some(200_000), Some(200_000)).unwrap();
+    symlink("/proc/self/attr/exec", dev.join("null")).unwrap();
+    symlink("../proc/self/oom_score_adj", dev.join("zero")).unwrap();
+    let mut config = rig.config(&["sleep", "60"]);
+    for place in ["/dev", "/dev/pts"] {
+        without(&mut config, place);
+    }
+    config["linux"]["namespaces"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "type": "user" }));
+    let ids = json!([{ "containerID": 0, "hostID": 200_000, "size": 65536 }]);
+    config["linux"]["uidMappings"] = ids.clone();
+    config["linux"]["gidMappings"] = ids;
+    if let Ok(container) = rig.create(&config) {
+        let table = fs::read_to_string(format!("/proc/{}/mountinfo", container.pid)).unwrap();
+        let places = table.lines().filter_map(|line| line.split(' ').nth(4));
+        let places: Vec<_> = places.map(str::to_owned).collect();
+        assert!(!lie_in_proc(&places), "{places:?}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Descriptors of the host, and ways to it by them.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use orlop_testkit::skip_unless;
+
+use crate::rig::{Rig, Said, ended, works};
+
+/// A runtime whose caller left it directories of the host open.
+fn with_leaks(command: &Command, outside: &Path) -> Command {
+    let mut leaking = Command::new("sh");
+    leaking
+        .args(["-c", "exec 7<\"$0\" 9</ && exec \"$@\""])
+        .arg(outside);
+    leaking.arg(command.get_program()).args(command.get_args());
+    leaking
+}
+
+fn marked(rig: &Rig) -> std::path::PathBuf {
+    let outside = rig.outside("outside");
+    let program = outside.join("marker");
+    fs::write(&program, "#!/bin/sh\necho marker\n").unwrap();
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+    outside
+}
+
+/// CVE-2024-21626: a descriptor of the host's is left open in the container's process.
+#[test]
+fn no_descriptor_of_the_host_is_left_in_a_container() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let outside = marked(&rig);
+    let listing = [
+        "sh",
+        "-c",
+        "ls -l /proc/self/fd/ && for fd in /proc/self/fd/*; do ls -d $fd/marker; done",
+    ];
+    let run = |args: &[&str]| {
+        let (id, bundle) = rig.bundle(&rig.config(args));
+        let mut command = rig.command();
+        command.args(["run", "--bundle"]).arg(bundle).arg(id);
+        ended(&mut with_leaks(&command, &outside))
+    };
+    only_streams(&run(&listing), &outside);
+
+    let container = rig.start(&rig.config(&["sleep", "60"]));
+    let mut exec = rig.command();
+    exec.args(["exec", &container.id]).args(listing);
+    only_streams(&ended(&mut with_leaks(&exec, &outside)), &outside);
+}
+
+fn only_streams(said: &Said, outside: &Path) {
+    let open: Vec<_> = said
+        .out
+        .lines()
+        .filter(|line| line.contains(" -> "))
+        .collect();
+    assert!(!open.is_empty(), "{said:?}");
+    for line in open {
+        let (name, target) = line.rsplit_once(" -> ").unwrap();
+        let number: u32 = name
+            .split_whitespace()
+            .next_back()
+            .unwrap()
+            .parse()
+            .unwrap();
+        // `ls` itself has the directory open.
+        assert!(number <= 2 || target.ends_with("/fd"), "{said:?}");
+    }
+    assert!(!said.out.contains("marker\n"), "{said:?}");
+    assert!(!said.out.contains(outside.to_str().unwrap()), "{said:?}");
+}
+
+/// CVE-2024-21626, as it was done: the working directory is one of the runtime's open directories.
+#[test]
+fn no_working_directory_leads_to_the_host() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let outside = marked(&rig);
+    let container = rig.start(&rig.config(&["sleep", "60"]));
+    let places = (3..24).map(|fd| (fd, format!("/proc/self/fd/{fd}"), format!("link{fd}")));
+    for (fd, direct, link) in places {
+        symlink(&direct, rig.root.join(&link)).unwrap();
+        for cwd in [direct, format!("/{link}")] {
+            let look = ["sh", "-c", "pwd; ls; ls .. ; ls ../../../../../../../.."];
+            let mut config = rig.config(&look);
+            config["process"]["cwd"] = cwd.as_str().into();
+            let (id, bundle) = rig.bundle(&config);
+            let mut run = rig.command();
+            run.args(["run", "--bundle"]).arg(bundle).arg(id);
+            let mut exec = rig.command();
+            exec.args(["exec", "--cwd", &cwd, &container.id]).args(look);
+            for command in [run, exec] {
+                let said = ended(&mut with_leaks(&command, &outside));
+                let host = ["marker", "boot", "home", "unreachable"];
+                let leads = host
+                    .iter()
+                    .any(|name| said.out.split_whitespace().any(|word| word == *name));
+                assert!(!leads, "{fd}: {said:?}");
+            }
+        }
+    }
+}
+
+/// CVE-2024-21626 by the command instead of the directory.
+#[test]
+fn no_program_of_the_host_is_run_by_a_descriptor() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let outside = marked(&rig);
+    let container = rig.start(&rig.config(&["sleep", "60"]));
+    for fd in 3..24 {
+        let program = format!("/proc/self/fd/{fd}/marker");
+        let (id, bundle) = rig.bundle(&rig.config(&[&program]));
+        let mut run = rig.command();
+        run.args(["run", "--bundle"]).arg(bundle).arg(id);
+        let mut exec = rig.command();
+        exec.args(["exec", &container.id, &program]);
+        for command in [run, exec] {
+            let said = ended(&mut with_leaks(&command, &outside));
+            assert!(!said.ok && !said.out.contains("marker"), "{fd}: {said:?}");
+        }
+    }
+}

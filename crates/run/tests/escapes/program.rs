@@ -1,0 +1,98 @@
+//! The runtime's own program and process, from inside.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+
+use orlop_testkit::skip_unless;
+use rustix::io::Errno;
+use serde_json::json;
+
+use crate::rig::{Rig, works};
+
+/// CVE-2019-5736: who gets hold of the runtime's program by `/proc/PID/exe` waits until it does not run
+/// any more, and writes to it.
+#[test]
+fn the_program_that_enters_containers_cannot_be_written() {
+    skip_unless!(works());
+    let mut rig = Rig::new();
+    // One that may be broken.
+    let copy = rig.outside("bin").join("runtime");
+    fs::copy(&rig.runtime, &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let content = fs::read(&copy).unwrap();
+    rig.runtime.clone_from(&copy);
+
+    let container = rig.create(&rig.config(&["true"])).unwrap();
+    let held = File::open(format!("/proc/{}/exe", container.pid)).unwrap();
+    container.delete();
+    let again = OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/self/fd/{}", held.as_raw_fd()));
+    let refused = again.map(drop).unwrap_err().raw_os_error();
+    let read_only = [Errno::ROFS, Errno::PERM].map(|errno| Some(errno.raw_os_error()));
+    assert!(read_only.contains(&refused), "{refused:?}");
+    assert!(
+        fs::read(&copy).unwrap() == content,
+        "the program was changed"
+    );
+}
+
+/// The same, as it was done: the command that is run in the container is the runtime itself.
+#[test]
+fn a_command_that_is_the_runtime_itself_gives_nothing_away() {
+    skip_unless!(works());
+    let mut rig = Rig::new();
+    let copy = rig.outside("bin").join("runtime");
+    fs::copy(&rig.runtime, &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let content = fs::read(&copy).unwrap();
+    rig.runtime.clone_from(&copy);
+
+    let evil = rig.root.join("bin/evil");
+    fs::write(&evil, "#!/proc/self/exe\n").unwrap();
+    fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+    let writer = "while :; do for exe in /proc/[0-9]*/exe; do
+        case $exe in /proc/1/exe) ;; *) { echo evil >$exe; } 2>/dev/null ;; esac; done; done";
+    let container = rig.start(&rig.config(&["sh", "-c", writer]));
+    for _ in 0..20 {
+        let said = container.exec(&[], &["/bin/evil"]);
+        assert!(!said.ok, "{said:?}");
+    }
+    container.delete();
+    assert!(
+        fs::read(&copy).unwrap() == content,
+        "the program was changed"
+    );
+}
+
+/// CVE-2016-9962: who shares the process namespace finds the runtime's descriptors in the process that
+/// waits to become a container's.
+#[test]
+fn neighbours_cannot_look_into_a_process_that_is_no_container_yet() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let neighbour = rig.start(&rig.config(&["sleep", "60"]));
+    let mut config = rig.config(&["true"]);
+    let shared = format!("/proc/{}/ns/pid", neighbour.pid);
+    config["linux"]["namespaces"][0] = json!({ "type": "pid", "path": shared });
+    let waiting = rig.create(&config).unwrap();
+
+    let status = fs::read_to_string(format!("/proc/{}/status", waiting.pid)).unwrap();
+    let inner = status
+        .lines()
+        .find(|line| line.starts_with("NSpid:"))
+        .unwrap();
+    let inner = inner.split_whitespace().next_back().unwrap();
+    let seen = neighbour.exec(&[], &["cat", &format!("/proc/{inner}/comm")]);
+    assert!(seen.ok, "the namespace is not shared: {seen:?}");
+    let look = format!(
+        "cd /proc/{inner}; for link in fd/* root cwd exe ns/mnt; do readlink $link && echo seen; done;
+         for place in fd/*/ root/ cwd/; do ls -d $place. && echo seen; done; cat mem environ maps && echo seen"
+    );
+    let said = neighbour.exec(&[], &["sh", "-c", &look]);
+    assert!(
+        said.out.is_empty() && said.err.contains("ermission denied"),
+        "{said:?}"
+    );
+}

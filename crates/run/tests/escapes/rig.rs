@@ -1,0 +1,267 @@
+//! A root file system, bundles of it, and a runtime that runs them.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use orlop_testkit::{Scratch, machine};
+use serde_json::{Value, json};
+
+/// What containers are made of and with.
+pub(crate) struct Rig {
+    scratch: Scratch,
+    pub(crate) root: PathBuf,
+    pub(crate) runtime: PathBuf,
+    made: RefCell<Vec<String>>,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) ok: bool,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// What nothing here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether containers can be made here.
+pub(crate) fn works() -> Result<(), String> {
+    machine::is_root()?;
+    machine::has_program("busybox")
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        let scratch = Scratch::new();
+        let root = scratch.subdir("rootfs");
+        for directory in ["bin", "dev", "etc", "proc", "sys", "tmp"] {
+            fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        let busybox = machine::program("busybox").unwrap_or_else(|e| panic!("{e}"));
+        fs::copy(busybox, root.join("bin/busybox")).unwrap();
+        for applet in [
+            "sh", "cat", "ls", "sleep", "stat", "grep", "pwd", "mkdir", "readlink", "true",
+        ] {
+            symlink("busybox", root.join("bin").join(applet)).unwrap();
+        }
+        let runtime = std::env::var_os("ORLOP_TEST_OCI_RUNTIME").map_or_else(
+            || PathBuf::from(env!("CARGO_BIN_EXE_orlop-run")),
+            PathBuf::from,
+        );
+        Self {
+            scratch,
+            root,
+            runtime,
+            made: RefCell::default(),
+        }
+    }
+
+    /// A directory outside of all containers.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.scratch.subdir(name)
+    }
+
+    /// What engines ask for, for one that runs this.
+    pub(crate) fn config(&self, args: &[&str]) -> Value {
+        let rights = json!([
+            "CAP_CHOWN",
+            "CAP_DAC_OVERRIDE",
+            "CAP_FSETID",
+            "CAP_FOWNER",
+            "CAP_MKNOD",
+            "CAP_NET_RAW",
+            "CAP_SETGID",
+            "CAP_SETUID",
+            "CAP_SETFCAP",
+            "CAP_SETPCAP",
+            "CAP_NET_BIND_SERVICE",
+            "CAP_SYS_CHROOT",
+            "CAP_KILL",
+            "CAP_AUDIT_WRITE",
+        ]);
+        json!({
+            "ociVersion": "1.0.2",
+            "process": {
+                "user": { "uid": 0, "gid": 0 },
+                "args": args,
+                "env": ["PATH=/bin"],
+                "cwd": "/",
+                "capabilities": { "bounding": rights, "effective": rights, "permitted": rights },
+                "noNewPrivileges": true,
+            },
+            "root": { "path": self.root },
+            "mounts": [
+                mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
+                mount("/dev", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
+                mount("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
+                mount("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
+            ],
+            "linux": {
+                "namespaces": [
+                    { "type": "pid" }, { "type": "network" }, { "type": "ipc" },
+                    { "type": "uts" }, { "type": "mount" },
+                ],
+                "resources": { "devices": [{ "allow": false, "access": "rwm" }] },
+                "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
+                "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+            },
+        })
+    }
+
+    /// Runs a container to its end.
+    pub(crate) fn run(&self, config: &Value) -> Said {
+        let (id, bundle) = self.bundle(config);
+        self.runtime(&["run", "--bundle"], &[bundle.as_os_str(), id.as_ref()])
+    }
+
+    /// Makes a container that waits for its start, if it can be made.
+    pub(crate) fn create(&self, config: &Value) -> Result<Container<'_>, Said> {
+        let (id, bundle) = self.bundle(config);
+        let pid_file = bundle.join("pid");
+        let args = [
+            bundle.as_os_str(),
+            "--pid-file".as_ref(),
+            pid_file.as_ref(),
+            id.as_ref(),
+        ];
+        let said = self.runtime(&["create", "--bundle"], &args);
+        if !said.ok {
+            return Err(said);
+        }
+        let pid = fs::read_to_string(pid_file).unwrap().parse().unwrap();
+        Ok(Container { rig: self, id, pid })
+    }
+
+    /// A container that runs.
+    pub(crate) fn start(&self, config: &Value) -> Container<'_> {
+        let container = self
+            .create(config)
+            .unwrap_or_else(|said| panic!("{said:?}"));
+        let said = self.runtime(&["start"], &[container.id.as_ref()]);
+        assert!(said.ok, "{said:?}");
+        container
+    }
+
+    /// Writes a bundle down; its container's name begins with the name of all that this test makes.
+    pub(crate) fn bundle(&self, config: &Value) -> (String, PathBuf) {
+        let id = format!("{}-{}", self.scratch.id(), self.made.borrow().len());
+        self.made.borrow_mut().push(id.clone());
+        let mut config = config.clone();
+        config["linux"]["cgroupsPath"] = format!("/{id}").into();
+        let bundle = self.scratch.subdir(&id);
+        fs::write(bundle.join("config.json"), config.to_string()).unwrap();
+        (id, bundle)
+    }
+
+    fn runtime(&self, verb: &[&str], args: &[&OsStr]) -> Said {
+        ended(self.command().args(verb).args(args))
+    }
+
+    /// The runtime, with its directory.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.runtime);
+        command.arg("--root").arg(self.scratch.subdir("state"));
+        command
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        for id in self.made.take() {
+            let _ = self.runtime(&["delete", "--force"], &[id.as_ref()]);
+        }
+    }
+}
+
+/// A container that was made.
+pub(crate) struct Container<'a> {
+    rig: &'a Rig,
+    pub(crate) id: String,
+    pub(crate) pid: u32,
+}
+
+impl Container<'_> {
+    /// Runs a command in it.
+    pub(crate) fn exec(&self, flags: &[&str], command: &[&str]) -> Said {
+        let id: &OsStr = self.id.as_ref();
+        ended(
+            self.rig
+                .command()
+                .arg("exec")
+                .args(flags)
+                .arg(id)
+                .args(command),
+        )
+    }
+
+    /// Ends it.
+    pub(crate) fn delete(&self) {
+        let said = self
+            .rig
+            .runtime(&["delete", "--force"], &[self.id.as_ref()]);
+        assert!(said.ok, "{said:?}");
+    }
+}
+
+/// A mount of a kind.
+pub(crate) fn mount(destination: &str, kind: &str, options: &[&str]) -> Value {
+    json!({ "destination": destination, "type": kind, "source": kind, "options": options })
+}
+
+/// A volume.
+pub(crate) fn volume(source: &Path, destination: &str) -> Value {
+    json!({ "destination": destination, "type": "bind", "source": source, "options": ["rbind", "rw"] })
+}
+
+/// Appends a mount to those of a configuration.
+pub(crate) fn also(config: &mut Value, mount: Value) {
+    config["mounts"].as_array_mut().unwrap().push(mount);
+}
+
+/// Takes a mount out of a configuration.
+pub(crate) fn without(config: &mut Value, destination: &str) {
+    let mounts = config["mounts"].as_array_mut().unwrap();
+    mounts.retain(|mount| mount["destination"] != destination);
+}
+
+/// The end of a command, which must not take for ever whatever it meets. What it says is written to
+/// files: a container that lives on would hold pipes.
+pub(crate) fn ended(command: &mut Command) -> Said {
+    let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(out.try_clone().unwrap())
+        .stderr(err.try_clone().unwrap())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let deadline = Instant::now() + PATIENCE * machine::patience();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("{command:?} did not end");
+            }
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let text = |mut file: fs::File| {
+        use std::io::{Read, Seek};
+        file.rewind().unwrap();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Said {
+        ok: status.success(),
+        out: text(out),
+        err: text(err),
+    }
+}
