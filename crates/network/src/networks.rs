@@ -220,6 +220,19 @@ impl Networks {
         .await
     }
 
+    /// Whether a pod with this configuration directory (the node's, if none) is attached without a
+    /// program being run, as things are.
+    pub fn is_in_process(&self, conf_dir: Option<&Path>) -> bool {
+        let inner = &self.inner;
+        let networks = inner.networks_of(conf_dir.unwrap_or(&inner.config.conf_dir));
+        networks.is_ok_and(|networks| {
+            let mut chains = networks.iter();
+            chains.all(|network| {
+                Chain::new(network, &inner.config).is_ok_and(|chain| chain.is_in_process())
+            })
+        })
+    }
+
     /// Reads the configuration anew, not waiting for the watch to notice.
     pub async fn reload(&self) -> Result<(), Error> {
         self.blocking(|inner| {

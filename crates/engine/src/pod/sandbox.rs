@@ -1,6 +1,7 @@
 //! What a pod sandbox is made of: a keeper in namespaces, files, a network.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use orlop_cri::v1::NamespaceMode;
@@ -32,15 +33,23 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
     } = parts;
     node.levels.allot(&node.host, pod).await?;
     let has_users = user.is_some();
+    let by_programs = attachment.as_ref().is_some_and(|attachment| {
+        let conf_dir = attachment.conf_dir.as_deref();
+        !node.networks.is_in_process(conf_dir)
+    });
     let inside = Inside {
         user,
         sysctls,
         hostname: files.hostname.clone(),
+        net_pin: by_programs.then(|| node.paths.net_pin(&pod.id)),
     };
     let keeper = start_keeper(node, pod, inside);
     let (keeper, events) = trace.step("keeper", "", keeper).await?;
+    if attachment.is_some() && !by_programs {
+        link(keeper.net_ns(), node.paths.net_pin(&pod.id)).await?;
+    }
     if has_users {
-        link_user_namespace(pod, &keeper).await?;
+        link(keeper.user_ns(), pod.user_ns()).await?;
     }
     pod.set_keeper(Some(keeper));
     keeper_events::watch(node, pod, events);
@@ -59,6 +68,10 @@ struct Inside {
     user: Option<(Vec<IdMap>, Vec<IdMap>)>,
     sysctls: BTreeMap<String, String>,
     hostname: String,
+    /// Where the network namespace is mounted. Each such mount costs all that copy the host's mounts,
+    /// as every container does, so that only programs get it, which may pass the path on to others
+    /// that have no view of the host's processes.
+    net_pin: Option<PathBuf>,
 }
 
 async fn start_keeper(
@@ -84,9 +97,8 @@ async fn start_keeper(
     })
 }
 
-/// Gives the pod's user namespace a path.
-async fn link_user_namespace(pod: &Pod, keeper: &Keeper) -> Result<()> {
-    let (target, path) = (keeper.user_ns(), pod.user_ns());
+/// Gives a namespace that the keeper holds a path that names the pod.
+async fn link(target: PathBuf, path: PathBuf) -> Result<()> {
     blocking(move || {
         std::os::unix::fs::symlink(target, &path)
             .map_err(Error::io(format!("making {}", path.display())))
@@ -146,7 +158,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
             user: inside.user,
         },
         hostname: own_net.then_some(inside.hostname),
-        net_pin: own_net.then(|| node.paths.net_pin(&pod.id)),
+        net_pin: inside.net_pin,
         sysctls: inside
             .sysctls
             .into_iter()

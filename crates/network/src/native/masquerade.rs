@@ -120,7 +120,7 @@ fn of_family(addresses: &[Cidr], family: Family) -> Vec<Cidr> {
 }
 
 fn hosts(addresses: &[Cidr]) -> Vec<IpAddr> {
-    addresses.iter().map(|address| address.address()).collect()
+    addresses.iter().map(Cidr::address).collect()
 }
 
 fn has_v6() -> bool {
