@@ -185,9 +185,9 @@ impl Search {
 
 /// The session that a process has been put into, if it is not ours.
 pub(crate) fn session_of(pid: i32) -> Option<i32> {
-    let own = stat(rustix::process::getpid().as_raw_pid())?.session;
-    let session = stat(pid)?.session;
-    (session != own).then_some(session)
+    let own = rustix::process::getsid(None).ok()?;
+    let session = rustix::process::getsid(Pid::from_raw(pid)).ok()?;
+    (session != own).then_some(session.as_raw_pid())
 }
 
 /// What is known of a process.

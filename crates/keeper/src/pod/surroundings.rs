@@ -72,9 +72,7 @@ impl Pod {
             rustix::system::sethostname(setup.hostname.as_bytes())
                 .map_err(|error| format!("setting host name {:?}: {error}", setup.hostname))?;
         }
-        for parameter in &setup.sysctls {
-            sysctl::set(&parameter.name, &parameter.value)?;
-        }
+        sysctl::set(&setup.sysctls)?;
         let host_mounts = namespaces::leave_mounts()?;
         if let Some(shm) = &setup.shm {
             place::mount_shm(&shm.path, shm.size)?;

@@ -1,21 +1,52 @@
 //! Kernel parameters of the pod's namespaces.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-/// Sets a parameter. `/proc/sys` shows this process's own namespaces, whichever mount it is read
-/// through.
-pub(crate) fn set(name: &str, value: &str) -> Result<(), String> {
-    let path = path_of(name).ok_or_else(|| format!("{name:?} is no name of a kernel parameter"))?;
-    OpenOptions::new()
-        .write(true)
-        .open(&path)
-        .and_then(|mut file| file.write_all(value.as_bytes()))
-        .map_err(|error| format!("setting kernel parameter {name} to {value:?}: {error}"))
+use orlop_wire::Sysctl;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+/// Sets parameters. A mount of `/proc` shows each process's own namespaces, and remembers what it has
+/// shown of each namespace under the same names: in the node's mount each pod's parameters are looked
+/// for among those of all others. So this is done in a mount of its own, which nobody sees.
+pub(crate) fn set(parameters: &[Sysctl]) -> Result<(), String> {
+    let mut own = None;
+    for Sysctl { name, value } in parameters {
+        let path =
+            path_of(name).ok_or_else(|| format!("{name:?} is no name of a kernel parameter"))?;
+        let root = match &own {
+            Some(root) => root,
+            None => own.insert(proc().map_err(|error| format!("opening /proc: {error}"))?),
+        };
+        write(root, &path, value)
+            .map_err(|error| format!("setting kernel parameter {name} to {value:?}: {error}"))?;
+    }
+    Ok(())
 }
 
-/// The file of a parameter. As with sysctl(8), the first separator decides: with dots, a slash
+/// A `/proc` of our own; the node's where it has to do.
+fn proc() -> io::Result<OwnedFd> {
+    let own = || {
+        let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(context.as_fd())?;
+        let flags = FsMountFlags::FSMOUNT_CLOEXEC;
+        fsmount(context.as_fd(), flags, MountAttrFlags::empty())
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(own().or_else(|_| rustix::fs::open("/proc", flags, Mode::empty()))?)
+}
+
+fn write(root: &OwnedFd, path: &PathBuf, value: &str) -> io::Result<()> {
+    let file = openat(root, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    if rustix::io::write(&file, value.as_bytes())? == value.len() {
+        return Ok(());
+    }
+    Err(io::ErrorKind::WriteZero.into())
+}
+
+/// The file of a parameter, below `/proc`. As with sysctl(8), the first separator decides: with dots, a slash
 /// stands for a dot within a part; with slashes, a dot is itself.
 fn path_of(name: &str) -> Option<PathBuf> {
     let separator = name.chars().find(|c| matches!(c, '.' | '/'))?;
@@ -33,7 +64,7 @@ fn path_of(name: &str) -> Option<PathBuf> {
     relative
         .split('/')
         .all(decent)
-        .then(|| PathBuf::from(format!("/proc/sys/{relative}")))
+        .then(|| PathBuf::from(format!("sys/{relative}")))
 }
 
 #[cfg(test)]
@@ -44,7 +75,7 @@ mod tests {
 
     #[test]
     fn both_spellings_lead_to_the_file() {
-        let expected = Some(Path::new("/proc/sys/net/ipv4/conf/eth0.100/forwarding"));
+        let expected = Some(Path::new("sys/net/ipv4/conf/eth0.100/forwarding"));
         for name in [
             "net.ipv4.conf.eth0/100.forwarding",
             "net/ipv4/conf/eth0.100/forwarding",

@@ -315,6 +315,61 @@ async fn a_handler_has_networks_of_its_own_and_the_node_s_has_none_made() {
 }
 
 /// The network's state once it is as wanted; a state is not asked for anew at once.
+/// Every container is made in a copy of the node's mounts: each one more would cost all that come after.
+#[tokio::test]
+async fn pods_on_a_network_made_in_process_add_no_mount_to_the_node() {
+    let world = world!(Node::orlop());
+    let at = |id: &str| world.node.state().join("netns").join(id);
+    let mounted = || {
+        let table = format!("/proc/{}/mountinfo", world.node.pid());
+        let table = std::fs::read_to_string(table).expect("the daemon's mounts");
+        let pins = at("").display().to_string();
+        table
+            .lines()
+            .filter(|line| line.contains(pins.trim_end_matches('/')))
+            .count()
+    };
+    let linked = pod(&world, "linked");
+    let id = world.run_pod(&linked).await;
+    assert_eq!(mounted(), 0);
+    // Whoever knows the pod's name enters its network all the same.
+    let status = world.cri.pod_status(&id).await.expect("a status");
+    let ip = status.network.expect("a network").ip;
+    let inside = std::process::Command::new("nsenter")
+        .arg(format!("--net={}", at(&id).display()))
+        .args(["ip", "-br", "addr"])
+        .output()
+        .expect("run nsenter(1)");
+    let inside = String::from_utf8_lossy(&inside.stdout).into_owned();
+    assert!(inside.contains(&ip), "{ip} is not in {inside}");
+    world.cri.stop_pod(&id).await.expect("stop");
+    world.cri.remove_pod(&id).await.expect("remove");
+    assert!(
+        at(&id).symlink_metadata().is_err(),
+        "the link is still there"
+    );
+    world.node.finish().await;
+}
+
+/// Programs get a path that means the same to others to whom they pass it on, in containers of theirs.
+#[tokio::test]
+async fn plugins_programs_get_a_mount_of_the_namespace() {
+    let plugins = Plugins::new();
+    let note = format!("echo $CNI_NETNS > {}", plugins.path("netns").display());
+    plugins.behave(&note);
+    let world = world!(Node::orlop().drop_in(&plugins.section()));
+    let id = world.run_pod(&pod(&world, "mounted")).await;
+    let told = std::fs::read_to_string(plugins.path("netns")).expect("it was called");
+    let found = Path::new(told.trim())
+        .symlink_metadata()
+        .expect("it is there");
+    assert!(found.file_type().is_file(), "{found:?}");
+    world.cri.stop_pod(&id).await.expect("stop");
+    world.cri.remove_pod(&id).await.expect("remove");
+    assert!(!Path::new(told.trim()).exists());
+    world.node.finish().await;
+}
+
 async fn eventually(world: &World, wanted: impl Fn(bool, &str) -> bool) -> (bool, String) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(50);
     loop {
