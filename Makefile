@@ -26,11 +26,11 @@ help: ## this list
 
 # All in one build: apart, half of what they are made of would be built twice.
 run: deps ## a pod on a throw-away node: its log, its answer, and all is gone again
-	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-shim -p orlop-testkit --bins --example first_pod
+	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-shim -p orlop-run -p orlop-testkit --bins --example first_pod
 	@$(TARGET_DIR)/debug/examples/first_pod
 
 build: ## the daemon, what it starts, and containerd's shim, unoptimised
-	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-shim -p orlop-containerd
+	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-shim -p orlop-containerd -p orlop-run
 
 # Functions that are alike become one, where the linker can.
 FOLD = $(shell dir=$$(mktemp -d) && echo 'fn main() {}' | \
@@ -41,7 +41,10 @@ release: ## the daemon, and what it starts linked statically beside it
 	$(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD)
 	RUSTFLAGS='-C target-feature=+crt-static' \
 		$(CARGO) build --locked --release -p orlop-keeper -p orlop-shim -p orlop-containerd --target $(HOST)
-	cp $(addprefix $(TARGET_DIR)/$(HOST)/release/,orlop-keeper orlop-shim containerd-shim-orlop-v1) $(RELEASE)/
+	$(CARGO) rustc --locked --profile brief -p orlop-run --bin orlop-run --target $(HOST) -- \
+		-C target-feature=+crt-static -C relocation-model=static
+	cp $(addprefix $(TARGET_DIR)/$(HOST)/release/,orlop-keeper orlop-shim containerd-shim-orlop-v1) \
+		$(TARGET_DIR)/$(HOST)/brief/orlop-run $(RELEASE)/
 
 deps: ## the Debian packages that running and testing need (installs as root, else lists)
 	@.ci/deps
@@ -109,6 +112,7 @@ install: release ## into PREFIX (/usr/local), with the systemd unit, manual page
 	install -D -m 0755 $(RELEASE)/orlop-keeper $(DESTDIR)$(PREFIX)/bin/orlop-keeper
 	install -D -m 0755 $(RELEASE)/orlop-shim $(DESTDIR)$(PREFIX)/bin/orlop-shim
 	install -D -m 0755 $(RELEASE)/containerd-shim-orlop-v1 $(DESTDIR)$(PREFIX)/bin/containerd-shim-orlop-v1
+	install -D -m 0755 $(RELEASE)/orlop-run $(DESTDIR)$(PREFIX)/bin/orlop-run
 	install -d $(DESTDIR)$(UNITDIR)
 	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
@@ -122,7 +126,8 @@ install: release ## into PREFIX (/usr/local), with the systemd unit, manual page
 
 uninstall: ## what install put there; images and pods stay under /var/lib/orlop
 	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper \
-		$(DESTDIR)$(PREFIX)/bin/orlop-shim $(DESTDIR)$(PREFIX)/bin/containerd-shim-orlop-v1
+		$(DESTDIR)$(PREFIX)/bin/orlop-shim $(DESTDIR)$(PREFIX)/bin/containerd-shim-orlop-v1 \
+		$(DESTDIR)$(PREFIX)/bin/orlop-run
 	rm -f $(DESTDIR)$(UNITDIR)/orlop.service $(DESTDIR)$(UNITDIR)/orlop.socket
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/orlop.1 $(DESTDIR)$(PREFIX)/share/man/man1/orlop-*.1
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop \

@@ -31,7 +31,7 @@ pub struct Config {
     pub cgroup_driver: Option<CgroupDriver>,
     /// The handler for pods that name none; `None` takes the first runtime that works here.
     pub default_runtime: Option<String>,
-    /// Runtimes by handler name. When empty, `crun` and `runc` are looked for.
+    /// Runtimes by handler name. When empty, `orlop-run`, `crun` and `runc` are looked for.
     pub runtimes: BTreeMap<String, RuntimeHandler>,
     /// The image store.
     pub images: Images,

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The annotation by which runc tells its version (`features.md` of runc).
 const RUNC_VERSION: &str = "org.opencontainers.runc.version";
 
+/// The annotation by which orlop-run tells its version.
+const OWN_VERSION: &str = "org.orlop.run.version";
+
 /// What a runtime can do. An absent answer means unknown, not no.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -36,6 +39,12 @@ impl Features {
     /// Whether it is runc itself, of a version that says so.
     pub fn is_runc(&self) -> bool {
         self.annotations.contains_key(RUNC_VERSION)
+    }
+
+    /// Whether its containers wait for their start where runc's do: a directory by the container's name,
+    /// and in it a fifo.
+    pub fn keeps_state_as_runc(&self) -> bool {
+        self.is_runc() || self.annotations.contains_key(OWN_VERSION)
     }
 
     /// Whether it makes user namespaces, with id-mapped mounts for volumes.

@@ -152,10 +152,13 @@ impl Runtimes {
 }
 
 /// The runtimes that everybody has, the fastest first.
-const KNOWN: [&str; 2] = ["crun", "runc"];
+const KNOWN: [&str; 3] = [OWN, "crun", "runc"];
+
+/// The runtime that comes with the daemon.
+const OWN: &str = "orlop-run";
 
 /// As they are used where none is configured.
-pub fn usual(config: &Config, driver: Driver) -> [OciRuntime; 2] {
+pub fn usual(config: &Config, driver: Driver) -> [OciRuntime; 3] {
     KNOWN.map(|name| runtime(config, driver, name, &by_name(name)))
 }
 
@@ -166,8 +169,7 @@ fn by_name(name: &str) -> RuntimeHandler {
     }
 }
 
-/// crun is tried first: it is the fastest. It is really tried, because an old crun refuses
-/// some hosts.
+/// The fastest is tried first. It is really tried: an old crun refuses some hosts, and ours old kernels.
 async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
     let detected = detect(usual(config, driver), &config.state, trial_parent(driver)).await;
     for rejection in &detected.rejected {
@@ -181,7 +183,7 @@ async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
             .map(|rejection| format!("{}: {}", rejection.runtime.name, chain(&rejection.error)))
             .collect();
         return Err(Error::Internal(format!(
-            "neither crun nor runc works on this host; install one, or configure another \
+            "none of orlop-run, crun and runc works on this host; install one, or configure another \
              runtime ({})",
             reasons.join("; ")
         ))
@@ -272,7 +274,7 @@ async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
             oci::Features::default()
         });
     // A shim of runc's says so, too, but what is started by its state is the shim's affair.
-    runtime.state_as_runc = features.is_runc() && !settings.is_shim();
+    runtime.state_as_runc = features.keeps_state_as_runc() && !settings.is_shim();
     Handler {
         name: runtime.name.clone(),
         runtime,
@@ -290,7 +292,7 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
             private_dir(&config.state).join("shims").join(name)
         }
     });
-    let own = program(&settings.path);
+    let own = program(config, &settings.path);
     let mut runtime = match &settings.kind {
         RuntimeKind::Oci => OciRuntime::new(name, own, root),
         RuntimeKind::Sandboxed => {
@@ -349,9 +351,13 @@ pub(crate) fn adapter(config: &Config) -> PathBuf {
 }
 
 /// A bare name is looked for where administrators' and distributions' programs are.
-fn program(path: &Path) -> PathBuf {
+fn program(config: &Config, path: &Path) -> PathBuf {
     if path.components().count() > 1 {
         return path.to_owned();
+    }
+    let beside = config.keeper.with_file_name(path);
+    if path == Path::new(OWN) && beside.is_file() {
+        return beside;
     }
     let places = [
         "/usr/local/sbin",

@@ -78,7 +78,7 @@ section! {
         /// Who runs the pods: orlop itself, or the Docker Engine of this host.
         backend: Backend = Backend::Native => restart
             @ flag("backend", "NAME", "Who runs the pods: native or docker [default: native]"),
-        /// The runtime of a pod that asks for none. Empty: the first of crun and runc
+        /// The runtime of a pod that asks for none. Empty: the first of orlop-run, crun and runc
         /// that works on this host.
         default_runtime: Option<String> = None => restart,
         /// Who makes the control groups of pods. `auto` takes systemd where it is the

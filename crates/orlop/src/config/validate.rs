@@ -4,7 +4,7 @@ use super::schema::{Config, RUNTIMES};
 use super::values::{Backend, RuntimeKind, Sandboxer, StreamsBy};
 
 /// The runtimes that are looked for where none is configured.
-const FOUND_BY_ITSELF: [&str; 2] = ["crun", "runc"];
+const FOUND_BY_ITSELF: [&str; 3] = ["orlop-run", "crun", "runc"];
 
 /// Every contradiction, with the key to change.
 pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
