@@ -102,11 +102,6 @@ impl Bundle {
                 NamespaceKind::Network,
                 "linux.netDevices: unable to move network devices without a private NET namespace",
             ),
-            (
-                !linux.uid_mappings.is_empty() || !linux.gid_mappings.is_empty(),
-                NamespaceKind::User,
-                "linux.uidMappings: user namespace mappings specified, but user namespace isn't enabled in the config",
-            ),
         ] {
             if wanted && !has(kind) {
                 return Err(Error::new(field));

@@ -29,11 +29,17 @@ fn one(hook: &Hook, state: &serde_json::Value) -> Result<()> {
     if let Some((name, rest)) = hook.args.split_first() {
         command.arg0(name).args(rest);
     }
-    command.env_clear();
+    // One that is given none has ours, as with runc.
+    if !hook.env.is_empty() {
+        command.env_clear();
+    }
     for entry in &hook.env {
         if let Some((name, value)) = entry.split_once('=') {
             command.env(name, value);
         }
+    }
+    if let Some(bundle) = state["bundle"].as_str() {
+        command.current_dir(bundle);
     }
     command
         .stdin(Stdio::piped())

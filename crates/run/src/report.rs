@@ -52,6 +52,7 @@ pub(crate) enum Step {
     Personality,
     Affinity,
     Streams,
+    Null,
     NoNewPrivileges,
     Bounding,
     WorkingDirectory,
@@ -69,7 +70,7 @@ pub(crate) enum Step {
 }
 
 /// All steps, by their numbers.
-const STEPS: [Step; 52] = {
+const STEPS: [Step; 53] = {
     use Step as S;
     [
         S::Parent,
@@ -110,6 +111,7 @@ const STEPS: [Step; 52] = {
         S::Personality,
         S::Affinity,
         S::Streams,
+        S::Null,
         S::NoNewPrivileges,
         S::Bounding,
         S::WorkingDirectory,

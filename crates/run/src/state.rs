@@ -155,6 +155,9 @@ impl StateDir {
         let told = || format!("making {}", self.fifo().display());
         rustix::fs::mknodat(&dir, FIFO, FileType::Fifo, Mode::from_raw_mode(0o622), 0)
             .doing(told)?;
+        // Whatever the caller's umask is: who opens it may be any user.
+        rustix::fs::chmodat(&dir, FIFO, Mode::from_raw_mode(0o622), AtFlags::empty())
+            .doing(told)?;
         if let Some((uid, gid)) = owner {
             let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
             chownat(&dir, FIFO, uid, gid, AtFlags::SYMLINK_NOFOLLOW).doing(told)?;

@@ -6,8 +6,8 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, accessat, fchown,
-    fstat, openat, openat2,
+    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, Stat, accessat,
+    fchown, fstat, openat, openat2,
 };
 use rustix::io::Errno;
 use rustix::process::{chdir, setsid, umask};
@@ -43,15 +43,52 @@ pub(super) fn limits(process: &ProcessPlan) -> Result<(), Fault> {
     Ok(())
 }
 
+/// A standard stream that is the host's `/dev/null` becomes the container's: by a descriptor of the host's its
+/// mode and owner could be changed.
+pub(super) fn open_null_again() -> rustix::io::Result<()> {
+    let mut null = None;
+    for number in 0..=2 {
+        let stream = match number {
+            0 => rustix::stdio::stdin(),
+            1 => rustix::stdio::stdout(),
+            _ => rustix::stdio::stderr(),
+        };
+        if !fstat(stream).is_ok_and(|look| is_null(&look)) {
+            continue;
+        }
+        let null = match &null {
+            Some(null) => null,
+            None => {
+                let flags = OFlags::RDWR | OFlags::CLOEXEC;
+                null.insert(openat(CWD, c"/dev/null", flags, Mode::empty())?)
+            }
+        };
+        match number {
+            0 => rustix::stdio::dup2_stdin(null)?,
+            1 => rustix::stdio::dup2_stdout(null)?,
+            _ => rustix::stdio::dup2_stderr(null)?,
+        }
+    }
+    Ok(())
+}
+
+fn is_null(look: &Stat) -> bool {
+    FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
+        && (
+            rustix::fs::major(look.st_rdev),
+            rustix::fs::minor(look.st_rdev),
+        ) == (1, 3)
+}
+
 /// A session, and keys, of its own.
-pub(super) fn session(process: &ProcessPlan) -> Result<(), Fault> {
+pub(super) fn session(process: &ProcessPlan, with_users: bool) -> Result<(), Fault> {
     match setsid() {
         // It leads one already.
         Ok(_) | Err(Errno::PERM) => {}
         Err(errno) => return Err(errno).at(Step::Session),
     }
     if let Some(name) = &process.keyring {
-        match join_session_keyring(name) {
+        match join_session_keyring(name, with_users) {
             // A kernel without keys has none to lend.
             Ok(()) | Err(Errno::NOSYS) => {}
             Err(errno) => return Err(errno).at(Step::Session),
@@ -220,12 +257,7 @@ fn streams(process: &ProcessPlan) -> rustix::io::Result<()> {
         let Ok(look) = fstat(stream) else {
             continue;
         };
-        let is_null = FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
-            && (
-                rustix::fs::major(look.st_rdev),
-                rustix::fs::minor(look.st_rdev),
-            ) == (1, 3);
-        if is_null || look.st_uid == process.uid.as_raw() {
+        if is_null(&look) || look.st_uid == process.uid.as_raw() {
             continue;
         }
         match fchown(stream, Some(process.uid), Some(Gid::from_raw(look.st_gid))) {

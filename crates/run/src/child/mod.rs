@@ -20,11 +20,11 @@ use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread
 pub(crate) use join::{Joining, run as run_joining};
 
 use crate::heap;
-use crate::plan::Plan;
+use crate::plan::{Plan, Sysctl};
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{
     CloneArgs, Side, bring_up_loopback, clone, enter_namespaces, exit_now, set_domain_name,
-    set_host_name, unshare_cgroup,
+    set_host_name, unshare_cgroup, unshare_ipc,
 };
 
 /// What a process that is no program yet ends with when it fails: it has told why.
@@ -62,7 +62,7 @@ fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Resu
     }
     join(plan)?;
     let args = CloneArgs {
-        namespaces: plan.namespaces.new,
+        namespaces: plan.namespaces.by_clone(),
         cgroup: cgroup.map(AsFd::as_fd),
         sibling: true,
     };
@@ -94,12 +94,15 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     if plan.namespaces.has_users() {
         become_root()?;
         die_with_parent().at(Step::Parent)?;
+        if plan.namespaces.new != plan.namespaces.by_clone() {
+            unshare_ipc().at(Step::Users)?;
+        }
     }
     join(plan)?;
     if plan.namespaces.new_cgroup {
         unshare_cgroup().at(Step::CgroupNamespace)?;
     }
-    finish::session(&plan.process)?;
+    finish::session(&plan.process, plan.namespaces.has_users())?;
     if plan.namespaces.new & libc::CLONE_NEWNET as u64 != 0 {
         bring_up_loopback().at(Step::Loopback)?;
     }
@@ -114,6 +117,13 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
             .and_then(|()| channel.wait())
             .at(Step::Parent)?;
     }
+    if let Some(root) = plan
+        .root
+        .as_ref()
+        .filter(|_| !plan.create_hooks.steps.is_empty())
+    {
+        rustix::process::fchdir(&root.tree).at(Step::CreateHook)?;
+    }
     hooks::run(&plan.create_hooks, Step::CreateHook)?;
     let process = &plan.process;
     let needs_proc =
@@ -124,10 +134,19 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         if let Some(terminal) = &process.terminal {
             console = Some(terminal::open(terminal, root.tree.as_fd(), true).at(Step::Terminal)?);
         }
+        // Before the files may be written to no more.
+        write_sysctls(&plan.sysctls, proc.as_ref())?;
+        root::make_directory(root, &process.cwd);
         root::close(root)?;
         root::enter(root)?;
+        if root.devices.is_some() {
+            finish::open_null_again().at(Step::Null)?;
+        }
     } else if let Some(terminal) = &process.terminal {
         console = Some(own_terminal(terminal)?);
+    }
+    if plan.root.is_none() {
+        write_sysctls(&plan.sysctls, proc.as_ref())?;
     }
     if let Some(console) = console {
         terminal::take(console).at(Step::Terminal)?;
@@ -139,10 +158,6 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         set_domain_name(name).at(Step::Domainname)?;
     }
     if let Some(proc) = &proc {
-        for (index, sysctl) in plan.sysctls.iter().enumerate() {
-            finish::write_proc(proc.as_fd(), &sysctl.file, &sysctl.value)
-                .at_index(Step::Sysctl, index as u16)?;
-        }
         finish::labels(&plan.process, proc.as_fd())?;
     }
     drop(proc);
@@ -158,6 +173,17 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     wait_for_start(plan)?;
     hooks::run(&plan.start_hooks, Step::StartHook)?;
     finish::become_program(&plan.process, program, channel)
+}
+
+fn write_sysctls(sysctls: &[Sysctl], proc: Option<&OwnedFd>) -> Result<(), Fault> {
+    let Some(proc) = proc else {
+        return Ok(());
+    };
+    for (index, sysctl) in sysctls.iter().enumerate() {
+        finish::write_proc(proc.as_fd(), &sysctl.file, &sysctl.value)
+            .at_index(Step::Sysctl, index as u16)?;
+    }
+    Ok(())
 }
 
 fn own_terminal(terminal: &crate::plan::Terminal) -> Result<OwnedFd, Fault> {

@@ -4,8 +4,8 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chownat, fstat, fstatfs, mkdirat, mknodat, openat,
-    symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, chmodat, chownat, fstat, fstatfs, mkdirat, mknodat,
+    openat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, dup};
 use rustix::mount::{
@@ -53,6 +53,12 @@ pub(super) fn fill(
         link_devices(root.as_fd()).at(Step::DevLinks)?;
     }
     Ok(proc)
+}
+
+/// Makes the directory that the process begins in, where it is not there. Whether it can be entered is
+/// seen when it is.
+pub(super) fn make_directory(plan: &RootPlan, path: &CStr) {
+    let _ = find(plan.tree.as_fd(), path, Make::Directory, false);
 }
 
 /// Takes away what shall not be seen or written, once nothing more is put there.
@@ -131,6 +137,11 @@ fn mount(
         }
         What::Fresh(fresh) => {
             let mount = make_fresh(fresh).at_index(Step::Mount, index)?;
+            if fresh.keeps_mode {
+                let mode =
+                    Mode::from_raw_mode(fstat(&target).at_index(Step::Mount, index)?.st_mode);
+                chmodat(&mount, c".", mode, AtFlags::empty()).at_index(Step::Mount, index)?;
+            }
             let mount = if fresh.copy_up {
                 let words = Word::CopyUp(mount, target);
                 channel
@@ -440,6 +451,7 @@ fn hide(
     };
     if FileType::from_raw_mode(fstat(&target)?.st_mode) != FileType::Directory {
         let nothing = nothing()?;
+        set_mount_attributes(nothing.as_fd(), false, &read_only())?;
         return place(nothing.as_fd(), target.as_fd());
     }
     let copy = match mask {

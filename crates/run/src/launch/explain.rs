@@ -111,6 +111,7 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
         Step::MemoryPolicy => format!("linux.memoryPolicy: set_mempolicy: {why}"),
         Step::Personality => format!("linux.personality: {why}"),
         Step::Affinity => format!("process.execCPUAffinity.final: sched_setaffinity: {why}"),
+        Step::Null => format!("error reopening /dev/null inside container: open /dev/null: {why}"),
         Step::Streams => format!("giving the user its standard streams: {why}"),
         Step::NoNewPrivileges => format!("process.noNewPrivileges: {why}"),
         Step::Bounding => format!("process.capabilities.bounding: {why}"),

@@ -115,7 +115,11 @@ fn start(
     let between = plan.namespaces.has_users() && others;
     let restore = enter_for_children(plan, between)?;
     let args = CloneArgs {
-        namespaces: if between { 0 } else { plan.namespaces.new },
+        namespaces: if between {
+            0
+        } else {
+            plan.namespaces.by_clone()
+        },
         // Who is between may make others in it as well.
         cgroup: cgroup.map(AsFd::as_fd),
         sibling: false,

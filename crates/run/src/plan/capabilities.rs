@@ -73,3 +73,14 @@ pub(crate) fn sets(wanted: &Capabilities, last: u32, passed_over: &mut Vec<Strin
     passed_over.dedup();
     sets
 }
+
+/// Takes from the ambient set what is not both permitted and inheritable, and names it.
+pub(crate) fn leave_ambient_out(sets: &mut CapSets) -> Vec<&'static str> {
+    let impossible = sets.ambient & !(sets.permitted & sets.inheritable);
+    sets.ambient &= !impossible;
+    let named = NAMES.iter().enumerate();
+    named
+        .filter(|(number, _)| impossible & (1 << number) != 0)
+        .map(|(_, name)| *name)
+        .collect()
+}

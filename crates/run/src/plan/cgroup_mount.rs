@@ -85,6 +85,7 @@ impl CgroupMounts<'_> {
                 ..fresh.below
             },
             is_proc: false,
+            keeps_mode: false,
             copy_up: false,
         };
         Ok(What::Hierarchies { base, below })

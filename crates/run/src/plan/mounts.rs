@@ -69,6 +69,8 @@ pub(crate) struct Fresh {
     /// Of all below as well, afterwards.
     pub(crate) below: MountAttr,
     pub(crate) is_proc: bool,
+    /// Its root has the mode of the directory that it hides.
+    pub(crate) keeps_mode: bool,
     /// What it hides is copied into it.
     pub(crate) copy_up: bool,
 }
@@ -242,8 +244,10 @@ fn fresh(
     if read_only_later {
         attr &= !(MountAttr::RDONLY as u32);
     }
+    let says_mode = options.data.iter().any(|(key, _)| key == "mode");
     Ok(Fresh {
         is_proc: mount.kind == "proc",
+        keeps_mode: mount.kind == "tmpfs" && !says_mode,
         kind: c_string(mount.kind.as_str(), "type")?,
         data,
         attr,

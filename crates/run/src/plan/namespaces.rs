@@ -88,6 +88,16 @@ impl Namespaces {
         Ok(namespaces)
     }
 
+    /// What is made by the clone. With users of their own the IPC namespace is not: its message queues belong to
+    /// who made it, who is to be root of these users.
+    pub(crate) fn by_clone(&self) -> u64 {
+        if self.has_users() {
+            self.new & !(libc::CLONE_NEWIPC as u64)
+        } else {
+            self.new
+        }
+    }
+
     /// Whether this kind is made or joined.
     pub(crate) fn has(&self, kind: NamespaceKind) -> bool {
         self.all & flag(kind) != 0

@@ -61,6 +61,22 @@ pub(crate) struct Terminal {
     pub(crate) columns: u16,
 }
 
+/// Of what is named several times the last is in force, for every program alike.
+fn last_of_each(mut env: Vec<CString>) -> Vec<CString> {
+    let name = |entry: &CString| {
+        entry
+            .as_bytes()
+            .split(|byte| *byte == b'=')
+            .next()
+            .map(<[u8]>::to_vec)
+    };
+    let mut seen = std::collections::HashSet::new();
+    env.reverse();
+    env.retain(|entry| seen.insert(name(entry)));
+    env.reverse();
+    env
+}
+
 /// Room for `HOME=` and a path.
 const HOME_ROOM: usize = 4096;
 
@@ -76,13 +92,20 @@ impl ProcessPlan {
                 "ignoring unknown or unavailable capabilities: {passed_over:?}"
             ));
         }
+        let mut caps = caps.unwrap_or_default();
+        // What is not in these two no kernel lets in.
+        for name in capabilities::leave_ambient_out(&mut caps) {
+            warnings.push(format!(
+                "can't raise ambient capability {name}: operation not permitted"
+            ));
+        }
         let strings = |list: &[String], what: &str| -> Result<Vec<CString>> {
             let one = |(index, text): (usize, &String)| {
                 c_string(text.as_str(), &format!("process.{what}[{index}]"))
             };
             list.iter().enumerate().map(one).collect()
         };
-        let mut env = strings(&process.env, "env")?;
+        let mut env = last_of_each(strings(&process.env, "env")?);
         let finds_home = !process
             .env
             .iter()
@@ -110,7 +133,7 @@ impl ProcessPlan {
                 .map(|&gid| Gid::from_raw(gid))
                 .collect(),
             umask: process.user.umask.unwrap_or(0o022),
-            caps: caps.unwrap_or_default(),
+            caps,
             last_cap,
             no_new_privileges: process.no_new_privileges,
             rlimits: process

@@ -69,11 +69,16 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Leaves the caller's keyring behind for a new one of this name.
-pub(crate) fn join_session_keyring(name: &CStr) -> Result<()> {
+/// Leaves the caller's keyring behind for a new one of this name, which whoever joins the container later may
+/// find. Its permissions are those of the kernel (`KEY_POS_ALL`, `KEY_USR_VIEW`, `KEY_USR_READ`) and to search it:
+/// for its user, or for all where that is none of the host's.
+pub(crate) fn join_session_keyring(name: &CStr, with_users: bool) -> Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
+    const KEYCTL_SETPERM: libc::c_long = 5;
+    const FOR_ITS_USER: libc::c_long = 0x3f1b_0000;
+    const FOR_ALL: libc::c_long = 0x3f13_0008;
     // SAFETY: the name is terminated.
-    let result = unsafe {
+    let keyring = unsafe {
         libc::syscall(
             libc::SYS_keyctl,
             KEYCTL_JOIN_SESSION_KEYRING,
@@ -83,7 +88,15 @@ pub(crate) fn join_session_keyring(name: &CStr) -> Result<()> {
             0,
         )
     };
-    if result >= 0 { Ok(()) } else { Err(last()) }
+    if keyring < 0 {
+        return Err(last());
+    }
+    let permissions = if with_users { FOR_ALL } else { FOR_ITS_USER };
+    // SAFETY: the call takes numbers alone. Where it is refused the keyring is as it was made.
+    unsafe {
+        libc::syscall(libc::SYS_keyctl, KEYCTL_SETPERM, keyring, permissions, 0, 0);
+    }
+    Ok(())
 }
 
 /// The execution domain, as `personality(2)` takes it.
@@ -212,6 +225,13 @@ pub(crate) fn set_domain_name(name: &CStr) -> Result<()> {
 pub(crate) fn unshare_cgroup() -> Result<()> {
     // SAFETY: a cgroup namespace changes nothing that memory safety rests on.
     let result = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Makes semaphores, shared memory and message queues of its own.
+pub(crate) fn unshare_ipc() -> Result<()> {
+    // SAFETY: an IPC namespace changes nothing that memory safety rests on.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWIPC) };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 

@@ -103,7 +103,7 @@ fn join(call: &Call<'_>) -> Result<u8> {
 /// The process as `--process` or the flags say it.
 fn process(parsed: &Parsed, bundle: &Path, command: &[std::ffi::OsString]) -> Result<Process> {
     if let Some(path) = parsed.path("process") {
-        return json::read(&path);
+        return as_the_container(json::read(&path)?, bundle);
     }
     if command.is_empty() {
         return Err(Error::new("process args cannot be empty"));
@@ -161,6 +161,27 @@ fn process(parsed: &Parsed, bundle: &Path, command: &[std::ffi::OsString]) -> Re
             .parse()
             .map_err(|_| Error::new(format!("--additional-gids: {text:?} is no group's number")))?;
         process.user.additional_gids.push(gid);
+    }
+    Ok(process)
+}
+
+/// What a `process.json` is silent about is as it is for the container's own process.
+fn as_the_container(mut process: Process, bundle: &Path) -> Result<Process> {
+    let spec: orlop_oci::Spec = json::read(&bundle.join(CONFIG))?;
+    let Some(own) = spec.process else {
+        return Ok(process);
+    };
+    if process.capabilities.is_none() {
+        process.capabilities = own.capabilities;
+    }
+    if process.rlimits.is_empty() {
+        process.rlimits = own.rlimits;
+    }
+    if process.apparmor_profile.is_empty() {
+        process.apparmor_profile = own.apparmor_profile;
+    }
+    if process.selinux_label.is_empty() {
+        process.selinux_label = own.selinux_label;
     }
     Ok(process)
 }

@@ -75,9 +75,26 @@ pub(super) fn console(
             "cannot use console socket if orlop-run will not detach or allocate tty",
         )),
         Some(path) => Ok(Console::Socket(path)),
-        None if terminal && !detach => Ok(Console::Own(std::cell::RefCell::default())),
+        None if terminal && !detach => {
+            has_terminal()?;
+            Ok(Console::Own(std::cell::RefCell::default()))
+        }
         None => Ok(Console::None),
     }
+}
+
+/// Whether there is one of ours to which the process's is carried.
+fn has_terminal() -> Result<()> {
+    use rustix::{stdio, termios::isatty};
+    let streams = [stdio::stdin(), stdio::stdout(), stdio::stderr()];
+    if streams.into_iter().any(isatty) {
+        return Ok(());
+    }
+    let opened = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/tty");
+    opened.map(drop).doing(|| "open /dev/tty".to_owned())
 }
 
 /// The other end of a terminal that was sent to us.
