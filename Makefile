@@ -117,6 +117,8 @@ install: release ## into PREFIX (/usr/local), with the systemd unit, manual page
 	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
 	$(RELEASE)/orlop man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/man/man8
+	$(RELEASE)/orlop-run man > $(DESTDIR)$(PREFIX)/share/man/man8/orlop-run.8
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(RELEASE)/orlop completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop
@@ -129,7 +131,8 @@ uninstall: ## what install put there; images and pods stay under /var/lib/orlop
 		$(DESTDIR)$(PREFIX)/bin/orlop-shim $(DESTDIR)$(PREFIX)/bin/containerd-shim-orlop-v1 \
 		$(DESTDIR)$(PREFIX)/bin/orlop-run
 	rm -f $(DESTDIR)$(UNITDIR)/orlop.service $(DESTDIR)$(UNITDIR)/orlop.socket
-	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/orlop.1 $(DESTDIR)$(PREFIX)/share/man/man1/orlop-*.1
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/orlop.1 $(DESTDIR)$(PREFIX)/share/man/man1/orlop-*.1 \
+		$(DESTDIR)$(PREFIX)/share/man/man8/orlop-run.8
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_orlop \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/orlop.fish

@@ -7,6 +7,7 @@ mod exec;
 mod features;
 mod kill;
 mod list;
+mod man;
 mod pause;
 mod ps;
 mod resume;
@@ -70,6 +71,7 @@ pub(crate) const VERBS: &[Verb] = &[
     features::VERB,
     kill::VERB,
     list::VERB,
+    man::VERB,
     pause::VERB,
     ps::VERB,
     resume::VERB,

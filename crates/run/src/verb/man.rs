@@ -1,0 +1,98 @@
+//! `man`: the manual page, made of what the commands say of themselves.
+
+use std::fmt::Write as _;
+
+use super::{Call, HELP, VERBS, Verb};
+use crate::args::{Flag, FlagsEnd, GLOBAL};
+use crate::error::Result;
+
+pub(super) const VERB: Verb = Verb {
+    name: "man",
+    about: "print the manual page",
+    arguments: "",
+    flags: &[HELP],
+    flags_end: FlagsEnd::Nowhere,
+    enters: false,
+    failed: None,
+    run,
+};
+
+fn run(_: &Call<'_>) -> Result<u8> {
+    print!("{}", page());
+    Ok(0)
+}
+
+fn page() -> String {
+    let mut page = String::from(
+        ".TH ORLOP-RUN 8 \"\" \"orlop\"\n.SH NAME\norlop-run \\- run containers as the OCI describes them\n\
+         .SH SYNOPSIS\n.B orlop-run\n[\\fIflags\\fR] \\fIcommand\\fR [\\fIarguments\\fR]\n\
+         .SH DESCRIPTION\nMakes and runs containers of bundles: directories with a root file system and a\n\
+         .I config.json\nof the OCI runtime specification. The command line is runc's.\n.SH FLAGS\n",
+    );
+    flags(&mut page, GLOBAL);
+    page.push_str(".SH COMMANDS\n");
+    for verb in VERBS {
+        let arguments = escape(verb.arguments);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            page,
+            ".SS {} [\\fIflags\\fR] {arguments}\n{}.",
+            verb.name,
+            escape(verb.about)
+        );
+        flags(&mut page, verb.flags);
+    }
+    page.push_str(
+        ".SH EXIT STATUS\nThat of the container's process for\n.B run\nand\n.B exec\nin the foreground;\n\
+         255 where\n.B exec\ncould not run it, else 1 for what was not done.\n\
+         .SH SEE ALSO\n.BR orlop (1),\n.I docs/runtime.md\n",
+    );
+    page
+}
+
+fn flags(page: &mut String, flags: &[Flag]) {
+    for flag in flags {
+        let short = flag
+            .short
+            .map_or_else(String::new, |short| format!("\\-{short}, "));
+        let value = flag
+            .value
+            .map_or_else(String::new, |value| format!(" \\fI{}\\fR", escape(value)));
+        let _ = writeln!(
+            page,
+            ".TP\n.B {short}\\-\\-{}{value}\n{}.",
+            escape(flag.name),
+            escape(flag.help)
+        );
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_and_flag_is_told() {
+        let page = page();
+        for verb in VERBS {
+            assert!(
+                page.contains(&format!(".SS {} ", verb.name)),
+                "{}",
+                verb.name
+            );
+            for flag in verb.flags {
+                assert!(
+                    page.contains(&format!("\\-\\-{}", escape(flag.name))),
+                    "{}",
+                    flag.name
+                );
+            }
+        }
+        let starts_oddly = |line: &&str| line.starts_with('\'');
+        assert_eq!(page.lines().find(starts_oddly), None);
+    }
+}
