@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, Stat, accessat,
@@ -321,6 +321,8 @@ fn open_proc(
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]

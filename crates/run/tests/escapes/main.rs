@@ -15,6 +15,7 @@
 mod capabilities;
 mod console;
 mod descriptors;
+mod entering;
 mod masks;
 mod proc;
 mod program;

@@ -173,7 +173,7 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        for id in self.made.take() {
+        for id in self.made.take().into_iter().rev() {
             let _ = self.runtime(&["delete", "--force"], &[id.as_ref()]);
         }
     }

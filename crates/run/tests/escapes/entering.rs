@@ -1,0 +1,83 @@
+//! Who enters a container finds there what its processes have put in the way.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use orlop_testkit::{machine, skip_unless};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::rig::{Rig, works};
+
+/// `/etc/passwd` is read by who enters, with the node's rights still.
+#[test]
+fn users_of_a_container_that_are_no_file_hold_nobody_up() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let secret = rig.outside("outside").join("passwd");
+    fs::write(&secret, "root:x:0:0::/of-the-host:/bin/sh\n").unwrap();
+    let container = rig.start(&rig.config(&["sleep", "60"]));
+    let passwd = rig.root.join("etc/passwd");
+    for kind in [
+        "a fifo",
+        "a link",
+        "a loop",
+        "without end",
+        "the terminal",
+        "a line without end",
+    ] {
+        let _ = fs::remove_file(&passwd);
+        match kind {
+            "a fifo" => {
+                mknodat(CWD, &passwd, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+            }
+            "a link" => symlink(&secret, &passwd).unwrap(),
+            "a loop" => symlink("passwd", &passwd).unwrap(),
+            "without end" => File::create(&passwd).unwrap().set_len(1 << 40).unwrap(),
+            "the terminal" => symlink("/proc/self/fd/0", &passwd).unwrap(),
+            _ => fs::write(&passwd, format!("root:x:0:0::/{}", "x".repeat(3 << 20))).unwrap(),
+        }
+        let start = Instant::now();
+        let said = container.exec(&[], &["sh", "-c", "echo HOME is $HOME."]);
+        assert!(said.ok && said.out == "HOME is /.\n", "{kind}: {said:?}");
+        let took = start.elapsed();
+        assert!(
+            took < Duration::from_secs(5) * machine::patience(),
+            "{kind}: {took:?}"
+        );
+    }
+}
+
+/// Nothing that a container does to its own `/proc` or `/dev` reaches who enters it.
+#[test]
+fn a_container_that_hides_its_own_proc_can_be_entered() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let mut config = rig.config(&[
+        "sh",
+        "-c",
+        "busybox umount -l /proc; rm -f /dev/null /dev/pts/ptmx; sleep 60",
+    ]);
+    symlink("busybox", rig.root.join("bin/rm")).unwrap();
+    let rights = config["process"]["capabilities"]["bounding"]
+        .as_array_mut()
+        .unwrap();
+    rights.push("CAP_SYS_ADMIN".into());
+    let all = rights.clone();
+    for of in ["bounding", "effective", "permitted"] {
+        config["process"]["capabilities"][of] = all.clone().into();
+    }
+    let container = rig.start(&config);
+    let is_gone = || {
+        let table =
+            fs::read_to_string(format!("/proc/{}/mountinfo", container.pid)).unwrap_or_default();
+        !table.contains(" /proc ")
+    };
+    let deadline = Instant::now() + Duration::from_secs(10) * machine::patience();
+    while !is_gone() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(is_gone(), "the container could not hide it");
+    let said = container.exec(&[], &["sh", "-c", "echo entered; ls /proc"]);
+    assert!(said.ok && said.out == "entered\n", "{said:?}");
+}
