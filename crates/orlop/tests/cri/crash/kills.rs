@@ -120,7 +120,7 @@ pub(super) async fn kill_again_and_again(world: &mut World, who: Who<'_>) {
                 killed += u64::from(victim.kill());
             }
             Who::Runtime => {
-                let runtimes = &["runc", "crun", "runsc"];
+                let runtimes = &["orlop-run", "runc", "crun", "runsc"];
                 let victim = Victim::find(runtimes, world.node.id(), spared).await;
                 tokio::time::sleep(moment / 8).await;
                 killed += u64::from(victim.kill());
