@@ -8,9 +8,8 @@
 //! What a profile means is what runc and libseccomp make of it, where these surprise, too: the words
 //! are in `fates.rs` and `ranges.rs`, and tests hold programs against them call by call.
 //!
-//! There is no store of programs by profile. To compile the default profile takes 65 µs, no more than
-//! to find a kept one by a hash that cannot be made to collide. What belongs to one container can be
-//! kept with it ([`Program::to_bytes`]), for those who enter it later.
+//! To compile the default profile takes 65 µs; to read it as it was kept ([`Program::to_bytes`]) beside the
+//! profile that it is of, and to compare that, takes 11.
 
 mod action;
 mod arch;
