@@ -7,6 +7,7 @@ mod end;
 mod events;
 mod exec;
 mod find;
+mod fork;
 mod held;
 mod record;
 mod spawn;

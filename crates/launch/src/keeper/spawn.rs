@@ -2,14 +2,17 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::client::Keeper;
 use super::connection::Connection;
 use super::events::KeeperEvents;
 use super::find::settle;
+use super::fork;
 use super::spec::KeeperSpec;
 use crate::error::{Error, Result};
 
@@ -30,7 +33,7 @@ impl Keeper {
         let started = tokio::task::spawn_blocking(move || start(&spec)).await;
         let started = started.unwrap_or_else(|error| Err(io::Error::other(error)));
         let (child, socket) = started.map_err(failure)?;
-        let reaper = Reaper(Some(child));
+        let reaper = Reaper(child);
         let (connection, events) = Connection::new(socket).map_err(failure)?;
         let doing = format!("setting up keeper {}", program.display());
         let (welcome, _) = connection
@@ -45,34 +48,27 @@ impl Keeper {
     }
 }
 
-fn start(spec: &KeeperSpec) -> io::Result<(Child, UnixStream)> {
+fn start(spec: &KeeperSpec) -> io::Result<(Pid, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
-    let child = Command::new(&spec.program)
-        .arg(&spec.pod_id)
-        .env_clear()
-        .current_dir("/")
-        .stdin(OwnedFd::from(theirs))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+    let program = fork::word(spec.program.as_os_str().as_bytes())?;
+    let argument = fork::word(spec.pod_id.as_str())?;
+    let child = fork::start(&program, &argument, OwnedFd::from(theirs))?;
     Ok((child, ours))
 }
 
 /// Reaps the process that was started, which ends as soon as the keeper proper has left it; kills
 /// it if it does not.
-struct Reaper(Option<Child>);
+struct Reaper(Pid);
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        let Some(mut child) = self.0.take() else {
-            return;
-        };
-        if matches!(child.try_wait(), Ok(Some(_))) {
+        let child = self.0;
+        if matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(Some(_))) {
             return;
         }
         tokio::task::spawn_blocking(move || {
-            let _ = child.kill();
-            let _ = child.wait();
+            let _ = kill_process(child, Signal::KILL);
+            let _ = waitpid(Some(child), WaitOptions::empty());
         });
     }
 }
