@@ -25,19 +25,31 @@ pub(crate) fn read_from<T: DeserializeOwned>(stream: impl std::io::Read, name: &
 
 /// Understands JSON. Programs in Go write `null` for what is empty.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
-    if let Ok(value) = serde_json::from_slice(text) {
-        return Ok(value);
-    }
-    let mut value: Value =
-        serde_json::from_slice(text).map_err(|error| Error::new(error.to_string()))?;
+    let error = match understand(text) {
+        Err(error) => error,
+        understood => return understood,
+    };
+    let Ok(mut value) = serde_json::from_slice::<Value>(text) else {
+        return Err(error);
+    };
+    // Written and read again rather than understood as it is: that would be all of the code once more.
     drop_nulls(&mut value);
-    serde_path_to_error::deserialize(value).map_err(|error| {
+    understand(value.to_string().as_bytes())
+}
+
+fn understand<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let understood: T = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         match path.as_str() {
             "." => Error::new(error.inner().to_string()),
             _ => Error::new(format!("{path}: {}", error.inner())),
         }
-    })
+    })?;
+    reader
+        .end()
+        .map(|()| understood)
+        .map_err(|error| Error::new(error.to_string()))
 }
 
 fn drop_nulls(value: &mut Value) {
