@@ -30,6 +30,7 @@ fn one(hook: &Hook, state: &serde_json::Value) -> Result<()> {
         command.arg0(name).args(rest);
     }
     // One that is given none has ours, as with runc.
+    command.env_remove(crate::protect::MARK);
     if !hook.env.is_empty() {
         command.env_clear();
     }

@@ -19,7 +19,7 @@ use crate::sys::{Image, MountAttr, execute_fd, set_mount_attributes};
 const SELF: &str = "/proc/self/exe";
 
 /// Says that we have been through this: the copy is as safe as can be.
-const MARK: &str = "_ORLOP_RUN_PROTECTED";
+pub(crate) const MARK: &str = "_ORLOP_RUN_PROTECTED";
 
 /// Makes this process one that containers can neither look into nor write to. Goes on in a copy of
 /// this program where the file itself could be written.

@@ -81,7 +81,7 @@ fn is_null(look: &Stat) -> bool {
 }
 
 /// A session, and keys, of its own.
-pub(super) fn session(process: &ProcessPlan, with_users: bool) -> Result<(), Fault> {
+pub(super) fn session(process: &ProcessPlan, with_users: Option<bool>) -> Result<(), Fault> {
     match setsid() {
         // It leads one already.
         Ok(_) | Err(Errno::PERM) => {}

@@ -45,7 +45,7 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
         become_root()?;
         die_with_parent().at(Step::Parent)?;
     }
-    finish::session(&joining.process, joining.has_users)?;
+    finish::session(&joining.process, None)?;
     let process = &joining.process;
     let proc = finish::proc_for(
         process.apparmor.is_some() || process.selinux.is_some(),

@@ -88,8 +88,10 @@ pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
     fchdir(&plan.tree).at(Step::Pivot)?;
     if plan.pivots {
         // The old root lies over the new one then, from where it is let go.
+        let old = open_dir(CWD, c"/").at(Step::Pivot)?;
         pivot_root(c".", c".").at(Step::Pivot)?;
-        let old = open_dir(CWD, c".").at(Step::Pivot)?;
+        // By its own descriptor: here `.` is the new one, whose mounts keep what they were given.
+        fchdir(&old).at(Step::Pivot)?;
         set_mount_attributes(old.as_fd(), true, &MountAttr::propagation(libc::MS_SLAVE))
             .at(Step::Pivot)?;
         unmount(c".", UnmountFlags::DETACH).at(Step::Pivot)?;

@@ -179,8 +179,8 @@ fn plan(
         steps.seccomp = Some(program);
     }
     let hooks = spec.hooks.clone().unwrap_or_default();
-    let create_hooks = HookSteps::new(&hooks.create_container, "createContainer")?;
-    let start_hooks = HookSteps::new(&hooks.start_container, "startContainer")?;
+    let create_hooks = HookSteps::new(&hooks.create_container, "createContainer", &process.env)?;
+    let start_hooks = HookSteps::new(&hooks.start_container, "startContainer", &process.env)?;
     for (stage, hooks) in [
         ("prestart", &hooks.prestart),
         ("createRuntime", &hooks.create_runtime),

@@ -31,7 +31,8 @@ pub(crate) struct HookSteps {
 
 impl HookSteps {
     /// Makes a stage's hooks ready.
-    pub(crate) fn new(hooks: &[Hook], stage: &str) -> Result<Self> {
+    /// A hook that is given no environment has that of the container, as with runc.
+    pub(crate) fn new(hooks: &[Hook], stage: &str, own: &[String]) -> Result<Self> {
         let steps = hooks.iter().enumerate().map(|(index, hook)| {
             let told = format!("hooks.{stage}[{index}]");
             check(hook).map_err(|error| error.within(&told))?;
@@ -44,11 +45,12 @@ impl HookSteps {
             if args.is_empty() {
                 args.push(c_string(hook.path.as_str(), &told)?);
             }
+            let env = if hook.env.is_empty() { own } else { &hook.env };
             Ok(HookStep {
                 index: index as u16,
                 program: c_string(hook.path.as_str(), &told)?,
                 args: Image::new(args),
-                env: Image::new(strings(&hook.env, "env")?),
+                env: Image::new(strings(env, "env")?),
                 limit: hook
                     .timeout
                     .map(|seconds| i32::try_from(seconds.saturating_mul(1000)).unwrap_or(i32::MAX)),

@@ -100,7 +100,8 @@ impl RootPlan {
             tree,
             place: c_string(rootfs.as_os_str().as_bytes(), "root.path")?,
             host_propagation,
-            propagation,
+            // It is private by now; what is mounted in it has what it was given.
+            propagation: propagation.filter(|(flag, _)| *flag != libc::MS_PRIVATE),
             mounts: mounts(bundle, cgroups, mappings)?,
             devices: if own_dev {
                 None

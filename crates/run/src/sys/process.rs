@@ -72,7 +72,7 @@ pub(crate) fn exit_now(code: i32) -> ! {
 /// Leaves the caller's keyring behind for a new one of this name, which whoever joins the container later may
 /// find. Its permissions are those of the kernel (`KEY_POS_ALL`, `KEY_USR_VIEW`, `KEY_USR_READ`) and to search it:
 /// for its user, or for all where that is none of the host's.
-pub(crate) fn join_session_keyring(name: &CStr, with_users: bool) -> Result<()> {
+pub(crate) fn join_session_keyring(name: &CStr, with_users: Option<bool>) -> Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
     const KEYCTL_SETPERM: libc::c_long = 5;
     const FOR_ITS_USER: libc::c_long = 0x3f1b_0000;
@@ -91,7 +91,12 @@ pub(crate) fn join_session_keyring(name: &CStr, with_users: bool) -> Result<()> 
     if keyring < 0 {
         return Err(last());
     }
-    let permissions = if with_users { FOR_ALL } else { FOR_ITS_USER };
+    let permissions = match with_users {
+        Some(true) => FOR_ALL,
+        Some(false) => FOR_ITS_USER,
+        // Whoever comes later leaves it as it is.
+        None => return Ok(()),
+    };
     // SAFETY: the call takes numbers alone. Where it is refused the keyring is as it was made.
     unsafe {
         libc::syscall(libc::SYS_keyctl, KEYCTL_SETPERM, keyring, permissions, 0, 0);

@@ -174,9 +174,6 @@ fn as_the_container(mut process: Process, bundle: &Path) -> Result<Process> {
     if process.capabilities.is_none() {
         process.capabilities = own.capabilities;
     }
-    if process.rlimits.is_empty() {
-        process.rlimits = own.rlimits;
-    }
     if process.apparmor_profile.is_empty() {
         process.apparmor_profile = own.apparmor_profile;
     }
