@@ -71,6 +71,9 @@ impl Connection {
     }
 
     /// The `EXTERNAL` mechanism: the kernel tells the other side who we are.
+    ///
+    /// That we begin is said at once, as systemd's own programs do. Where it would come with the first
+    /// call, systemd may read both by one reading, and then waits for more before it looks at the call.
     fn log_in(&mut self) -> Result<(), String> {
         let text = |error: io::Error| error.to_string();
         let uid = rustix::process::geteuid().as_raw().to_string();
@@ -80,7 +83,7 @@ impl Connection {
             .set_write_timeout(Some(self.patience))
             .map_err(text)?;
         self.stream
-            .write_all(format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes())
+            .write_all(format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n").as_bytes())
             .map_err(text)?;
         let deadline = Instant::now() + self.patience;
         let mut line = Vec::new();
@@ -96,7 +99,7 @@ impl Connection {
             let answer = String::from_utf8_lossy(&line).trim().to_owned();
             return Err(format!("it refuses the log-in: {answer}"));
         }
-        self.stream.write_all(b"BEGIN\r\n").map_err(text)
+        Ok(())
     }
 
     fn hello(&mut self) -> Result<(), String> {

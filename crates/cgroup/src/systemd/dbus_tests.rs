@@ -113,6 +113,19 @@ fn calls_to_systemd_are_well_formed() {
         Property::new("Slice", Value::Text("a.slice".into())),
         Property::new("MemoryMax", Value::Number(u64::MAX)),
         Property::new("AllowedCPUs", Value::Bytes(vec![3])),
+        Property::new("LogRateLimitBurst", Value::Short(7)),
+        Property::new("After", Value::Texts(vec!["a.service".into(), "b".into()])),
+        Property::new("KillSignal", Value::SignedShort(-1)),
+        Property::new("Nice", Value::Signed(-5)),
+        Property::new("Share", Value::Real(0.5)),
+        Property::new("DeviceAllow", Value::Pairs(Vec::new())),
+        Property::new(
+            "DeviceAllow",
+            Value::Pairs(vec![
+                ("char-*".into(), "m".into()),
+                ("/dev/char/1:3".into(), "rwm".into()),
+            ]),
+        ),
     ];
     for count in 0..=all.len() {
         let mut body = Body::new("ssa(sv)a(sa(sv))");
@@ -138,6 +151,27 @@ fn peer(
 ) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || play(listener.accept().unwrap().0))
+}
+
+/// systemd waits for more where the first call comes with the end of the log-in.
+#[test]
+fn the_login_is_over_before_the_first_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("systemd");
+    let systemd = peer(&path, |mut stream| {
+        let mut said = Vec::new();
+        while !said.ends_with(b"BEGIN\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            said.extend(byte);
+        }
+        stream.write_all(b"OK 68500b003d8b\r\n").unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+    });
+    let mut connection = Connection::open(&Address::Peer(path), PATIENCE).unwrap();
+    let error = connection.call(&BUS, &Body::new("")).unwrap_err();
+    assert!(error.contains("closed the connection"), "{error}");
+    systemd.join().unwrap();
 }
 
 #[test]
