@@ -60,8 +60,7 @@ impl Mounts {
             };
             let mount = table.mounts().find(|mount| {
                 let has = |name: &&str| mount.words().any(|word| word == *name);
-                mount.kind() == wanted
-                    && (wanted == "cgroup2" || controllers.iter().all(|it| has(&it)))
+                mount.kind() == wanted && (wanted == "cgroup2" || controllers.iter().all(has))
             });
             let Some(mount) = mount else { continue };
             let own = membership.path(controllers[0]).unwrap_or("/");

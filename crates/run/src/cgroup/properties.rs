@@ -197,7 +197,7 @@ pub(super) fn as_systemd_rounds(resources: &Resources) -> Resources {
     {
         let period = u128::from(some(cpu.period).unwrap_or(100_000));
         let per_second =
-            (quota.unsigned_abs() as u128 * 1_000_000 / period).next_multiple_of(HUNDREDTH);
+            (u128::from(quota.unsigned_abs()) * 1_000_000 / period).next_multiple_of(HUNDREDTH);
         cpu.quota = i64::try_from(per_second * period / 1_000_000).ok();
     }
     rounded

@@ -173,7 +173,7 @@ impl Unit {
             };
             (if said.is_empty() { slice } else { said }, prefix, name)
         };
-        if name.ends_with(".slice") {
+        if name.strip_suffix(".slice").is_some() {
             return Err(Error::new(format!(
                 "cgroupsPath {:?}: a slice holds no processes, give another name",
                 wanted.path

@@ -169,9 +169,8 @@ fn attached(cgroup: BorrowedFd<'_>) -> Result<Vec<OwnedFd>> {
         match unsafe { bpf(PROG_GET_FD_BY_ID, &mut attr) } {
             // SAFETY: the command answers with a new descriptor.
             Ok(fd) => found.push(unsafe { OwnedFd::from_raw_fd(fd) }),
-            Err(Errno::PERM | Errno::ACCESS) => {}
-            // It ended meanwhile.
-            Err(Errno::NOENT) => {}
+            // Kept from us, or ended meanwhile.
+            Err(Errno::PERM | Errno::ACCESS | Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
     }

@@ -215,7 +215,10 @@ pub(super) fn rdma(device: &str, limit: &Rdma) -> String {
         ("hca_object", limit.hca_objects),
     ] {
         if let Some(value) = value {
-            line.push_str(&format!(" {key}={value}"));
+            line += " ";
+            line += key;
+            line += "=";
+            line += &value.to_string();
         }
     }
     line

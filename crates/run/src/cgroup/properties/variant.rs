@@ -75,9 +75,8 @@ fn texts(mut list: &str) -> Result<Value, String> {
 /// The text in quotes, and what follows it.
 fn quoted(text: &str) -> Result<(String, &str), String> {
     let mut chars = text.char_indices();
-    let quote = match chars.next() {
-        Some((_, quote @ ('\'' | '"'))) => quote,
-        _ => return Err(format!("{text:?} is no text in quotes")),
+    let Some((_, quote @ ('\'' | '"'))) = chars.next() else {
+        return Err(format!("{text:?} is no text in quotes"));
     };
     let mut value = String::new();
     while let Some((at, it)) = chars.next() {
