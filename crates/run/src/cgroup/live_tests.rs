@@ -334,6 +334,122 @@ fn version_2_is_entered_by_its_directory_and_killed_at_once() {
 }
 
 #[test]
+fn limits_of_memory_and_swap_grow_and_shrink_together() {
+    let memory = |bytes: i64| Memory {
+        limit: Some(bytes),
+        swap: Some(bytes),
+        ..Memory::default()
+    };
+    let resources = |bytes| Resources {
+        memory: Some(memory(bytes)),
+        ..Resources::default()
+    };
+    let own = Own::new(resources(64 << 20));
+    own.make().unwrap();
+    for bytes in [128 << 20, 32 << 20, 64 << 20] {
+        own.cgroup.update(&resources(bytes)).unwrap();
+        let file = if own.cgroup.is_v2() {
+            "memory.max"
+        } else {
+            "memory.memsw.limit_in_bytes"
+        };
+        assert_eq!(own.read("memory", file), bytes.to_string());
+    }
+}
+
+#[test]
+fn a_quota_and_its_period_fit_what_is_above_after_each_write() {
+    let cpu = |quota, period| Resources {
+        cpu: Some(Cpu {
+            quota: Some(quota),
+            period: Some(period),
+            ..Cpu::default()
+        }),
+        ..Resources::default()
+    };
+    let above = Own::new(cpu(50_000, 100_000));
+    above.make().unwrap();
+    let path = format!("{}/below", above.path);
+    let limits = cpu(40_000, 100_000);
+    let below = wanted(&above.id, &path, &limits);
+    let cgroup = Cgroup::plan(&below).unwrap();
+    cgroup.make(&below).unwrap();
+    // For a moment the former quota would be four fifths of a CPU.
+    cgroup.update(&cpu(10_000, 50_000)).unwrap();
+    let error = cgroup.update(&cpu(90_000, 100_000));
+    cgroup.remove().unwrap();
+    // Version 2 leaves it to the one above to hold back.
+    assert_eq!(error.is_err(), !above.cgroup.is_v2());
+}
+
+#[test]
+fn who_joins_goes_where_the_container_has_gone() {
+    let Some(own) = in_version_2("who_joins_goes_where_the_container_has_gone") else {
+        return;
+    };
+    own.make().unwrap();
+    let dir = own.cgroup.dir("").unwrap().to_owned();
+    let inner = dir.join("init.scope");
+    fs::create_dir(&inner).unwrap();
+    let mut child = own.spawn("exec sleep 100");
+    let pid = child.id() as i32;
+    let same = |entry: &Entry, dir: &std::path::Path| {
+        let found = rustix::fs::fstat(entry.into.as_ref().unwrap()).unwrap();
+        found.st_ino == std::os::unix::fs::MetadataExt::ino(&fs::metadata(dir).unwrap())
+    };
+    assert!(same(&own.cgroup.entry(&[], pid).unwrap(), &dir));
+    fs::write(inner.join("cgroup.procs"), pid.to_string()).unwrap();
+    assert!(same(&own.cgroup.entry(&[], pid).unwrap(), &dir));
+    // From now on none may be in the cgroup itself.
+    let controllers = fs::read_to_string(dir.join("cgroup.controllers")).unwrap();
+    let first = controllers.split_whitespace().next().unwrap();
+    fs::write(dir.join("cgroup.subtree_control"), format!("+{first}")).unwrap();
+    assert!(same(&own.cgroup.entry(&[], pid).unwrap(), &inner));
+    let named = ["/init.scope".to_owned()];
+    assert!(same(&own.cgroup.entry(&named, 1).unwrap(), &inner));
+    own.cgroup.kill_all(rustix::process::Signal::KILL).unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_process_can_join_cgroups_below_the_container_s() {
+    let own = Own::new(Resources::default());
+    own.make().unwrap();
+    let refused = |below: &[&str]| {
+        let below: Vec<String> = below.iter().map(|it| (*it).to_owned()).collect();
+        own.cgroup.entry(&below, 1).unwrap_err().to_string()
+    };
+    assert_eq!(refused(&["../../x"]), "bad sub cgroup path: ../../x");
+    assert!(refused(&["nowhere"]).ends_with("nowhere: no such file or directory"));
+    assert_eq!(
+        refused(&["a", "b"]),
+        "invalid --cgroup argument: a (missing <controller>: prefix)"
+    );
+    if own.cgroup.is_v2() {
+        assert!(refused(&["memory:x"]).contains("version 2 has one hierarchy"));
+        return;
+    }
+    assert_eq!(
+        refused(&["memory:x", "cpu,memory:y"]),
+        "invalid --cgroup argument(s): controller memory specified multiple times"
+    );
+    assert_eq!(refused(&["soul:x"]), "unknown controller soul in --cgroup");
+    let dir = own.cgroup.dir("memory").unwrap().join("x");
+    fs::create_dir(&dir).unwrap();
+    let entry = own.cgroup.entry(&["memory:x".to_owned()], 1).unwrap();
+    let mut child = own.spawn("exec sleep 100");
+    // As if the child wrote it itself.
+    for tasks in &entry.tasks {
+        rustix::io::write(tasks, child.id().to_string().as_bytes()).unwrap();
+    }
+    let listed = fs::read_to_string(dir.join("cgroup.procs")).unwrap();
+    assert_eq!(listed.trim(), child.id().to_string());
+    assert_eq!(own.cgroup.pids(false).unwrap(), [child.id() as i32]);
+    own.cgroup.kill_all(rustix::process::Signal::KILL).unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 #[ignore = "a measurement"]
 fn how_long_it_takes() {
     let (mut made, mut removed) = (Vec::new(), Vec::new());
