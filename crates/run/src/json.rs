@@ -38,18 +38,65 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
 }
 
 fn understand<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let understood: T = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        match path.as_str() {
-            "." => Error::new(error.inner().to_string()),
-            _ => Error::new(format!("{path}: {}", error.inner())),
+    serde_json::from_slice(text).map_err(|error| {
+        let told = error.to_string();
+        // Where in the text it is helps nobody who knows the field.
+        let reason = told
+            .rfind(" at line ")
+            .map_or(told.as_str(), |at| &told[..at]);
+        match path_at(text, error.line(), error.column()) {
+            path if path.is_empty() || error.is_syntax() || error.is_eof() => Error::new(told),
+            path => Error::new(format!("{path}: {reason}")),
         }
-    })?;
-    reader
-        .end()
-        .map(|()| understood)
-        .map_err(|error| Error::new(error.to_string()))
+    })
+}
+
+/// What in a JSON text lies before a line's column, as `linux.namespaces[1].type`.
+fn path_at(text: &[u8], line: usize, column: usize) -> String {
+    let before = text
+        .split_inclusive(|&byte| byte == b'\n')
+        .take(line.saturating_sub(1));
+    let end = before.map(<[u8]>::len).sum::<usize>() + column;
+    let text = &text[..end.min(text.len())];
+    // Of each object the member, of each array the place.
+    let mut path: Vec<String> = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                let rest = &text[at..];
+                let mut escaped = false;
+                let length = rest.iter().position(|&byte| {
+                    let ends = byte == b'"' && !escaped;
+                    escaped = byte == b'\\' && !escaped;
+                    ends
+                });
+                let Some(length) = length else { break };
+                at += length + 1;
+                let follows = text[at..].iter().find(|byte| !byte.is_ascii_whitespace());
+                if follows == Some(&b':')
+                    && let Some(last) = path.last_mut()
+                {
+                    *last = format!(".{}", String::from_utf8_lossy(&rest[..length]));
+                }
+            }
+            b'{' => path.push(String::new()),
+            b'[' => path.push("[0]".to_owned()),
+            // The end of what the mistake is in is no end of it.
+            b'}' | b']' if at < text.len() => drop(path.pop()),
+            b',' => {
+                if let Some(last) = path.last_mut()
+                    && let Some(place) = last.strip_prefix('[')
+                {
+                    let place: usize = place.trim_end_matches(']').parse().unwrap_or(0);
+                    *last = format!("[{}]", place + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    path.concat().trim_start_matches('.').to_owned()
 }
 
 fn drop_nulls(value: &mut Value) {
@@ -85,5 +132,13 @@ mod tests {
             error.starts_with("linux.namespaces[1].type: unknown variant `soul`"),
             "{error}"
         );
+        let text = b"{\"process\":{\n\"args\":[\"a\",\"b: \\\"{\",7],\"cwd\":\"/\"}}";
+        let error = parse::<Spec>(text).unwrap_err().to_string();
+        assert!(
+            error.starts_with("process.args[2]: invalid type"),
+            "{error}"
+        );
+        let error = parse::<Spec>(b"{\"process\":{").unwrap_err().to_string();
+        assert!(error.contains("EOF"), "{error}");
     }
 }
