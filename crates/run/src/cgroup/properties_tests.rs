@@ -1,3 +1,5 @@
+//! Tests of what systemd is told.
+
 use orlop_oci::{Cpu, Memory, Pids};
 
 use super::*;

@@ -16,7 +16,7 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::home;
+use super::passwd;
 use crate::plan::ProcessPlan;
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{
@@ -160,7 +160,7 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
     // As root first: the directory may be one that only root may enter.
     let entered = chdir(process.cwd.as_c_str());
     if process.finds_home {
-        home::fill(process);
+        passwd::fill(process);
     }
     set_keep_capabilities(true).at(Step::Capabilities)?;
     set_groups(&process.groups).at(Step::Groups)?;

@@ -2,9 +2,9 @@
 //! no lock ([`crate::heap`] sees to that); what it cannot do it tells by number.
 
 mod finish;
-mod home;
 pub(crate) mod hooks;
 mod join;
+mod passwd;
 mod root;
 mod terminal;
 mod walk;
