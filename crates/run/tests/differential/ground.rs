@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -100,6 +100,8 @@ impl Ground {
             .flatten()
         {
             std::os::unix::fs::chown(entry.path(), Some(0), Some(0)).expect("own a device");
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o666))
+                .expect("set a mode");
         }
         let bundle = self.bundle();
         if bundle.exists() {
@@ -126,6 +128,22 @@ impl Ground {
         file(&sources.join("single"), "single\n", 0o644);
         let config = serde_json::to_vec_pretty(&self.in_place(&wish.config)).expect("JSON");
         fs::write(bundle.join("config.json"), config).expect("write config.json");
+    }
+
+    /// The machine's devices whose owner or mode a runtime has changed.
+    pub(crate) fn changed_devices(&self) -> String {
+        let nodes = fs::read_dir(self.scratch.path("nodes")).expect("devices");
+        let mut changed = Vec::new();
+        for node in nodes.flatten() {
+            let look = node.metadata().expect("look at a device");
+            let (uid, gid, mode) = (look.uid(), look.gid(), look.mode() & 0o7777);
+            if (uid, gid, mode) != (0, 0, 0o666) {
+                let name = node.file_name().to_string_lossy().into_owned();
+                changed.push(format!("{name} {mode:o} {uid}:{gid}"));
+            }
+        }
+        changed.sort_unstable();
+        changed.join(", ")
     }
 
     fn in_place(&self, config: &Value) -> Value {

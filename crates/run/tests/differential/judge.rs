@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::bundle::{Life, Wish};
 use crate::ground::Ground;
-use crate::life::{self, Outcome};
+use crate::life::{self, DEVICES, Outcome};
 use crate::runtime::{self, Runtime};
 use crate::seen::Facts;
 
@@ -211,7 +211,12 @@ fn compare(
             continue;
         }
         let value = ours.facts.get(name);
-        if alike.iter().any(|(_, facts)| facts.get(name) == value)
+        if name == DEVICES && value.is_some_and(String::is_empty) {
+            continue;
+        }
+        // Whoever else does that, nobody may.
+        let may_be_like = name != DEVICES;
+        if may_be_like && alike.iter().any(|(_, facts)| facts.get(name) == value)
             || own_way(name, value)
             || is_known(bundle, name, value)
         {

@@ -18,6 +18,9 @@ use crate::ground::Ground;
 use crate::runtime::{LIMIT, Runtime};
 use crate::seen::{self, Facts};
 
+/// The fact of which devices of the machine are not as they were.
+pub(crate) const DEVICES: &str = "left/devices that are changed";
+
 /// What became of a bundle.
 pub(crate) struct Outcome {
     /// `ran`, or which command refused it.
@@ -51,6 +54,7 @@ pub(crate) fn live(wish: &Wish, runtime: &Runtime, ground: &Ground) -> Outcome {
         cgroups::left(ground.id()).join(" "),
     );
     cgroups::remove(ground.id());
+    facts.insert(DEVICES.to_owned(), ground.changed_devices());
     for (path, look) in left_in_root(&ground.bundle().join("rootfs")) {
         facts.insert(format!("left/root/{path}"), look);
     }
