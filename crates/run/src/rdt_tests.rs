@@ -97,6 +97,20 @@ fn a_class_that_was_named_stays_and_counts_for_the_container_alone() {
 }
 
 #[test]
+fn a_class_that_was_named_outlives_the_container_that_made_it() {
+    let root = tree(&INFO);
+    let wanted = IntelRdt {
+        clos_id: "gold".into(),
+        ..wanted()
+    };
+    let mut rdt = Rdt::below(root.path(), "c1", &wanted).unwrap();
+    rdt.make(&wanted).unwrap();
+    fs::remove_file(root.path().join("gold/schemata")).unwrap();
+    rdt.remove().unwrap();
+    assert!(root.path().join("gold").exists());
+}
+
+#[test]
 fn what_this_machine_has_not_is_refused() {
     let bare = tree(&[("schemata", "")]);
     let of = |wanted: IntelRdt| {
