@@ -23,6 +23,7 @@ mod bundle;
 mod cgroup;
 mod child;
 mod console;
+mod criu;
 mod entry;
 mod error;
 mod foreground;

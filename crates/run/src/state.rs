@@ -60,6 +60,9 @@ pub(crate) struct State {
     /// Where its share of cache and memory bandwidth is noted.
     #[serde(default)]
     pub(crate) rdt: Option<Rdt>,
+    /// What its standard streams were, for one that is written out and restored with others.
+    #[serde(default)]
+    pub(crate) descriptors: Vec<String>,
 }
 
 /// An agent that is asked about system calls (`linux.seccomp.listenerPath`).
@@ -232,6 +235,18 @@ impl State {
         }
         document
     }
+}
+
+/// What this process's standard streams are, which a container without a terminal has from it.
+pub(crate) fn own_descriptors(terminal: bool) -> Vec<String> {
+    if terminal {
+        return Vec::new();
+    }
+    let target = |fd: u32| {
+        let link = fs::read_link(format!("/proc/self/fd/{fd}"));
+        link.map_or_else(|_| String::new(), |it| it.display().to_string())
+    };
+    (0..3).map(target).collect()
 }
 
 /// When a process began, and whether it is more than a number that nobody has asked about yet.

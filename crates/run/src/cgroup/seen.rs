@@ -36,6 +36,11 @@ impl Cgroup {
             .collect()
     }
 
+    /// The directory with the files by which it is frozen.
+    pub(crate) fn freezer(&self) -> Option<PathBuf> {
+        self.dir("freezer").map(std::path::Path::to_owned)
+    }
+
     /// Whether all in it stands still.
     pub(crate) fn is_frozen(&self) -> bool {
         self.state().is_ok_and(|state| state == State::Frozen)

@@ -3,7 +3,7 @@
 mod console;
 mod copy_up;
 mod explain;
-mod filter;
+pub(crate) mod filter;
 mod join;
 mod prepare;
 mod words;
@@ -14,6 +14,7 @@ use std::path::PathBuf;
 pub(crate) use console::Console;
 pub(crate) use explain::explain;
 pub(crate) use join::join;
+pub(crate) use words::write_pid;
 
 use crate::args::Globals;
 use crate::bundle::Bundle;

@@ -15,7 +15,7 @@ use crate::plan::{
     CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, sysctls,
 };
 use crate::rdt::Rdt;
-use crate::state::{Listener, State, StateDir};
+use crate::state::{Listener, State, StateDir, own_descriptors};
 use crate::time::now;
 
 /// A container whose process is still to be made.
@@ -102,6 +102,7 @@ pub(crate) fn prepare(
         poststop: hooks.poststop.clone(),
         listener: listener(linux),
         rdt,
+        descriptors: own_descriptors(process.terminal),
     };
     // Before anything is made that outlives this process.
     dir.save(&state)?;

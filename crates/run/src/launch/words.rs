@@ -141,7 +141,7 @@ fn tell_state(steps: &HookSteps, document: &Value) -> Result<()> {
 }
 
 /// Writes a process's number, as whole as a file can be.
-pub(super) fn write_pid(path: &Path, pid: i32) -> Result<()> {
+pub(crate) fn write_pid(path: &Path, pid: i32) -> Result<()> {
     let text = pid.to_string();
     orlop_disk::write_file(path, 0o644, orlop_disk::Outlives::Kill, text.as_bytes())
         .doing(|| format!("--pid-file {}", path.display()))

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod checkpoint;
 mod create;
 mod delete;
 mod events;
@@ -10,6 +11,7 @@ mod list;
 mod man;
 mod pause;
 mod ps;
+mod restore;
 mod resume;
 mod run;
 mod spec;
@@ -64,6 +66,7 @@ const HELP: Flag = switch("help", Some('h'), "tell what there is");
 
 /// All commands, as `help` lists them.
 pub(crate) const VERBS: &[Verb] = &[
+    checkpoint::VERB,
     create::VERB,
     delete::VERB,
     events::VERB,
@@ -74,6 +77,7 @@ pub(crate) const VERBS: &[Verb] = &[
     man::VERB,
     pause::VERB,
     ps::VERB,
+    restore::VERB,
     resume::VERB,
     run::VERB,
     spec::VERB,

@@ -1,0 +1,296 @@
+//! Making a container of what was written out.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use orlop_disk::Membership;
+use orlop_oci::{Hooks, Linux};
+
+use super::dump::directory;
+use super::external::{NOTHING, give_namespaces, trees};
+use super::quote::quote;
+use super::request::{Kind, Opts};
+use super::session::{Notice, Session};
+use super::stage::Stage;
+use super::{DESCRIPTORS, DESCRIPTORS_MAX, Options};
+use crate::args::Globals;
+use crate::bundle::Bundle;
+use crate::cgroup::{self, Cgroup, Driver, Wanted};
+use crate::error::{Error, Result, While};
+use crate::hooks;
+use crate::launch::{Console, filter};
+use crate::log::Log;
+use crate::plan::{NEW_TIME, Namespaces, Terminal};
+use crate::rdt::Rdt;
+use crate::state::{State, StateDir, Status, own_descriptors, process};
+use crate::sys::{open_pidfd, send_with};
+use crate::time::now;
+
+const LOG_FILE: &str = "restore.log";
+/// Where the root file system is put, in the container's directory.
+const ROOT: &str = "criu-root";
+
+/// A container that goes on.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) dir: StateDir,
+    pub(crate) state: State,
+    pub(crate) process: OwnedFd,
+}
+
+/// Has CRIU restore a container of a bundle. Of one that cannot be restored nothing is left.
+pub(crate) fn restore(
+    globals: &Globals,
+    log: &Log,
+    id: &str,
+    bundle: &Bundle,
+    console: &Console,
+    options: &Options,
+) -> Result<Restored> {
+    let dir = StateDir::make(&globals.root, id)?;
+    let restored = make(globals, log, id, bundle, console, options, &dir);
+    if restored.is_err() {
+        let _ = dir.remove();
+    }
+    let (state, process) = restored?;
+    Ok(Restored {
+        dir,
+        state,
+        process,
+    })
+}
+
+fn make(
+    globals: &Globals,
+    log: &Log,
+    id: &str,
+    bundle: &Bundle,
+    console: &Console,
+    options: &Options,
+    dir: &StateDir,
+) -> Result<(State, OwnedFd)> {
+    let spec = &bundle.spec;
+    let missing = |what: &str| Error::new(format!("{what}: the section is missing"));
+    let linux = spec.linux.as_ref().ok_or_else(|| missing("linux"))?;
+    let first = spec.process.as_ref().ok_or_else(|| missing("process"))?;
+    let terminal = console.terminal(first)?;
+    let wanted = Wanted {
+        id,
+        path: &linux.cgroups_path,
+        driver: if globals.systemd_cgroup {
+            Driver::Systemd
+        } else {
+            Driver::Files
+        },
+        rootless: globals.rootless,
+        resources: linux.resources.as_ref(),
+        annotations: &spec.annotations,
+        devices: &linux.devices,
+    };
+    let rdt = linux.intel_rdt.as_ref().map(|it| Rdt::plan(id, it));
+    let hooks = spec.hooks.clone().unwrap_or_default();
+    let state = State {
+        oci_version: spec.oci_version.clone(),
+        id: id.to_owned(),
+        pid: 0,
+        start_time: 0,
+        created: now(),
+        bundle: bundle.dir.clone(),
+        rootfs: bundle.rootfs(),
+        owner: String::new(),
+        annotations: spec.annotations.clone(),
+        cgroup: Cgroup::plan(&wanted)?,
+        namespaces: Namespaces::open(linux)?.all,
+        pivoted: true,
+        rootless: globals.rootless,
+        poststart: hooks.poststart.clone(),
+        poststop: hooks.poststop.clone(),
+        // CRIU restores no process whose calls somebody is asked about.
+        listener: None,
+        rdt: rdt.transpose()?,
+        descriptors: own_descriptors(terminal.is_some()),
+    };
+    // Before anything is made that outlives this process.
+    dir.save(&state)?;
+    if let Some(profile) = &linux.seccomp {
+        // Of those that join it; the processes themselves have theirs with them.
+        filter::write(&dir.filter(), &filter::filter(&globals.root, profile, log)?)?;
+    }
+    let entry = state.cgroup.make(&wanted)?;
+    let mut restoring = Restoring {
+        dir,
+        state,
+        hooks: &hooks,
+        terminal,
+        process: None,
+    };
+    let done = restoring.with(bundle, linux, options, log, entry);
+    if done.is_err() {
+        let state = &restoring.state;
+        let _ = state.cgroup.kill_all(rustix::process::Signal::KILL);
+        let _ = state.cgroup.remove();
+        if let Some(rdt) = &state.rdt {
+            let _ = rdt.remove();
+        }
+    }
+    done?;
+    let Restoring { state, process, .. } = restoring;
+    let process = process.ok_or_else(|| Error::new("criu has told of no process"))?;
+    Ok((state, process))
+}
+
+/// A container while it is restored.
+struct Restoring<'a> {
+    dir: &'a StateDir,
+    state: State,
+    hooks: &'a Hooks,
+    terminal: Option<Terminal>,
+    process: Option<OwnedFd>,
+}
+
+impl Restoring<'_> {
+    fn with(
+        &mut self,
+        bundle: &Bundle,
+        linux: &Linux,
+        options: &Options,
+        log: &Log,
+        mut entry: cgroup::Entry,
+    ) -> Result<()> {
+        if let (Some(rdt), Some(wanted)) = (&mut self.state.rdt, &linux.intel_rdt) {
+            rdt.make(wanted)?;
+        }
+        let images = fs::File::open(&options.images);
+        let images = images.doing(|| options.images.display().to_string())?;
+        let work = options.work.as_deref().map(directory).transpose()?;
+        let annotations = &bundle.spec.annotations;
+        let mut opts = Opts::new(options, &images, work.as_ref(), LOG_FILE, annotations);
+        let root = self.dir.path().join(ROOT);
+        fs::create_dir(&root).doing(|| root.display().to_string())?;
+        let root = root.canonicalize().doing(|| root.display().to_string())?;
+        opts.0.text(13, &root.to_string_lossy());
+        opts.0.flag(6, true);
+        // The container's process is our child, not CRIU's.
+        opts.0.flag(26, true);
+        if !options.lsm_profile.is_empty() {
+            opts.0.text(53, &options.lsm_profile);
+        }
+        if !options.lsm_mount_context.is_empty() {
+            opts.0.text(63, &options.lsm_mount_context);
+        }
+        for (place, source) in trees(bundle, &self.state.cgroup)? {
+            opts.mount(&place, &source.to_string_lossy());
+        }
+        if !linux.masked_paths.is_empty() {
+            opts.mount(NOTHING, NOTHING);
+        }
+        give_pipes(&mut opts, &options.images.join(DESCRIPTORS))?;
+        let keeps = give_namespaces(&mut opts, linux)?;
+        let stage = Stage {
+            bundle,
+            entry: &entry,
+            root: &root,
+            keeps: &keeps,
+        };
+        let session = stage.start()?;
+        give_cgroups(&mut opts, session.pid())?;
+        let done = self.ask(session, &opts.request(Kind::RESTORE));
+        let _ = fs::remove_dir(&root);
+        done.map_err(|error| {
+            let file = options.log_dir().join(LOG_FILE);
+            quote(log, &file);
+            Error::new(format!("{error}; log file: {}", file.display()))
+        })?;
+        cgroup::release(entry.holder.take())?;
+        if let Some(rdt) = &self.state.rdt {
+            rdt.add(self.state.pid)?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, session: Session, request: &[u8]) -> Result<()> {
+        session.ask(request, &mut |notice| self.notice(notice))?;
+        match session.end()? {
+            0 => Ok(()),
+            code => Err(Error::new(format!("criu failed: exit status {code}"))),
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) -> Result<()> {
+        match notice.name.as_str() {
+            "setup-namespaces" => {
+                self.state.pid = notice.pid;
+                let document = self.state.document(Status::Creating);
+                hooks::run(&self.hooks.prestart, "prestart", &document)?;
+                hooks::run(&self.hooks.create_runtime, "createRuntime", &document)
+            }
+            "orphan-pts-master" => {
+                let (Some(master), Some(terminal)) = (notice.file, &self.terminal) else {
+                    return Ok(());
+                };
+                send_with(
+                    terminal.socket.as_fd(),
+                    b"orphan-pts-master",
+                    master.as_fd(),
+                )
+                .doing(|| "sending the terminal".to_owned())
+            }
+            "post-restore" => self.note(notice.pid),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes the process: it is there, and goes on in a moment.
+    fn note(&mut self, pid: i32) -> Result<()> {
+        let told = || "the restored process".to_owned();
+        let pidfd = open_pidfd(pid).doing(told)?;
+        let Some((start, true)) = process(pid) else {
+            return Err(Error::new("the restored process has ended"));
+        };
+        (self.state.pid, self.state.start_time) = (pid, start);
+        self.state.created = now();
+        if has_own_time(pid) {
+            // CRIU has its clocks go on from where they were.
+            self.state.namespaces |= NEW_TIME;
+        }
+        self.process = Some(pidfd);
+        self.dir.save(&self.state)
+    }
+}
+
+fn has_own_time(pid: i32) -> bool {
+    let inode = |of: &str| {
+        let path = PathBuf::from("/proc").join(of).join("ns/time");
+        fs::metadata(path).map(|look| look.ino()).ok()
+    };
+    inode(&pid.to_string()) != inode("self")
+}
+
+/// Gives the pipes that standard streams were those that they are now.
+fn give_pipes(opts: &mut Opts, file: &std::path::Path) -> Result<()> {
+    let told = || file.display().to_string();
+    let text = orlop_disk::read_file(file, DESCRIPTORS_MAX).doing(told)?;
+    let streams: Vec<String> = serde_json::from_slice(&text).doing(told)?;
+    for (fd, stream) in (0..3).zip(streams) {
+        if stream.contains("pipe:") {
+            opts.inherit(&stream, fd);
+        }
+    }
+    Ok(())
+}
+
+/// Tells where the container's cgroups begin: where CRIU is.
+fn give_cgroups(opts: &mut Opts, pid: i32) -> Result<()> {
+    let told = || "the cgroup of criu".to_owned();
+    let membership = Membership::of(pid.unsigned_abs()).doing(told)?;
+    for controllers in membership.controllers() {
+        for controller in controllers {
+            if let Some(path) = membership.path(controller) {
+                opts.cgroup(controller, path);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! `checkpoint`: has CRIU write a running container out.
+
+use super::{Call, HELP, Verb, delete};
+use crate::args::{Flag, FlagsEnd, Parsed, switch, valued};
+use crate::bundle::Bundle;
+use crate::criu::{self, CGROUP_MODES, Options};
+use crate::error::{Error, Result};
+use crate::state::Status;
+
+pub(super) const VERB: Verb = Verb {
+    name: "checkpoint",
+    about: "write a running container out, to be restored later",
+    arguments: "CONTAINER",
+    flags: &[
+        HELP,
+        IMAGE_PATH,
+        WORK_PATH,
+        valued(
+            "parent-path",
+            None,
+            "DIR",
+            "images of an earlier --pre-dump, seen from --image-path",
+        ),
+        switch("leave-running", None, "let it run on"),
+        TCP_ESTABLISHED,
+        switch(
+            "tcp-skip-in-flight",
+            None,
+            "leave out TCP connections that are being made",
+        ),
+        switch("link-remap", None, "keep files that have no name any more"),
+        EXT_UNIX_SK,
+        SHELL_JOB,
+        LAZY_PAGES,
+        valued(
+            "status-fd",
+            None,
+            "FD",
+            "write a zero byte there when lazy pages can be fetched",
+        ),
+        valued(
+            "page-server",
+            None,
+            "ADDRESS:PORT",
+            "send memory to this server",
+        ),
+        FILE_LOCKS,
+        switch(
+            "pre-dump",
+            None,
+            "write out memory alone, and let it run on",
+        ),
+        MANAGE_CGROUPS_MODE,
+        EMPTY_NS,
+        AUTO_DEDUP,
+    ],
+    flags_end: FlagsEnd::Nowhere,
+    enters: false,
+    failed: None,
+    run,
+};
+
+pub(super) const IMAGE_PATH: Flag = valued(
+    "image-path",
+    None,
+    "DIR",
+    "where CRIU's images are (default: ./checkpoint)",
+);
+pub(super) const WORK_PATH: Flag = valued(
+    "work-path",
+    None,
+    "DIR",
+    "where CRIU's logs go (default: beside the images)",
+);
+pub(super) const TCP_ESTABLISHED: Flag =
+    switch("tcp-established", None, "keep open TCP connections");
+pub(super) const EXT_UNIX_SK: Flag = switch(
+    "ext-unix-sk",
+    None,
+    "allow Unix sockets whose other ends are outside",
+);
+pub(super) const SHELL_JOB: Flag = switch(
+    "shell-job",
+    None,
+    "allow a terminal that is not the container's",
+);
+pub(super) const LAZY_PAGES: Flag =
+    switch("lazy-pages", None, "have memory fetched when it is touched");
+pub(super) const FILE_LOCKS: Flag = switch("file-locks", None, "keep locks on files");
+pub(super) const MANAGE_CGROUPS_MODE: Flag = valued(
+    "manage-cgroups-mode",
+    None,
+    "soft|full|strict|ignore",
+    "what CRIU does about cgroups (default: soft)",
+);
+pub(super) const EMPTY_NS: Flag = valued(
+    "empty-ns",
+    None,
+    "network",
+    "make this namespace without what is set in it (always so)",
+);
+pub(super) const AUTO_DEDUP: Flag = switch(
+    "auto-dedup",
+    None,
+    "drop what is in several images from all but one",
+);
+
+fn run(call: &Call<'_>) -> Result<u8> {
+    if !rustix::process::geteuid().is_root() {
+        call.log
+            .warn("orlop-run checkpoint is untested without root");
+    }
+    let (dir, state) = call.known()?;
+    let status = state.status(&dir);
+    if !matches!(status, Status::Running | Status::Paused) {
+        return Err(Error::new(format!(
+            "Container cannot be checkpointed in {} state",
+            status.as_str()
+        )));
+    }
+    let bundle = Bundle::open(&state.bundle)?;
+    let options = options(call.parsed)?;
+    criu::dump(&state, &bundle, &options, call.log)?;
+    if !options.leave_running && !options.pre_dump {
+        delete::destroy(&dir, &state, false)?;
+    }
+    Ok(0)
+}
+
+/// What is asked for, by either command's flags.
+pub(super) fn options(parsed: &Parsed) -> Result<Options> {
+    let images = parsed
+        .path("image-path")
+        .unwrap_or_else(|| "checkpoint".into());
+    let parent = parsed.text("parent-path")?.filter(|it| !it.is_empty());
+    if let Some(parent) = &parent {
+        if parent.starts_with('/') {
+            return Err(Error::new("--parent-path must be relative"));
+        }
+        let whole = images.join(parent);
+        if !whole.is_dir() {
+            let whole = whole.display();
+            return Err(Error::new(format!(
+                "invalid --parent-path: {whole} is no directory"
+            )));
+        }
+    }
+    let mode = parsed.text("manage-cgroups-mode")?.unwrap_or_default();
+    let cgroups_mode = CGROUP_MODES.iter().find(|(name, _)| *name == mode);
+    let (_, cgroups_mode) = cgroups_mode.ok_or_else(|| {
+        Error::new("invalid manage-cgroups-mode value: give soft, full, strict or ignore")
+    })?;
+    for namespace in parsed.values("empty-ns") {
+        if namespace != "network" {
+            return Err(Error::new(format!(
+                "namespace {:?} is not supported",
+                namespace.display().to_string()
+            )));
+        }
+    }
+    let is_on = |name: &str| parsed.is_on(name);
+    let text = |name: &str| parsed.text(name).map(Option::unwrap_or_default);
+    Ok(Options {
+        images,
+        work: parsed.path("work-path"),
+        parent,
+        leave_running: is_on("leave-running")?,
+        tcp_established: is_on("tcp-established")?,
+        tcp_skip_in_flight: is_on("tcp-skip-in-flight")?,
+        link_remap: is_on("link-remap")?,
+        ext_unix_sk: is_on("ext-unix-sk")?,
+        shell_job: is_on("shell-job")?,
+        file_locks: is_on("file-locks")?,
+        pre_dump: is_on("pre-dump")?,
+        auto_dedup: is_on("auto-dedup")?,
+        lazy_pages: is_on("lazy-pages")?,
+        status_fd: parsed.number("status-fd")?.filter(|fd| *fd >= 0),
+        page_server: page_server(&text("page-server")?)?,
+        lsm_profile: text("lsm-profile")?,
+        lsm_mount_context: text("lsm-mount-context")?,
+        cgroups_mode: *cgroups_mode,
+    })
+}
+
+fn page_server(said: &str) -> Result<Option<(String, i32)>> {
+    if said.is_empty() {
+        return Ok(None);
+    }
+    let usage = || Error::new("Use --page-server ADDRESS:PORT to specify page server");
+    let (address, port) = said.rsplit_once(':').ok_or_else(usage)?;
+    let address = address.trim_start_matches('[').trim_end_matches(']');
+    if address.is_empty() || port.is_empty() {
+        return Err(usage());
+    }
+    let port: u16 = port
+        .parse()
+        .map_err(|_| Error::new("Invalid port number"))?;
+    Ok(Some((address.to_owned(), i32::from(port))))
+}
