@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
@@ -30,7 +31,8 @@ pub(crate) fn dump(state: &State, bundle: &Bundle, options: &Options, log: &Log)
     let images = directory(&options.images)?;
     let work = options.work.as_deref().map(directory).transpose()?;
     let annotations = &state.annotations;
-    let mut opts = Opts::new(options, &images, work.as_ref(), LOG_FILE, annotations);
+    let mut opts = Opts::new(options, LOG_FILE, annotations);
+    opts.directories(images.as_raw_fd(), work.as_ref().map(AsRawFd::as_raw_fd));
     let rootfs = &state.rootfs;
     let rootfs = rootfs.canonicalize().unwrap_or_else(|_| rootfs.clone());
     opts.0.text(13, &rootfs.to_string_lossy());
@@ -113,10 +115,11 @@ impl Status {
 }
 
 /// Opens a directory, which is made where it is missing.
-pub(super) fn directory(path: &Path) -> Result<File> {
+pub(super) fn directory(path: &Path) -> Result<OwnedFd> {
     let made = DirBuilder::new().mode(0o700).recursive(true).create(path);
     made.and_then(|()| File::open(path))
         .doing(|| path.display().to_string())
+        .map(OwnedFd::from)
 }
 
 /// Writes down what the standard streams were, so that pipes can be given in their places.

@@ -1,7 +1,6 @@
 //! CRIU's messages (`images/rpc.proto`): what is asked for, and what it answers.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd};
 
 use super::Options;
 use super::wire::{Value, Writer, fields};
@@ -65,19 +64,13 @@ const LOG_LEVEL: i32 = 4;
 pub(super) struct Opts(pub(super) Writer);
 
 impl Opts {
-    /// Those that both sides have. CRIU opens the directories by our descriptors.
+    /// Those that both sides have.
     pub(super) fn new(
         options: &Options,
-        images: impl AsFd,
-        work: Option<impl AsFd>,
         log: &str,
         annotations: &BTreeMap<String, String>,
     ) -> Self {
         let mut opts = Writer::default();
-        opts.int(1, images.as_fd().as_raw_fd());
-        if let Some(work) = work {
-            opts.int(17, work.as_fd().as_raw_fd());
-        }
         opts.int(9, LOG_LEVEL);
         opts.text(10, log);
         // Who tells what is to be done with cgroups tells that anything is.
@@ -99,6 +92,14 @@ impl Opts {
             Some(file) => opts.text(51, file),
         }
         Self(opts)
+    }
+
+    /// The directories of images and logs, by descriptors of the process that made the sockets.
+    pub(super) fn directories(&mut self, images: i32, work: Option<i32>) {
+        self.0.int(1, images);
+        if let Some(work) = work {
+            self.0.int(17, work);
+        }
     }
 
     /// A mount that is not the container's own: when written out where it is and what it is called,

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use orlop_disk::Membership;
 use orlop_oci::{Hooks, Linux};
 
-use super::dump::directory;
 use super::external::{NOTHING, give_namespaces, trees};
 use super::quote::quote;
 use super::request::{Kind, Opts};
@@ -162,11 +161,8 @@ impl Restoring<'_> {
         if let (Some(rdt), Some(wanted)) = (&mut self.state.rdt, &linux.intel_rdt) {
             rdt.make(wanted)?;
         }
-        let images = fs::File::open(&options.images);
-        let images = images.doing(|| options.images.display().to_string())?;
-        let work = options.work.as_deref().map(directory).transpose()?;
         let annotations = &bundle.spec.annotations;
-        let mut opts = Opts::new(options, &images, work.as_ref(), LOG_FILE, annotations);
+        let mut opts = Opts::new(options, LOG_FILE, annotations);
         let root = self.dir.path().join(ROOT);
         fs::create_dir(&root).doing(|| root.display().to_string())?;
         let root = root.canonicalize().doing(|| root.display().to_string())?;
@@ -193,8 +189,11 @@ impl Restoring<'_> {
             entry: &entry,
             root: &root,
             keeps: &keeps,
+            images: &options.images,
+            work: options.work.as_deref(),
         };
-        let session = stage.start()?;
+        let (session, [images, work]) = stage.start()?;
+        opts.directories(images, options.work.is_some().then_some(work));
         give_cgroups(&mut opts, session.pid())?;
         let done = self.ask(session, &opts.request(Kind::RESTORE));
         let _ = fs::remove_dir(&root);

@@ -21,7 +21,7 @@ const ANSWER_MAX: usize = 40 << 10;
 /// A CRIU that takes requests, and is waited for when this is dropped.
 #[derive(Debug)]
 pub(super) struct Session {
-    socket: Option<OwnedFd>,
+    pub(super) socket: Option<OwnedFd>,
     pid: i32,
 }
 
@@ -66,15 +66,12 @@ impl Session {
             .stderr(Stdio::null())
             .spawn()
             .doing(|| "executing criu".to_owned())?;
-        Ok(Self::of(ours, child.id() as i32))
+        Ok(Self::of(Some(ours), child.id() as i32))
     }
 
     /// Of a process that becomes CRIU.
-    pub(super) fn of(socket: OwnedFd, pid: i32) -> Self {
-        Self {
-            socket: Some(socket),
-            pid,
-        }
+    pub(super) fn of(socket: Option<OwnedFd>, pid: i32) -> Self {
+        Self { socket, pid }
     }
 
     pub(super) fn pid(&self) -> i32 {

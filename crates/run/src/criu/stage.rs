@@ -1,8 +1,8 @@
 //! Where CRIU restores a container: in the container's cgroup, and among mounts that nobody else sees, so
 //! that none is left behind whatever becomes of us.
 
-use std::ffi::{CString, OsString};
-use std::io::Read;
+use std::convert::Infallible;
+use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, fstat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::umask;
 
+use super::dump::directory;
 use super::external::is_bind;
 use super::session::{Session, program, sockets};
 use crate::bundle::Bundle;
@@ -21,11 +21,9 @@ use crate::child::{Make, find};
 use crate::error::{Error, Result, While};
 use crate::plan::{c_string, detach, name, relative};
 use crate::sys::{
-    CloneArgs, Image, MountAttr, Side, clone, execute, exit_now, set_mount_attributes,
+    CloneArgs, Image, MountAttr, Side, clone, execute, exit_now, receive_with, send_with,
+    set_mount_attributes,
 };
-
-/// The most that is read of why it could not be made.
-const REASON_MAX: u64 = 4096;
 
 /// What a CRIU is given that restores a container.
 pub(super) struct Stage<'a> {
@@ -37,17 +35,18 @@ pub(super) struct Stage<'a> {
     pub(super) root: &'a Path,
     /// What is open in it, by our own numbers.
     pub(super) keeps: &'a [OwnedFd],
+    pub(super) images: &'a Path,
+    pub(super) work: Option<&'a Path>,
 }
 
 impl Stage<'_> {
-    /// Starts CRIU there.
-    pub(super) fn start(&self) -> Result<Session> {
-        let (ours, theirs) = sockets()?;
-        let (reason, tell) = pipe_with(PipeFlags::CLOEXEC).doing(|| "making a pipe".to_owned())?;
-        let c = |text: OsString| CString::new(text.into_vec()).doing(|| "criu".to_owned());
+    /// Starts CRIU there; also returns by which numbers it has the directories of images and logs. Of our
+    /// own it could make none use: they lie in our mounts, not in its.
+    pub(super) fn start(&self) -> Result<(Session, [i32; 2])> {
+        let told = || "executing criu".to_owned();
+        let (hear, tell) = sockets()?;
+        let c = |text: OsString| CString::new(text.into_vec()).doing(told);
         let program = c(program()?.into())?;
-        let number = c_string(theirs.as_raw_fd().to_string(), "a descriptor")?;
-        let args = Image::new(vec![c"criu".to_owned(), c"swrk".to_owned(), number]);
         let env = std::env::vars_os().map(|(mut name, value)| {
             name.push("=");
             name.push(value);
@@ -62,29 +61,32 @@ impl Stage<'_> {
         let process = match clone(&born).doing(|| "clone3: executing criu".to_owned())? {
             Side::Parent(process) => process,
             Side::Child => {
-                let error = match self.set(&theirs) {
-                    Ok(()) => format!("executing criu: {}", execute(&program, &args, &env)),
+                let error = match self.become_criu(&program, &env, &tell) {
+                    Ok(never) => match never {},
                     Err(error) => error.to_string(),
                 };
                 let _ = rustix::io::write(&tell, error.as_bytes());
                 exit_now(1)
             }
         };
-        let session = Session::of(ours, process.pid);
-        drop((theirs, tell));
-        let mut said = String::new();
-        let reason = std::fs::File::from(reason);
-        let heard = reason.take(REASON_MAX).read_to_string(&mut said);
-        heard.doing(|| "executing criu".to_owned())?;
-        if said.is_empty() {
-            Ok(session)
-        } else {
-            Err(Error::new(said))
+        drop(tell);
+        let mut session = Session::of(None, process.pid);
+        let (socket, said) = receive_with(hear.as_fd()).doing(told)?;
+        let Some(socket) = socket else {
+            return Err(Error::new(String::from_utf8_lossy(&said)));
+        };
+        session.socket = Some(socket);
+        let (_, failed) = receive_with(hear.as_fd()).doing(told)?;
+        if !failed.is_empty() {
+            return Err(Error::new(String::from_utf8_lossy(&failed)));
         }
+        let number = |bytes: &[u8]| bytes.try_into().map_or(-1, i32::from_ne_bytes);
+        let (images, work) = said.split_at_checked(4).unwrap_or_default();
+        Ok((session, [number(images), number(work)]))
     }
 
-    /// What is done in the process that becomes CRIU.
-    fn set(&self, socket: &OwnedFd) -> Result<()> {
+    /// What is done in the process that becomes CRIU; returns where that fails.
+    fn become_criu(&self, program: &CStr, env: &Image, tell: &OwnedFd) -> Result<Infallible> {
         for tasks in &self.entry.tasks {
             rustix::io::write(tasks, b"0")
                 .doing(|| "entering the container's cgroup".to_owned())?;
@@ -93,15 +95,28 @@ impl Stage<'_> {
         let slave = MountAttr::propagation(libc::MS_SLAVE);
         set_mount_attributes(host.as_fd(), true, &slave)
             .doing(|| "keeping mounts apart".to_owned())?;
+        let images = directory(self.images)?;
+        let work = self.work.map(directory).transpose()?;
         let mask = umask(Mode::empty());
         self.make_targets()?;
         umask(mask);
         let rootfs = self.bundle.rootfs();
         lay(&rootfs, self.root).doing(|| format!("root.path: {}", rootfs.display()))?;
-        for fd in self.keeps.iter().chain([socket]) {
+        // Made here, so that CRIU looks for the directories here.
+        let (theirs, own) = sockets()?;
+        let passed = [Some(&own), Some(&images), work.as_ref()];
+        for fd in self.keeps.iter().chain(passed.into_iter().flatten()) {
             fcntl_setfd(fd, FdFlags::empty()).doing(|| "passing a descriptor on".to_owned())?;
         }
-        Ok(())
+        let number = |fd: Option<&OwnedFd>| fd.map_or(-1, AsRawFd::as_raw_fd).to_ne_bytes();
+        let numbers = [number(Some(&images)), number(work.as_ref())].concat();
+        send_with(tell.as_fd(), &numbers, theirs.as_fd())
+            .doing(|| "passing a socket on".to_owned())?;
+        drop(theirs);
+        let own = c_string(own.as_raw_fd().to_string(), "a descriptor")?;
+        let args = Image::new(vec![c"criu".to_owned(), c"swrk".to_owned(), own]);
+        let errno = execute(program, &args, env);
+        Err(errno).doing(|| format!("executing {}", program.to_string_lossy()))
     }
 
     /// Makes what is mounted on, as it was made for the container that was written out: CRIU does not.

@@ -18,4 +18,4 @@ pub(crate) use rights::{
     CapSets, SchedAttr, drop_from_bounding, last_capability, set_ambient, set_capability_sets,
     set_io_priority, set_memory_policy, set_scheduler,
 };
-pub(crate) use socket::{receive, send_with};
+pub(crate) use socket::{receive, receive_with, send_with};

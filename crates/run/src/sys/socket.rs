@@ -26,14 +26,20 @@ pub(crate) fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fd: BorrowedFd<'_>
 
 /// Receives the descriptor that comes next.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
-    let mut bytes = [0u8; 64];
+    receive_with(socket).map(|(fd, _)| fd)
+}
+
+/// Receives what comes next: a descriptor, if one comes along, and bytes.
+pub(crate) fn receive_with(socket: BorrowedFd<'_>) -> Result<(Option<OwnedFd>, Vec<u8>)> {
+    let mut bytes = vec![0u8; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(&mut bytes)];
-    recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let received = recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
     let fds = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
     });
-    Ok(fds)
+    bytes.truncate(received.bytes);
+    Ok((fds, bytes))
 }
