@@ -17,7 +17,7 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release deps test test-peer test-containerd test-gvisor test-wasm test-release \
+.PHONY: help run build release deps test test-peer test-containerd test-gvisor test-runc test-wasm test-release \
 	test-upgrade test-vm chaos lint \
 	deny bench install uninstall
 
@@ -60,6 +60,10 @@ test-peer: deps build ## the behaviour tests on Debian's containerd, the referen
 test-containerd: deps build ## the behaviour tests on Debian's containerd with our shim
 	@ORLOP_TEST_PEER=containerd ORLOP_TEST_PEER_SHIM=orlop .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
 		pods:: containers:: exec:: logs:: streams:: restart:: resources::
+
+test-runc: deps build ## the behaviour tests on Debian's runc; without this they are on orlop-run
+	@ORLOP_TEST_RUNTIME=runc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
+		pods:: containers:: exec:: logs:: streams:: resources:: escapes:: crash::kills keepers::
 
 test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
 	@ORLOP_TEST_RUNTIME=runsc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \

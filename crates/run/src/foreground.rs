@@ -42,7 +42,9 @@ pub(crate) fn stand_by(pid: i32, process: BorrowedFd<'_>, terminal: Option<Owned
                 match signal {
                     libc::SIGCHLD | libc::SIGURG => {}
                     libc::SIGWINCH if terminal.is_some() => {
-                        terminal.iter().for_each(|it| resize(it.as_fd()));
+                        if let Some(terminal) = &terminal {
+                            resize(terminal.as_fd());
+                        }
                     }
                     other => {
                         let _ = pidfd_signal(process, other);

@@ -56,12 +56,11 @@ pub(super) fn open_null_again() -> rustix::io::Result<()> {
         if !fstat(stream).is_ok_and(|look| is_null(&look)) {
             continue;
         }
-        let null = match &null {
-            Some(null) => null,
-            None => {
-                let flags = OFlags::RDWR | OFlags::CLOEXEC;
-                null.insert(openat(CWD, c"/dev/null", flags, Mode::empty())?)
-            }
+        let null = if let Some(null) = &null {
+            null
+        } else {
+            let flags = OFlags::RDWR | OFlags::CLOEXEC;
+            null.insert(openat(CWD, c"/dev/null", flags, Mode::empty())?)
         };
         match number {
             0 => rustix::stdio::dup2_stdin(null)?,

@@ -13,7 +13,7 @@ const BEFORE: usize = 5;
 
 /// Quotes the errors of a log.
 pub(super) fn quote(log: &Log, file: &Path) {
-    let text = match orlop_disk::read_tail(file.to_owned(), LOG_MAX) {
+    let text = match orlop_disk::read_tail(file, LOG_MAX) {
         Ok(text) => text,
         Err(error) => return log.warn(&format!("reading {}: {error}", file.display())),
     };

@@ -209,7 +209,7 @@ impl Answer {
                     let there = there.filter(|(_, value)| value.number() != 0);
                     answer.features = there.map(|(field, _)| field).collect();
                 }
-                (9, value) => answer.reason = value.text().trim().to_owned(),
+                (9, value) => answer.reason = String::from(value.text().trim()),
                 _ => {}
             }
         }

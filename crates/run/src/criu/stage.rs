@@ -167,7 +167,7 @@ impl Stage<'_> {
 }
 
 /// Puts a tree in a place.
-fn lay(tree: &PathBuf, place: &Path) -> rustix::io::Result<()> {
+fn lay(tree: &Path, place: &Path) -> rustix::io::Result<()> {
     let tree = detach(tree, true)?;
     // Nothing that is mounted here comes to where the tree is from.
     set_mount_attributes(tree.as_fd(), true, &MountAttr::propagation(libc::MS_SLAVE))?;

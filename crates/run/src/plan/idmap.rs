@@ -92,10 +92,10 @@ fn make(uids: &[IdMapping], gids: &[IdMapping]) -> Result<OwnedFd> {
 pub(crate) fn write_maps(pid: i32, uids: &[IdMapping], gids: &[IdMapping]) -> Result<()> {
     for (file, maps) in [("uid_map", uids), ("gid_map", gids)] {
         let path = format!("/proc/{pid}/{file}");
-        let text: String = maps
+        let lines = maps
             .iter()
-            .map(|map| format!("{} {} {}\n", map.container_id, map.host_id, map.size))
-            .collect();
+            .map(|map| format!("{} {} {}\n", map.container_id, map.host_id, map.size));
+        let text = lines.collect::<Vec<_>>().concat();
         std::fs::write(&path, text).doing(|| format!("writing {path}"))?;
     }
     Ok(())

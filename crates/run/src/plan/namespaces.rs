@@ -1,6 +1,7 @@
 //! Which namespaces a container has.
 
-use std::os::fd::OwnedFd;
+use std::fmt::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -8,6 +9,7 @@ use orlop_oci::{Linux, NamespaceKind};
 use rustix::fs::{Mode, OFlags, fstat, open};
 
 use crate::error::{Error, Result, While};
+use crate::sys::namespace_kind;
 
 /// Namespaces that are made and joined.
 #[derive(Debug, Default)]
@@ -147,8 +149,7 @@ fn check(file: &OwnedFd, kind: NamespaceKind) -> Result<()> {
     /// `NSFS_MAGIC`.
     const NSFS: i64 = 0x6e73_6673;
     let fs = rustix::fs::fstatfs(file).doing(|| "looking at it".to_owned())?;
-    let is_kind = rustix::ioctl::Opcode::from(NS_GET_NSTYPE);
-    let actual = ns_type(file, is_kind);
+    let actual = namespace_kind(file.as_fd());
     if fs.f_type as i64 != NSFS || actual.is_some_and(|actual| actual != flag(kind)) {
         return Err(Error::new(format!(
             "it is no {} namespace",
@@ -156,17 +157,6 @@ fn check(file: &OwnedFd, kind: NamespaceKind) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// `NS_GET_NSTYPE` of `ioctl_ns(2)`.
-const NS_GET_NSTYPE: u32 = 0xb703;
-
-#[allow(unsafe_code, reason = "no crate has this ioctl")]
-fn ns_type(file: &OwnedFd, opcode: rustix::ioctl::Opcode) -> Option<u64> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: this ioctl takes no argument and answers by its result.
-    let kind = unsafe { libc::ioctl(file.as_raw_fd(), opcode.into(), 0) };
-    u64::try_from(kind).ok()
 }
 
 fn is_own(file: &OwnedFd, name: &str) -> bool {
@@ -185,7 +175,8 @@ fn offsets(linux: &Linux) -> Result<String> {
                 "linux.timeOffsets.{clock}: there are monotonic and boottime"
             )));
         }
-        text.push_str(&format!("{clock} {} {}\n", offset.secs, offset.nanosecs));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{clock} {} {}", offset.secs, offset.nanosecs);
     }
     Ok(text)
 }

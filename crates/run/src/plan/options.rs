@@ -133,7 +133,7 @@ impl MountOptions {
             }
             _ => {
                 if let Some(propagation) = propagation(option) {
-                    self.propagation.push(propagation)
+                    self.propagation.push(propagation);
                 } else {
                     let (key, value) = match option.split_once('=') {
                         Some((key, value)) => (key, Some(value.to_owned())),

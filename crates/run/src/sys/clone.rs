@@ -94,6 +94,15 @@ pub(crate) fn enter_namespaces(of: BorrowedFd<'_>, kinds: u64) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
+/// Of which kind (`CLONE_NEW…`) a namespace's file is.
+pub(crate) fn namespace_kind(file: BorrowedFd<'_>) -> Option<u64> {
+    /// `NS_GET_NSTYPE` of `ioctl_ns(2)`.
+    const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
+    // SAFETY: this ioctl takes no argument and answers by its result.
+    let kind = unsafe { libc::ioctl(file.as_raw_fd(), NS_GET_NSTYPE, 0) };
+    u64::try_from(kind).ok()
+}
+
 pub(super) fn last() -> Errno {
     // SAFETY: every thread has its errno.
     Errno::from_raw_os_error(unsafe { *libc::__errno_location() })

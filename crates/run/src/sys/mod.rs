@@ -6,7 +6,7 @@ mod process;
 mod rights;
 mod socket;
 
-pub(crate) use clone::{CloneArgs, Cloned, Side, clone, enter_namespaces, fork};
+pub(crate) use clone::{CloneArgs, Cloned, Side, clone, enter_namespaces, fork, namespace_kind};
 pub(crate) use mount::{MountAttr, set_mount_attributes};
 pub(crate) use process::{
     Image, bring_up_loopback, close_from, close_now, execute, execute_fd, exit_now,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::node::Node;
+use crate::node::orlop::run_binary;
 
 /// Whose runtime a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl NodeBuilder {
     pub(super) fn new(which: Which) -> Self {
         Self {
             which,
-            runtime: std::env::var("ORLOP_TEST_RUNTIME").unwrap_or_else(|_| "runc".to_owned()),
+            runtime: std::env::var("ORLOP_TEST_RUNTIME").unwrap_or_else(|_| usual(which)),
             config: String::new(),
             drop_in: String::new(),
             args: Vec::new(),
@@ -57,7 +58,8 @@ impl NodeBuilder {
         }
     }
 
-    /// The OCI runtime of its pods; `$ORLOP_TEST_RUNTIME`, or runc, if not said.
+    /// The OCI runtime of its pods; if not said `$ORLOP_TEST_RUNTIME`, or ours, and runc of the
+    /// reference.
     pub fn runtime(mut self, program: &str) -> Self {
         program.clone_into(&mut self.runtime);
         self
@@ -106,5 +108,12 @@ impl NodeBuilder {
     /// Starts the node and waits until it answers.
     pub async fn start(self) -> Node {
         Node::launch(self).await
+    }
+}
+
+fn usual(which: Which) -> String {
+    match which {
+        Which::Orlop => run_binary().display().to_string(),
+        Which::Containerd => "runc".to_owned(),
     }
 }

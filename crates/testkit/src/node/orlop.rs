@@ -142,6 +142,11 @@ pub fn keeper_binary() -> PathBuf {
     find("ORLOP_KEEPER_BIN", "orlop-keeper")
 }
 
+/// The runtime under test.
+pub fn run_binary() -> PathBuf {
+    find("ORLOP_RUN_BIN", "orlop-run")
+}
+
 fn find(variable: &str, name: &str) -> PathBuf {
     if let Some(path) = std::env::var_os(variable) {
         return path.into();
