@@ -67,7 +67,7 @@ async fn exec(
     match served {
         Ok(status) => {
             let status = status?;
-            command.finish().await;
+            command.finish();
             Ok(ExitOutcome::Exited(
                 i32::try_from(status.code).unwrap_or(-1),
             ))

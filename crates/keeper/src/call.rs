@@ -18,7 +18,6 @@ use crate::connection::ReplyTo;
 use crate::console::Console;
 use crate::exit::Process;
 use crate::keeper::{Keeper, from_now};
-use crate::null::not_the_nodes;
 use crate::pod::View;
 use crate::reactor::{Interest, Source, Watch};
 use crate::read::read_start;
@@ -127,7 +126,7 @@ impl Keeper {
                 Some(watch.map_err(|error| io_failure(error.into()))?)
             }
             Streams::Passed([stdin, stdout, stderr]) => {
-                let own = |stream| not_the_nodes(stream).map_err(io_failure);
+                let mut own = |stream| self.nulls.not_the_nodes(stream).map_err(io_failure);
                 command.stdin(own(stdin)?);
                 command.stdout(own(stdout)?).stderr(own(stderr)?);
                 None

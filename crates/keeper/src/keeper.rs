@@ -21,6 +21,7 @@ use crate::connection::{Connection, Ended, ReplyTo};
 use crate::container::{Container, Session};
 use crate::exit::{Ending, Process, Stranger};
 use crate::log::{Log, Writer};
+use crate::null::Nulls;
 use crate::pod::Pod;
 use crate::reactor::{Interest, Reactor, Ready, Source, Watch};
 use crate::request::{Dialling, LettingGo};
@@ -55,6 +56,7 @@ pub(crate) struct Keeper {
     pub(crate) lingering: BTreeMap<u64, Log>,
     pub(crate) ending: Option<Ending>,
     pub(crate) scratch: Vec<u8>,
+    pub(crate) nulls: Nulls,
     next_key: u64,
 }
 
@@ -91,6 +93,7 @@ impl Keeper {
             lingering: BTreeMap::new(),
             ending: None,
             scratch: Vec::new(),
+            nulls: Nulls::default(),
             next_key: 1,
         };
         if let Some(init) = keeper.pod.init {

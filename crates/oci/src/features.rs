@@ -47,6 +47,12 @@ impl Features {
         self.is_runc() || self.annotations.contains_key(OWN_VERSION)
     }
 
+    /// Whether it has processes of one thread move themselves into their cgroups, which needs no wait for
+    /// all processors.
+    pub fn moves_at_once(&self) -> bool {
+        self.annotations.contains_key(OWN_VERSION)
+    }
+
     /// Whether it makes user namespaces, with id-mapped mounts for volumes.
     pub fn user_namespaces(&self) -> bool {
         let Some(linux) = &self.linux else {

@@ -1,7 +1,8 @@
 //! An OCI runtime that costs next to nothing, because it isolates nothing: its containers are
 //! processes of the host's. With it as the runtime, what is measured is the rest of the way.
 //!
-//! It keeps its state as runc does, so that it is let go and forgotten without a call.
+//! It says that it is orlop-run, as far as others act on that: it keeps its state as runc does, so that
+//! containers are let go and forgotten without a call, and moves nothing between cgroups.
 
 use std::fs;
 use std::io::Write as _;
@@ -22,8 +23,8 @@ fn main() -> anyhow::Result<()> {
     let call = Call::read(&words)?;
     match call.verb {
         "features" => {
-            let version = "org.opencontainers.runc.version";
-            println!("{}", json!({ "annotations": { version: "1.1.0" } }));
+            let version = "org.orlop.run.version";
+            println!("{}", json!({ "annotations": { version: "0.1.0" } }));
             Ok(())
         }
         "create" => create(&call),

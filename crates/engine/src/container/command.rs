@@ -57,7 +57,7 @@ impl Session {
     ) -> Result<Self> {
         let keeper = container.pod.keeper()?;
         let handler = node.runtimes.of(&container.pod)?;
-        node.cgroups.expect_move(&node.tasks);
+        node.cgroups.expect_move(&handler.features, &node.tasks);
         // As random as a container's; half of it is plenty.
         let id = ContainerId::random().as_str()[..32].to_owned();
         let dir = container.bundle.join(format!("exec-{id}"));
@@ -111,13 +111,14 @@ impl Session {
             tracing::warn!(exec = self.id, %error, "killing a command");
         }
         self.over = true;
-        self.finish().await;
+        self.tidy_up().await;
     }
 
-    /// Cleans up after a command that has ended.
-    pub async fn finish(mut self) {
+    /// Has it cleaned up after a command that has ended, for which nobody need wait.
+    pub fn finish(mut self) {
         self.over = true;
-        self.tidy_up().await;
+        let tasks = self.node.tasks.clone();
+        tasks.spawn(async move { self.tidy_up().await });
     }
 
     async fn tidy_up(&self) {

@@ -52,7 +52,7 @@ pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) 
     let keeper = container.pod.keeper()?;
     let handler = node.runtimes.of(&container.pod)?;
     let name = container.metadata().name;
-    node.cgroups.expect_move(&node.tasks);
+    node.cgroups.expect_move(&handler.features, &node.tasks);
     trace
         .step("record", &name, container.record(Event::Starting))
         .await?;

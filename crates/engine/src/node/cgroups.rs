@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits};
 use orlop_disk::Membership;
+use orlop_oci::Features;
 use orlop_pool::Place;
 use tokio_util::task::TaskTracker;
 
@@ -150,9 +151,10 @@ impl Cgroups {
     }
 
     /// Has the kernel ready to move a process into a cgroup by the time that a runtime, called
-    /// at the same time or soon, gets to it. Nobody waits for this, and a failure only costs time.
-    pub fn expect_move(&self, tasks: &TaskTracker) {
-        if self.getting_ready.swap(true, Ordering::AcqRel) {
+    /// at the same time or soon, gets to it. Nobody waits for this, and a failure only costs time. A
+    /// runtime that has no need of it would only wait, with all who fork, until the kernel is.
+    pub fn expect_move(&self, runtime: &Features, tasks: &TaskTracker) {
+        if runtime.moves_at_once() || self.getting_ready.swap(true, Ordering::AcqRel) {
             return;
         }
         let hierarchies = Arc::clone(&self.hierarchies);

@@ -48,8 +48,10 @@ pub async fn create(
     checkpoint: Option<Checkpoint>,
 ) -> Result<ContainerId> {
     let name = ContainerName::of(&pod.id, &config)?;
-    // It is started soon, as a rule.
-    node.cgroups.expect_move(&node.tasks);
+    if let Ok(handler) = node.runtimes.of(&pod) {
+        // It is started soon, as a rule.
+        node.cgroups.expect_move(&handler.features, &node.tasks);
+    }
     let asked = Asked {
         config,
         checkpoint,

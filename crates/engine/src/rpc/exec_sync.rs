@@ -64,7 +64,7 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
     // behind may still print is not waited for.
     out.take_rest();
     err.take_rest();
-    session.finish().await;
+    session.finish();
     let mut kept = kept.into_inner();
     if kept.is_cut() {
         tracing::info!(container = %container.id, "more output of a command than is returned");

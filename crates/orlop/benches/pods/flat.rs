@@ -3,6 +3,9 @@
 //! Its pods run on the runtime that costs nothing (`testkit/examples/idle_runtime.rs`), so that
 //! what is measured is orlop alone; in network and mount namespaces of its own, so that nothing
 //! else that this machine does is measured, and the node's rules are not touched.
+//!
+//! `ORLOP_BENCH_RUNTIME` has another runtime, `ORLOP_BENCH_MANY` another number of pods, and
+//! `ORLOP_BENCH_BESIDE` runs a profiler beside what is timed (`$PID` is the daemon, `$WHEN` what is timed).
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -17,6 +20,9 @@ use tonic::Status;
 use crate::crowd::{self, WORKLOAD};
 use crate::report::{self, Report};
 use crate::{Size, Subject, memory, subject, traced};
+
+/// What the daemon holds open for each pod, statistics having been asked for.
+pub(crate) const DESCRIPTORS: &str = "descriptors per pod";
 
 /// How the bench knows that it stands apart already.
 const APART: &str = "ORLOP_BENCH_APART";
@@ -45,6 +51,8 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
     let subject = subject.expect("the runtime works");
     write_network(&subject);
     let timed = size.timed;
+    let many = std::env::var("ORLOP_BENCH_MANY").ok();
+    let many = many.and_then(|many| many.parse().ok()).unwrap_or(size.many);
     // Warms up, and makes the bridge.
     time(&subject, "warm", 3).await;
     let few = time(&subject, "first", timed).await;
@@ -63,7 +71,7 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
     }
     let empty = memory::of_runtime(&subject.node);
     let before = descriptors(&subject);
-    let many = (0..size.many).map(|n| {
+    let pods = (0..many).map(|n| {
         let pod = subject.node.pod(&format!("many-{n}")).own_network();
         if n % 10 == 0 {
             pod.host_port(20_000 + n as u16, 80)
@@ -71,8 +79,8 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
             pod
         }
     });
-    let up = crowd::bring_up(&subject, many.collect()).await;
-    assert_eq!(up.pods.len(), size.many, "all of the crowd are up");
+    let up = crowd::bring_up(&subject, pods.collect()).await;
+    assert_eq!(up.pods.len(), many, "all of the crowd are up");
     let request = orlop_cri::v1::ListPodSandboxStatsRequest::default();
     let stats = subject
         .cri
@@ -80,16 +88,16 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
         .clone()
         .list_pod_sandbox_stats(request)
         .await;
-    assert_eq!(stats.expect("stats").into_inner().stats.len(), size.many);
-    let held = (descriptors(&subject) - before) as f64 / size.many as f64;
-    report.number("descriptors per pod", "", report::ORLOP, held);
+    assert_eq!(stats.expect("stats").into_inner().stats.len(), many);
+    let held = (descriptors(&subject) - before) as f64 / many as f64;
+    report.number(DESCRIPTORS, "", report::ORLOP, held);
     let full = memory::of_runtime(&subject.node);
     let grown = full.proportional_kb as f64 - empty.proportional_kb as f64;
     report.number(
         "memory per pod, bridge",
         "kB",
         report::ORLOP,
-        grown / size.many as f64,
+        grown / many as f64,
     );
     // Their interfaces look for routers for so long, which all others hear.
     tokio::time::sleep(Duration::from_secs(20)).await;
@@ -264,9 +272,8 @@ fn runtime() -> PathBuf {
         .parent()
         .and_then(|deps| deps.parent())
         .expect("TARGET/PROFILE/deps");
-    let name = std::env::var("ORLOP_BENCH_RUNTIME").unwrap_or_else(|_| "idle_runtime".to_owned());
-    if name.contains('/') || name != "idle_runtime" {
-        return name.into();
+    if let Some(other) = std::env::var_os("ORLOP_BENCH_RUNTIME") {
+        return other.into();
     }
-    profile.join("examples").join(name)
+    profile.join("examples/idle_runtime")
 }

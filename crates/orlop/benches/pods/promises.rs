@@ -1,7 +1,7 @@
 //! What SPECIFICATION.md promises, held against what was measured.
 
-use crate::Kind;
 use crate::report::{self, Report};
+use crate::{Kind, flat};
 
 /// How much worse the few rounds of an unoptimised build may be than what is promised.
 const LEEWAY: f64 = 4.0;
@@ -22,7 +22,7 @@ pub(crate) fn broken(report: &Report, kind: Kind) -> Vec<String> {
             )),
             (Some(_), Some(_)) => {}
             // crun is an offer, and who asks for statistics alone wants nothing else.
-            _ if subject == report::ON_CRUN || matches!(kind, Kind::Statistics | Kind::Flat) => {}
+            _ if subject == report::ON_CRUN || kind == Kind::Statistics => {}
             (None, _) => broken.push(format!("{row} ({subject}): was not measured")),
             (_, None) => broken.push(format!("{row}: there is nothing to compare it with")),
         }
@@ -69,6 +69,36 @@ pub(crate) fn broken(report: &Report, kind: Kind) -> Vec<String> {
     ];
     for (row, limit) in limits {
         hold(row, report::ORLOP, limit);
+    }
+    broken
+}
+
+/// The same of pods among many.
+pub(crate) fn broken_by_many(report: &Report, short: bool) -> Vec<String> {
+    let leeway = if short { LEEWAY } else { 1.0 };
+    let mut broken = Vec::new();
+    let mut hold = |row: &'static str, limit: Option<f64>| {
+        let value = report.median(row, report::ORLOP);
+        match value.zip(limit) {
+            Some((value, limit)) if value <= limit * leeway => {}
+            Some((value, limit)) => {
+                broken.push(format!("{row}: {value:.2}, promised at most {limit:.2}"))
+            }
+            None => broken.push(format!("{row}: was not measured")),
+        }
+    };
+    let first = report.median("first: up", report::ORLOP);
+    for row in ["foreign: up", "among many: up"] {
+        hold(row, first.map(|first| first * 1.2));
+    }
+    let limits = [
+        ("first: run", 4.0),
+        ("first: create", 1.5),
+        ("first: down", 8.0),
+        (flat::DESCRIPTORS, 5.0),
+    ];
+    for (row, limit) in limits {
+        hold(row, Some(limit));
     }
     broken
 }
