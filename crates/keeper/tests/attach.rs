@@ -76,6 +76,8 @@ async fn watchers_come_late_and_go_and_the_container_goes_on() {
     first.stdin.write_all(b"1\n").unwrap();
     let (text, stdout) = read(first.stdout, "out 1\n".len()).await;
     assert_eq!(text, "out 1\n");
+    // Said a moment later, and not to be heard by the next.
+    pod.wait_for_log("c1", "err 1").await;
     let second = attach(&pod, "c1").await;
     first.stdin.write_all(b"2\n").unwrap();
     assert_eq!(read(stdout, 6).await.0, "out 2\n");

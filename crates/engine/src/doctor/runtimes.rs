@@ -63,7 +63,11 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     }
     if !works {
         let text = "no runtime works on this host";
-        findings.push(Finding::problem(AREA, text, "install orlop-run beside orlop, crun or runc"));
+        findings.push(Finding::problem(
+            AREA,
+            text,
+            "install orlop-run beside orlop, crun or runc",
+        ));
     }
     findings
 }
