@@ -27,7 +27,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use orlop_testkit::machine::{criu_works, patience};
-use orlop_testkit::skip_unless;
+use orlop_testkit::{skip, skip_unless};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde_json::{Value, json};
 
@@ -151,9 +151,9 @@ fn a_container_goes_on_as_another_where_it_was() {
     symlink("/run", rig.root.join("var")).unwrap();
     let mut config = rig.config(&["sh", "-c", COUNTING]);
     config["hostname"] = "first".into();
-    // Where a link leads, and read-only.
+    // Where a link leads, read-only, and by itself, as engines ask for volumes.
     let mut secrets = volume(&data, "/var/secrets");
-    secrets["options"] = json!(["rbind", "ro"]);
+    secrets["options"] = json!(["rbind", "ro", "rprivate"]);
     also(&mut config, secrets);
     let (id, _, _output) = running(&rig, &config);
     let images = rig.outside("images");
@@ -200,7 +200,7 @@ fn a_container_goes_on_as_another_where_it_was() {
     assert_eq!(said.out, "first\nby the host", "{said:?}");
     let said = within(&["mkdir", "/run/secrets/more"]);
     assert!(said.err.contains("Read-only"), "{said:?}");
-    let said = within(&["cat", "/proc/keys", "/proc/kcore"]);
+    let said = within(&["cat", "/proc/keys"]);
     assert!(said.ok && said.out.is_empty(), "{said:?}");
     let said = within(&["ls", "/sys/firmware"]);
     assert!(said.ok && said.out.is_empty(), "{said:?}");
@@ -226,6 +226,9 @@ fn what_memory_was_written_before_need_not_be_written_again() {
     let (id, bundle, _output) = running(&rig, &rig.config(&["sh", "-c", COUNTING]));
     let images = rig.outside("images");
     let said = checkpoint(&rig, &images.join("before"), &["--pre-dump"], &id);
+    if said.err.contains("MemTrack") {
+        skip!("this kernel does not say which memory was written (CONFIG_MEM_SOFT_DIRTY)");
+    }
     assert!(said.ok, "{said:?}");
     assert_eq!(state(&rig, &id).unwrap()["status"], "running");
     assert!(!images.join("before/core-1.img").exists(), "memory alone");
@@ -400,7 +403,10 @@ fn mistakes_are_told_before_anything_is_done() {
         .env("PATH", "/nowhere")
         .args(["checkpoint", "--image-path"]);
     let said = ended(without.arg(&images).arg(&container.id));
-    assert!(!said.ok && said.err.contains("\"criu\""), "{said:?}");
+    assert!(
+        !said.ok && said.err.contains("executable file not found"),
+        "{said:?}"
+    );
     // It has come to no harm.
     counts_beyond(&rig, counted(&rig));
 

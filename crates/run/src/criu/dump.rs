@@ -63,7 +63,8 @@ pub(crate) fn dump(state: &State, bundle: &Bundle, options: &Options, log: &Log)
         Kind::DUMP
     };
     let mut status = Status::of(options)?;
-    let done = ask(opts.request(kind), kind, &mut status);
+    let session = Session::start()?;
+    let done = ask(session, &opts.request(kind), kind, &mut status);
     done.map_err(|error| {
         let file = options.log_dir().join(LOG_FILE);
         quote(log, &file);
@@ -71,9 +72,8 @@ pub(crate) fn dump(state: &State, bundle: &Bundle, options: &Options, log: &Log)
     })
 }
 
-fn ask(request: Vec<u8>, kind: Kind, status: &mut Status) -> Result<()> {
-    let session = Session::start()?;
-    session.ask(&request, &mut |notice| {
+fn ask(session: Session, request: &[u8], kind: Kind, status: &mut Status) -> Result<()> {
+    session.ask(request, &mut |notice| {
         status.notice(&notice);
         Ok(())
     })?;
@@ -115,7 +115,7 @@ impl Status {
 }
 
 /// Opens a directory, which is made where it is missing.
-pub(super) fn directory(path: &Path) -> Result<OwnedFd> {
+pub(crate) fn directory(path: &Path) -> Result<OwnedFd> {
     let made = DirBuilder::new().mode(0o700).recursive(true).create(path);
     made.and_then(|()| File::open(path))
         .doing(|| path.display().to_string())

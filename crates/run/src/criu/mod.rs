@@ -19,7 +19,7 @@ mod wire;
 
 use std::path::PathBuf;
 
-pub(crate) use dump::dump;
+pub(crate) use dump::{directory, dump};
 pub(crate) use request::CGROUP_MODES;
 pub(crate) use restore::restore;
 

@@ -174,7 +174,6 @@ pub(super) struct Answer {
     pub(super) notice: String,
     pub(super) pid: i32,
     pub(super) errno: i32,
-    pub(super) reason: String,
     /// The features that were asked for and are there.
     pub(super) features: Vec<u32>,
 }
@@ -187,7 +186,6 @@ impl Answer {
             notice: String::new(),
             pid: 0,
             errno: 0,
-            reason: String::new(),
             features: Vec::new(),
         };
         for (field, value) in fields(bytes)? {
@@ -209,7 +207,6 @@ impl Answer {
                     let there = there.filter(|(_, value)| value.number() != 0);
                     answer.features = there.map(|(field, _)| field).collect();
                 }
-                (9, value) => answer.reason = String::from(value.text().trim()),
                 _ => {}
             }
         }

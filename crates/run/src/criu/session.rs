@@ -89,10 +89,8 @@ impl Session {
             let (answer, file) = self.receive()?;
             if !answer.success {
                 let (kind, errno) = (answer.kind.name(), answer.errno);
-                let mut text = format!("criu failed: type {kind} errno {errno}");
-                if !answer.reason.is_empty() {
-                    text = format!("{text}: {}", answer.reason);
-                }
+                // Its own text is the first thing that it noticed, rarely what it failed by.
+                let text = format!("criu failed: type {kind} errno {errno}");
                 return Err(Error::new(text));
             }
             if answer.kind != Kind::NOTIFY {

@@ -137,6 +137,8 @@ pub(super) fn options(parsed: &Parsed) -> Result<Options> {
         if parent.starts_with('/') {
             return Err(Error::new("--parent-path must be relative"));
         }
+        // Seen from there, it has to be there.
+        criu::directory(&images)?;
         let whole = images.join(parent);
         if !whole.is_dir() {
             let whole = whole.display();
