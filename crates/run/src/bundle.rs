@@ -107,6 +107,7 @@ impl Bundle {
                 return Err(Error::new(field));
             }
         }
+        crate::netdev::check(linux)?;
         for (index, mount) in spec.mounts.iter().enumerate() {
             if mount.destination.is_empty() {
                 return Err(Error::new(format!(

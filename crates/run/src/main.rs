@@ -32,6 +32,7 @@ mod hooks;
 mod json;
 mod launch;
 mod log;
+mod netdev;
 mod plan;
 mod protect;
 mod rdt;

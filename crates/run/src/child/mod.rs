@@ -112,7 +112,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     if let Some(root) = &mut plan.root {
         proc = root::fill(root, by_binding, channel)?;
     }
-    if plan.has_hooks {
+    if plan.meets {
         channel
             .tell(&Word::Namespaced)
             .and_then(|()| channel.wait())

@@ -11,6 +11,7 @@ use crate::bundle::Bundle;
 use crate::cgroup::{Cgroup, Driver, Entry, Holder, Wanted};
 use crate::error::{Error, Result, While};
 use crate::log::Log;
+use crate::netdev::Devices;
 use crate::plan::{
     CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, sysctls,
 };
@@ -27,11 +28,16 @@ pub(crate) struct Prepared {
     /// What holds the cgroup until the container's process is in it.
     pub(crate) holder: Option<Holder>,
     pub(crate) hooks: Arc<Hooks>,
+    /// Network devices that are the container's by now.
+    pub(crate) devices: Option<Devices>,
 }
 
 impl Prepared {
     /// Takes back what is not in the container's directory.
-    pub(crate) fn undo(&self) {
+    pub(crate) fn undo(&mut self) {
+        if let Some(devices) = self.devices.take() {
+            devices.give_back();
+        }
         let _ = self.state.cgroup.kill_all(rustix::process::Signal::KILL);
         let _ = self.state.cgroup.remove();
         if let Some(rdt) = &self.state.rdt {
@@ -58,9 +64,9 @@ pub(crate) fn prepare(
         .process
         .as_ref()
         .ok_or_else(|| Error::new("process: the section is missing"))?;
-    if !linux.net_devices.is_empty() {
+    if !linux.net_devices.is_empty() && !rustix::process::geteuid().is_root() {
         return Err(Error::new(
-            "linux.netDevices: moving network devices is not done yet",
+            "linux.netDevices: network devices are not supported for rootless containers",
         ));
     }
     let rdt = linux.intel_rdt.as_ref().map(|it| Rdt::plan(id, it));
@@ -136,6 +142,7 @@ pub(crate) fn prepare(
         entry_into: entry.into,
         holder: entry.holder,
         hooks,
+        devices: None,
     })
 }
 
@@ -227,7 +234,8 @@ fn plan(
     let makes_users = namespaces.makes(NamespaceKind::User);
     let plan = Plan {
         waits: makes_users,
-        has_hooks: !hooks.prestart.is_empty()
+        meets: !linux.net_devices.is_empty()
+            || !hooks.prestart.is_empty()
             || !hooks.create_runtime.is_empty()
             || !create_hooks.steps.is_empty()
             || !start_hooks.steps.is_empty(),

@@ -14,6 +14,7 @@ use crate::bundle::Bundle;
 use crate::cgroup;
 use crate::error::{Error, Result, While};
 use crate::hooks;
+use crate::netdev::Devices;
 use crate::plan::{HookSteps, write_maps};
 use crate::report::{Channel, Word};
 use crate::state::{State, StateDir, Status, process};
@@ -51,6 +52,10 @@ pub(super) fn serve(
             }
             Some(Word::Namespaced) => {
                 note(&mut prepared.state, child.pid)?;
+                let wanted = spec.linux.as_ref().map(|linux| &linux.net_devices);
+                if let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) {
+                    prepared.devices = Some(Devices::of(wanted, child.pid)?);
+                }
                 // Of specification and runc: it is being created until it can be started.
                 let document = prepared.state.document(Status::Creating);
                 for steps in [&prepared.plan.create_hooks, &prepared.plan.start_hooks] {

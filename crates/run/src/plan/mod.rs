@@ -38,8 +38,8 @@ pub(crate) struct Plan {
     pub(crate) tasks: Vec<OwnedFd>,
     /// Whether the parent has something to do before the child goes on.
     pub(crate) waits: bool,
-    /// Whether it has when the namespaces are there.
-    pub(crate) has_hooks: bool,
+    /// Whether it has when the namespaces are there: network devices to be moved, hooks to be run.
+    pub(crate) meets: bool,
     /// Nothing without a mount namespace.
     pub(crate) root: Option<RootPlan>,
     pub(crate) hostname: Option<CString>,

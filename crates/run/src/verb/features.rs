@@ -46,7 +46,7 @@ fn run(_: &Call<'_>) -> Result<u8> {
                 "flags": ["MPOL_F_STATIC_NODES", "MPOL_F_RELATIVE_NODES", "MPOL_F_NUMA_BALANCING"],
             },
             "mountExtensions": {"idmap": {"enabled": true}},
-            "netDevices": {"enabled": false},
+            "netDevices": {"enabled": true},
         },
         "annotations": {
             "org.orlop.run.version": env!("CARGO_PKG_VERSION"),
