@@ -25,13 +25,19 @@ pub(crate) fn read_from<T: DeserializeOwned>(stream: impl std::io::Read, name: &
 
 /// Understands JSON. Programs in Go write `null` for what is empty.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+    // A list would be taken for an object's members one after the other.
+    let is_object = text.trim_ascii_start().starts_with(b"{");
     let error = match understand(text) {
         Err(error) => error,
-        understood => return understood,
+        Ok(understood) if is_object => return Ok(understood),
+        Ok(_) => return Err(Error::new("it is JSON, but no object")),
     };
     let Ok(mut value) = serde_json::from_slice::<Value>(text) else {
         return Err(error);
     };
+    if !is_object {
+        return Err(Error::new("it is JSON, but no object"));
+    }
     // Written and read again rather than understood as it is: that would be all of the code once more.
     drop_nulls(&mut value);
     understand(value.to_string().as_bytes())

@@ -271,6 +271,9 @@ fn make_root(root: &Path) -> Result<()> {
             .doing(told)?;
     }
     let look = fs::metadata(root).doing(told)?;
+    if !look.is_dir() {
+        return Err(Error::new(format!("{}: it is no directory", told())));
+    }
     let own = rustix::process::geteuid().as_raw();
     if look.uid() != own && look.uid() != 0 {
         let why = format!(

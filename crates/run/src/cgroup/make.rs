@@ -30,8 +30,9 @@ impl Cgroup {
         let nothing = Resources::default();
         let resources = wanted.resources.unwrap_or(&nothing);
         made.inherit_cpuset(&dirs, resources)?;
-        limits::set(&dirs, resources)?;
-        devices::set(&dirs, resources, wanted)?;
+        limits::set(&dirs, resources).map_err(|error| error.within("linux.resources"))?;
+        devices::set(&dirs, resources, wanted)
+            .map_err(|error| error.within("linux.resources.devices"))?;
         let entry = dirs.into_entry()?;
         made.keep();
         Ok(entry)

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::ffi::CStr;
+use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{
@@ -192,14 +193,39 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
 /// Becomes the program.
 pub(super) fn become_program(
     process: &ProcessPlan,
-    program: usize,
+    index: usize,
     channel: &Channel,
 ) -> Result<Infallible, Fault> {
     // Nothing of the host's may be reached by `/proc/self/fd` while the kernel looks for the
     // program and its interpreters. The channel leads nowhere, and is closed by the kernel itself.
     close_all_but(process.preserve_fds, channel.fd());
-    let program = &process.programs[program];
-    Err(execute(program, &process.args, &process.env)).at(Step::Execute)
+    let program = &process.programs[index];
+    Err(execute(program, &process.args, &process.env)).at_index(Step::Execute, index as u16)
+}
+
+/// Says by the container's standard error why its program was not started: whoever made it is gone by then.
+pub(super) fn tell_whoever_reads(process: &ProcessPlan, fault: Fault) {
+    let why: &[u8] = match fault.errno {
+        Errno::NOEXEC => b"exec format error",
+        Errno::NOENT => b"no such file or directory",
+        Errno::ACCESS => b"permission denied",
+        Errno::PERM => b"operation not permitted",
+        Errno::TOOBIG => b"argument list too long",
+        Errno::TXTBSY => b"text file busy",
+        Errno::NOMEM => b"cannot allocate memory",
+        Errno::TIMEDOUT => b"not finished in time",
+        _ => b"it failed",
+    };
+    let (what, name): (&[u8], &[u8]) = match fault.step {
+        Step::Execute => {
+            let program = process.programs.get(usize::from(fault.index));
+            (b"exec ", program.map_or(b"", |program| program.to_bytes()))
+        }
+        Step::StartHook => (b"error running a startContainer hook", b""),
+        _ => return,
+    };
+    let parts = [what, name, b": ", why, b"\n"].map(IoSlice::new);
+    let _ = rustix::io::writev(rustix::stdio::stderr(), &parts);
 }
 
 fn filter(process: &ProcessPlan, channel: &Channel) -> Result<(), Fault> {

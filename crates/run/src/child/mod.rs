@@ -35,6 +35,7 @@ const FAILED: i32 = 1;
 pub(crate) fn run(plan: &mut Plan, channel: &Channel) -> ! {
     heap::refuse();
     let Err(fault) = live(plan, channel);
+    finish::tell_whoever_reads(&plan.process, fault);
     fail(fault, channel)
 }
 
@@ -76,6 +77,7 @@ fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Resu
             plan.process.oom_score_adj = None;
             plan.namespaces.join.clear();
             let Err(fault) = live(plan, channel);
+            finish::tell_whoever_reads(&plan.process, fault);
             fail(fault, channel)
         }
     }

@@ -126,7 +126,7 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
         Step::Capabilities => format!("process.capabilities: unable to apply caps: {why}"),
         Step::Ambient => format!("process.capabilities.ambient: {why}"),
         Step::Seccomp => format!("linux.seccomp: installing the filter: {why}"),
-        Step::ProgramMissing if fault.errno == Errno::NOENT => {
+        Step::Program | Step::ProgramMissing if fault.errno == Errno::NOENT && !program.contains('/') => {
             format!("exec: {program:?}: executable file not found in $PATH")
         }
         Step::Program if fault.errno == Errno::NOENT => format!("exec: {program:?}: stat {program}: {why}"),

@@ -26,6 +26,8 @@ pub(crate) struct Namespaces {
     pub(crate) new_time: Option<String>,
     /// Every kind that is not the caller's.
     pub(crate) all: u64,
+    /// Those of them that are the caller's after all, by a path that leads there.
+    own: u64,
 }
 
 /// A namespace that is joined.
@@ -71,6 +73,9 @@ impl Namespaces {
                 }
                 namespaces.user = Some(file);
             } else {
+                if is_own(&file, file_name(namespace.kind)) {
+                    namespaces.own |= kind;
+                }
                 namespaces.join.push(Join {
                     kind,
                     file,
@@ -103,6 +108,11 @@ impl Namespaces {
     /// Whether this kind is made or joined.
     pub(crate) fn has(&self, kind: NamespaceKind) -> bool {
         self.all & flag(kind) != 0
+    }
+
+    /// Whether what is set in the container's namespace of this kind is not set in the caller's.
+    pub(crate) fn is_apart(&self, kind: NamespaceKind) -> bool {
+        self.has(kind) && self.own & flag(kind) == 0
     }
 
     /// Whether this kind is made.

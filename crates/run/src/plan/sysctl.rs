@@ -40,14 +40,14 @@ pub(crate) fn sysctls(linux: &Linux, namespaces: &Namespaces) -> Result<Vec<Sysc
             .any(|own| file == *own || (*own == "fs/mqueue" && file.starts_with("fs/mqueue/")));
         if file == "kernel/hostname" {
             return refused("is not allowed as it conflicts with the OCI hostname field");
-        } else if of_ipc && !namespaces.has(NamespaceKind::Ipc) {
+        } else if of_ipc && !namespaces.is_apart(NamespaceKind::Ipc) {
             return refused("is not allowed in the hosts ipc namespace");
         } else if file == "kernel/domainname" {
-            if !namespaces.has(NamespaceKind::Uts) {
+            if !namespaces.is_apart(NamespaceKind::Uts) {
                 return refused("is not allowed in the hosts uts namespace");
             }
         } else if file.starts_with("net/") {
-            if !namespaces.has(NamespaceKind::Network) {
+            if !namespaces.is_apart(NamespaceKind::Network) {
                 return refused("not allowed in host network namespace");
             }
         } else if file.starts_with("user/") {
