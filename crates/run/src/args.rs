@@ -230,6 +230,7 @@ pub(crate) fn text_of(word: &OsString, what: &str) -> Result<String> {
 #[derive(Debug)]
 pub(crate) struct Globals {
     pub(crate) root: PathBuf,
+    pub(crate) root_is_default: bool,
     pub(crate) log: Option<PathBuf>,
     pub(crate) log_format: Format,
     pub(crate) debug: bool,
@@ -257,6 +258,7 @@ impl Globals {
             }
         };
         Ok(Self {
+            root_is_default: parsed.path("root").is_none(),
             root: parsed.path("root").unwrap_or_else(|| default_root(is_root)),
             log: parsed.path("log"),
             log_format,

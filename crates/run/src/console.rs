@@ -27,6 +27,7 @@ fn terminal(socket: OwnedFd, process: &Process) -> Terminal {
     let size = process.console_size.unwrap_or_default();
     let short = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
     Terminal {
+        plain_lines: false,
         socket,
         rows: short(size.height),
         columns: short(size.width),

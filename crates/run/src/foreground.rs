@@ -109,6 +109,7 @@ impl Raw {
         let before = tcgetattr(stdin()).ok()?;
         let mut raw = before.clone();
         raw.make_raw();
+        raw.output_modes = before.output_modes;
         tcsetattr(stdin(), OptionalActions::Now, &raw).ok()?;
         Some(Self(before))
     }

@@ -237,6 +237,32 @@ impl State {
     }
 }
 
+/// What is told of a container, in the order in which runc tells it: scripts read it by patterns.
+pub(crate) struct InOrder<'a>(pub(crate) &'a serde_json::Value);
+
+impl serde::Serialize for InOrder<'_> {
+    fn serialize<S: serde::Serializer>(
+        &self,
+        serializer: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
+        const ORDER: [&str; 9] = [
+            "ociVersion",
+            "id",
+            "pid",
+            "status",
+            "bundle",
+            "rootfs",
+            "created",
+            "annotations",
+            "owner",
+        ];
+        let fields = ORDER
+            .iter()
+            .filter_map(|name| Some((name, self.0.get(name)?)));
+        serializer.collect_map(fields)
+    }
+}
+
 /// What this process's standard streams are, which a container without a terminal has from it.
 pub(crate) fn own_descriptors(terminal: bool) -> Vec<String> {
     if terminal {

@@ -13,7 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{chdir, setsid, umask};
 use rustix::thread::{
-    sched_setaffinity, set_keep_capabilities, set_no_new_privs, set_thread_groups,
+    CpuSet, sched_setaffinity, set_keep_capabilities, set_no_new_privs, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid,
 };
 
@@ -101,6 +101,13 @@ pub(super) fn session(process: &ProcessPlan, with_users: Option<bool>) -> Result
 pub(super) fn scheduling(process: &ProcessPlan) -> Result<(), Fault> {
     if let Some(cpus) = &process.affinity {
         sched_setaffinity(None, cpus).at(Step::Affinity)?;
+    } else {
+        // Not where its maker happened to be kept, but wherever its cgroup lets it.
+        let mut all = CpuSet::new();
+        for cpu in 0..CpuSet::MAX_CPU {
+            all.set(cpu);
+        }
+        let _ = sched_setaffinity(None, &all);
     }
     if let Some(attr) = &process.scheduler {
         set_scheduler(attr).at(Step::Scheduler)?;

@@ -75,6 +75,9 @@ pub(super) fn close(plan: &mut RootPlan) -> Result<(), Fault> {
     }
     let mut mask = None;
     for (index, path) in plan.masked.iter().enumerate() {
+        if plan.masked[..index].contains(path) {
+            continue;
+        }
         hide(root, path, &plan.mask_data, &mut mask).at_index(Step::Mask, index as u16)?;
     }
     if plan.read_only {

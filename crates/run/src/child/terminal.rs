@@ -7,7 +7,7 @@ use rustix::io::{Errno, Result};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::ioctl_tiocsctty;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
 use super::root::{find_outside_proc, place};
 use crate::plan::Terminal;
@@ -33,6 +33,12 @@ pub(super) fn open(terminal: &Terminal, root: BorrowedFd<'_>, console: bool) -> 
         &other,
         OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
     )?;
+    if terminal.plain_lines {
+        // Before anything is printed.
+        let mut settings = tcgetattr(&this)?;
+        settings.output_modes.remove(OutputModes::ONLCR);
+        tcsetattr(&this, OptionalActions::Now, &settings)?;
+    }
     if (terminal.rows, terminal.columns) != (0, 0) {
         let size = Winsize {
             ws_row: terminal.rows,

@@ -34,7 +34,8 @@ impl Console {
             )),
             (Self::Socket(path), true) => to_socket(path, process).map(Some),
             (Self::Own(place), true) => {
-                let (terminal, ours) = to_us(process)?;
+                let (mut terminal, ours) = to_us(process)?;
+                terminal.plain_lines = true;
                 *place.borrow_mut() = Some(ours);
                 Ok(Some(terminal))
             }

@@ -40,6 +40,9 @@ pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
         _ => format!("error running {stage} hook #{index}: {why}"),
     };
     let text = match fault.step {
+        Step::MountTarget if fault.errno == rustix::io::Errno::LOOP => {
+            mount("must be mounted on ordinary directory")
+        }
         Step::MountTarget => mount("making what it is mounted on"),
         Step::Mount => mount("mount"),
         Step::MountInProc => mount("cannot be mounted because it is inside /proc"),

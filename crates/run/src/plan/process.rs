@@ -59,6 +59,8 @@ pub(crate) struct Terminal {
     pub(crate) socket: OwnedFd,
     pub(crate) rows: u16,
     pub(crate) columns: u16,
+    /// What it prints goes to a terminal of ours, which ends lines itself, or into a file.
+    pub(crate) plain_lines: bool,
 }
 
 /// Of what is named several times the last is in force, for every program alike.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Call, HELP, Verb};
 use crate::args::{FlagsEnd, switch, valued};
 use crate::error::{Error, Result, While};
-use crate::state::StateDir;
+use crate::state::{InOrder, StateDir};
 
 pub(super) const VERB: Verb = Verb {
     name: "list",
@@ -38,7 +38,11 @@ fn run(call: &Call<'_>) -> Result<u8> {
     match call.parsed.text("format")?.as_deref() {
         None | Some("table") => print_table(&containers),
         Some("json") if containers.is_empty() => println!("null"),
-        Some("json") => println!("{}", Value::from(containers)),
+        Some("json") => {
+            let containers: Vec<_> = containers.iter().map(InOrder).collect();
+            let text = serde_json::to_string(&containers).doing(|| "writing them".to_owned())?;
+            println!("{text}");
+        }
         Some(_) => return Err(Error::new("invalid format option")),
     }
     Ok(0)
@@ -47,7 +51,12 @@ fn run(call: &Call<'_>) -> Result<u8> {
 fn containers(call: &Call<'_>) -> Result<Vec<Value>> {
     let root = &call.globals.root;
     let entries = match std::fs::read_dir(root) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // One that somebody names is meant to be there.
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound && call.globals.root_is_default =>
+        {
+            return Ok(Vec::new());
+        }
         entries => entries.doing(|| format!("--root {}", root.display()))?,
     };
     let mut names: Vec<String> = entries

@@ -52,6 +52,14 @@ fn run(call: &Call<'_>) -> Result<u8> {
 
 fn document() -> Value {
     let caps = ["CAP_AUDIT_WRITE", "CAP_KILL", "CAP_NET_BIND_SERVICE"];
+    let mut namespaces = json!([
+        {"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"},
+    ]);
+    // As runc: with version 1 the groups are told apart by where they are mounted.
+    let is_v2 = std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    if let Some(namespaces) = namespaces.as_array_mut().filter(|_| is_v2) {
+        namespaces.push(json!({"type": "cgroup"}));
+    }
     json!({
         "ociVersion": SPECIFICATION,
         "process": {
@@ -83,10 +91,7 @@ fn document() -> Value {
         ],
         "linux": {
             "resources": {"devices": [{"allow": false, "access": "rwm"}]},
-            "namespaces": [
-                {"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"},
-                {"type": "mount"}, {"type": "cgroup"},
-            ],
+            "namespaces": namespaces,
             "maskedPaths": [
                 "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
                 "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/sys/firmware", "/proc/scsi",

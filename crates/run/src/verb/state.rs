@@ -3,6 +3,7 @@
 use super::{Call, HELP, Verb};
 use crate::args::FlagsEnd;
 use crate::error::{Result, While};
+use crate::state::InOrder;
 
 pub(super) const VERB: Verb = Verb {
     name: "state",
@@ -18,7 +19,8 @@ pub(super) const VERB: Verb = Verb {
 fn run(call: &Call<'_>) -> Result<u8> {
     let (dir, state) = call.known()?;
     let document = state.document(state.status(&dir));
-    let text = serde_json::to_string_pretty(&document).doing(|| "writing the state".to_owned())?;
+    let text = serde_json::to_string_pretty(&InOrder(&document))
+        .doing(|| "writing the state".to_owned())?;
     println!("{text}");
     Ok(0)
 }
