@@ -1,5 +1,9 @@
 //! What one pod costs among others: what the kernel is asked does not grow with them.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read what they wrote themselves"
+)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
