@@ -7,6 +7,7 @@
 //! `ORLOP_BENCH_RUNTIME` has another runtime, `ORLOP_BENCH_MANY` another number of pods, and
 //! `ORLOP_BENCH_BESIDE` runs a profiler beside what is timed (`$PID` is the daemon, `$WHEN` what is timed).
 
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -117,11 +118,10 @@ fn beside(subject: &Subject, when: &str) {
         return;
     };
     let mut shell = Command::new("sh");
-    let shell = shell.arg("-c").arg(command).env("WHEN", when);
-    shell
-        .env("PID", subject.node.pid().to_string())
-        .spawn()
-        .expect("run what is beside");
+    shell.arg("-c").arg(command).env("WHEN", when);
+    shell.env("PID", subject.node.pid().to_string());
+    // It is waited for on a thread that ends with the bench at the latest.
+    std::thread::spawn(move || shell.status());
     std::thread::sleep(Duration::from_secs(2));
 }
 
@@ -234,10 +234,11 @@ fn foreign_ports(subject: &Subject, count: usize) -> Child {
     let (mut here, mut far) = (String::new(), String::new());
     for n in 0..count {
         let peer = format!("type veth peer name fp{n} netns {there}");
-        here.push_str(&format!(
-            "link add fo{n} {peer}\nlink set fo{n} master {bridge} up\n"
-        ));
-        far.push_str(&format!("link set fp{n} up\n"));
+        let _ = writeln!(
+            here,
+            "link add fo{n} {peer}\nlink set fo{n} master {bridge} up"
+        );
+        let _ = writeln!(far, "link set fp{n} up");
     }
     ip(Command::new("ip"), &here);
     let mut inside = Command::new("nsenter");

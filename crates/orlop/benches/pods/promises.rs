@@ -82,7 +82,7 @@ pub(crate) fn broken_by_many(report: &Report, short: bool) -> Vec<String> {
         match value.zip(limit) {
             Some((value, limit)) if value <= limit * leeway => {}
             Some((value, limit)) => {
-                broken.push(format!("{row}: {value:.2}, promised at most {limit:.2}"))
+                broken.push(format!("{row}: {value:.2}, promised at most {limit:.2}"));
             }
             None => broken.push(format!("{row}: was not measured")),
         }
