@@ -128,6 +128,12 @@ impl Drop for Containerd {
             self.try_ask(&["tasks", "delete", "--force", name]);
             self.try_ask(&["containers", "delete", name]);
         }
+        // Above the groups of its containers is one of the namespace, which nobody takes away.
+        let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten();
+        for hierarchy in hierarchies.flatten() {
+            let _ = std::fs::remove_dir(hierarchy.path().join(&self.namespace));
+        }
+        let _ = std::fs::remove_dir(format!("/sys/fs/cgroup/{}", self.namespace));
     }
 }
 
