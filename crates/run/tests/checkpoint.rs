@@ -78,7 +78,7 @@ fn with_pipes(command: &mut Command) -> (Said, PipeReader) {
         .stderr(theirs)
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60) * patience();
+    let deadline = Instant::now() + Duration::from_mins(1) * patience();
     let status = loop {
         match child.try_wait().unwrap() {
             Some(status) => break status,
@@ -136,9 +136,9 @@ fn state(rig: &Rig, id: &str) -> Result<Value, Said> {
 fn is_gone(rig: &Rig, id: &str) -> bool {
     let dir = rig.outside("state").join(id);
     let cgroups = ["", "pids", "freezer", "unified"];
-    let cgroup = |of: &&str| Path::new("/sys/fs/cgroup").join(of).join(id).exists();
+    let cgroup = |of: &str| Path::new("/sys/fs/cgroup").join(of).join(id).exists();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    !dir.exists() && !cgroups.iter().any(|of| cgroup(&of)) && !mounts.contains(id)
+    !dir.exists() && !cgroups.iter().any(|of| cgroup(of)) && !mounts.contains(id)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{FileType, Mode, fstat};
 use rustix::io::{FdFlags, fcntl_setfd};
