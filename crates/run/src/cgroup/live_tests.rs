@@ -160,7 +160,7 @@ fn what_failed_half_way_leaves_nothing() {
     });
     let error = own.make().unwrap_err().to_string();
     assert!(
-        error.starts_with("failed to write \"4000\": write /"),
+        error.starts_with("linux.resources: failed to write \"4000\": write /"),
         "{error}"
     );
     for dir in own.cgroup.paths().values() {
@@ -248,7 +248,7 @@ fn a_controller_that_is_not_here_is_named() {
     let error = own.make().unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot set net_cls limit: container could not join or create cgroup"
+        "linux.resources: cannot set net_cls limit: container could not join or create cgroup"
     );
 }
 /// One in the tree of version 2, which on a machine of version 1 has few controllers, yet can hold,

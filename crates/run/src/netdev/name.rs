@@ -17,10 +17,10 @@ pub(crate) fn check(linux: &Linux) -> Result<()> {
             return Err(Error::new(why));
         }
         let new = &device.name;
-        let template = new.matches('%').count();
-        if !new.is_empty()
-            && !(is_valid(new) && template <= 1 && template == new.matches("%d").count())
-        {
+        let plain = !new.contains('%');
+        let template = new.matches('%').count() == 1 && new.contains("%d");
+        let good = new.is_empty() || (is_valid(new) && (plain || template));
+        if !good {
             let why = format!("{told}.name: invalid network device name {new:?}");
             return Err(Error::new(why));
         }
