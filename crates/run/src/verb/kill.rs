@@ -73,19 +73,15 @@ fn run(call: &Call<'_>) -> Result<u8> {
     let dir = StateDir::of(&call.globals.root, &text_of(id, "the container's name")?)?;
     let state = dir.load()?;
     let alive = state.status(&dir) != Status::Stopped;
-    if call.parsed.is_on("all")? {
-        // Of a container that shares its host's processes some may be left.
+    let own_processes = state.namespaces & libc::CLONE_NEWPID as u64 != 0;
+    if call.parsed.is_on("all")? || signal == libc::SIGKILL && !own_processes {
+        // Of a container that shares its host's processes some may be left when its first is gone.
         signal_all(&state, signal)?;
         return Ok(0);
     }
     let not_running = || Error::new("container not running");
     if !alive {
         return Err(not_running());
-    }
-    let own_processes = state.namespaces & libc::CLONE_NEWPID as u64 != 0;
-    if signal == libc::SIGKILL && !own_processes {
-        signal_all(&state, signal)?;
-        return Ok(0);
     }
     let init = state.init().ok_or_else(not_running)?;
     match pidfd_signal(init.as_fd(), signal) {
