@@ -33,10 +33,11 @@ async fn is_able(world: &World) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_without_user_namespaces_is_told_of() {
     orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("runc"));
+    let world = World::on(Node::any().runtime("runc"), |_| {}).await;
     if is_able(&world).await {
         world.finish().await;
-        orlop_testkit::skip!("this runtime has user namespaces");
+        orlop_testkit::skip!("this runc has user namespaces");
     }
     let spec = json!({"hostUsers": false, "containers": [world.idle("main")]});
     let uid = world.run("own", spec);
