@@ -20,6 +20,9 @@ pub(crate) struct OomWatch {
     /// Whether that is an eventfd, as version 1 has it, to be read before it tells again.
     eventfd: bool,
     seen: u64,
+    /// The count of the cgroup above, which is this one's too, with version 2: systemd removes a scope
+    /// as soon as nobody is in it, and with it what it counted.
+    above: Option<(File, u64)>,
 }
 
 impl OomWatch {
@@ -32,24 +35,31 @@ impl OomWatch {
             let order = format!("{} {}", readable.as_raw_fd(), counter.as_raw_fd());
             fs::write(dir.join("cgroup.event_control"), order)?;
             let watch = Watch::new(reactor, readable, Source::Oom(key), Interest::Read)?;
-            return Ok(Self::started(counter, Some(watch), true));
+            return Ok(Self::started(counter, Some(watch), true, None));
         }
         let counter = File::open(dir.join("memory.events"))?;
         // The file itself tells of changes, to any number of watchers. An inotify instance would be one
         // of the few that all users of the node's share.
         let copy = counter.try_clone()?.into();
         let watch = Watch::new(reactor, copy, Source::Oom(key), Interest::Priority);
-        Ok(Self::started(counter, watch.ok(), false))
+        let above = dir.parent().map(|above| above.join("memory.events"));
+        let above = above.and_then(|above| File::open(above).ok());
+        Ok(Self::started(counter, watch.ok(), false, above))
     }
 
-    fn started(counter: File, watch: Option<Watch>, eventfd: bool) -> Self {
+    fn started(counter: File, watch: Option<Watch>, eventfd: bool, above: Option<File>) -> Self {
         let mut watch = Self {
             counter,
             watch,
             eventfd,
             seen: 0,
+            above: None,
         };
-        watch.seen = watch.read().unwrap_or(0);
+        watch.seen = count(&watch.counter).unwrap_or(0);
+        watch.above = above.and_then(|above| {
+            let seen = count(&above)?;
+            Some((above, seen))
+        });
         watch
     }
 
@@ -64,26 +74,32 @@ impl OomWatch {
 
     /// How many kills there have been since the last look.
     pub(crate) fn news(&mut self) -> u64 {
-        let Some(now) = self.read() else {
-            // A cgroup that is gone has nothing new to say, and would say so all the time.
+        let above = self.above.as_mut().map_or(0, |(above, seen)| {
+            let now = count(above).unwrap_or(*seen);
+            let news = now.saturating_sub(*seen);
+            *seen = now;
+            news
+        });
+        let Some(now) = count(&self.counter) else {
+            // A cgroup that is gone would tell of that all the time.
             self.watch = None;
-            return 0;
+            return above;
         };
         let news = now.saturating_sub(self.seen);
         self.seen = now;
         news
     }
+}
 
-    fn read(&self) -> Option<u64> {
-        let mut bytes = [0; 512];
-        let count = self.counter.read_at(&mut bytes, 0).ok()?;
-        let text = std::str::from_utf8(&bytes[..count]).ok()?;
-        text.lines()
-            .find_map(|line| line.strip_prefix("oom_kill "))?
-            .trim()
-            .parse()
-            .ok()
-    }
+fn count(counter: &File) -> Option<u64> {
+    let mut bytes = [0; 512];
+    let count = counter.read_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(&bytes[..count]).ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -142,7 +158,7 @@ mod tests {
         fs::write(cgroup.0.join("cgroup.procs"), pid).unwrap();
         assert!(ready(&reactor, Duration::from_secs(20)), "a change");
         // Once looked at, it is told no more.
-        watch.read();
+        count(&watch.counter);
         assert!(!ready(&reactor, Duration::ZERO), "no other change");
         member.kill().unwrap();
         member.wait().unwrap();
@@ -162,5 +178,26 @@ mod tests {
         drop(cgroup);
         assert_eq!(watch.news(), 0);
         assert!(!ready(&reactor, Duration::ZERO));
+    }
+
+    #[test]
+    fn the_cgroup_above_knows_what_one_that_is_gone_has_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (above, own) = (dir.path().join("memory.events"), dir.path().join("own"));
+        fs::create_dir(&own).unwrap();
+        let own_file = own.join("memory.events");
+        for file in [&above, &own_file] {
+            fs::write(file, "oom 1\noom_kill 3\n").unwrap();
+        }
+        let reactor = Reactor::new().unwrap();
+        let mut watch = OomWatch::new(&own, 7, &reactor).unwrap();
+        // Another container's.
+        fs::write(&above, "oom_kill 4\n").unwrap();
+        assert_eq!(watch.news(), 0);
+        // What is gone has no text any more.
+        fs::write(&own_file, "").unwrap();
+        assert_eq!(watch.news(), 0);
+        fs::write(&above, "oom_kill 5\n").unwrap();
+        assert_eq!(watch.news(), 1);
     }
 }
