@@ -19,7 +19,8 @@ pub use linux::{
     NetDevice, Personality, TimeOffset,
 };
 pub use process::{
-    Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,
+    CAPABILITIES, Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler,
+    User,
 };
 pub use resources::{
     BlockIo, BlockWeight, Cpu, DeviceRule, HugepageLimit, InterfacePriority, Memory, NetworkClass,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_oci::{NamespaceKind, Process, Spec};
+use orlop_oci::{Linux, NamespaceKind, Process, Spec};
 
 use crate::error::{Error, Result, While};
 use crate::json;
@@ -44,6 +44,18 @@ impl Bundle {
         self.dir.join(root)
     }
 
+    /// What is particular to Linux, which there has to be.
+    pub(crate) fn linux(&self) -> Result<&Linux> {
+        let linux = self.spec.linux.as_ref();
+        linux.ok_or_else(|| Error::new("linux: the section is missing"))
+    }
+
+    /// The process, which there has to be where one is made.
+    pub(crate) fn process(&self) -> Result<&Process> {
+        let process = self.spec.process.as_ref();
+        process.ok_or_else(|| Error::new("process: the section is missing"))
+    }
+
     fn check(&self) -> Result<()> {
         let spec = &self.spec;
         let version = &spec.oci_version;
@@ -57,9 +69,7 @@ impl Bundle {
             Some(root) if !root.path.is_empty() => {}
             _ => return Err(Error::new("root.path: the root file system is missing")),
         }
-        let Some(linux) = &spec.linux else {
-            return Err(Error::new("linux: the section is missing"));
-        };
+        let linux = self.linux()?;
         let mut seen = Vec::new();
         for (index, namespace) in linux.namespaces.iter().enumerate() {
             if seen.contains(&namespace.kind) {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use orlop_oci::Hook;
 
 use crate::error::{Error, Result, While};
-use crate::plan::check_hook;
+use crate::plan::{check_hook, limit_of_hook};
 use crate::sys::{open_pidfd, poll_in};
 
 /// The most that is told of what a hook said.
@@ -53,10 +53,7 @@ fn one(hook: &Hook, state: &serde_json::Value) -> Result<()> {
         let _ = stdin.write_all(state.to_string().as_bytes());
     }
     let said = Said::of(&mut child)?;
-    let limit = hook.timeout.map_or(-1, |seconds| {
-        i32::try_from(seconds.saturating_mul(1000)).unwrap_or(i32::MAX)
-    });
-    if !said.listen(&process, limit) {
+    if !said.listen(&process, limit_of_hook(hook).unwrap_or(-1)) {
         let _ = child.kill();
         let _ = child.wait();
         return Err(Error::new(format!(

@@ -14,11 +14,14 @@ use orlop_oci::Hook;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid, chownat};
 use serde::{Deserialize, Serialize};
 
+use crate::args::Globals;
+use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result, While};
 use crate::json;
 use crate::rdt::Rdt;
 use crate::sys::open_pidfd;
+use crate::time::now;
 
 /// The fifo that a created container waits in, named as runc names it.
 pub(crate) const FIFO: &CStr = c"exec.fifo";
@@ -186,6 +189,32 @@ impl StateDir {
 }
 
 impl State {
+    /// That of a container of which nothing is there yet, with a root and namespaces as most have them.
+    pub(crate) fn new(globals: &Globals, id: &str, bundle: &Bundle, cgroup: Cgroup) -> Self {
+        let spec = &bundle.spec;
+        let hooks = spec.hooks.as_ref();
+        Self {
+            oci_version: spec.oci_version.clone(),
+            id: id.to_owned(),
+            pid: 0,
+            start_time: 0,
+            created: now(),
+            bundle: bundle.dir.clone(),
+            rootfs: bundle.rootfs(),
+            owner: String::new(),
+            annotations: spec.annotations.clone(),
+            cgroup,
+            namespaces: 0,
+            pivoted: true,
+            rootless: globals.rootless,
+            poststart: hooks.map_or_else(Vec::new, |hooks| hooks.poststart.clone()),
+            poststop: hooks.map_or_else(Vec::new, |hooks| hooks.poststop.clone()),
+            listener: None,
+            rdt: None,
+            descriptors: Vec::new(),
+        }
+    }
+
     /// What the container is at.
     pub(crate) fn status(&self, dir: &StateDir) -> Status {
         if self.pid == 0 {

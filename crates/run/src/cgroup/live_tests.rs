@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use orlop_oci::{Cpu, Memory, Pids, Resources};
 
+use super::place::Driver;
 use super::*;
 
 /// A cgroup that ends with the test.

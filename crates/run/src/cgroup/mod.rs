@@ -24,7 +24,7 @@ mod update;
 pub(crate) use entry::Entry;
 pub(crate) use holder::{Holder, release};
 pub(crate) use life::State;
-pub(crate) use place::{Cgroup, Driver, Wanted};
+pub(crate) use place::{Cgroup, Wanted};
 pub(crate) use stats::Stats;
 
 #[cfg(test)]

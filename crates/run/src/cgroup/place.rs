@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::mounts::Mounts;
 use super::{devices, limits};
+use crate::args::Globals;
+use crate::bundle::Bundle;
 use crate::error::{Error, Result};
 
 /// Who makes cgroups.
@@ -36,6 +38,26 @@ pub(crate) struct Wanted<'a> {
     pub(crate) annotations: &'a BTreeMap<String, String>,
     /// The device nodes that the container gets besides those that all have.
     pub(crate) devices: &'a [Device],
+}
+
+impl<'a> Wanted<'a> {
+    /// What a bundle says.
+    pub(crate) fn of(globals: &Globals, id: &'a str, bundle: &'a Bundle) -> Result<Self> {
+        let linux = bundle.linux()?;
+        Ok(Self {
+            id,
+            path: &linux.cgroups_path,
+            driver: if globals.systemd_cgroup {
+                Driver::Systemd
+            } else {
+                Driver::Files
+            },
+            rootless: globals.rootless,
+            resources: linux.resources.as_ref(),
+            annotations: &bundle.spec.annotations,
+            devices: &linux.devices,
+        })
+    }
 }
 
 /// A container's cgroup, in every hierarchy. This is only where it is: nothing is made with the value.

@@ -72,7 +72,8 @@ pub(super) fn open_null_again() -> rustix::io::Result<()> {
     Ok(())
 }
 
-fn is_null(look: &Stat) -> bool {
+/// Whether it is the device that swallows all.
+pub(super) fn is_null(look: &Stat) -> bool {
     FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
         && (
             rustix::fs::major(look.st_rdev),

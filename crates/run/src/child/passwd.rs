@@ -7,7 +7,7 @@ use crate::plan::ProcessPlan;
 /// The most that is read of it.
 const LIMIT: usize = 1 << 20;
 
-/// Fills in the last entry of the environment; `/` where nothing is found.
+/// Adds it to the environment; `/` where nothing is found.
 pub(super) fn fill(process: &mut ProcessPlan) {
     let uid = process.uid.as_raw();
     let mut home = [0u8; 1024];
@@ -17,7 +17,7 @@ pub(super) fn fill(process: &mut ProcessPlan) {
     } else {
         &home[..length]
     };
-    process.env.overwrite_last(b"HOME=", home);
+    process.env.fill_room(b"HOME=", home);
 }
 
 /// The sixth field of the user's line.

@@ -15,6 +15,7 @@ use rustix::mount::{
 };
 use rustix::process::{chroot, fchdir, pivot_root, umask};
 
+use super::finish::is_null;
 use super::walk::{Make, find};
 use crate::plan::{DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What};
 use crate::report::{At, Channel, Fault, Step, Word};
@@ -482,13 +483,11 @@ fn hide(
 fn nothing() -> rustix::io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = open_tree(CWD, c"/dev/null", flags)?;
-    let look = fstat(&tree)?;
-    let is_null = FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
-        && (
-            rustix::fs::major(look.st_rdev),
-            rustix::fs::minor(look.st_rdev),
-        ) == (1, 3);
-    if is_null { Ok(tree) } else { Err(Errno::NODEV) }
+    if is_null(&fstat(&tree)?) {
+        Ok(tree)
+    } else {
+        Err(Errno::NODEV)
+    }
 }
 
 fn make_read_only(root: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {

@@ -26,8 +26,7 @@ const LAZY_PAGES: u32 = 2;
 
 /// Has CRIU write a container out. What ends by it is ended when this returns.
 pub(crate) fn dump(state: &State, bundle: &Bundle, options: &Options, log: &Log) -> Result<()> {
-    let linux = bundle.spec.linux.as_ref();
-    let linux = linux.ok_or_else(|| Error::new("linux: the section is missing"))?;
+    let linux = bundle.linux()?;
     let images = directory(&options.images)?;
     let work = options.work.as_deref().map(directory).transpose()?;
     let annotations = &state.annotations;

@@ -16,10 +16,10 @@ use super::stage::Stage;
 use super::{DESCRIPTORS, DESCRIPTORS_MAX, Options};
 use crate::args::Globals;
 use crate::bundle::Bundle;
-use crate::cgroup::{self, Cgroup, Driver, Wanted};
+use crate::cgroup::{self, Cgroup, Wanted};
 use crate::error::{Error, Result, While};
 use crate::hooks;
-use crate::launch::{Console, filter};
+use crate::launch::{Console, Created, filter, in_new_directory};
 use crate::log::Log;
 use crate::plan::{NEW_TIME, Namespaces, Terminal};
 use crate::rdt::Rdt;
@@ -31,14 +31,6 @@ const LOG_FILE: &str = "restore.log";
 /// Where the root file system is put, in the container's directory.
 const ROOT: &str = "criu-root";
 
-/// A container that goes on.
-#[derive(Debug)]
-pub(crate) struct Restored {
-    pub(crate) dir: StateDir,
-    pub(crate) state: State,
-    pub(crate) process: OwnedFd,
-}
-
 /// Has CRIU restore a container of a bundle. Of one that cannot be restored nothing is left.
 pub(crate) fn restore(
     globals: &Globals,
@@ -47,17 +39,9 @@ pub(crate) fn restore(
     bundle: &Bundle,
     console: &Console,
     options: &Options,
-) -> Result<Restored> {
-    let dir = StateDir::make(&globals.root, id)?;
-    let restored = make(globals, log, id, bundle, console, options, &dir);
-    if restored.is_err() {
-        let _ = dir.remove();
-    }
-    let (state, process) = restored?;
-    Ok(Restored {
-        dir,
-        state,
-        process,
+) -> Result<Created> {
+    in_new_directory(globals, id, |dir| {
+        make(globals, log, id, bundle, console, options, dir)
     })
 }
 
@@ -71,45 +55,18 @@ fn make(
     dir: &StateDir,
 ) -> Result<(State, OwnedFd)> {
     let spec = &bundle.spec;
-    let missing = |what: &str| Error::new(format!("{what}: the section is missing"));
-    let linux = spec.linux.as_ref().ok_or_else(|| missing("linux"))?;
-    let first = spec.process.as_ref().ok_or_else(|| missing("process"))?;
-    let terminal = console.terminal(first)?;
-    let wanted = Wanted {
-        id,
-        path: &linux.cgroups_path,
-        driver: if globals.systemd_cgroup {
-            Driver::Systemd
-        } else {
-            Driver::Files
-        },
-        rootless: globals.rootless,
-        resources: linux.resources.as_ref(),
-        annotations: &spec.annotations,
-        devices: &linux.devices,
-    };
+    let linux = bundle.linux()?;
+    let terminal = console.terminal(bundle.process()?)?;
+    let wanted = Wanted::of(globals, id, bundle)?;
     let rdt = linux.intel_rdt.as_ref().map(|it| Rdt::plan(id, it));
     let hooks = spec.hooks.clone().unwrap_or_default();
     let state = State {
-        oci_version: spec.oci_version.clone(),
-        id: id.to_owned(),
-        pid: 0,
-        start_time: 0,
-        created: now(),
-        bundle: bundle.dir.clone(),
-        rootfs: bundle.rootfs(),
-        owner: String::new(),
-        annotations: spec.annotations.clone(),
-        cgroup: Cgroup::plan(&wanted)?,
         namespaces: Namespaces::open(linux)?.all,
-        pivoted: true,
-        rootless: globals.rootless,
-        poststart: hooks.poststart.clone(),
-        poststop: hooks.poststop.clone(),
         // CRIU restores no process whose calls somebody is asked about.
         listener: None,
         rdt: rdt.transpose()?,
         descriptors: own_descriptors(terminal.is_some()),
+        ..State::new(globals, id, bundle, Cgroup::plan(&wanted)?)
     };
     // Before anything is made that outlives this process.
     dir.save(&state)?;

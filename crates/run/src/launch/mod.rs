@@ -39,7 +39,7 @@ pub(crate) struct Options {
     pub(crate) no_new_keyring: bool,
 }
 
-/// A container that waits for its start.
+/// A container that was made, and waits for its start, or that goes on.
 #[derive(Debug)]
 pub(crate) struct Created {
     pub(crate) dir: StateDir,
@@ -55,8 +55,19 @@ pub(crate) fn create(
     bundle: &Bundle,
     options: &Options,
 ) -> Result<Created> {
+    in_new_directory(globals, id, |dir| {
+        make(globals, log, id, bundle, options, dir)
+    })
+}
+
+/// Makes a container, or restores one, in a directory of its own, which is gone again where that fails.
+pub(crate) fn in_new_directory(
+    globals: &Globals,
+    id: &str,
+    make: impl FnOnce(&StateDir) -> Result<(State, OwnedFd)>,
+) -> Result<Created> {
     let dir = StateDir::make(&globals.root, id)?;
-    let made = make(globals, log, id, bundle, options, &dir);
+    let made = make(&dir);
     if made.is_err() {
         let _ = dir.remove();
     }

@@ -1,14 +1,13 @@
 //! Everything that is made before the clone, and undone where that fails.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use orlop_oci::{Hooks, NamespaceKind};
+use orlop_oci::NamespaceKind;
 
 use super::{Options, filter};
 use crate::args::Globals;
 use crate::bundle::Bundle;
-use crate::cgroup::{Cgroup, Driver, Entry, Holder, Wanted};
+use crate::cgroup::{Cgroup, Entry, Holder, Wanted};
 use crate::error::{Error, Result, While};
 use crate::log::Log;
 use crate::netdev::Devices;
@@ -17,7 +16,6 @@ use crate::plan::{
 };
 use crate::rdt::Rdt;
 use crate::state::{Listener, State, StateDir, own_descriptors};
-use crate::time::now;
 
 /// A container whose process is still to be made.
 #[derive(Debug)]
@@ -27,7 +25,6 @@ pub(crate) struct Prepared {
     pub(crate) entry_into: Option<OwnedFd>,
     /// What holds the cgroup until the container's process is in it.
     pub(crate) holder: Option<Holder>,
-    pub(crate) hooks: Arc<Hooks>,
     /// Network devices that are the container's by now.
     pub(crate) devices: Option<Devices>,
 }
@@ -55,15 +52,7 @@ pub(crate) fn prepare(
     options: &Options,
     dir: &StateDir,
 ) -> Result<Prepared> {
-    let spec = &bundle.spec;
-    let linux = spec
-        .linux
-        .as_ref()
-        .ok_or_else(|| Error::new("linux: the section is missing"))?;
-    let process = spec
-        .process
-        .as_ref()
-        .ok_or_else(|| Error::new("process: the section is missing"))?;
+    let (linux, process) = (bundle.linux()?, bundle.process()?);
     if !linux.net_devices.is_empty() && !rustix::process::geteuid().is_root() {
         return Err(Error::new(
             "linux.netDevices: network devices are not supported for rootless containers",
@@ -75,40 +64,15 @@ pub(crate) fn prepare(
     let users = namespaces.user.as_ref().map(OwnedFd::try_clone).transpose();
     let users = users.doing(|| "linux.namespaces".to_owned())?;
     let mut mappings = Mappings::new(users, &linux.uid_mappings, &linux.gid_mappings);
-    let wanted = Wanted {
-        id,
-        path: &linux.cgroups_path,
-        driver: if globals.systemd_cgroup {
-            Driver::Systemd
-        } else {
-            Driver::Files
-        },
-        rootless: globals.rootless,
-        resources: linux.resources.as_ref(),
-        annotations: &spec.annotations,
-        devices: &linux.devices,
-    };
+    let wanted = Wanted::of(globals, id, bundle)?;
     let cgroup = Cgroup::plan(&wanted)?;
-    let hooks = Arc::new(spec.hooks.clone().unwrap_or_default());
     let mut state = State {
-        oci_version: spec.oci_version.clone(),
-        id: id.to_owned(),
-        pid: 0,
-        start_time: 0,
-        created: now(),
-        bundle: bundle.dir.clone(),
-        rootfs: bundle.rootfs(),
-        owner: String::new(),
-        annotations: spec.annotations.clone(),
-        cgroup,
         namespaces: namespaces.all,
         pivoted: namespaces.has(NamespaceKind::Mount) && !options.no_pivot,
-        rootless: globals.rootless,
-        poststart: hooks.poststart.clone(),
-        poststop: hooks.poststop.clone(),
         listener: listener(linux),
         rdt,
         descriptors: own_descriptors(process.terminal),
+        ..State::new(globals, id, bundle, cgroup)
     };
     // Before anything is made that outlives this process.
     dir.save(&state)?;
@@ -141,7 +105,6 @@ pub(crate) fn prepare(
         state,
         entry_into: entry.into,
         holder: entry.holder,
-        hooks,
         devices: None,
     })
 }
@@ -163,14 +126,7 @@ fn plan(
     warnings: &mut Vec<String>,
 ) -> Result<(Plan, Entry)> {
     let spec = &bundle.spec;
-    let linux = spec
-        .linux
-        .as_ref()
-        .ok_or_else(|| Error::new("linux: the section is missing"))?;
-    let process = spec
-        .process
-        .as_ref()
-        .ok_or_else(|| Error::new("process: the section is missing"))?;
+    let (linux, process) = (bundle.linux()?, bundle.process()?);
     let sysctls = sysctls(linux, &namespaces)?;
     let mut steps = ProcessPlan::new(process, warnings)?;
     steps.with_linux(linux)?;

@@ -61,9 +61,10 @@ pub(super) fn serve(
                 for steps in [&prepared.plan.create_hooks, &prepared.plan.start_hooks] {
                     tell_state(steps, &document)?;
                 }
-                let ours = prepared.hooks.clone();
-                hooks::run(&ours.prestart, "prestart", &document)?;
-                hooks::run(&ours.create_runtime, "createRuntime", &document)?;
+                if let Some(ours) = &spec.hooks {
+                    hooks::run(&ours.prestart, "prestart", &document)?;
+                    hooks::run(&ours.create_runtime, "createRuntime", &document)?;
+                }
                 go_on(channel)?;
             }
             Some(Word::CopyUp(to, from)) => {

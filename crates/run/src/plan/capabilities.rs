@@ -1,53 +1,8 @@
 //! Names of capabilities.
 
-use orlop_oci::Capabilities;
+use orlop_oci::{CAPABILITIES, Capabilities};
 
 use crate::sys::CapSets;
-
-/// As `linux/capability.h` numbers them.
-pub(crate) const NAMES: [&str; 41] = [
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_DAC_READ_SEARCH",
-    "CAP_FOWNER",
-    "CAP_FSETID",
-    "CAP_KILL",
-    "CAP_SETGID",
-    "CAP_SETUID",
-    "CAP_SETPCAP",
-    "CAP_LINUX_IMMUTABLE",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_NET_BROADCAST",
-    "CAP_NET_ADMIN",
-    "CAP_NET_RAW",
-    "CAP_IPC_LOCK",
-    "CAP_IPC_OWNER",
-    "CAP_SYS_MODULE",
-    "CAP_SYS_RAWIO",
-    "CAP_SYS_CHROOT",
-    "CAP_SYS_PTRACE",
-    "CAP_SYS_PACCT",
-    "CAP_SYS_ADMIN",
-    "CAP_SYS_BOOT",
-    "CAP_SYS_NICE",
-    "CAP_SYS_RESOURCE",
-    "CAP_SYS_TIME",
-    "CAP_SYS_TTY_CONFIG",
-    "CAP_MKNOD",
-    "CAP_LEASE",
-    "CAP_AUDIT_WRITE",
-    "CAP_AUDIT_CONTROL",
-    "CAP_SETFCAP",
-    "CAP_MAC_OVERRIDE",
-    "CAP_MAC_ADMIN",
-    "CAP_SYSLOG",
-    "CAP_WAKE_ALARM",
-    "CAP_BLOCK_SUSPEND",
-    "CAP_AUDIT_READ",
-    "CAP_PERFMON",
-    "CAP_BPF",
-    "CAP_CHECKPOINT_RESTORE",
-];
 
 /// Sets as bits. What this machine does not know, or this process may not pass on, is left out and
 /// named in `passed_over`, as runc does.
@@ -55,7 +10,7 @@ pub(crate) fn sets(wanted: &Capabilities, last: u32, passed_over: &mut Vec<Strin
     let mut bits = |names: &'_ [String]| -> u64 {
         let mut set = 0;
         for name in names {
-            match NAMES.iter().position(|known| known == name) {
+            match CAPABILITIES.iter().position(|known| known == name) {
                 Some(number) if number as u32 <= last => set |= 1 << number,
                 _ => passed_over.push(name.clone()),
             }
@@ -78,7 +33,7 @@ pub(crate) fn sets(wanted: &Capabilities, last: u32, passed_over: &mut Vec<Strin
 pub(crate) fn leave_ambient_out(sets: &mut CapSets) -> Vec<&'static str> {
     let impossible = sets.ambient & !(sets.permitted & sets.inheritable);
     sets.ambient &= !impossible;
-    let named = NAMES.iter().enumerate();
+    let named = CAPABILITIES.iter().enumerate();
     named
         .filter(|(number, _)| impossible & (1 << number) != 0)
         .map(|(_, name)| *name)

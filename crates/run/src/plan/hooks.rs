@@ -51,9 +51,7 @@ impl HookSteps {
                 program: c_string(hook.path.as_str(), &told)?,
                 args: Image::new(args),
                 env: Image::new(strings(env, "env")?),
-                limit: hook
-                    .timeout
-                    .map(|seconds| i32::try_from(seconds.saturating_mul(1000)).unwrap_or(i32::MAX)),
+                limit: limit(hook),
             })
         });
         let steps: Vec<HookStep> = steps.collect::<Result<_>>()?;
@@ -68,6 +66,12 @@ impl HookSteps {
             };
         Ok(Self { steps, state })
     }
+}
+
+/// How many milliseconds a hook may take, as `poll(2)` takes them; none without a limit.
+pub(crate) fn limit(hook: &Hook) -> Option<i32> {
+    let milliseconds = hook.timeout?.saturating_mul(1000);
+    Some(i32::try_from(milliseconds).unwrap_or(i32::MAX))
 }
 
 /// What holds for every hook.

@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 
 pub(crate) use cgroup_mount::{CgroupMounts, Hierarchy, V1};
 pub(crate) use devices::{DEFAULT as DEFAULT_DEVICES, DeviceWhat};
-pub(crate) use hooks::{HookStep, HookSteps, check as check_hook};
+pub(crate) use hooks::{HookStep, HookSteps, check as check_hook, limit as limit_of_hook};
 pub(crate) use idmap::{Mappings, write_maps};
 pub(crate) use mounts::{Fresh, MountStep, PROC_MAGIC, What, detach, name, relative};
 pub(crate) use namespaces::{NEW_TIME, Namespaces};

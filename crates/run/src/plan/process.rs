@@ -25,7 +25,7 @@ pub(crate) struct ProcessPlan {
     pub(crate) env: Image,
     /// Where the program may be, in this order.
     pub(crate) programs: Vec<CString>,
-    /// Whether `HOME` is to be found in the container's `/etc/passwd`; it is the last of `env` then.
+    /// Whether `HOME` is to be found in the container's `/etc/passwd`, for which `env` has room then.
     pub(crate) finds_home: bool,
     pub(crate) cwd: CString,
     pub(crate) uid: Uid,
@@ -114,16 +114,17 @@ impl ProcessPlan {
             .any(|entry| entry.starts_with("HOME=") && entry.len() > 5);
         if finds_home {
             env.retain(|entry| !entry.as_bytes().starts_with(b"HOME="));
-            // Filled in by the process itself, within this room.
-            let mut room = b"HOME=/".to_vec();
-            room.resize(HOME_ROOM, b' ');
-            env.push(c_string(room, "HOME")?);
+        }
+        let mut env = Image::new(env);
+        if finds_home {
+            // The process itself finds it.
+            env = env.with_room(HOME_ROOM);
         }
         let program = process.args.first().map_or("", String::as_str);
         Ok(Self {
             args: Image::new(strings(&process.args, "args")?),
             programs: programs(program, &process.env)?,
-            env: Image::new(env),
+            env,
             finds_home,
             cwd: c_string(process.cwd.as_str(), "process.cwd")?,
             uid: Uid::from_raw(process.user.uid),

@@ -16,6 +16,8 @@ use super::clone::last;
 #[derive(Debug, Default)]
 pub(crate) struct Image {
     strings: Vec<CString>,
+    /// A last string, which is written when no memory can be had any more.
+    room: Vec<u8>,
     pointers: Vec<*const c_char>,
 }
 
@@ -23,29 +25,32 @@ impl Image {
     pub(crate) fn new(strings: Vec<CString>) -> Self {
         let mut pointers: Vec<*const c_char> = strings.iter().map(|it| it.as_ptr()).collect();
         pointers.push(std::ptr::null());
-        Self { strings, pointers }
+        Self {
+            strings,
+            room: Vec::new(),
+            pointers,
+        }
+    }
+
+    /// With room for one more string of at most so many bytes.
+    pub(crate) fn with_room(mut self, length: usize) -> Self {
+        self.room = vec![0; length + 1];
+        self.pointers.push(std::ptr::null());
+        self
     }
 
     pub(crate) fn strings(&self) -> &[CString] {
         &self.strings
     }
 
-    /// Writes a name and a value over the last string, as far as there is room for them.
-    pub(crate) fn overwrite_last(&mut self, name: &[u8], value: &[u8]) {
-        let Some(last) = self.strings.last_mut() else {
-            return;
-        };
-        let room = last.as_bytes().len();
-        if name.len() + value.len() > room {
-            return;
-        }
-        // SAFETY: the pointer is of a string that nobody else reads now, with room for `room` bytes
-        // and an end, as was just compared; it stays terminated, and the list of pointers is as it was.
-        unsafe {
-            let to = self.pointers[self.strings.len() - 1].cast_mut();
-            std::ptr::copy_nonoverlapping(name.as_ptr().cast(), to, name.len());
-            std::ptr::copy_nonoverlapping(value.as_ptr().cast(), to.add(name.len()), value.len());
-            *to.add(name.len() + value.len()) = 0;
+    /// Writes a name and a value where there is room for them; else there is no such string.
+    pub(crate) fn fill_room(&mut self, name: &[u8], value: &[u8]) {
+        let (middle, end) = (name.len(), name.len() + value.len());
+        // The last byte stays the end.
+        if end < self.room.len() {
+            self.room[..middle].copy_from_slice(name);
+            self.room[middle..end].copy_from_slice(value);
+            self.pointers[self.strings.len()] = self.room.as_ptr().cast();
         }
     }
 }

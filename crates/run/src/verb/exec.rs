@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use orlop_oci::{Capabilities, Process};
+use orlop_oci::{CAPABILITIES, Capabilities, Process};
 
 use super::{Call, HELP, Verb, create, run};
 use crate::args::{FlagsEnd, Parsed, switch, text_of, valued};
@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::foreground;
 use crate::json;
 use crate::launch;
-use crate::plan::capabilities;
 use crate::state::StateDir;
 
 pub(super) const VERB: Verb = Verb {
@@ -186,7 +185,7 @@ fn as_the_container(mut process: Process, bundle: &Path) -> Result<Process> {
 /// Adds a capability as runc does: to what it may have and has, and to what it keeps where the
 /// container's process may keep any.
 fn add(caps: &mut Capabilities, cap: String) -> Result<()> {
-    if !capabilities::NAMES.contains(&cap.as_str()) {
+    if !CAPABILITIES.contains(&cap.as_str()) {
         return Err(Error::new(format!("--cap: unknown capability {cap:?}")));
     }
     for set in [&mut caps.bounding, &mut caps.effective, &mut caps.permitted] {

@@ -1,12 +1,12 @@
 //! `features`: what this runtime can do, as the specification's document.
 
-use orlop_oci::NamespaceKind;
+use orlop_oci::{CAPABILITIES, NamespaceKind};
 use serde_json::json;
 
 use super::{Call, HELP, SPECIFICATION, Verb};
 use crate::args::FlagsEnd;
 use crate::error::{Result, While};
-use crate::plan::{capabilities, options};
+use crate::plan::options;
 
 pub(super) const VERB: Verb = Verb {
     name: "features",
@@ -28,7 +28,7 @@ fn run(_: &Call<'_>) -> Result<u8> {
         "mountOptions": options::KNOWN,
         "linux": {
             "namespaces": [N::Cgroup, N::Ipc, N::Mount, N::Network, N::Pid, N::Time, N::User, N::Uts],
-            "capabilities": capabilities::NAMES.as_slice(),
+            "capabilities": CAPABILITIES.as_slice(),
             "cgroup": {"v1": true, "v2": true, "systemd": true, "systemdUser": false, "rdma": true},
             "seccomp": {
                 "enabled": true,
