@@ -177,6 +177,7 @@ impl Runtime {
             cwd: dir.to_owned(),
             log,
             timeout_ms: LIMIT.as_millis() as u32,
+            protected: false,
         }
     }
 

@@ -1,18 +1,16 @@
 //! Running a runtime's command line, without waiting for it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use orlop_wire::{CONSOLE_SOCKET, ExitStatus, Failure, FailureKind, RuntimeCall};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, getpid, getppid, kill_process_group, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::connection::ReplyTo;
 use crate::console::Console;
@@ -22,7 +20,7 @@ use crate::pod::View;
 use crate::reactor::{Interest, Source, Watch};
 use crate::read::read_start;
 use crate::request::{Purpose, failure};
-use crate::sys::process::before_exec;
+use crate::sys::spawn::Program;
 
 /// How much of a runtime's log and output goes into a failure.
 const TAIL: usize = 4096;
@@ -74,6 +72,10 @@ impl Call {
 }
 
 impl Keeper {
+    #[allow(
+        unsafe_code,
+        reason = "what a view does before the runtime is executed is done by system calls alone"
+    )]
     /// Starts a runtime, in a process group of its own. What becomes of it is told to [`Keeper::call_finished`].
     pub(crate) fn start_call(
         &mut self,
@@ -94,42 +96,42 @@ impl Keeper {
             None
         };
         let console_path = console.as_ref().map(Console::path);
-        let mut argv = call.argv.into_iter().map(|word| match console_path {
+        let words = call.argv.into_iter().map(|word| match console_path {
             Some(path) if word == CONSOLE_SOCKET => path.as_os_str().to_owned(),
             _ => word,
         });
-        let Some(program) = argv.next() else {
+        let words: Vec<OsString> = words.collect();
+        let Some(name) = words.first().cloned() else {
             let message = "the runtime's command line is empty";
             return Err(failure(FailureKind::Invalid, message));
         };
-        let mut command = Command::new(&program);
-        command.args(argv).env_clear().process_group(0);
-        for entry in &self.pod.env {
-            let bytes = entry.as_encoded_bytes();
-            if let Some(at) = bytes.iter().position(|&byte| byte == b'=') {
-                use std::os::unix::ffi::OsStrExt;
-                let (name, value) = (&bytes[..at], &bytes[at + 1..]);
-                let name = std::ffi::OsStr::from_bytes(name);
-                command.env(name, std::ffi::OsStr::from_bytes(value));
-            }
+        let missing = |error: io::Error| {
+            let message = format!("executing {}: {error}", Path::new(&name).display());
+            failure(FailureKind::RuntimeMissing, message)
+        };
+        let mut program = Program::new(words, &self.pod.env).map_err(missing)?;
+        if call.protected {
+            program.protect();
         }
         if !call.cwd.as_os_str().is_empty() {
-            command.current_dir(&call.cwd);
+            let cwd = call.cwd.as_os_str();
+            program.current_dir(cwd).map_err(io_failure)?;
         }
-        let output = match streams {
+        let (streams, output) = match streams {
             Streams::Own => {
                 let (ours, theirs) = pipe().map_err(io_failure)?;
                 let copy = theirs.try_clone().map_err(io_failure)?;
-                command.stdin(Stdio::null()).stdout(theirs).stderr(copy);
+                let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+                let nothing = nothing.map_err(|error| io_failure(error.into()))?;
                 let source = Source::CallOutput(key);
                 let watch = Watch::new(&self.reactor, ours, source, Interest::Read);
-                Some(watch.map_err(|error| io_failure(error.into()))?)
+                let watch = watch.map_err(|error| io_failure(error.into()))?;
+                ([nothing, theirs, copy], Some(watch))
             }
-            Streams::Passed([stdin, stdout, stderr]) => {
+            Streams::Passed(streams) => {
+                let [stdin, stdout, stderr] = streams;
                 let mut own = |stream| self.nulls.not_the_nodes(stream).map_err(io_failure);
-                command.stdin(own(stdin)?);
-                command.stdout(own(stdout)?).stderr(own(stderr)?);
-                None
+                ([own(stdin)?, own(stdout)?, own(stderr)?], None)
             }
         };
         let mut view = None;
@@ -138,14 +140,12 @@ impl Keeper {
             let mounts = mounts.flat_map(|container| &container.mounts);
             view = Some(self.pod.view(mounts, &call.cwd).map_err(io_failure)?);
         }
-        prepare_to_exec(&mut command, view);
         let _ = fs::remove_file(&call.log);
-        let child = command.spawn().map_err(|error| {
-            let message = format!("executing {}: {error}", program.display());
-            failure(FailureKind::RuntimeMissing, message)
-        })?;
+        let prepare = || view.as_ref().map_or(Ok(()), View::enter);
+        // SAFETY: all that needs memory was done when the view was made.
+        let started = unsafe { program.start(&streams, &prepare) };
         // It is reaped with all others.
-        let pid = Pid::from_child(&child);
+        let pid = started.map_err(missing)?;
         self.processes.insert(pid.as_raw_pid(), Process::Call(key));
         let call = Call {
             purpose,
@@ -272,27 +272,6 @@ impl Call {
             }
         }
     }
-}
-
-/// Has a runtime's process die with its keeper, and enter a view first.
-#[allow(
-    unsafe_code,
-    reason = "what is done before is done by system calls alone"
-)]
-fn prepare_to_exec(command: &mut Command, view: Option<View>) {
-    let keeper = getpid();
-    let prepare = move || {
-        // The start of a container that has died waits for it for ever, and nobody else would end
-        // that, with the pod's namespaces that it holds.
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        if getppid() != Some(keeper) {
-            // It came too late for that.
-            return Err(Errno::SRCH.into());
-        }
-        view.as_ref().map_or(Ok(()), View::enter)
-    };
-    // SAFETY: all that needs memory was done when the view was made.
-    unsafe { before_exec(command, prepare) };
 }
 
 /// A pipe whose read end never blocks.

@@ -53,6 +53,11 @@ impl Features {
         self.annotations.contains_key(OWN_VERSION)
     }
 
+    /// Whether it goes on in a protected copy of itself unless it is executed as one.
+    pub fn protects_itself(&self) -> bool {
+        self.annotations.contains_key(OWN_VERSION)
+    }
+
     /// Whether it makes user namespaces, with id-mapped mounts for volumes.
     pub fn user_namespaces(&self) -> bool {
         let Some(linux) = &self.linux else {

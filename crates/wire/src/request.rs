@@ -196,6 +196,9 @@ messages! {
         3 log: PathBuf,
         /// After how many milliseconds it is killed.
         4 timeout_ms: u32,
+        /// Whether the program is executed by a mount that nobody can write by: a static one that
+        /// would see to that by itself otherwise.
+        5 protected: bool,
     }
 }
 

@@ -87,6 +87,7 @@ fn every_field_of_a_large_request_survives_the_way() {
             cwd: "/b".into(),
             log: "/b/log".into(),
             timeout_ms: 60_000,
+            protected: true,
         },
         pid_file: "/b/pid".into(),
         log_path: "/var/log/pods/x/0.log".into(),

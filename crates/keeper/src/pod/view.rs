@@ -18,7 +18,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::sys::namespace::{UnshareFlags, unshare};
 
-/// A view being prepared: all that needs memory is done before the fork.
+/// A view being prepared: all that needs memory is done before there is a process.
 #[derive(Debug)]
 pub(crate) struct View {
     host: OwnedFd,
@@ -50,8 +50,8 @@ impl View {
         })
     }
 
-    /// Enters the view. Called between fork and exec: system calls only.
-    pub(crate) fn enter(&self) -> io::Result<()> {
+    /// Enters the view. Called before a program is executed, in its process: system calls only.
+    pub(crate) fn enter(&self) -> rustix::io::Result<()> {
         move_into_link_name_space(self.host.as_fd(), Some(LinkNameSpaceType::Mount))?;
         unshare(UnshareFlags::NEWNS)?;
         for (mount, path) in &self.mounts {
@@ -64,7 +64,7 @@ impl View {
             )?;
         }
         // Changing the namespace has moved us to its root.
-        Ok(chdir(&self.cwd)?)
+        chdir(self.cwd.as_c_str())
     }
 }
 

@@ -2,6 +2,8 @@
 
 pub(crate) mod heap;
 pub(crate) mod loopback;
+pub(crate) mod mount;
 pub(crate) mod namespace;
 pub(crate) mod process;
 pub(crate) mod signal;
+pub(crate) mod spawn;

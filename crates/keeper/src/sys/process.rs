@@ -2,8 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 use rustix::process::Pid;
 
@@ -73,20 +71,6 @@ pub(crate) fn ended_child() -> Option<Pid> {
     }
     // SAFETY: waitid fills in the process id, or leaves it 0 if nobody has ended.
     Pid::from_raw(unsafe { info.si_pid() })
-}
-
-/// Has a program's process do something first, between fork and exec.
-///
-/// # Safety
-///
-/// `act` makes system calls only: the log thread may have held the allocator's lock at the time of
-/// the fork.
-pub(crate) unsafe fn before_exec(
-    command: &mut Command,
-    act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
-) {
-    // SAFETY: it keeps to system calls, as promised.
-    unsafe { command.pre_exec(act) };
 }
 
 /// Ends the process on the spot.

@@ -35,6 +35,12 @@ pub(crate) fn install() -> io::Result<OwnedFd> {
     Ok(readable)
 }
 
+/// Undoes what every Rust program begins with: what is written to a pipe that nobody reads ends a process.
+/// Makes a system call only.
+pub(crate) fn reset_pipe() {
+    let _ = handle(libc::SIGPIPE, libc::SIG_DFL);
+}
+
 /// Blocks all signals, for a process that takes them with [`wait`].
 pub(crate) fn block_all() -> io::Result<()> {
     mask(libc::SIG_SETMASK, |set| {

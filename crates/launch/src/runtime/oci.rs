@@ -30,6 +30,9 @@ pub struct OciRuntime {
     /// Whether it keeps a container's state as runc does: a directory named as the container
     /// below [`root`](Self::root), in it a fifo that the created process waits in.
     pub state_as_runc: bool,
+    /// Whether it is a static program that would go on in a protected copy of itself unless it is
+    /// executed by a mount that nobody can write by.
+    pub protects_itself: bool,
 }
 
 impl OciRuntime {
@@ -47,6 +50,7 @@ impl OciRuntime {
             systemd_cgroup: false,
             no_pivot: false,
             state_as_runc: false,
+            protects_itself: false,
         }
     }
 
@@ -179,6 +183,7 @@ impl OciRuntime {
             cwd: dir.to_owned(),
             log,
             timeout_ms: millis(limit),
+            protected: self.protects_itself,
         }
     }
 }

@@ -4,8 +4,8 @@
 //! what is measured is orlop alone; in network and mount namespaces of its own, so that nothing
 //! else that this machine does is measured, and the node's rules are not touched.
 //!
-//! `ORLOP_BENCH_RUNTIME` has another runtime, `ORLOP_BENCH_MANY` another number of pods, and
-//! `ORLOP_BENCH_BESIDE` runs a profiler beside what is timed (`$PID` is the daemon, `$WHEN` what is timed).
+//! `ORLOP_BENCH_RUNTIME` has another runtime, `ORLOP_BENCH_MANY`, `_FOREIGN` and `_TIMED` other numbers of
+//! pods, of ports of others and of pods that are timed, and `ORLOP_BENCH_BESIDE` runs a profiler beside what is timed (`$PID` is the daemon, `$WHEN` what is timed).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -51,15 +51,16 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
     let subject = subject(report::ORLOP, Node::orlop(), program, image).await;
     let subject = subject.expect("the runtime works");
     write_network(&subject);
-    let timed = size.timed;
-    let many = std::env::var("ORLOP_BENCH_MANY").ok();
-    let many = many.and_then(|many| many.parse().ok()).unwrap_or(size.many);
+    let timed = wanted("TIMED", size.timed);
+    let many = wanted("MANY", size.many);
+    let ports = wanted("FOREIGN", size.foreign);
     // Warms up, and makes the bridge.
     time(&subject, "warm", 3).await;
+    beside(&subject, "first");
     let few = time(&subject, "first", timed).await;
     tell(report, "first", &few);
-    if size.foreign > 0 {
-        let mut others = foreign_ports(&subject, size.foreign);
+    if ports > 0 {
+        let mut others = foreign_ports(&subject, ports);
         beside(&subject, "foreign");
         let foreign = time(&subject, "foreign", timed).await;
         tell(report, "foreign", &foreign);
@@ -110,6 +111,12 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
         subject.cri.remove_pod(pod).await.expect("remove");
     }
     subject.node.finish().await;
+}
+
+/// A number of the bench's, or the one that the environment has for it.
+fn wanted(name: &str, usual: usize) -> usize {
+    let wanted = std::env::var(format!("ORLOP_BENCH_{name}")).ok();
+    wanted.map_or(usual, |wanted| wanted.parse().expect("a number"))
 }
 
 /// Runs what the environment names beside what is timed: a profiler, with the daemon's number.

@@ -259,7 +259,13 @@ pub(crate) fn bring_up_loopback() -> Result<()> {
     request.ifr_name[1] = b'o' as c_char;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
     // SAFETY: the request lives across the call, which reads name and flags.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    let result = unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as libc::Ioctl,
+            &raw const request,
+        )
+    };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::node::Node;
-use crate::node::orlop::run_binary;
+use crate::node::run_binary;
 
 /// Whose runtime a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,239 @@
+//! Starting a program without a copy of this process.
+//!
+//! A fork copies the tables of all memory that this process has, and both sides pay for each page that
+//! they touch afterwards. The process that is made here borrows the memory until it is another
+//! program, and this one waits for so long.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ptr;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setpgid,
+    waitpid,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
+use super::mount::open_read_only;
+use super::signal;
+
+/// What the new process needs of it, many times over: it calls nothing that is not in this file.
+const STACK: usize = 64 << 10;
+
+/// A program to be started, with all that its process needs made before.
+#[derive(Debug)]
+pub(crate) struct Program {
+    path: CString,
+    /// Its file by a mount of its own, to be executed if it can be.
+    protected: Option<OwnedFd>,
+    args: Words,
+    env: Words,
+    cwd: Option<CString>,
+}
+
+/// An array of texts as the kernel wants them: their addresses, and a null.
+#[derive(Debug)]
+struct Words {
+    addresses: Vec<*const libc::c_char>,
+    /// What is at the addresses.
+    _texts: Vec<CString>,
+}
+
+impl Program {
+    /// A command line, of which the first word names the program: by a path, or to be looked for.
+    pub(crate) fn new(args: Vec<OsString>, env: &[OsString]) -> io::Result<Self> {
+        let name = args.first().map_or(OsStr::new(""), OsString::as_os_str);
+        Ok(Self {
+            path: look_for(name, env)?,
+            protected: None,
+            args: Words::new(args)?,
+            env: Words::new(env.to_vec())?,
+            cwd: None,
+        })
+    }
+
+    /// Has it executed by a mount that nobody can write by, so that it need not see to that itself: a
+    /// container that gets hold of a process's program must not change it. Where that can't be, it has to.
+    pub(crate) fn protect(&mut self) {
+        self.protected = open_read_only(&self.path).ok();
+    }
+
+    /// Starts it in a directory.
+    pub(crate) fn current_dir(&mut self, dir: &OsStr) -> io::Result<()> {
+        self.cwd = Some(text(dir.to_owned())?);
+        Ok(())
+    }
+
+    /// Starts it: in a process group of its own, with these standard streams, to be killed when this
+    /// thread ends. Before it is executed `prepare` is called in the new process.
+    ///
+    /// # Safety
+    ///
+    /// `prepare` makes system calls only: the memory is this process's, and another thread may hold
+    /// the allocator's lock.
+    pub(crate) unsafe fn start(
+        &self,
+        streams: &[OwnedFd; 3],
+        prepare: &dyn Fn() -> rustix::io::Result<()>,
+    ) -> io::Result<Pid> {
+        if streams.iter().any(|stream| stream.as_raw_fd() < 3) {
+            return Err(io::Error::other("a standard stream in another's place"));
+        }
+        let stack = Stack::new()?;
+        let start = Start {
+            program: self,
+            streams,
+            prepare,
+            parent: getpid(),
+            failed: Cell::new(None),
+        };
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the stack is the new process's alone, and lives until the call returns, as `start`
+        // does: that is when the process has become another program or ended. It touches nothing of
+        // this process's but `failed`, which nobody looks at meanwhile.
+        let made = unsafe {
+            let start = (&raw const start).cast_mut().cast();
+            libc::clone(become_program, stack.top(), flags, start)
+        };
+        let pid = Pid::from_raw(made).filter(|_| made > 0);
+        let pid = pid.ok_or_else(io::Error::last_os_error)?;
+        match start.failed.get() {
+            None => Ok(pid),
+            Some(error) => {
+                // It is nobody whom others should hear of.
+                while matches!(waitpid(Some(pid), WaitOptions::empty()), Err(Errno::INTR)) {}
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// What the new process is handed.
+struct Start<'a> {
+    program: &'a Program,
+    streams: &'a [OwnedFd; 3],
+    prepare: &'a dyn Fn() -> rustix::io::Result<()>,
+    parent: Pid,
+    /// Why it could not be executed.
+    failed: Cell<Option<Errno>>,
+}
+
+/// The new process's part: system calls alone.
+extern "C" fn become_program(start: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `Program::start` passes this, and waits.
+    let start = unsafe { &*start.cast::<Start<'_>>() };
+    let Err(error) = start.carry_out();
+    start.failed.set(Some(error));
+    // What follows is the C library's `_exit`.
+    127
+}
+
+impl Start<'_> {
+    fn carry_out(&self) -> Result<std::convert::Infallible, Errno> {
+        let [stdin, stdout, stderr] = self.streams;
+        dup2_stdin(stdin)?;
+        dup2_stdout(stdout)?;
+        dup2_stderr(stderr)?;
+        if let Some(cwd) = &self.program.cwd {
+            chdir(cwd.as_c_str())?;
+        }
+        setpgid(None, None)?;
+        signal::reset_pipe();
+        // The start of a container that has died waits for it for ever, and nobody else would end
+        // that, with the pod's namespaces that it holds.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(self.parent) {
+            // It came too late for that.
+            return Err(Errno::SRCH);
+        }
+        (self.prepare)()?;
+        Err(self.program.execute())
+    }
+}
+
+impl Program {
+    fn execute(&self) -> Errno {
+        let (args, env) = (self.args.addresses.as_ptr(), self.env.addresses.as_ptr());
+        if let Some(file) = &self.protected {
+            let (file, name, by_itself) = (file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH);
+            // SAFETY: both arrays end with a null, and what they point to lives as long as they. This
+            // returns where it fails, as for a script, whose interpreter would find the file closed.
+            unsafe { libc::syscall(libc::SYS_execveat, file, name, args, env, by_itself) };
+        }
+        // SAFETY: likewise.
+        unsafe { libc::execve(self.path.as_ptr(), args, env) };
+        // It has failed. The errno is that of the thread that waits.
+        // SAFETY: every thread has one.
+        Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Words {
+    fn new(words: Vec<OsString>) -> io::Result<Self> {
+        let texts: Vec<CString> = words.into_iter().map(text).collect::<io::Result<_>>()?;
+        let addresses = texts.iter().map(|text| text.as_ptr());
+        Ok(Self {
+            addresses: addresses.chain([ptr::null()]).collect(),
+            _texts: texts,
+        })
+    }
+}
+
+/// Memory for a process that borrows all else.
+struct Stack(*mut libc::c_void);
+
+impl Stack {
+    fn new() -> io::Result<Self> {
+        let (access, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
+        );
+        // SAFETY: new memory, at a place that the kernel chooses.
+        let start = unsafe { libc::mmap(ptr::null_mut(), STACK, access, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self(start))
+    }
+
+    /// Where it begins: it grows downwards.
+    fn top(&self) -> *mut libc::c_void {
+        self.0.wrapping_byte_add(STACK)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nobody is on it any more.
+        unsafe { libc::munmap(self.0, STACK) };
+    }
+}
+
+fn text(word: OsString) -> io::Result<CString> {
+    CString::new(word.into_vec()).map_err(io::Error::other)
+}
+
+/// The path of a program: the name, if it is one, else the first file of that name in the `PATH` of its
+/// environment that may be executed.
+fn look_for(name: &OsStr, env: &[OsString]) -> io::Result<CString> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.contains(&b'/') {
+        return text(name.to_owned());
+    }
+    let path = env
+        .iter()
+        .find_map(|entry| entry.as_bytes().strip_prefix(b"PATH="));
+    for dir in path.unwrap_or_default().split(|&byte| byte == b':') {
+        let candidate = text(OsString::from_vec([dir, b"/", bytes].concat()))?;
+        let access = rustix::fs::Access::EXEC_OK;
+        if rustix::fs::access(candidate.as_c_str(), access).is_ok() {
+            return Ok(candidate);
+        }
+    }
+    Err(Errno::NOENT.into())
+}
