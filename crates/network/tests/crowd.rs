@@ -10,7 +10,7 @@ mod support;
 
 use std::process::Command;
 
-use orlop_network::{Attachment, InProcess};
+use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
 use orlop_testkit::machine::has_program;
 use support::{Node, Pod, sh};
 
@@ -21,6 +21,18 @@ const CONF: &str = r#"{
          "ipam": {"type": "host-local", "dataDir": "DATA", "ranges": [[{"subnet": "10.77.0.0/24"}]]}},
         {"type": "portmap", "capabilities": {"portMappings": true}}
     ]}"#;
+
+/// A pod with a port of the node's.
+fn pod(node: &Node, name: &str, port: u16) -> Pod {
+    let mut pod = node.pod(name);
+    pod.attachment.port_mappings.push(PortMapping {
+        host_port: port,
+        container_port: 80,
+        protocol: Protocol::Tcp,
+        host_ip: None,
+    });
+    pod
+}
 
 /// Tells the child what to do: a directory.
 const DIRECTORY: &str = "ORLOP_NETWORK_TEST_CROWD";
@@ -73,16 +85,18 @@ fn the_kernel_answers_as_much_for_the_first_pod_as_for_one_of_many() {
     let node = Node::new();
     node.write_conf("10-net.conflist", CONF);
     let networks = node.open(InProcess::Always);
-    let first = node.pod("first");
+    let first = pod(&node, "first", 8000);
     // Makes what all share.
     let network = node
         .block(networks.attach(first.attachment.clone()))
         .unwrap();
     node.block(networks.detach(&first.attachment, Some(&network)))
         .unwrap();
-    let alone = answered(&node, &node.pod("alone"));
+    let alone = answered(&node, &pod(&node, "alone", 8001));
     assert!(alone > 1000, "{alone} bytes are hardly an attachment");
-    let others: Vec<_> = (0..40).map(|n| node.pod(&format!("other{n}"))).collect();
+    let others: Vec<_> = (0..40)
+        .map(|n| pod(&node, &format!("other{n}"), 9000 + n))
+        .collect();
     for other in &others {
         node.block(networks.attach(other.attachment.clone()))
             .unwrap();
@@ -92,7 +106,7 @@ fn the_kernel_answers_as_much_for_the_first_pod_as_for_one_of_many() {
             "ip link add f{n} type veth peer name p{n}; ip link set f{n} master br0 up; ip addr add 10.1.{n}.1/24 dev p{n}; ip link set p{n} up"
         ));
     }
-    let among = answered(&node, &node.pod("among"));
+    let among = answered(&node, &pod(&node, "among", 8002));
     assert!(
         among <= alone + alone / 10,
         "{alone} bytes alone, {among} among others"

@@ -1,7 +1,7 @@
 //! The plugins done in process against their programs: the same results, the
 //! same interfaces, routes, rules and files, for a table of configurations.
-//! Masquerading is told to be done as the programs do it: `masquerade.rs` tests
-//! our own way.
+//! Masquerading and mapping ports are told to be done as the programs do it:
+//! `masquerade.rs` and `port_maps.rs` test our own way.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -364,7 +364,7 @@ fn port(host_port: u16, container_port: u16, protocol: Protocol, host_ip: &str) 
 fn mapped_ports_of_all_kinds() {
     let plugins = json!([
         bridge(&json!({"isGateway": true, "ipMasq": true, "ipMasqBackend": "iptables"}), &dual_ipam()),
-        {"type": "portmap", "capabilities": {"portMappings": true}},
+        {"type": "portmap", "backend": "iptables", "capabilities": {"portMappings": true}},
     ]);
     compare_with(plugins, |pod| {
         pod.port_mappings = vec![
@@ -381,7 +381,7 @@ fn mapped_ports_of_all_kinds() {
 fn mapped_ports_without_source_translation() {
     let plugins = json!([
         bridge(&json!({"isGateway": true}), &usual_ipam()),
-        {"type": "portmap", "snat": false, "capabilities": {"portMappings": true}},
+        {"type": "portmap", "backend": "iptables", "snat": false, "capabilities": {"portMappings": true}},
     ]);
     compare_with(plugins, |pod| {
         pod.port_mappings = (1..=20)

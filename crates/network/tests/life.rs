@@ -13,7 +13,7 @@ use orlop_network::{
     Cidr, DefaultNetwork, ErrorKind, InProcess, Networks, PodNetwork, PortMapping, Protocol,
     Status, netns,
 };
-use support::{Node, PLUGINS, filter_rules, masqueraded, sh};
+use support::{Node, PLUGINS, filter_rules, mapped, masqueraded, sh};
 
 const CONF: &str = r#"{
     "cniVersion": "1.1.0", "name": "net",
@@ -45,6 +45,7 @@ fn http() -> PortMapping {
 /// Nothing of any pod is left.
 fn assert_nothing_left(node: &Node) {
     assert_eq!(masqueraded(), Vec::<String>::new());
+    assert_eq!(mapped(), Vec::<String>::new());
     assert_eq!(node.reserved("net"), Vec::<String>::new());
     let rules = filter_rules();
     assert!(
@@ -155,7 +156,9 @@ fn cross(adding: InProcess, removing: InProcess) {
     pod.attachment.port_mappings.push(http());
     let networks = node.open(adding);
     let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
-    assert!(filter_rules().contains("CNI-DN-"));
+    let by_programs = adding == InProcess::Never;
+    assert_eq!(filter_rules().contains("CNI-DN-"), by_programs);
+    assert_eq!(mapped().is_empty(), by_programs);
     drop(networks);
     let networks = node.open(removing);
     node.block(networks.detach(&pod.attachment, Some(&network)))

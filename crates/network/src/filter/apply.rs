@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::masquerade::{self, Masquerade};
 use super::port_guard::PortGuard;
+use super::port_maps::{Detour, PortMaps};
 use super::rule::{Family, Step, Table};
 use super::{iptables, nftables};
 use crate::MacAddress;
@@ -89,18 +90,7 @@ pub(crate) fn masquerade(
     owner: &str,
     addresses: &[IpAddr],
 ) -> Result<(), FilterError> {
-    let mut line = GATE.lock();
-    if *WAY != Way::Direct {
-        let why = "masquerading by sets is not for the legacy iptables";
-        return Err(FilterError::Unsupported(why.to_owned()));
-    }
-    match of.add(connect(&mut line)?, owner, addresses) {
-        // An expression, or a kind of chain, that this kernel was built without.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FilterError::Unsupported(
-            format!("this kernel cannot masquerade by nf_tables: {error}"),
-        )),
-        done => done.map_err(nftables::failed),
-    }
+    in_own_table("masquerade", |socket| of.add(socket, owner, addresses))
 }
 
 /// Undoes that, as far as it is there.
@@ -131,6 +121,48 @@ pub(crate) fn is_masqueraded(
 ) -> Result<bool, FilterError> {
     let stands = by_sets(|socket| of.stands(socket, owner, address))?;
     Ok(stands.unwrap_or(false))
+}
+
+/// Has ports lead to a pod at this address. Unsupported as [`masquerade`] is.
+pub(crate) fn map_ports(
+    of: &PortMaps,
+    to: IpAddr,
+    detour: Option<&Detour<'_>>,
+) -> Result<(), FilterError> {
+    in_own_table("map ports", |socket| of.add(socket, to, detour))
+}
+
+/// Undoes that, as far as it is there.
+pub(crate) fn unmap_ports(of: &PortMaps) -> Result<(), FilterError> {
+    by_sets(|socket| of.remove(socket)).map(drop)
+}
+
+/// Whether any of the ports leads to their owner so.
+pub(crate) fn has_port_mapped(of: &PortMaps) -> Result<bool, FilterError> {
+    Ok(by_sets(|socket| of.any_stands(socket))?.unwrap_or(false))
+}
+
+/// Whether all of them lead to their pod so.
+pub(crate) fn are_ports_mapped(of: &PortMaps) -> Result<bool, FilterError> {
+    Ok(by_sets(|socket| of.all_stand(socket))?.unwrap_or(false))
+}
+
+fn in_own_table(
+    what: &str,
+    work: impl FnOnce(&mut Socket) -> io::Result<()>,
+) -> Result<(), FilterError> {
+    let mut line = GATE.lock();
+    if *WAY != Way::Direct {
+        let why = format!("cannot {what} by sets: they are not for the legacy iptables");
+        return Err(FilterError::Unsupported(why));
+    }
+    match work(connect(&mut line)?) {
+        // An expression, or a kind of chain, that this kernel was built without.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FilterError::Unsupported(
+            format!("this kernel cannot {what} by nf_tables: {error}"),
+        )),
+        done => done.map_err(nftables::failed),
+    }
 }
 
 /// Nothing where nf_tables is not what this node uses, or knows nothing of sets.

@@ -14,10 +14,16 @@ const NFT_REG_VERDICT: u32 = 0;
 const NFT_REG_1: u32 = 1;
 const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
+/// The first register again, by its words.
+const NFT_REG32_00: u32 = 8;
 const NFT_META_MARK: u32 = 3;
 const NFT_META_L4PROTO: u32 = 16;
-pub(super) const NFT_JUMP: u32 = -3_i32 as u32;
+const NFT_JUMP: u32 = -3_i32 as u32;
 const NF_ACCEPT: u32 = 1;
+const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
+const NFTA_FIB_F_DADDR: u32 = 2;
+const RTN_LOCAL: u32 = 2;
+const NFT_NAT_DNAT: u32 = 1;
 
 /// How a comparison counts.
 #[derive(Clone, Copy)]
@@ -81,6 +87,89 @@ pub(super) fn lookup(message: Message, family: Family, set: &str) -> Message {
     })
 }
 
+/// Looks for a packet's protocol and destination port, with the destination's address between them if
+/// `at_address`, in a set, or for where it leads in a map.
+pub(super) fn lookup_port(
+    message: Message,
+    family: Family,
+    at_address: bool,
+    set: &str,
+    is_map: bool,
+) -> Message {
+    let message = meta(message, NFT_META_L4PROTO);
+    let (offset, length) = match family {
+        Family::V4 => (16, 4),
+        Family::V6 => (24, 16),
+    };
+    let mut word = NFT_REG32_00 + 1;
+    let message = if at_address {
+        let message = load(message, word, NFT_PAYLOAD_NETWORK_HEADER, offset, length);
+        word += length / 4;
+        message
+    } else {
+        message
+    };
+    let message = load(message, word, NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2);
+    element(message, "lookup", |data| {
+        let data = data.attr_str(1, set).attr_be32(2, NFT_REG_1);
+        if is_map {
+            data.attr_be32(3, NFT_REG_1)
+        } else {
+            data
+        }
+    })
+}
+
+/// Leads packets to the address and port that a map has told.
+pub(super) fn destination_nat(message: Message, family: Family) -> Message {
+    let port = match family {
+        Family::V4 => NFT_REG32_00 + 1,
+        Family::V6 => NFT_REG32_00 + 4,
+    };
+    element(message, "nat", |data| {
+        data.attr_be32(1, NFT_NAT_DNAT)
+            .attr_be32(2, u32::from(family.number()))
+            .attr_be32(3, NFT_REG_1)
+            .attr_be32(5, port)
+    })
+}
+
+/// Lets only packets to addresses of this node pass.
+pub(super) fn to_this_node(message: Message) -> Message {
+    let message = element(message, "fib", |data| {
+        data.attr_be32(1, NFT_REG_1)
+            .attr_be32(2, NFT_FIB_RESULT_ADDRTYPE)
+            .attr_be32(3, NFTA_FIB_F_DADDR)
+    });
+    compare(message, &RTN_LOCAL.to_ne_bytes(), Compare::Equal)
+}
+
+/// Sets bits of a packet's mark.
+pub(super) fn mark(message: Message, bits: u32) -> Message {
+    let message = meta(message, NFT_META_MARK);
+    let message = mixed(message, &(!bits).to_ne_bytes(), &bits.to_ne_bytes());
+    element(message, "meta", |data| {
+        data.attr_be32(2, NFT_META_MARK).attr_be32(3, NFT_REG_1)
+    })
+}
+
+/// Compares bits of a packet's mark: all are set.
+pub(super) fn marked(message: Message, bits: u32) -> Message {
+    let message = masked(meta(message, NFT_META_MARK), &bits.to_ne_bytes());
+    compare(message, &bits.to_ne_bytes(), Compare::Equal)
+}
+
+pub(super) fn jump(message: Message, chain: &str) -> Message {
+    verdict(message, |code| {
+        code.attr_be32(1, NFT_JUMP).attr_str(2, chain)
+    })
+}
+
+/// Compares a packet's source with a network.
+pub(super) fn source(message: Message, cidr: Cidr) -> Message {
+    address(message, cidr, true, Compare::Equal)
+}
+
 /// Compares a packet's destination with a network.
 pub(super) fn destination(message: Message, cidr: Cidr, how: Compare) -> Message {
     address(message, cidr, false, how)
@@ -106,11 +195,7 @@ fn encode_match(message: Message, condition: &Match) -> Message {
             // struct xt_addrtype_info_v1: source, dest, flags; 4 is LOCAL.
             extension(message, "addrtype", 1, &[0, 0, 4, 0, 0, 0, 0, 0])
         }
-        Match::Marked(bits) => {
-            let message = meta(message, NFT_META_MARK);
-            let message = masked(message, &bits.to_ne_bytes());
-            compare(message, &bits.to_ne_bytes(), Compare::Equal)
-        }
+        Match::Marked(bits) => marked(message, *bits),
         Match::Established => extension(message, "conntrack", 3, &conntrack_info()),
         // For the reader only: beside the expressions, see `comment_of`.
         Match::Comment(_) => message,
@@ -120,9 +205,7 @@ fn encode_match(message: Message, condition: &Match) -> Message {
 fn encode_target(message: Message, family: Family, target: &Target) -> Message {
     match target {
         Target::Accept => verdict(message, |code| code.attr_be32(1, NF_ACCEPT)),
-        Target::Jump(chain) => verdict(message, |code| {
-            code.attr_be32(1, NFT_JUMP).attr_str(2, chain)
-        }),
+        Target::Jump(chain) => jump(message, chain),
         Target::Masquerade => match family {
             // struct nf_nat_ipv4_multi_range_compat with one empty range.
             Family::V4 => {
@@ -198,8 +281,12 @@ fn address(message: Message, cidr: Cidr, source: bool, how: Compare) -> Message 
 }
 
 pub(super) fn payload(message: Message, base: u32, offset: u32, length: u32) -> Message {
+    load(message, NFT_REG_1, base, offset, length)
+}
+
+fn load(message: Message, register: u32, base: u32, offset: u32, length: u32) -> Message {
     element(message, "payload", |data| {
-        data.attr_be32(1, NFT_REG_1)
+        data.attr_be32(1, register)
             .attr_be32(2, base)
             .attr_be32(3, offset)
             .attr_be32(4, length)
@@ -213,14 +300,18 @@ pub(super) fn meta(message: Message, key: u32) -> Message {
 }
 
 fn masked(message: Message, mask: &[u8]) -> Message {
+    mixed(message, mask, &vec![0; mask.len()])
+}
+
+/// Keeps some bits, and turns others over.
+fn mixed(message: Message, mask: &[u8], turned: &[u8]) -> Message {
     let length = mask.len() as u32;
-    let nothing = vec![0; mask.len()];
     element(message, "bitwise", |data| {
         data.attr_be32(1, NFT_REG_1)
             .attr_be32(2, NFT_REG_1)
             .attr_be32(3, length)
             .nest(4, |value| value.attr(1, mask))
-            .nest(5, |value| value.attr(1, &nothing))
+            .nest(5, |value| value.attr(1, turned))
     })
 }
 

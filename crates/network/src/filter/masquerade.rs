@@ -17,15 +17,14 @@ use std::io;
 use std::net::IpAddr;
 
 use super::expression::{Compare, comment_data, destination, lookup, masquerade};
-use super::nftables::{
-    NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE,
-    NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TYPE, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS,
-    NFTA_RULE_USERDATA, bound, message_type,
+use super::nftables::NFT_MSG_NEWTABLE;
+use super::own_table::{
+    POSTROUTING, Set, Type, base_chain, commit, is_missing, is_there, message, rule, sets,
 };
 use super::rule::{Family, hash_name};
 use crate::Cidr;
 use crate::cidr::octets;
-use crate::netlink::{Attributes, Message, Socket};
+use crate::netlink::{Message, Socket};
 
 /// The pods of one network whose packets to the outside bear the node's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,40 +36,9 @@ pub(crate) struct Masquerade {
     set: String,
 }
 
-/// An element's key, and whose it is.
-type Element = (Vec<u8>, Vec<u8>);
-
-const TABLE: &str = "orlop";
-const CHAIN: &str = "postrouting";
 const PREFIX: &str = "masquerade-";
 /// Digits of the hash in a set's name.
 const DIGITS: usize = 16;
-
-// <linux/netfilter.h>, <linux/netfilter/nf_tables.h>
-const NF_INET_POST_ROUTING: u32 = 4;
-/// After those of `iptables`: what the administrator has put there comes first.
-const PRIORITY: i32 = 101;
-const NFT_MSG_NEWSET: u16 = 9;
-const NFT_MSG_GETSET: u16 = 10;
-const NFT_MSG_NEWSETELEM: u16 = 12;
-const NFT_MSG_GETSETELEM: u16 = 13;
-const NFT_MSG_DELSETELEM: u16 = 14;
-/// The table's name: of tables, chains, rules, sets and lists of elements alike.
-const NFTA_TABLE: u16 = 1;
-const NFTA_SET_NAME: u16 = 2;
-const NFTA_SET_FLAGS: u16 = 3;
-const NFTA_SET_KEY_TYPE: u16 = 4;
-const NFTA_SET_KEY_LEN: u16 = 5;
-const NFTA_SET_ID: u16 = 10;
-const NFTA_SET_ELEM_LIST_SET: u16 = 2;
-const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
-const NFTA_LIST_ELEM: u16 = 1;
-const NFTA_SET_ELEM_KEY: u16 = 1;
-const NFTA_SET_ELEM_USERDATA: u16 = 6;
-const NFTA_DATA_VALUE: u16 = 1;
-/// How the program `nft` numbers the types of keys.
-const TYPE_IPV4_ADDR: u32 = 7;
-const TYPE_IPV6_ADDR: u32 = 8;
 
 impl Masquerade {
     /// For pods with these addresses, all of one family.
@@ -96,32 +64,28 @@ impl Masquerade {
         owner: &str,
         addresses: &[IpAddr],
     ) -> io::Result<()> {
-        let add = |socket: &mut Socket, first: Vec<Message>| {
-            let elements = self.elements(NFT_MSG_NEWSETELEM, libc::NLM_F_EXCL, owner, addresses);
-            commit(socket, first.into_iter().chain([elements]).collect())
+        let keys: Vec<_> = addresses.iter().map(|address| octets(*address)).collect();
+        let add = |socket: &mut Socket, mut changes: Vec<Message>| {
+            let elements = keys.iter().map(|key| (key.as_slice(), None));
+            changes.push(self.set().add(owner, elements));
+            commit(socket, changes)
         };
-        let added = add(socket, Vec::new());
-        let added = match added {
-            // The first of its network.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = add(socket, self.make());
-                // Another program's pod was faster.
-                if is_there(&made) {
-                    add(socket, Vec::new())
-                } else {
-                    made
-                }
+        let mut added = add(socket, Vec::new());
+        // The first of its network.
+        if is_missing(&added) {
+            added = add(socket, self.make());
+            // Another program's pod was faster.
+            if is_there(&added) {
+                added = add(socket, Vec::new());
             }
-            added => added,
-        };
+        }
         if !is_there(&added) {
             return added;
         }
         // Left over by a crash, or by one who does not know of them.
-        for address in addresses {
-            if self.owner_of(socket, *address)?.is_some() {
-                let stale = self.elements(NFT_MSG_DELSETELEM, 0, owner, &[*address]);
-                commit(socket, vec![stale])?;
+        for key in &keys {
+            if self.set().owner_of(socket, key)?.is_some() {
+                commit(socket, vec![self.set().delete(key)])?;
             }
         }
         add(socket, Vec::new())
@@ -135,10 +99,8 @@ impl Masquerade {
         addresses: &[IpAddr],
     ) -> io::Result<()> {
         for address in addresses {
-            let data = comment_data(owner);
-            if self.owner_of(socket, *address)? == Some(data) {
-                let element = self.elements(NFT_MSG_DELSETELEM, 0, owner, &[*address]);
-                commit(socket, vec![element])?;
+            if self.stands(socket, owner, *address)? {
+                commit(socket, vec![self.set().delete(&octets(*address))])?;
             }
         }
         Ok(())
@@ -151,110 +113,50 @@ impl Masquerade {
         owner: &str,
         address: IpAddr,
     ) -> io::Result<bool> {
-        Ok(self.owner_of(socket, address)? == Some(comment_data(owner)))
+        let found = self.set().owner_of(socket, &octets(address))?;
+        Ok(found == Some(comment_data(owner)))
     }
 
-    fn owner_of(&self, socket: &mut Socket, address: IpAddr) -> io::Result<Option<Vec<u8>>> {
-        let key = octets(address);
-        let wanted = self.list(NFT_MSG_GETSETELEM, 0, |list| {
-            list.nest(NFTA_LIST_ELEM, |element| {
-                element.nest(NFTA_SET_ELEM_KEY, |data| data.attr(NFTA_DATA_VALUE, &key))
-            })
-        });
-        match socket.query(wanted) {
-            Ok((_, body)) => Ok(elements_in(&body)
-                .into_iter()
-                .find(|(found, _)| *found == key)
-                .map(|(_, owner)| owner)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+    fn set(&self) -> Set<'_> {
+        Set {
+            family: self.family,
+            name: &self.set,
         }
     }
 
     /// The table, its chain, and the set with its rule.
     fn make(&self) -> Vec<Message> {
-        let create = libc::NLM_F_CREATE;
-        let table = message(self.family, NFT_MSG_NEWTABLE, create);
-        let chain = message(self.family, NFT_MSG_NEWCHAIN, create)
-            .attr_str(NFTA_CHAIN_NAME, CHAIN)
-            .nest(NFTA_CHAIN_HOOK, |hook| {
-                hook.attr_be32(1, NF_INET_POST_ROUTING)
-                    .attr_be32(2, PRIORITY as u32)
-            })
-            .attr_str(NFTA_CHAIN_TYPE, "nat");
-        let (kind, length) = match self.family {
-            Family::V4 => (TYPE_IPV4_ADDR, 4),
-            Family::V6 => (TYPE_IPV6_ADDR, 16),
-        };
-        // Must be new: with a set goes one rule.
-        let set = message(self.family, NFT_MSG_NEWSET, create | libc::NLM_F_EXCL)
-            .attr_str(NFTA_SET_NAME, &self.set)
-            .attr_be32(NFTA_SET_FLAGS, 0)
-            .attr_be32(NFTA_SET_KEY_TYPE, kind)
-            .attr_be32(NFTA_SET_KEY_LEN, length)
-            .attr_be32(NFTA_SET_ID, 1);
+        let key = Type::address(self.family);
         // Not what goes to many: 224.0.0.0/4 and ff00::/8.
         let many = match self.family {
             Family::V4 => Cidr::new(IpAddr::from([224, 0, 0, 0]), 4),
             Family::V6 => Cidr::new(IpAddr::from([0xff00, 0, 0, 0, 0, 0, 0, 0]), 8),
         };
-        let rule = message(self.family, NFT_MSG_NEWRULE, create | libc::NLM_F_APPEND)
-            .attr_str(NFTA_RULE_CHAIN, CHAIN)
-            .nest(NFTA_RULE_EXPRESSIONS, |list| {
+        let whose = format!("network {}", self.network);
+        vec![
+            message(self.family, NFT_MSG_NEWTABLE, libc::NLM_F_CREATE),
+            base_chain(self.family, POSTROUTING),
+            // Must be new: with a set goes one rule.
+            self.set().make(1, libc::NLM_F_EXCL, key, None),
+            rule(self.family, POSTROUTING, &whose, |list| {
                 let list = lookup(list, self.family, &self.set);
                 let kept = self.inside.iter().copied().chain(many);
                 masquerade(kept.fold(list, |list, cidr| {
                     destination(list, cidr, Compare::NotEqual)
                 }))
-            })
-            .attr(
-                NFTA_RULE_USERDATA,
-                &comment_data(&format!("network {}", self.network)),
-            );
-        vec![table, chain, set, rule]
-    }
-
-    fn elements(&self, kind: u16, flags: i32, owner: &str, addresses: &[IpAddr]) -> Message {
-        let flags = if kind == NFT_MSG_NEWSETELEM {
-            flags | libc::NLM_F_CREATE
-        } else {
-            flags
-        };
-        let data = comment_data(owner);
-        self.list(kind, flags, |list| {
-            addresses.iter().fold(list, |list, address| {
-                list.nest(NFTA_LIST_ELEM, |element| {
-                    let key = octets(*address);
-                    let element =
-                        element.nest(NFTA_SET_ELEM_KEY, |data| data.attr(NFTA_DATA_VALUE, &key));
-                    if kind == NFT_MSG_NEWSETELEM {
-                        element.attr(NFTA_SET_ELEM_USERDATA, &data)
-                    } else {
-                        element
-                    }
-                })
-            })
-        })
-    }
-
-    fn list(&self, kind: u16, flags: i32, fill: impl FnOnce(Message) -> Message) -> Message {
-        message(self.family, kind, flags)
-            .attr_str(NFTA_SET_ELEM_LIST_SET, &self.set)
-            .nest(NFTA_SET_ELEM_LIST_ELEMENTS, fill)
+            }),
+        ]
     }
 }
 
 /// Ends the masquerading of an owner whose addresses nobody knows any more.
 pub(super) fn remove_owner(socket: &mut Socket, family: Family, owner: &str) -> io::Result<()> {
-    for (set, key) in of_owner(socket, family, owner)? {
-        let element = message(family, NFT_MSG_DELSETELEM, 0)
-            .attr_str(NFTA_SET_ELEM_LIST_SET, &set)
-            .nest(NFTA_SET_ELEM_LIST_ELEMENTS, |list| {
-                list.nest(NFTA_LIST_ELEM, |element| {
-                    element.nest(NFTA_SET_ELEM_KEY, |data| data.attr(NFTA_DATA_VALUE, &key))
-                })
-            });
-        commit(socket, vec![element])?;
+    for (name, key) in of_owner(socket, family, owner)? {
+        let set = Set {
+            family,
+            name: &name,
+        };
+        commit(socket, vec![set.delete(&key)])?;
     }
     Ok(())
 }
@@ -266,58 +168,15 @@ pub(super) fn of_owner(
     owner: &str,
 ) -> io::Result<Vec<(String, Vec<u8>)>> {
     let data = comment_data(owner);
-    let sets = match socket.dump(message(family, NFT_MSG_GETSET, 0)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        sets => sets?,
-    };
     let mut found = Vec::new();
-    for (_, body) in &sets {
-        let set = Attributes(body.get(4..).unwrap_or_default());
-        let (Some(TABLE), Some(name)) = (set.text(NFTA_TABLE), set.text(NFTA_SET_NAME)) else {
-            continue;
+    for name in sets(socket, family, PREFIX)? {
+        let set = Set {
+            family,
+            name: &name,
         };
-        if !name.starts_with(PREFIX) {
-            continue;
-        }
-        let all = message(family, NFT_MSG_GETSETELEM, 0).attr_str(NFTA_SET_ELEM_LIST_SET, name);
-        let replies = socket.dump(all)?;
-        let elements = replies.iter().flat_map(|(_, body)| elements_in(body));
+        let elements = set.all(socket)?.into_iter();
         let own = elements.filter(|(_, owner)| *owner == data);
-        found.extend(own.map(|(key, _)| (name.to_owned(), key)));
+        found.extend(own.map(|(key, _)| (name.clone(), key)));
     }
     Ok(found)
-}
-
-fn elements_in(body: &[u8]) -> Vec<Element> {
-    let list = Attributes(body.get(4..).unwrap_or_default());
-    let elements = list.inner(NFTA_SET_ELEM_LIST_ELEMENTS).into_iter();
-    let parsed = elements.filter_map(|(_, element)| {
-        let element = Attributes(element);
-        let key = element.inner(NFTA_SET_ELEM_KEY).get(NFTA_DATA_VALUE)?;
-        let owner = element.get(NFTA_SET_ELEM_USERDATA).unwrap_or_default();
-        Some((key.to_vec(), owner.to_vec()))
-    });
-    parsed.collect()
-}
-
-fn is_there(done: &io::Result<()>) -> bool {
-    matches!(done, Err(error) if error.kind() == io::ErrorKind::AlreadyExists)
-}
-
-fn commit(socket: &mut Socket, changes: Vec<Message>) -> io::Result<()> {
-    let Some(last) = changes.len().checked_sub(1) else {
-        return Ok(());
-    };
-    let changes = changes.into_iter().enumerate();
-    let mut batch = vec![(bound(NFNL_MSG_BATCH_BEGIN), false)];
-    batch.extend(changes.map(|(index, change)| (change, index == last)));
-    batch.push((bound(NFNL_MSG_BATCH_END), false));
-    socket.transact(batch)
-}
-
-/// A message about the table.
-fn message(family: Family, kind: u16, flags: i32) -> Message {
-    Message::new(message_type(kind), flags)
-        .fixed(&[family.number(), 0, 0, 0])
-        .attr_str(NFTA_TABLE, TABLE)
 }

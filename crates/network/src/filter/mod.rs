@@ -4,21 +4,26 @@
 //! `iptables` works on, so that either implementation removes what the other
 //! made. Where `iptables` is the nf_tables one (or there is none), they are
 //! handed to the kernel directly; where it is the legacy one, to
-//! `iptables-restore`. Pods are masqueraded by a table of our own
-//! ([`Masquerade`]) where that can be, lest each pod cost more than the last.
+//! `iptables-restore`. Pods are masqueraded, and ports are mapped to them, by a
+//! table of our own ([`Masquerade`], [`PortMaps`]) where that can be, lest each
+//! pod cost more than the last.
 
 mod apply;
 mod expression;
 mod iptables;
 mod masquerade;
 mod nftables;
+mod own_table;
 mod port_guard;
+mod port_maps;
 mod rule;
 
 pub(crate) use apply::{
-    FilterError, apply, chain_exists, forget_udp, guard_port, has_masqueraded, is_masqueraded,
-    masquerade, port_is_guarded, unguard_port, unmasquerade, unmasquerade_all,
+    FilterError, apply, are_ports_mapped, chain_exists, forget_udp, guard_port, has_masqueraded,
+    has_port_mapped, is_masqueraded, map_ports, masquerade, port_is_guarded, unguard_port,
+    unmap_ports, unmasquerade, unmasquerade_all,
 };
 pub(crate) use masquerade::Masquerade;
 pub(crate) use port_guard::PortGuard;
+pub(crate) use port_maps::{Detour, PortMaps};
 pub(crate) use rule::{Family, Match, Rule, Step, Table, Target, chain_name, hash_name};

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::expression::{Compare, NFT_JUMP, comment_data, compare, meta, payload, verdict};
+use super::expression::{Compare, comment_data, compare, jump, meta, payload, verdict};
 use super::nftables::{
     NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_GETCHAIN,
     NFT_MSG_GETRULE, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK,
@@ -162,10 +162,6 @@ fn commit(socket: &mut Socket, changes: Vec<Message>) -> io::Result<()> {
     batch.extend(changes.map(|(index, change)| (change, index == last)));
     batch.push((bound(NFNL_MSG_BATCH_END), false));
     socket.transact(batch)
-}
-
-fn jump(list: Message, chain: &str) -> Message {
-    verdict(list, |code| code.attr_be32(1, NFT_JUMP).attr_str(2, chain))
 }
 
 fn decide(list: Message, code: u32) -> Message {

@@ -1,4 +1,5 @@
-//! `portmap`: ports of the node that lead to a pod.
+//! `portmap`: ports of the node that lead to a pod, by maps that all pods share, or, where that cannot be or
+//! is not wanted, by a chain for each pod as `iptables` shows it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,7 +9,9 @@ use serde::Deserialize;
 use super::plugin::Call;
 use super::{NativeError, sysctl};
 use crate::cni::{CniResult, Verb};
-use crate::filter::{self, Family, FilterError, Match, Rule, Step, Table, Target, chain_name};
+use crate::filter::{
+    self, Detour, Family, FilterError, Match, PortMaps, Rule, Step, Table, Target, chain_name,
+};
 use crate::netlink::Rtnl;
 use crate::{Cidr, PortMapping, Protocol};
 
@@ -22,6 +25,8 @@ struct Conf {
     #[serde(default = "default_mark_bit")]
     mark_masq_bit: u32,
     #[serde(default)]
+    backend: String,
+    #[serde(default)]
     runtime_config: RuntimeConf,
 }
 
@@ -30,6 +35,13 @@ struct Conf {
 struct RuntimeConf {
     #[serde(default)]
     port_mappings: Vec<PortMapping>,
+}
+
+impl Conf {
+    /// The bits of the mark of packets whose answers must come back over the node.
+    fn mark(&self) -> u32 {
+        1 << self.mark_masq_bit
+    }
 }
 
 /// Entered by packets to the node's own addresses; leads to the pods' chains.
@@ -72,21 +84,51 @@ fn add(call: &Call<'_>, conf: &Conf) -> Result<CniResult, NativeError> {
     }
     for address in own_addresses(call, &result) {
         let family = Family::of(address.address());
-        let steps = steps(call, conf, address);
-        match filter::apply(family, Table::Nat, &steps) {
-            // Left over by a crash: replaced.
-            Err(FilterError::Exists) => {
-                tear_down(call, family)?;
-                filter::apply(family, Table::Nat, &steps)?;
-            }
-            done => done?,
-        }
+        lead(call, conf, address)?;
         forget_udp(family, mappings);
         if conf.snat && address.is_ipv4() {
             let_loopback_out(address)?;
         }
     }
     Ok(result)
+}
+
+/// Leads the node's ports to the pod's address.
+fn lead(call: &Call<'_>, conf: &Conf, address: Cidr) -> Result<(), NativeError> {
+    let family = Family::of(address.address());
+    // Whoever insists on it gets what `iptables` shows.
+    if conf.backend != "iptables" {
+        let detour = conf.snat.then(|| Detour {
+            network: call.network,
+            inside: address.network(),
+            everyone: conf.masq_all,
+            mark: conf.mark(),
+        });
+        let maps = maps(call, conf, family);
+        match filter::map_ports(&maps, address.address(), detour.as_ref()) {
+            Err(FilterError::Unsupported(_)) => {}
+            done => return Ok(done?),
+        }
+    }
+    let steps = steps(call, conf, address);
+    match filter::apply(family, Table::Nat, &steps) {
+        // Left over by a crash: replaced.
+        Err(FilterError::Exists) => {
+            remove_chain(call, family)?;
+            filter::apply(family, Table::Nat, &steps)?;
+        }
+        done => done?,
+    }
+    Ok(())
+}
+
+/// Whether the maps have anything of the pod's.
+pub(super) fn is_by_maps(call: &Call<'_>) -> bool {
+    let Ok(conf) = call.conf::<Conf>() else {
+        return false;
+    };
+    let has = |family| filter::has_port_mapped(&maps(call, &conf, family)).unwrap_or(false);
+    [Family::V4, Family::V6].into_iter().any(has)
 }
 
 fn delete(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
@@ -101,7 +143,7 @@ fn delete(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
     };
     families
         .into_iter()
-        .try_for_each(|family| tear_down(call, family))
+        .try_for_each(|family| tear_down(call, conf, family))
 }
 
 fn check(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
@@ -112,22 +154,36 @@ fn check(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
     let chain = chain_name("DN-", call.network, call.container_id);
     for address in own_addresses(call, &result) {
         let family = Family::of(address.address());
-        if !filter::chain_exists(family, Table::Nat, &chain)? {
+        if !filter::are_ports_mapped(&maps(call, conf, family))?
+            && !filter::chain_exists(family, Table::Nat, &chain)?
+        {
             return Err(NativeError::Check(format!(
-                "the port mapping chain {chain} is missing"
+                "the port mapping chain {chain} is missing, and the maps have not all ports of the pod"
             )));
         }
     }
     Ok(())
 }
 
-fn tear_down(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
+/// Removes what [`lead`] made, or a plugin's program, or an earlier version of this one, if it is there.
+fn tear_down(call: &Call<'_>, conf: &Conf, family: Family) -> Result<(), NativeError> {
+    filter::unmap_ports(&maps(call, conf, family))?;
+    remove_chain(call, family)
+}
+
+fn remove_chain(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
     let chain = chain_name("DN-", call.network, call.container_id);
     let steps = [Step::RemoveChain {
         chain,
         jumps_in: vec![DNAT.to_owned()],
     }];
     Ok(filter::apply(family, Table::Nat, &steps)?)
+}
+
+/// The pod's ports. A pod may be on a network twice.
+fn maps(call: &Call<'_>, conf: &Conf, family: Family) -> PortMaps {
+    let owner = format!("{} {}", call.container_id, call.if_name);
+    PortMaps::new(family, owner, &conf.runtime_config.port_mappings)
 }
 
 /// The pod's first address of each family.
@@ -149,7 +205,7 @@ fn own_addresses(call: &Call<'_>, result: &CniResult) -> impl Iterator<Item = Ci
 }
 
 fn steps(call: &Call<'_>, conf: &Conf, address: Cidr) -> Vec<Step> {
-    let mark = 1 << conf.mark_masq_bit;
+    let mark = conf.mark();
     let own = chain_name("DN-", call.network, call.container_id);
     let jump = |to: &str| Target::Jump(to.to_owned());
     let enter = |from: &str| Step::JumpOnce {

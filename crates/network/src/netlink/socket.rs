@@ -32,6 +32,9 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 pub(crate) struct Rtnl(pub(crate) Socket);
 
+/// Any socket takes so much at once.
+const USUAL_TRANSACTION: usize = 64 << 10;
+
 /// One message of an answer: its type, and what follows the header.
 pub(crate) type Reply = (u16, Vec<u8>);
 
@@ -63,6 +66,9 @@ impl Socket {
         bind(&fd, &SocketAddrNetlink::new(0, 0))?;
         // The kernel answers at once; a lost answer must not block for ever.
         sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(Duration::from_secs(10)))?;
+        if protocol == Some(rustix::net::netlink::NETFILTER) {
+            super::strict::be_brief(fd.as_fd());
+        }
         Ok(Self {
             fd,
             sequence: 0,
@@ -126,6 +132,10 @@ impl Socket {
                 last_wanted = Some(self.sequence);
             }
             bytes.extend(message.finish(self.sequence, flag));
+        }
+        if bytes.len() > USUAL_TRANSACTION {
+            // Where that is not allowed, what the socket takes by itself may do.
+            let _ = sockopt::set_socket_send_buffer_size_force(&self.fd, bytes.len());
         }
         self.send(&bytes)?;
         let Some(last) = last_wanted else {

@@ -215,25 +215,52 @@ pub(crate) fn open_in(dir: &Path, in_process: InProcess) -> Networks {
 
 /// The addresses that are masqueraded by sets, of both families, each with whose it is.
 pub(crate) fn masqueraded() -> Vec<String> {
+    elements("masquerade-")
+}
+
+/// The node's ports that lead to pods by maps, of both families: which, whose, and where they lead; and those
+/// from which packets come back over the node.
+pub(crate) fn mapped() -> Vec<String> {
+    [elements("hostports"), elements("marked-")].concat()
+}
+
+/// What the sets and maps have whose names begin so: keys, whose they are, and values.
+fn elements(prefix: &str) -> Vec<String> {
     let list = |family: &str| format!("nft -j list table {family} orlop 2>/dev/null");
     let text = sh(&format!("{} || true; {} || true", list("ip"), list("ip6")));
     let tables = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    let objects = tables.flat_map(|table| match table.unwrap()["nftables"].take() {
+        Value::Array(objects) => objects,
+        other => panic!("{other}"),
+    });
+    let sets = objects.filter_map(|object| object.get("set").or(object.get("map")).cloned());
     let mut found = Vec::new();
-    for table in tables {
-        let objects = table.unwrap()["nftables"].take();
-        for set in objects
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|object| &object["set"])
-        {
-            for element in set["elem"].as_array().into_iter().flatten() {
-                let element = &element["elem"];
-                let text = |value: &Value| value.as_str().unwrap().to_owned();
-                found.push(text(&element["val"]) + " " + &text(&element["comment"]));
-            }
+    for set in sets.filter(|set| set["name"].as_str().unwrap().starts_with(prefix)) {
+        for element in set["elem"].as_array().into_iter().flatten() {
+            let (element, value) = match element {
+                Value::Array(pair) => (&pair[0], format!(": {}", words(&pair[1]))),
+                element => (element, String::new()),
+            };
+            let (key, owner) = match element.get("elem") {
+                Some(element) => (&element["val"], words(&element["comment"])),
+                None => (element, "nobody".to_owned()),
+            };
+            let words = [words(key), owner, value];
+            found.push(words.join(" ").trim().to_owned());
         }
     }
     found.sort();
     found
+}
+
+/// A key, or a value, as people read it.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(parts) => match &parts["concat"] {
+            Value::Array(parts) => parts.iter().map(words).collect::<Vec<_>>().join(" "),
+            other => words(other),
+        },
+        other => other.to_string(),
+    }
 }
