@@ -12,7 +12,7 @@ use std::process::Command;
 
 use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
 use orlop_testkit::machine::has_program;
-use support::{Node, Pod, filter_rules, mapped, masqueraded, sh};
+use support::{Node, Pod, filter_rules, mapped, masqueraded, noted, sh};
 
 const CONF: &str = r#"{
     "cniVersion": "1.1.0", "name": "net",
@@ -118,6 +118,7 @@ fn assert_nothing_left(node: &Node, pod: Option<Pod>, when: &str) {
     assert_eq!(foreign, None, "{when}");
     assert_eq!(masqueraded(), Vec::<String>::new(), "{when}");
     assert_eq!(mapped(), Vec::<String>::new(), "{when}");
+    assert_eq!(noted(), Vec::<String>::new(), "{when}");
     let bridged = sh("nft list table bridge nat 2>/dev/null || true");
     assert!(!bridged.contains("macspoofchk"), "{when}: {bridged}");
     let journal = std::fs::read_dir(node.path("state/attachments")).unwrap();

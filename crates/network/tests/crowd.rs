@@ -19,7 +19,8 @@ const CONF: &str = r#"{
     "plugins": [
         {"type": "bridge", "bridge": "br0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
          "ipam": {"type": "host-local", "dataDir": "DATA", "ranges": [[{"subnet": "10.77.0.0/24"}]]}},
-        {"type": "portmap", "capabilities": {"portMappings": true}}
+        {"type": "portmap", "capabilities": {"portMappings": true}},
+        {"type": "firewall"}
     ]}"#;
 
 /// A pod with a port of the node's.

@@ -13,7 +13,7 @@ use orlop_network::{
     Cidr, DefaultNetwork, ErrorKind, InProcess, Networks, PodNetwork, PortMapping, Protocol,
     Status, netns,
 };
-use support::{Node, PLUGINS, filter_rules, mapped, masqueraded, sh};
+use support::{Node, PLUGINS, filter_rules, mapped, masqueraded, noted, sh};
 
 const CONF: &str = r#"{
     "cniVersion": "1.1.0", "name": "net",
@@ -46,6 +46,7 @@ fn http() -> PortMapping {
 fn assert_nothing_left(node: &Node) {
     assert_eq!(masqueraded(), Vec::<String>::new());
     assert_eq!(mapped(), Vec::<String>::new());
+    assert_eq!(noted(), Vec::<String>::new());
     assert_eq!(node.reserved("net"), Vec::<String>::new());
     let rules = filter_rules();
     assert!(
@@ -159,6 +160,7 @@ fn cross(adding: InProcess, removing: InProcess) {
     let by_programs = adding == InProcess::Never;
     assert_eq!(filter_rules().contains("CNI-DN-"), by_programs);
     assert_eq!(mapped().is_empty(), by_programs);
+    assert_eq!(noted().is_empty(), by_programs);
     drop(networks);
     let networks = node.open(removing);
     node.block(networks.detach(&pod.attachment, Some(&network)))

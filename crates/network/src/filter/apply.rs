@@ -9,9 +9,10 @@ use std::sync::LazyLock;
 use parking_lot::Mutex;
 
 use super::masquerade::{self, Masquerade};
+use super::noted::Noted;
 use super::port_guard::PortGuard;
 use super::port_maps::{Detour, PortMaps};
-use super::rule::{Family, Step, Table};
+use super::rule::{Family, Rule, Step, Table};
 use super::{iptables, nftables};
 use crate::MacAddress;
 use crate::native::NativeError;
@@ -145,6 +146,39 @@ pub(crate) fn has_port_mapped(of: &PortMaps) -> Result<bool, FilterError> {
 /// Whether all of them lead to their pod so.
 pub(crate) fn are_ports_mapped(of: &PortMaps) -> Result<bool, FilterError> {
     Ok(by_sets(|socket| of.all_stand(socket))?.unwrap_or(false))
+}
+
+/// Adds rules about an address at the end of a chain that all pods share, after steps that make the chain.
+pub(crate) fn add_noted(of: &Noted<'_>, frame: &[Step], rules: &[Rule]) -> Result<(), FilterError> {
+    let mut line = GATE.lock();
+    match &*WAY {
+        Way::Direct => of
+            .add(connect(&mut line)?, frame, rules)
+            .map_err(nftables::failed),
+        Way::Programs(dir) => {
+            let mut steps = frame.to_vec();
+            steps.push(of.removal());
+            let rules = rules.iter().cloned();
+            steps.extend(rules.map(|rule| Step::Append(of.chain.to_owned(), rule)));
+            iptables::apply(dir, Family::of(of.address), of.table, &steps)
+        }
+    }
+}
+
+/// Undoes that, as far as it is there.
+pub(crate) fn remove_noted(of: &Noted<'_>) -> Result<(), FilterError> {
+    let mut line = GATE.lock();
+    match &*WAY {
+        Way::Direct => of.remove(connect(&mut line)?).map_err(nftables::failed),
+        Way::Programs(dir) => {
+            iptables::apply(dir, Family::of(of.address), of.table, &[of.removal()])
+        }
+    }
+}
+
+/// Whether it is noted in a way that programs know nothing of.
+pub(crate) fn has_noted(of: &Noted<'_>) -> Result<bool, FilterError> {
+    Ok(by_sets(|socket| of.stands(socket))?.unwrap_or(false))
 }
 
 fn in_own_table(

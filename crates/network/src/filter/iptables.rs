@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use super::apply::FilterError;
-use super::rule::{Family, Step, Table, Target};
+use super::rule::{Family, Rule, Step, Table, Target};
 
 /// How long to wait for the lock the programs share.
 const LOCK_WAIT_SECONDS: &str = "5";
@@ -73,14 +73,9 @@ fn plan(table: Table, steps: &[Step], saved: &str) -> Result<String, FilterError
                 }
             }
             Step::JumpOnce { chain, rule, first } => {
-                let Target::Jump(target) = &rule.target else {
-                    continue;
-                };
-                if rules_of(saved, chain).all(|line| !jumps_to(line, target)) {
-                    let verb = if *first { "-I" } else { "-A" };
-                    lines.push(format!("{verb} {chain} {}", rule.to_text()));
-                }
+                lines.extend(jump_once(saved, chain, rule, *first));
             }
+            Step::Reach { chain, rule } => lines.extend(jump_once(saved, chain, rule, true)),
             Step::RemoveChain { chain, jumps_in } => {
                 for from in jumps_in {
                     let jumps = rules_of(saved, from).filter(|line| jumps_to(line, chain));
@@ -111,6 +106,16 @@ fn plan(table: Table, steps: &[Step], saved: &str) -> Result<String, FilterError
         chains.join("\n"),
         lines.join("\n")
     ))
+}
+
+/// The line that adds a jump, unless the chain has one to the same target.
+fn jump_once(saved: &str, chain: &str, rule: &Rule, first: bool) -> Option<String> {
+    let Target::Jump(target) = &rule.target else {
+        return None;
+    };
+    let is_there = rules_of(saved, chain).any(|line| jumps_to(line, target));
+    let verb = if first { "-I" } else { "-A" };
+    (!is_there).then(|| format!("{verb} {chain} {}", rule.to_text()))
 }
 
 fn save(dir: &Path, family: Family, table: Table) -> Result<String, FilterError> {
@@ -165,7 +170,7 @@ fn name(family: Family) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::{Match, Rule};
+    use crate::filter::Match;
 
     const SAVED: &str = r#"*nat
 :POSTROUTING ACCEPT [0:0]

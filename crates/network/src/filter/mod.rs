@@ -13,17 +13,19 @@ mod expression;
 mod iptables;
 mod masquerade;
 mod nftables;
+mod noted;
 mod own_table;
 mod port_guard;
 mod port_maps;
 mod rule;
 
 pub(crate) use apply::{
-    FilterError, apply, are_ports_mapped, chain_exists, forget_udp, guard_port, has_masqueraded,
-    has_port_mapped, is_masqueraded, map_ports, masquerade, port_is_guarded, unguard_port,
-    unmap_ports, unmasquerade, unmasquerade_all,
+    FilterError, add_noted, apply, are_ports_mapped, chain_exists, forget_udp, guard_port,
+    has_masqueraded, has_noted, has_port_mapped, is_masqueraded, map_ports, masquerade,
+    port_is_guarded, remove_noted, unguard_port, unmap_ports, unmasquerade, unmasquerade_all,
 };
 pub(crate) use masquerade::Masquerade;
+pub(crate) use noted::Noted;
 pub(crate) use port_guard::PortGuard;
 pub(crate) use port_maps::{Detour, PortMaps};
 pub(crate) use rule::{Family, Match, Rule, Step, Table, Target, chain_name, hash_name};

@@ -23,6 +23,7 @@ const NFTA_TABLE_NAME: u16 = 1;
 const NFTA_CHAIN_TABLE: u16 = 1;
 pub(super) const NFTA_CHAIN_NAME: u16 = 3;
 pub(super) const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_CHAIN_USE: u16 = 6;
 pub(super) const NFTA_CHAIN_TYPE: u16 = 7;
 const NFTA_RULE_TABLE: u16 = 1;
 pub(super) const NFTA_RULE_CHAIN: u16 = 2;
@@ -44,14 +45,15 @@ const BASE_CHAINS: [(Table, &str, u32, i32); 7] = [
 
 /// A rule found in a chain: enough of it to know and to remove it.
 #[derive(Debug)]
-struct Found {
+pub(super) struct Found {
     handle: u64,
     jump: Option<String>,
-    compared: Vec<Vec<u8>>,
+    /// All that the rule compares a part of a packet with.
+    pub(super) compared: Vec<Vec<u8>>,
 }
 
 /// One look at, and one change of, a table.
-struct Change<'a> {
+pub(super) struct Change<'a> {
     socket: &'a mut Socket,
     family: Family,
     table: &'a str,
@@ -66,18 +68,11 @@ pub(super) fn apply(
     table: Table,
     steps: &[Step],
 ) -> Result<(), FilterError> {
-    let mut change = Change {
-        socket,
-        family,
-        table: table.name(),
-        kind: table,
-        messages: Vec::new(),
-        base_chains: Vec::new(),
-    };
+    let mut change = Change::new(socket, family, table);
     for step in steps {
         change.plan(step).map_err(failed)?;
     }
-    change.commit().map_err(failed)
+    change.commit().map(drop).map_err(failed)
 }
 
 pub(super) fn chain_exists(
@@ -89,8 +84,19 @@ pub(super) fn chain_exists(
     chain_is_there(socket, family, table.name(), chain).map_err(failed)
 }
 
-impl Change<'_> {
-    fn plan(&mut self, step: &Step) -> io::Result<()> {
+impl<'a> Change<'a> {
+    pub(super) fn new(socket: &'a mut Socket, family: Family, table: Table) -> Self {
+        Self {
+            socket,
+            family,
+            table: table.name(),
+            kind: table,
+            messages: Vec::new(),
+            base_chains: Vec::new(),
+        }
+    }
+
+    pub(super) fn plan(&mut self, step: &Step) -> io::Result<()> {
         match step {
             Step::NewChain(chain) => self.make_chain(chain, libc::NLM_F_EXCL),
             Step::Chain(chain) => self.make_chain(chain, 0),
@@ -110,6 +116,15 @@ impl Change<'_> {
                     .any(|found| found.jump.as_deref() == Some(target))
                 {
                     self.add_rule(chain, rule, *first);
+                }
+            }
+            Step::Reach { chain, rule } => {
+                let Target::Jump(target) = &rule.target else {
+                    return Ok(());
+                };
+                let is_there = chain_is_there(self.socket, self.family, self.table, chain)?;
+                if !is_there || !self.is_reached(target)? {
+                    self.add_rule(chain, rule, true);
                 }
             }
             Step::RemoveChain { chain, jumps_in } => {
@@ -137,9 +152,10 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn commit(mut self) -> io::Result<()> {
+    /// Makes the changes; the handles of the rules that were to be told.
+    pub(super) fn commit(mut self) -> io::Result<Vec<u64>> {
         if self.messages.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut batch = vec![(bound(NFNL_MSG_BATCH_BEGIN), false)];
         if !self.base_chains.is_empty()
@@ -165,7 +181,17 @@ impl Change<'_> {
             *acknowledge = true;
         }
         batch.push((bound(NFNL_MSG_BATCH_END), false));
-        self.socket.transact(batch)
+        let told = self.socket.transact_told(batch)?;
+        let rules = told
+            .iter()
+            .filter(|(kind, _)| *kind == message_type(NFT_MSG_NEWRULE));
+        let handles = rules.filter_map(|(_, body)| handle_of(Attributes(body.get(4..)?)));
+        Ok(handles.collect())
+    }
+
+    /// Makes a change of another table with the others.
+    pub(super) fn also(&mut self, message: Message) {
+        self.messages.push(message);
     }
 
     fn make_chain(&mut self, chain: &str, flags: i32) {
@@ -175,6 +201,16 @@ impl Change<'_> {
     }
 
     fn add_rule(&mut self, chain: &str, rule: &Rule, first: bool) {
+        let place = if first { 0 } else { libc::NLM_F_APPEND };
+        self.add_rule_with(chain, rule, place);
+    }
+
+    /// Adds a rule at a chain's end, whose handle the kernel tells.
+    pub(super) fn add_told_rule(&mut self, chain: &str, rule: &Rule) {
+        self.add_rule_with(chain, rule, libc::NLM_F_APPEND | libc::NLM_F_ECHO);
+    }
+
+    fn add_rule_with(&mut self, chain: &str, rule: &Rule, flags: i32) {
         let base = BASE_CHAINS
             .iter()
             .find(|(table, name, ..)| *table == self.kind && *name == chain);
@@ -183,9 +219,8 @@ impl Change<'_> {
         {
             self.base_chains.push(name);
         }
-        let place = if first { 0 } else { libc::NLM_F_APPEND };
         let family = self.family;
-        self.push(NFT_MSG_NEWRULE, libc::NLM_F_CREATE | place, |message| {
+        self.push(NFT_MSG_NEWRULE, libc::NLM_F_CREATE | flags, |message| {
             let message = message
                 .attr_str(NFTA_RULE_CHAIN, chain)
                 .nest(NFTA_RULE_EXPRESSIONS, |list| {
@@ -207,7 +242,7 @@ impl Change<'_> {
         });
     }
 
-    fn remove<'f>(&mut self, chain: &str, found: impl Iterator<Item = &'f Found>) {
+    pub(super) fn remove<'f>(&mut self, chain: &str, found: impl Iterator<Item = &'f Found>) {
         for rule in found {
             self.push(NFT_MSG_DELRULE, 0, |message| {
                 message
@@ -217,8 +252,39 @@ impl Change<'_> {
         }
     }
 
+    /// Whether a chain is there, and anything leads to it: the kernel counts that with its rules.
+    fn is_reached(&mut self, chain: &str) -> io::Result<bool> {
+        let message = self
+            .message(NFT_MSG_GETCHAIN, 0)
+            .attr_str(NFTA_CHAIN_TABLE, self.table)
+            .attr_str(NFTA_CHAIN_NAME, chain);
+        let uses = match self.socket.query(message) {
+            Ok((_, body)) => Attributes(body.get(4..).unwrap_or_default())
+                .get(NFTA_CHAIN_USE)
+                .and_then(|uses| uses.try_into().ok())
+                .map_or(0, u32::from_be_bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        Ok(uses as usize > self.find(chain)?.len())
+    }
+
+    /// A rule of a chain, if it is there.
+    pub(super) fn rule(&mut self, chain: &str, handle: u64) -> io::Result<Option<Found>> {
+        let message = self
+            .message(NFT_MSG_GETRULE, 0)
+            .attr_str(NFTA_RULE_TABLE, self.table)
+            .attr_str(NFTA_RULE_CHAIN, chain)
+            .attr_be64(NFTA_RULE_HANDLE, handle);
+        match self.socket.query(message) {
+            Ok((_, body)) => Ok(Found::parse(&body, self.table, chain)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The rules of a chain; none if there is no such chain.
-    fn find(&mut self, chain: &str) -> io::Result<Vec<Found>> {
+    pub(super) fn find(&mut self, chain: &str) -> io::Result<Vec<Found>> {
         let message = self
             .message(NFT_MSG_GETRULE, 0)
             .attr_str(NFTA_RULE_TABLE, self.table)
@@ -271,9 +337,8 @@ impl Found {
         {
             return None;
         }
-        let handle = u64::from_be_bytes(attributes.get(NFTA_RULE_HANDLE)?.try_into().ok()?);
         let mut found = Self {
-            handle,
+            handle: handle_of(attributes)?,
             jump: None,
             compared: Vec::new(),
         };
@@ -293,6 +358,11 @@ impl Found {
         }
         Some(found)
     }
+}
+
+fn handle_of(rule: Attributes<'_>) -> Option<u64> {
+    let handle = rule.get(NFTA_RULE_HANDLE)?.try_into().ok()?;
+    Some(u64::from_be_bytes(handle))
 }
 
 fn chain_is_there(

@@ -76,6 +76,8 @@ pub(crate) enum Step {
         rule: Rule,
         first: bool,
     },
+    /// Adds a jump at a chain's beginning, unless something leads to its target already.
+    Reach { chain: String, rule: Rule },
     /// Removes a chain and the jumps to it in other chains, if it is there.
     RemoveChain {
         chain: String,

@@ -1,13 +1,15 @@
 //! `firewall`: packets from and to pods are let through, whatever the node's
 //! own policy for forwarding.
 
+use std::net::IpAddr;
+
 use serde::Deserialize;
 
 use super::NativeError;
 use super::plugin::Call;
 use crate::Cidr;
 use crate::cni::{CniResult, Verb};
-use crate::filter::{self, Family, Match, Rule, Step, Table, Target};
+use crate::filter::{self, Family, Match, Noted, Rule, Step, Table, Target};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,12 +22,15 @@ const FORWARD: &str = "CNI-FORWARD";
 const DEFAULT_ADMIN: &str = "CNI-ADMIN";
 
 pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
+    let owner = owner(call);
     match call.verb {
         Verb::Add => {
             let result = call.required_previous()?;
-            for family in families(&result) {
-                let steps = steps(call, family, &result)?;
-                filter::apply(family, Table::Filter, &steps).map_err(NativeError::from)?;
+            for ip in &result.ips {
+                let address = ip.address.address();
+                let (frame, rules) = (frame(call)?, rules(address));
+                let noted = noted(&owner, address);
+                filter::add_noted(&noted, &frame, &rules).map_err(NativeError::from)?;
             }
             Ok(Some(result))
         }
@@ -46,73 +51,88 @@ pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
     }
 }
 
+/// Whether any of the pod's rules are noted where the plugin's program does not look.
+pub(super) fn is_noted(call: &Call<'_>) -> bool {
+    let Ok(Some(result)) = call.previous() else {
+        return false;
+    };
+    let owner = owner(call);
+    let mut addresses = result.ips.iter().map(|ip| ip.address.address());
+    addresses.any(|address| filter::has_noted(&noted(&owner, address)).unwrap_or(false))
+}
+
 fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     let Some(result) = call.previous()? else {
         return Ok(());
     };
-    for family in families(&result) {
-        let steps: Vec<_> = of_family(&result, family)
-            .map(|ip| Step::RemoveAbout {
-                chain: FORWARD.to_owned(),
-                address: ip.address(),
-            })
-            .collect();
-        filter::apply(family, Table::Filter, &steps).map_err(NativeError::from)?;
+    let owner = owner(call);
+    for ip in &result.ips {
+        let noted = noted(&owner, ip.address.address());
+        filter::remove_noted(&noted).map_err(NativeError::from)?;
     }
     Ok(())
 }
 
-fn steps(call: &Call<'_>, family: Family, result: &CniResult) -> Result<Vec<Step>, NativeError> {
+/// The chains, and the ways to them.
+fn frame(call: &Call<'_>) -> Result<Vec<Step>, NativeError> {
     let conf: Conf = call.conf()?;
     let admin = match conf.iptables_admin_chain_name.as_str() {
         "" => DEFAULT_ADMIN.to_owned(),
         name => name.to_owned(),
     };
-    let jump = |chain: &str, why: &str, to: &str| Step::JumpOnce {
-        chain: chain.to_owned(),
-        rule: Rule::new(
+    let jump = |why: &str, to: &str| {
+        Rule::new(
             [Match::Comment(why.to_owned())],
             Target::Jump(to.to_owned()),
-        ),
-        first: true,
+        )
     };
-    let mut steps = vec![
+    Ok(vec![
         Step::Chain(FORWARD.to_owned()),
         Step::Chain(admin.clone()),
-        jump("FORWARD", "CNI firewall plugin rules", FORWARD),
-        jump(FORWARD, "CNI firewall plugin admin overrides", &admin),
-    ];
-    for address in of_family(result, family) {
-        let host = Cidr::host(address.address());
-        let chain = FORWARD.to_owned();
-        // Those of an earlier owner, if a crash left them.
-        steps.push(Step::RemoveAbout {
-            chain: chain.clone(),
-            address: address.address(),
-        });
-        let answers = Rule::new(
+        Step::JumpOnce {
+            chain: "FORWARD".to_owned(),
+            rule: jump("CNI firewall plugin rules", FORWARD),
+            first: true,
+        },
+        Step::Reach {
+            chain: FORWARD.to_owned(),
+            rule: jump("CNI firewall plugin admin overrides", &admin),
+        },
+    ])
+}
+
+/// What lets an address's packets through, and the answers to them.
+fn rules(address: IpAddr) -> [Rule; 2] {
+    let host = Cidr::host(address);
+    [
+        Rule::new(
             [Match::Destination(host), Match::Established],
             Target::Accept,
-        );
-        steps.push(Step::Append(chain.clone(), answers));
-        steps.push(Step::Append(
-            chain,
-            Rule::new([Match::Source(host)], Target::Accept),
-        ));
+        ),
+        Rule::new([Match::Source(host)], Target::Accept),
+    ]
+}
+
+fn noted(owner: &str, address: IpAddr) -> Noted<'_> {
+    Noted {
+        table: Table::Filter,
+        chain: FORWARD,
+        owner,
+        address,
     }
-    Ok(steps)
+}
+
+/// Whose the rules are. A pod may be on a network twice.
+fn owner(call: &Call<'_>) -> String {
+    format!("{} {}", call.container_id, call.if_name)
 }
 
 fn families(result: &CniResult) -> impl Iterator<Item = Family> {
+    let has = |family| {
+        let mut ips = result.ips.iter();
+        ips.any(|ip| Family::of(ip.address.address()) == family)
+    };
     [Family::V4, Family::V6]
         .into_iter()
-        .filter(|family| of_family(result, *family).next().is_some())
-}
-
-fn of_family(result: &CniResult, family: Family) -> impl Iterator<Item = Cidr> {
-    result
-        .ips
-        .iter()
-        .map(|ip| ip.address)
-        .filter(move |address| Family::of(address.address()) == family)
+        .filter(move |family| has(*family))
 }

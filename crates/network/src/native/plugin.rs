@@ -71,6 +71,7 @@ pub(crate) fn did_what_programs_cannot_undo(kind: &str, call: &Call<'_>) -> bool
         Some(NativePlugin::Bridge | NativePlugin::Ptp) if masquerades => {
             masquerade::is_by_sets(call)
         }
+        Some(NativePlugin::Firewall) => firewall::is_noted(call),
         Some(NativePlugin::Portmap) => portmap::is_by_maps(call),
         _ => false,
     }

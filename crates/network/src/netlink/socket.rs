@@ -119,9 +119,16 @@ impl Socket {
         self.ask(message, libc::NLM_F_DUMP)
     }
 
-    /// Sends a transaction's bytes as they are, and waits for the
-    /// acknowledgement of each of `sequences`.
+    /// Sends a transaction, and waits for the acknowledgement of the messages that are to have one.
     pub(crate) fn transact(&mut self, messages: Vec<(Message, bool)>) -> io::Result<()> {
+        self.transact_told(messages).map(drop)
+    }
+
+    /// Does the same; what the kernel tells of messages that ask for an echo.
+    pub(crate) fn transact_told(
+        &mut self,
+        messages: Vec<(Message, bool)>,
+    ) -> io::Result<Vec<Reply>> {
         let mut bytes = Vec::new();
         let mut last_wanted = None;
         let first = self.sequence + 1;
@@ -138,15 +145,20 @@ impl Socket {
             let _ = sockopt::set_socket_send_buffer_size_force(&self.fd, bytes.len());
         }
         self.send(&bytes)?;
+        let mut told = Vec::new();
         let Some(last) = last_wanted else {
-            return Ok(());
+            return Ok(told);
         };
         // Any message of a transaction may be answered with an error; all are
         // over when the last one that asked for it is acknowledged.
         let mut failure = None;
         loop {
             for (kind, sequence, body) in self.receive()? {
-                if i32::from(kind) != libc::NLMSG_ERROR || sequence < first {
+                if sequence < first {
+                    continue;
+                }
+                if i32::from(kind) != libc::NLMSG_ERROR {
+                    told.push((kind, body));
                     continue;
                 }
                 if let (Some(error), None) = (error_of(&body), &failure) {
@@ -154,7 +166,7 @@ impl Socket {
                 }
                 if sequence >= last || failure.is_some() {
                     self.drop_rest()?;
-                    return failure.map_or(Ok(()), Err);
+                    return failure.map_or(Ok(told), Err);
                 }
             }
         }

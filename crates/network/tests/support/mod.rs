@@ -224,6 +224,11 @@ pub(crate) fn mapped() -> Vec<String> {
     [elements("hostports"), elements("marked-")].concat()
 }
 
+/// The addresses with rules of a shared chain, of both families, each with whose it is and which rules they are.
+pub(crate) fn noted() -> Vec<String> {
+    elements("forwarded")
+}
+
 /// What the sets and maps have whose names begin so: keys, whose they are, and values.
 fn elements(prefix: &str) -> Vec<String> {
     let list = |family: &str| format!("nft -j list table {family} orlop 2>/dev/null");
