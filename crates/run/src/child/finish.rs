@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::ffi::CStr;
 use std::io::IoSlice;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, Stat, accessat,
@@ -150,6 +150,22 @@ pub(super) fn labels(process: &ProcessPlan, proc: BorrowedFd<'_>) -> Result<(), 
     Ok(())
 }
 
+/// Closes what is needed no more. A filter that comes next may know nothing of the call that does it, and then
+/// nothing that a caller left open may be left to the program.
+pub(super) fn close_the_rest(
+    process: &ProcessPlan,
+    channel: &Channel,
+    kept: [Option<BorrowedFd<'_>>; 2],
+) {
+    let channel = number(channel.fd());
+    let mut kept = [
+        channel,
+        kept[0].map_or(channel, number),
+        kept[1].map_or(channel, number),
+    ];
+    close_all_but(process.preserve_fds, &mut kept);
+}
+
 /// Gives up rights and becomes the user; returns which of the programs there is.
 pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Result<usize, Fault> {
     if process.no_new_privileges {
@@ -206,7 +222,7 @@ pub(super) fn become_program(
 ) -> Result<Infallible, Fault> {
     // Nothing of the host's may be reached by `/proc/self/fd` while the kernel looks for the
     // program and its interpreters. The channel leads nowhere, and is closed by the kernel itself.
-    close_all_but(process.preserve_fds, channel.fd());
+    close_all_but(process.preserve_fds, &mut [number(channel.fd())]);
     let program = &process.programs[index];
     Err(execute(program, &process.args, &process.env)).at_index(Step::Execute, index as u16)
 }
@@ -254,14 +270,13 @@ fn filter(process: &ProcessPlan, channel: &Channel) -> Result<(), Fault> {
 fn program(process: &ProcessPlan) -> Result<usize, Fault> {
     let mut worst = Errno::NOENT;
     for (index, program) in process.programs.iter().enumerate() {
-        let is_program = accessat(CWD, program.as_c_str(), Access::EXEC_OK, AtFlags::EACCESS)
-            .and_then(|()| {
-                let look = rustix::fs::stat(program.as_c_str())?;
-                match FileType::from_raw_mode(look.st_mode) {
-                    FileType::Directory => Err(Errno::ISDIR),
-                    _ => Ok(()),
-                }
-            });
+        let is_program = may_execute(program).and_then(|()| {
+            let look = rustix::fs::stat(program.as_c_str())?;
+            match FileType::from_raw_mode(look.st_mode) {
+                FileType::Directory => Err(Errno::ISDIR),
+                _ => Ok(()),
+            }
+        });
         match is_program {
             Ok(()) => return Ok(index),
             Err(Errno::NOENT | Errno::NOTDIR) => {}
@@ -278,6 +293,17 @@ fn program(process: &ProcessPlan) -> Result<usize, Fault> {
         index: 0,
         errno: worst,
     })
+}
+
+/// Whether the user may execute it. Profiles older than `faccessat2(2)` refuse that call: then the older one
+/// is asked, which goes by the real ids, and these are the same by now.
+fn may_execute(program: &CStr) -> rustix::io::Result<()> {
+    match accessat(CWD, program, Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(Errno::PERM | Errno::NOSYS) => {
+            accessat(CWD, program, Access::EXEC_OK, AtFlags::empty())
+        }
+        asked => asked,
+    }
 }
 
 /// Pipes and terminals that it was given are its own, so that it can open them again by `/dev/stdout`.
@@ -319,8 +345,12 @@ fn drop_bounding(cap: u32) -> rustix::io::Result<()> {
     }
 }
 
-fn close_all_but(preserved: u32, channel: BorrowedFd<'_>) {
-    crate::sys::close_from(3 + preserved, channel);
+fn close_all_but(preserved: u32, kept: &mut [u32]) {
+    crate::sys::close_from(3 + preserved, kept);
+}
+
+fn number(fd: BorrowedFd<'_>) -> u32 {
+    fd.as_raw_fd() as u32
 }
 
 /// Opens a `/proc` of our own where none was made for the container.

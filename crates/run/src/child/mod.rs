@@ -167,6 +167,11 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     }
     drop(proc);
     finish::scheduling(&plan.process)?;
+    let kept = [
+        plan.state_dir.as_ref().map(AsFd::as_fd),
+        plan.start_hooks.state.as_ref().map(AsFd::as_fd),
+    ];
+    finish::close_the_rest(&plan.process, channel, kept);
     let program = finish::become_user(&mut plan.process, channel)?;
     // From here on the end of the parent is the end of its words, which are waited for: it notes us
     // before anyone can start us.

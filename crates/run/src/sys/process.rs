@@ -201,20 +201,26 @@ pub(crate) fn working_directory_is_reachable() -> Result<bool> {
     Ok(path[0] == b'/')
 }
 
-/// Closes all descriptors from this one on, but for one.
-pub(crate) fn close_from(first: u32, but: BorrowedFd<'_>) {
-    let but = but.as_raw_fd() as u32;
+/// Closes all descriptors from this one on, but for some; those are put in order for it.
+pub(crate) fn close_from(first: u32, but: &mut [u32]) {
     let close = |first: u32, last: u32| {
         if first <= last {
-            // SAFETY: what is closed is used by nobody any more: the next call is `execve`.
+            // SAFETY: what is closed is used by nobody any more: the process becomes another program, or ends
+            // without giving anything back.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         }
     };
-    if but < first {
-        return close(first, u32::MAX);
+    but.sort_unstable();
+    let mut first = first;
+    for &kept in &*but {
+        if kept >= first {
+            if kept > 0 {
+                close(first, kept - 1);
+            }
+            first = kept.saturating_add(1);
+        }
     }
-    close(first, but.saturating_sub(1));
-    close(but + 1, u32::MAX);
+    close(first, u32::MAX);
 }
 
 /// Names the host in a UTS namespace.

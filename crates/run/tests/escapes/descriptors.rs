@@ -52,6 +52,36 @@ fn no_descriptor_of_the_host_is_left_in_a_container() {
     only_streams(&ended(&mut with_leaks(&exec, &outside)), &outside);
 }
 
+/// A profile older than `close_range(2)` and `faccessat2(2)`, as many have: it refuses what it does not know.
+#[test]
+fn no_descriptor_is_left_where_the_profile_knows_no_new_calls() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let outside = marked(&rig);
+    for (no_new_privileges, number) in [(true, 1), (false, 1), (true, 38), (false, 38)] {
+        let mut config = rig.config(&["ls", "-l", "/proc/self/fd/"]);
+        config["process"]["noNewPrivileges"] = no_new_privileges.into();
+        config["linux"]["seccomp"] = serde_json::json!({
+            "defaultAction": "SCMP_ACT_ALLOW",
+            "syscalls": [{
+                "names": ["close_range", "faccessat2"],
+                "action": "SCMP_ACT_ERRNO",
+                "errnoRet": number,
+            }],
+        });
+        let (id, bundle) = rig.bundle(&config);
+        let mut command = rig.command();
+        command.args(["run", "--bundle"]).arg(bundle).arg(id);
+        only_streams(&ended(&mut with_leaks(&command, &outside)), &outside);
+
+        config["process"]["args"] = serde_json::json!(["sleep", "60"]);
+        let container = rig.start(&config);
+        let mut exec = rig.command();
+        exec.args(["exec", &container.id, "ls", "-l", "/proc/self/fd/"]);
+        only_streams(&ended(&mut with_leaks(&exec, &outside)), &outside);
+    }
+}
+
 fn only_streams(said: &Said, outside: &Path) {
     let open: Vec<_> = said
         .out
