@@ -17,6 +17,12 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     parse(&text).map_err(|error| error.within(path.display()))
 }
 
+/// Reads a file that a caller names, who may have made it a pipe: `<(…)` of a shell.
+pub(crate) fn read_given<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let file = std::fs::File::open(path).doing(|| format!("reading {}", path.display()))?;
+    read_from(file, &path.display().to_string())
+}
+
 /// Reads what comes by a stream.
 pub(crate) fn read_from<T: DeserializeOwned>(stream: impl std::io::Read, name: &str) -> Result<T> {
     let text = orlop_disk::read_whole(stream, LIMIT).doing(|| format!("reading {name}"))?;

@@ -20,12 +20,15 @@ pub(crate) enum Step {
     Rlimit,
     OomScoreAdj,
     Users,
+    Time,
     Join,
     Session,
     CgroupNamespace,
     Loopback,
     HostPropagation,
     PlaceRoot,
+    MountSource,
+    MountIds,
     MountTarget,
     Mount,
     MountInProc,
@@ -70,7 +73,7 @@ pub(crate) enum Step {
 }
 
 /// All steps, by their numbers.
-const STEPS: [Step; 53] = {
+const STEPS: [Step; 56] = {
     use Step as S;
     [
         S::Parent,
@@ -79,12 +82,15 @@ const STEPS: [Step; 53] = {
         S::Rlimit,
         S::OomScoreAdj,
         S::Users,
+        S::Time,
         S::Join,
         S::Session,
         S::CgroupNamespace,
         S::Loopback,
         S::HostPropagation,
         S::PlaceRoot,
+        S::MountSource,
+        S::MountIds,
         S::MountTarget,
         S::Mount,
         S::MountInProc,
@@ -161,10 +167,14 @@ pub(crate) enum Word {
     Failed(Fault),
     /// Another process was made in its place (`CLONE_PARENT`), of this number.
     Made(i32),
+    /// Whoever is born of it has a time namespace of its own, whose clocks are to be set.
+    Timed,
     /// The namespaces are there, and nothing has been changed in them yet.
     Namespaced,
     /// A new file system and the directory whose content is to be copied into it.
     CopyUp(OwnedFd, OwnedFd),
+    /// What the mount of this number is of is wanted, as it is found in the container's mount namespace by now.
+    Source(u16),
     /// The descriptor by which an agent is asked about system calls.
     Listener(OwnedFd),
     /// All is done up to the program's start.
@@ -218,6 +228,11 @@ impl Channel {
                 fds[0] = Some(fd.as_fd());
             }
             Word::Ready => message[0] = 6,
+            Word::Timed => message[0] = 8,
+            Word::Source(index) => {
+                message[0] = 7;
+                message[2..4].copy_from_slice(&index.to_ne_bytes());
+            }
         }
         self.send(&message, fds)
     }
@@ -250,6 +265,33 @@ impl Channel {
     /// The parent's word: go on.
     pub(crate) fn go_on(&self) -> rustix::io::Result<()> {
         self.send(&[0], [None, None])
+    }
+
+    /// The parent's answer with a descriptor.
+    pub(crate) fn give(&self, fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        self.send(&[0], [Some(fd), None])
+    }
+
+    /// Waits for a descriptor that the parent was asked for.
+    pub(crate) fn take(&self) -> rustix::io::Result<OwnedFd> {
+        let mut byte = [0u8; 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let mut parts = [IoSliceMut::new(&mut byte)];
+            match recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                received => break received?,
+            }
+        };
+        if received.bytes == 0 {
+            return Err(Errno::PIPE);
+        }
+        let fds = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        fds.flatten().next().ok_or(Errno::BADMSG)
     }
 
     /// Waits for the parent's word; its end is an error.
@@ -303,6 +345,8 @@ impl Channel {
             },
             5 => Word::Listener(fds.next().ok_or(Errno::BADMSG)?),
             6 => Word::Ready,
+            8 => Word::Timed,
+            7 => Word::Source(u16::from_ne_bytes([message[2], message[3]])),
             _ => return Err(Errno::BADMSG),
         };
         Ok(Some(word))

@@ -47,7 +47,8 @@ impl Cgroup {
     pub(crate) fn entry(&self, below: &[String], init: i32) -> Result<Entry> {
         let chosen = self.choose(below)?;
         if !below.is_empty() {
-            return Dirs::open(&chosen)?.into_entry();
+            let entry = Dirs::open(&chosen).and_then(Dirs::into_entry);
+            return entry.map_err(|error| error.within("--cgroup: adding pid of the process"));
         }
         let mut dirs = Dirs::open(self)?;
         if self.is_v2()

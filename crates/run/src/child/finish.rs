@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::ffi::CStr;
-use std::io::IoSlice;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
@@ -11,7 +10,7 @@ use rustix::fs::{
     fchown, fstat, openat, openat2,
 };
 use rustix::io::Errno;
-use rustix::process::{chdir, setsid, umask};
+use rustix::process::{Resource, chdir, setsid, umask};
 use rustix::thread::{
     CpuSet, sched_setaffinity, set_keep_capabilities, set_no_new_privs, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid,
@@ -28,8 +27,8 @@ use crate::sys::{
 
 /// What needs the host's rights, or its files.
 pub(super) fn limits(process: &ProcessPlan) -> Result<(), Fault> {
-    for (index, (resource, soft, hard)) in process.rlimits.iter().enumerate() {
-        set_rlimit_of(0, *resource, *soft, *hard).at_index(Step::Rlimit, index as u16)?;
+    for (index, (resource, soft, hard)) in process.limits_at_once() {
+        set_rlimit_of(0, resource, soft, hard).at_index(Step::Rlimit, index as u16)?;
     }
     if let Some(score) = &process.oom_score_adj {
         let file = openat(
@@ -156,7 +155,7 @@ pub(super) fn close_the_rest(
     process: &ProcessPlan,
     channel: &Channel,
     kept: [Option<BorrowedFd<'_>>; 2],
-) {
+) -> Result<(), Fault> {
     let channel = number(channel.fd());
     let mut kept = [
         channel,
@@ -164,10 +163,21 @@ pub(super) fn close_the_rest(
         kept[1].map_or(channel, number),
     ];
     close_all_but(process.preserve_fds, &mut kept);
+    match process.files {
+        Some((index, soft, hard)) => {
+            set_rlimit_of(0, Resource::Nofile, soft, hard).at_index(Step::Rlimit, index)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Gives up rights and becomes the user; returns which of the programs there is.
 pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Result<usize, Fault> {
+    // As root first: the directory may be one that only root may enter.
+    let entered = chdir(process.cwd.as_c_str());
+    if entered.is_ok() {
+        see_where_it_is()?;
+    }
     if process.no_new_privileges {
         set_no_new_privs(true).at(Step::NoNewPrivileges)?;
     } else {
@@ -181,8 +191,6 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
         }
     }
     umask(Mode::from_raw_mode(process.umask as RawMode));
-    // As root first: the directory may be one that only root may enter.
-    let entered = chdir(process.cwd.as_c_str());
     if process.finds_home {
         passwd::fill(process);
     }
@@ -194,11 +202,9 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
         // Or one that only the user may.
         Err(Errno::ACCESS | Errno::PERM) => {
             chdir(process.cwd.as_c_str()).at(Step::WorkingDirectory)?;
+            see_where_it_is()?;
         }
         entered => entered.at(Step::WorkingDirectory)?,
-    }
-    if !working_directory_is_reachable().at(Step::WorkingDirectory)? {
-        return Err(Errno::NOENT).at(Step::WorkingDirectoryOutside);
     }
     set_keep_capabilities(false).at(Step::Capabilities)?;
     set_capability_sets(&process.caps).at(Step::Capabilities)?;
@@ -214,6 +220,14 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
     Ok(program)
 }
 
+fn see_where_it_is() -> Result<(), Fault> {
+    if working_directory_is_reachable().at(Step::WorkingDirectory)? {
+        Ok(())
+    } else {
+        Err(Errno::NOENT).at(Step::WorkingDirectoryOutside)
+    }
+}
+
 /// Becomes the program.
 pub(super) fn become_program(
     process: &ProcessPlan,
@@ -225,31 +239,6 @@ pub(super) fn become_program(
     close_all_but(process.preserve_fds, &mut [number(channel.fd())]);
     let program = &process.programs[index];
     Err(execute(program, &process.args, &process.env)).at_index(Step::Execute, index as u16)
-}
-
-/// Says by the container's standard error why its program was not started: whoever made it is gone by then.
-pub(super) fn tell_whoever_reads(process: &ProcessPlan, fault: Fault) {
-    let why: &[u8] = match fault.errno {
-        Errno::NOEXEC => b"exec format error",
-        Errno::NOENT => b"no such file or directory",
-        Errno::ACCESS => b"permission denied",
-        Errno::PERM => b"operation not permitted",
-        Errno::TOOBIG => b"argument list too long",
-        Errno::TXTBSY => b"text file busy",
-        Errno::NOMEM => b"cannot allocate memory",
-        Errno::TIMEDOUT => b"not finished in time",
-        _ => b"it failed",
-    };
-    let (what, name): (&[u8], &[u8]) = match fault.step {
-        Step::Execute => {
-            let program = process.programs.get(usize::from(fault.index));
-            (b"exec ", program.map_or(b"", |program| program.to_bytes()))
-        }
-        Step::StartHook => (b"error running a startContainer hook", b""),
-        _ => return,
-    };
-    let parts = [what, name, b": ", why, b"\n"].map(IoSlice::new);
-    let _ = rustix::io::writev(rustix::stdio::stderr(), &parts);
 }
 
 fn filter(process: &ProcessPlan, channel: &Channel) -> Result<(), Fault> {
@@ -357,7 +346,7 @@ fn number(fd: BorrowedFd<'_>) -> u32 {
 pub(super) fn proc_for(needed: bool, made: Option<OwnedFd>) -> Result<Option<OwnedFd>, Fault> {
     match made {
         Some(made) => Ok(Some(made)),
-        None if needed => super::root::own_proc().map(Some).at(Step::Proc),
+        None if needed => super::fresh::own_proc().map(Some).at(Step::Proc),
         None => Ok(None),
     }
 }

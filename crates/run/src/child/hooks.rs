@@ -7,13 +7,13 @@ use rustix::io::Errno;
 
 use crate::plan::{HookStep, HookSteps};
 use crate::report::{Fault, Step};
-use crate::sys::{Side, execute, exit_now, fork, pidfd_signal, poll_in, wait_for};
+use crate::sys::{Image, Side, execute, exit_now, fork, pidfd_signal, poll_in, wait_for};
 
-/// Runs a stage's hooks one after the other. The error number of one that ended badly is its exit
-/// code, as a negative one.
-pub(super) fn run(hooks: &HookSteps, at: Step) -> Result<(), Fault> {
+/// Runs a stage's hooks one after the other; `env` is that of the container's process. The error number of one
+/// that ended badly is its exit code above [`BAD_END`].
+pub(super) fn run(hooks: &HookSteps, env: &Image, at: Step) -> Result<(), Fault> {
     for hook in &hooks.steps {
-        one(hook, hooks).map_err(|errno| Fault {
+        one(hook, hooks, env).map_err(|errno| Fault {
             step: at,
             index: hook.index,
             errno,
@@ -22,7 +22,7 @@ pub(super) fn run(hooks: &HookSteps, at: Step) -> Result<(), Fault> {
     Ok(())
 }
 
-fn one(hook: &HookStep, hooks: &HookSteps) -> rustix::io::Result<()> {
+fn one(hook: &HookStep, hooks: &HookSteps, env: &Image) -> rustix::io::Result<()> {
     if let Some(state) = &hooks.state {
         // The offset is one for all that have it.
         seek(state, SeekFrom::Start(0))?;
@@ -33,7 +33,7 @@ fn one(hook: &HookStep, hooks: &HookSteps) -> rustix::io::Result<()> {
             if let Some(state) = &hooks.state {
                 let _ = rustix::stdio::dup2_stdin(state.as_fd());
             }
-            let _ = execute(&hook.program, &hook.args, &hook.env);
+            let _ = execute(&hook.program, &hook.args, hook.env.as_ref().unwrap_or(env));
             exit_now(127)
         }
     };

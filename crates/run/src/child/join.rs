@@ -62,7 +62,7 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
     }
     drop(proc);
     finish::scheduling(process)?;
-    finish::close_the_rest(process, channel, [None, None]);
+    finish::close_the_rest(process, channel, [None, None])?;
     let program = finish::become_user(&mut joining.process, channel)?;
     let _ = rustix::process::set_parent_process_death_signal(None);
     finish::become_program(&joining.process, program, channel)

@@ -2,10 +2,12 @@
 //! no lock ([`crate::heap`] sees to that); what it cannot do it tells by number.
 
 mod finish;
+mod fresh;
 pub(crate) mod hooks;
 mod join;
 mod passwd;
 mod root;
+mod tell;
 mod terminal;
 mod walk;
 
@@ -21,11 +23,11 @@ pub(crate) use join::{Joining, run as run_joining};
 pub(crate) use walk::{Make, find};
 
 use crate::heap;
-use crate::plan::{Plan, Sysctl};
+use crate::plan::{NEW_TIME, Plan, Sysctl};
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{
-    CloneArgs, Side, bring_up_loopback, clone, enter_namespaces, exit_now, set_domain_name,
-    set_host_name, unshare_cgroup, unshare_ipc,
+    CloneArgs, Side, bring_up_loopback, clone, end_when_asked, enter_namespaces, exit_now,
+    set_domain_name, set_host_name, unshare_cgroup, unshare_ipc, unshare_time,
 };
 
 /// What a process that is no program yet ends with when it fails: it has told why.
@@ -35,7 +37,7 @@ const FAILED: i32 = 1;
 pub(crate) fn run(plan: &mut Plan, channel: &Channel) -> ! {
     heap::refuse();
     let Err(fault) = live(plan, channel);
-    finish::tell_whoever_reads(&plan.process, fault);
+    tell::whoever_reads(&plan.process, fault);
     fail(fault, channel)
 }
 
@@ -59,6 +61,10 @@ fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Resu
     die_with_parent().at(Step::Parent)?;
     enter_cgroups(&plan.tasks)?;
     finish::limits(&plan.process)?;
+    // With the rights of the host first: a namespace may belong to others than the users that are joined.
+    plan.namespaces
+        .join
+        .retain(|join| enter_namespaces(join.file.as_fd(), join.kind).is_err());
     if let Some(users) = &plan.namespaces.user {
         enter_namespaces(users.as_fd(), libc::CLONE_NEWUSER as u64).at(Step::Users)?;
     }
@@ -77,7 +83,7 @@ fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Resu
             plan.process.oom_score_adj = None;
             plan.namespaces.join.clear();
             let Err(fault) = live(plan, channel);
-            finish::tell_whoever_reads(&plan.process, fault);
+            tell::whoever_reads(&plan.process, fault);
             fail(fault, channel)
         }
     }
@@ -99,6 +105,9 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         die_with_parent().at(Step::Parent)?;
         if plan.namespaces.new != plan.namespaces.by_clone() {
             unshare_ipc().at(Step::Users)?;
+        }
+        if let Some(offsets) = &plan.namespaces.new_time {
+            make_time(!offsets.is_empty(), channel).at(Step::Time)?;
         }
     }
     join(plan)?;
@@ -127,7 +136,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     {
         rustix::process::fchdir(&root.tree).at(Step::CreateHook)?;
     }
-    hooks::run(&plan.create_hooks, Step::CreateHook)?;
+    hooks::run(&plan.create_hooks, &plan.process.env, Step::CreateHook)?;
     let process = &plan.process;
     let needs_proc =
         !plan.sysctls.is_empty() || process.apparmor.is_some() || process.selinux.is_some();
@@ -150,8 +159,12 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     } else if let Some(terminal) = &process.terminal {
         console = Some(own_terminal(terminal)?);
     }
-    if plan.root.is_none() {
+    if let Some(root) = &plan.bare_root {
         write_sysctls(&plan.sysctls, proc.as_ref())?;
+        rustix::process::fchdir(root)
+            .and_then(|()| rustix::process::chroot(c"."))
+            .and_then(|()| rustix::process::chdir(c"/"))
+            .at(Step::Pivot)?;
     }
     if let Some(console) = console {
         terminal::take(console).at(Step::Terminal)?;
@@ -171,18 +184,35 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         plan.state_dir.as_ref().map(AsFd::as_fd),
         plan.start_hooks.state.as_ref().map(AsFd::as_fd),
     ];
-    finish::close_the_rest(&plan.process, channel, kept);
+    finish::close_the_rest(&plan.process, channel, kept)?;
     let program = finish::become_user(&mut plan.process, channel)?;
     // From here on the end of the parent is the end of its words, which are waited for: it notes us
     // before anyone can start us.
     set_parent_process_death_signal(None).at(Step::Parent)?;
+    end_when_asked();
     channel
         .tell(&Word::Ready)
         .and_then(|()| channel.wait())
         .at(Step::Parent)?;
     wait_for_start(plan)?;
-    hooks::run(&plan.start_hooks, Step::StartHook)?;
+    hooks::run(&plan.start_hooks, &plan.process.env, Step::StartHook)?;
     finish::become_program(&plan.process, program, channel)
+}
+
+/// Makes a time namespace and enters it, which is only given to children otherwise.
+fn make_time(has_offsets: bool, channel: &Channel) -> rustix::io::Result<()> {
+    unshare_time()?;
+    if has_offsets {
+        channel.tell(&Word::Timed).and_then(|()| channel.wait())?;
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let made = openat(
+        CWD,
+        c"/proc/self/ns/time_for_children",
+        flags,
+        Mode::empty(),
+    )?;
+    enter_namespaces(made.as_fd(), NEW_TIME)
 }
 
 fn write_sysctls(sysctls: &[Sysctl], proc: Option<&OwnedFd>) -> Result<(), Fault> {

@@ -4,8 +4,8 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chmodat, chownat, fstat, fstatfs, mkdirat, mknodat,
-    openat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, chownat, fstat, fstatfs, mkdirat, mknodat, openat,
+    symlinkat, unlinkat,
 };
 use rustix::io::{Errno, dup};
 use rustix::mount::{
@@ -16,8 +16,11 @@ use rustix::mount::{
 use rustix::process::{chroot, fchdir, pivot_root, umask};
 
 use super::finish::is_null;
+use super::fresh::{make_file_system, make_fresh, make_fresh_with};
 use super::walk::{Make, find};
-use crate::plan::{DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What};
+use crate::plan::{
+    By, DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, is_proc,
+};
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{MountAttr, set_mount_attributes};
 
@@ -90,7 +93,15 @@ pub(super) fn close(plan: &mut RootPlan) -> Result<(), Fault> {
 /// Turns over to the new root; the host's is gone.
 pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
     fchdir(&plan.tree).at(Step::Pivot)?;
-    if plan.pivots {
+    if let Some(hidden) = &plan.hidden {
+        for point in hidden {
+            hide_from_below(point).at(Step::Pivot)?;
+        }
+        // As on an initial ramdisk, whose root is no mount that could be changed for another.
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&plan.tree, c"", CWD, c"/", flags).at(Step::Pivot)?;
+        chroot(c".").at(Step::Pivot)?;
+    } else {
         // The old root lies over the new one then, from where it is let go.
         let old = open_dir(CWD, c"/").at(Step::Pivot)?;
         pivot_root(c".", c".").at(Step::Pivot)?;
@@ -99,11 +110,6 @@ pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
         set_mount_attributes(old.as_fd(), true, &MountAttr::propagation(libc::MS_SLAVE))
             .at(Step::Pivot)?;
         unmount(c".", UnmountFlags::DETACH).at(Step::Pivot)?;
-    } else {
-        // As on an initial ramdisk, whose root is no mount that could be changed for another.
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-        move_mount(&plan.tree, c"", CWD, c"/", flags).at(Step::Pivot)?;
-        chroot(c".").at(Step::Pivot)?;
     }
     rustix::process::chdir(c"/").at(Step::Pivot)?;
     if let Some((flag, recursive)) = plan.propagation {
@@ -114,19 +120,74 @@ pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Takes a mount of the host's out of this namespace; where it is not to be had something lies over it.
+fn hide_from_below(point: &CStr) -> rustix::io::Result<()> {
+    let place = match open_dir(CWD, point) {
+        // It went with another.
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+        place => place?,
+    };
+    match set_mount_attributes(
+        place.as_fd(),
+        true,
+        &MountAttr::propagation(libc::MS_PRIVATE),
+    )
+    .and_then(|()| unmount(point, UnmountFlags::DETACH))
+    {
+        Err(Errno::INVAL | Errno::PERM) => {
+            let cover = make_file_system(c"tmpfs", &[], None, MountAttr::RDONLY as u32)?;
+            self::place(cover.as_fd(), place.as_fd())
+        }
+        done => done,
+    }
+}
+
 fn mount(
     root: BorrowedFd<'_>,
     step: &mut MountStep,
     channel: &Channel,
 ) -> Result<Option<OwnedFd>, Fault> {
     let index = step.index;
+    let source = match &step.what {
+        What::Source {
+            source,
+            by,
+            is_at_proc,
+        } => {
+            let tree = match by {
+                By::Asked => channel
+                    .tell(&Word::Source(index))
+                    .and_then(|()| channel.take())
+                    .map_err(|errno| (Step::MountSource, errno)),
+                By::Parent | By::Child => source.open(),
+            };
+            let tree = tree.map_err(|(step, errno)| Fault { step, index, errno })?;
+            if *is_at_proc && !is_proc(&tree) {
+                return Err(Errno::PERM).at_index(Step::MountInProc, index);
+            }
+            let look = fstat(&tree).at_index(Step::MountSource, index)?;
+            step.directory = FileType::from_raw_mode(look.st_mode) == FileType::Directory;
+            Some(tree)
+        }
+        _ => None,
+    };
     let make = if step.directory {
         Make::Directory
     } else {
         Make::File
     };
-    let target =
-        find(root, &step.target, make, step.plain_target).at_index(Step::MountTarget, index)?;
+    let hides = match &step.what {
+        What::Fresh(fresh) if fresh.keeps_mode => {
+            find(root, &step.target, Make::Nothing, step.plain_target).ok()
+        }
+        _ => None,
+    };
+    let target = match hides.as_ref().map(dup) {
+        Some(Ok(target)) => target,
+        _ => {
+            find(root, &step.target, make, step.plain_target).at_index(Step::MountTarget, index)?
+        }
+    };
     let within_proc = fstatfs(&target).is_ok_and(|fs| fs.f_type == PROC_MAGIC);
     if within_proc && !step.within_proc {
         return Err(Fault {
@@ -141,13 +202,19 @@ fn mount(
             place(tree.as_fd(), target.as_fd()).at_index(Step::Mount, index)?;
             propagate(tree.as_fd(), step)?;
         }
-        What::Fresh(fresh) => {
-            let mount = make_fresh(fresh).at_index(Step::Mount, index)?;
-            if fresh.keeps_mode {
-                let mode =
-                    Mode::from_raw_mode(fstat(&target).at_index(Step::Mount, index)?.st_mode);
-                chmodat(&mount, c".", mode, AtFlags::empty()).at_index(Step::Mount, index)?;
+        What::Source { .. } => {
+            if let Some(tree) = source {
+                place(tree.as_fd(), target.as_fd()).at_index(Step::Mount, index)?;
+                propagate(tree.as_fd(), step)?;
             }
+        }
+        What::Fresh(fresh) => {
+            let mode = match &hides {
+                Some(hidden) => Some(fstat(hidden).at_index(Step::Mount, index)?.st_mode),
+                // The file system has its own where it hides nothing.
+                None => None,
+            };
+            let mount = make_fresh_with(fresh, mode).at_index(Step::Mount, index)?;
             let mount = if fresh.copy_up {
                 let words = Word::CopyUp(mount, target);
                 channel
@@ -229,33 +296,6 @@ fn propagate(mount: BorrowedFd<'_>, step: &MountStep) -> Result<(), Fault> {
             .at_index(Step::MountPropagation, step.index)?;
     }
     Ok(())
-}
-
-/// A file system that is nowhere yet.
-pub(super) fn make_fresh(fresh: &Fresh) -> rustix::io::Result<OwnedFd> {
-    make_file_system(&fresh.kind, &fresh.data, fresh.attr)
-}
-
-fn make_file_system(
-    kind: &CStr,
-    data: &[(std::ffi::CString, Option<std::ffi::CString>)],
-    attr: u32,
-) -> rustix::io::Result<OwnedFd> {
-    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in data {
-        match value {
-            Some(value) => fsconfig_set_string(context.as_fd(), key.as_c_str(), value.as_c_str())?,
-            None => fsconfig_set_flag(context.as_fd(), key.as_c_str())?,
-        }
-    }
-    fsconfig_create(context.as_fd())?;
-    let attr = MountAttrFlags::from_bits_retain(attr);
-    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attr)
-}
-
-/// A `/proc` of our own, that nobody has put anything into.
-pub(super) fn own_proc() -> rustix::io::Result<OwnedFd> {
-    make_file_system(c"proc", &[], 0)
 }
 
 fn place_hierarchy(
@@ -463,7 +503,7 @@ fn hide(
     let copy = match mask {
         None => {
             let attr = MountAttr::RDONLY | MountAttr::NOSUID | MountAttr::NODEV | MountAttr::NOEXEC;
-            let made = make_file_system(c"tmpfs", data, attr as u32)?;
+            let made = make_file_system(c"tmpfs", data, None, attr as u32)?;
             place(made.as_fd(), target.as_fd())?;
             *mask = Some(made);
             return Ok(());

@@ -9,6 +9,8 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
+use crate::sys::FileMaker;
+
 /// Directories within each other that are copied; what is deeper nobody means.
 const DEPTH: u32 = 64;
 /// Entries that are copied in all.
@@ -19,13 +21,16 @@ pub(super) fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
     let from = again(from)?;
     let to = again(to)?;
     let look = fstat(&from)?;
+    let root = fstat(&to)?;
+    // A file system of other users has no files of the host's root.
+    let _maker = FileMaker::be(root.st_uid, root.st_gid)?;
     let mut left = ENTRIES;
     tree(&from, &to, DEPTH, &mut left)?;
-    fchown(
+    if_known(fchown(
         &to,
         Some(Uid::from_raw(look.st_uid)),
         Some(Gid::from_raw(look.st_gid)),
-    )?;
+    ))?;
     fchmod(&to, Mode::from_raw_mode(look.st_mode & 0o7777))
 }
 
@@ -95,15 +100,23 @@ fn one(from: &OwnedFd, to: &OwnedFd, name: &CStr, depth: u32, left: &mut u32) ->
             made => made?,
         },
     }
-    chownat(to, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+    if_known(chownat(to, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))
+}
+
+/// Whom the file system's users do not know nothing can belong to: it stays its root's.
+fn if_known(owned: Result<()>) -> Result<()> {
+    match owned {
+        Err(Errno::OVERFLOW | Errno::INVAL) => Ok(()),
+        owned => owned,
+    }
 }
 
 fn finish(target: BorrowedFd<'_>, look: &rustix::fs::Stat, mode: Mode) -> Result<()> {
-    fchown(
+    if_known(fchown(
         target,
         Some(Uid::from_raw(look.st_uid)),
         Some(Gid::from_raw(look.st_gid)),
-    )?;
+    ))?;
     fchmod(target, mode)?;
     let time = |secs: i64, nanos: u64| rustix::fs::Timespec {
         tv_sec: secs,

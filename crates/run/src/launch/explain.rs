@@ -5,6 +5,7 @@ use rustix::io::Errno;
 
 use crate::child::hooks::BAD_END;
 use crate::error::{Error, meaning};
+use crate::plan::source_fault;
 use crate::report::{Fault, Step};
 
 /// The reason in words, with the field of the configuration that it is about.
@@ -40,6 +41,10 @@ pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
         _ => format!("error running {stage} hook #{index}: {why}"),
     };
     let text = match fault.step {
+        Step::MountSource | Step::MountIds => {
+            let source = spec.mounts.get(index).map_or("", |mount| &mount.source);
+            mount(&format!("{source}{}", source_fault(fault.step)))
+        }
         Step::MountTarget if fault.errno == rustix::io::Errno::LOOP => {
             mount("must be mounted on ordinary directory")
         }
@@ -70,11 +75,22 @@ pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
             let name = name.map_or("", String::as_str);
             format!("linux.sysctl[{name:?}]: writing it below /proc/sys: {why}")
         }
+        Step::Scheduler if fault.errno == Errno::PERM && confined(linux) => format!(
+            "process.scheduler: sched_setattr: {why} (process scheduler can't be used together with AllowedCPUs, \
+             which linux.resources.cpu.cpus are)"
+        ),
         Step::CreateHook => hook("createContainer"),
         Step::StartHook => hook("startContainer"),
         _ => return of_process(fault, spec.process.as_ref()),
     };
     Error::new(text)
+}
+
+/// Whether its processors are chosen, with which the kernel allows no deadlines.
+fn confined(linux: Option<&orlop_oci::Linux>) -> bool {
+    let resources = linux.and_then(|linux| linux.resources.as_ref());
+    let cpu = resources.and_then(|resources| resources.cpu.as_ref());
+    cpu.is_some_and(|cpu| !cpu.cpus.is_empty())
 }
 
 /// The reason in words for a process that may be a container's first or one that joins it.
@@ -94,6 +110,7 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
         }
         Step::OomScoreAdj => format!("process.oomScoreAdj: write /proc/self/oom_score_adj: {why}"),
         Step::Users => format!("linux.namespaces: becoming root of the user namespace: {why}"),
+        Step::Time => format!("linux.namespaces: making a time namespace: {why}"),
         Step::Session => format!("making a session of its own: {why}"),
         Step::CgroupNamespace => format!("linux.namespaces: making a cgroup namespace: {why}"),
         Step::Loopback => format!("bringing up lo: {why}"),

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use orlop_oci::Process;
+use orlop_oci::{Linux, Process};
 
 use super::words::{send_listener, send_pidfd, write_pid};
 use super::{Options, filter};
@@ -24,12 +24,15 @@ pub(crate) struct Joined {
     pub(crate) process: OwnedFd,
 }
 
-/// Runs a process in a container. `cgroups` are those below the container's that it is put into.
+/// Runs a process in a container, whose configuration has `linux`. `cgroups` are those below the container's
+/// that it is put into.
+#[expect(clippy::too_many_arguments, reason = "a command has as many")]
 pub(crate) fn join(
     log: &Log,
     dir: &StateDir,
     state: &State,
     process: &Process,
+    linux: Option<&Linux>,
     options: &Options,
     cgroups: &[String],
     ignore_paused: bool,
@@ -50,6 +53,9 @@ pub(crate) fn join(
     let init = state.init().ok_or_else(stopped)?;
     let mut warnings = Vec::new();
     let mut steps = ProcessPlan::new(process, &mut warnings)?;
+    if let Some(linux) = linux {
+        steps.with_linux(linux)?;
+    }
     for warning in warnings {
         log.warn(&warning);
     }

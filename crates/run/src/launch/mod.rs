@@ -6,6 +6,7 @@ mod explain;
 pub(crate) mod filter;
 mod join;
 mod prepare;
+mod within;
 mod words;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,7 +26,8 @@ use crate::plan::{NEW_TIME, Plan};
 use crate::report::Channel;
 use crate::state::{State, StateDir};
 use crate::sys::{
-    CloneArgs, Cloned, Side, clone, close_now, enter_namespaces, pidfd_signal, wait_for,
+    CloneArgs, Cloned, Side, clone, close_now, enter_namespaces, pidfd_signal,
+    raise_own_limit_of_files, wait_for,
 };
 
 /// How a container is made.
@@ -87,7 +89,10 @@ fn make(
     options: &Options,
     dir: &StateDir,
 ) -> Result<(State, OwnedFd)> {
+    // Each mount may be a descriptor, and two where it is mapped.
+    let files = raise_own_limit_of_files(128 + 2 * bundle.spec.mounts.len() as u64);
     let mut prepared = prepare::prepare(globals, log, id, bundle, options, dir)?;
+    prepared.plan.process.limit_files_later(files);
     let made = run(bundle, options, dir, &mut prepared);
     if made.is_err() {
         prepared.undo();
@@ -155,7 +160,8 @@ fn start(
     }
 }
 
-/// What only children are born into: PID and time namespaces. Returns our own, to go back to.
+/// What only children are born into: PID and time namespaces. Returns our own, to go back to. A time namespace of
+/// users of their own is theirs as well: those make it themselves.
 fn enter_for_children(plan: &Plan, between: bool) -> Result<Vec<(u64, OwnedFd)>> {
     let mut restore = Vec::new();
     let own = |name: &str| {
@@ -168,7 +174,9 @@ fn enter_for_children(plan: &Plan, between: bool) -> Result<Vec<(u64, OwnedFd)>>
         enter_namespaces(join.file.as_fd(), pid)
             .doing(|| format!("linux.namespaces[{}]: entering it", join.index))?;
     }
-    if let Some(offsets) = &plan.namespaces.new_time {
+    if let Some(offsets) = &plan.namespaces.new_time
+        && !plan.namespaces.has_users()
+    {
         restore.push((NEW_TIME, own("time")?));
         crate::sys::unshare_time()
             .doing(|| "linux.namespaces: making a time namespace".to_owned())?;

@@ -12,7 +12,8 @@ use crate::error::{Error, Result, While};
 use crate::log::Log;
 use crate::netdev::Devices;
 use crate::plan::{
-    CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, sysctls,
+    CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, name,
+    sysctls,
 };
 use crate::rdt::Rdt;
 use crate::state::{Listener, State, StateDir, own_descriptors};
@@ -139,12 +140,13 @@ fn plan(
     }
     if let Some(profile) = &linux.seccomp {
         let program = filter::filter(&globals.root, profile, log)?;
+        log.debug(&format!("seccomp filter flags: {}", program.flags()));
         filter::write(&dir.filter(), &program)?;
         steps.seccomp = Some(program);
     }
     let hooks = spec.hooks.clone().unwrap_or_default();
-    let create_hooks = HookSteps::new(&hooks.create_container, "createContainer", &process.env)?;
-    let start_hooks = HookSteps::new(&hooks.start_container, "startContainer", &process.env)?;
+    let create_hooks = HookSteps::new(&hooks.create_container, "createContainer")?;
+    let start_hooks = HookSteps::new(&hooks.start_container, "startContainer")?;
     for (stage, hooks) in [
         ("prestart", &hooks.prestart),
         ("createRuntime", &hooks.create_runtime),
@@ -179,6 +181,19 @@ fn plan(
     } else {
         None
     };
+    let bare_root = if root.is_none() {
+        if !spec.mounts.is_empty() {
+            warnings.push(
+                "mounts: none is made without a mount namespace, where it would be the host's"
+                    .to_owned(),
+            );
+        }
+        let rootfs = bundle.rootfs();
+        let opened = name(&rootfs).doing(|| format!("root.path: {}", rootfs.display()))?;
+        Some(opened)
+    } else {
+        None
+    };
     steps.terminal = options.console.terminal(process)?;
     let text = |text: &str, what: &str| -> Result<Option<std::ffi::CString>> {
         if text.is_empty() {
@@ -198,6 +213,7 @@ fn plan(
         tasks: std::mem::take(&mut entry.tasks),
         namespaces,
         root,
+        bare_root,
         hostname: text(&spec.hostname, "hostname")?,
         domainname: text(&spec.domainname, "domainname")?,
         sysctls,

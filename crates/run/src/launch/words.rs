@@ -6,17 +6,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::fs::{SeekFrom, ftruncate, seek};
+use rustix::process::Resource;
 use serde_json::{Value, json};
 
 use super::prepare::Prepared;
-use super::{Options, copy_up, explain};
+use super::{Options, copy_up, explain, within};
 use crate::bundle::Bundle;
 use crate::cgroup;
 use crate::error::{Error, Result, While};
 use crate::hooks;
 use crate::netdev::Devices;
 use crate::plan::{HookSteps, write_maps};
-use crate::report::{Channel, Word};
+use crate::report::{Channel, Fault, Word};
 use crate::state::{State, StateDir, Status, process};
 use crate::sys::{Cloned, open_pidfd, set_rlimit_of, wait_for};
 
@@ -71,6 +72,23 @@ pub(super) fn serve(
                 copy_up::copy(from.as_fd(), to.as_fd()).doing(|| "tmpcopyup".to_owned())?;
                 go_on(channel)?;
             }
+            Some(Word::Timed) => {
+                // The child itself may not, who has no right to what tells of it.
+                if let Some(offsets) = &prepared.plan.namespaces.new_time {
+                    let path = format!("/proc/{}/timens_offsets", child.pid);
+                    std::fs::write(&path, offsets)
+                        .doing(|| format!("linux.timeOffsets: writing {path}"))?;
+                }
+                go_on(channel)?;
+            }
+            Some(Word::Source(index)) => {
+                let tree = within::source(prepared.plan.source(index)?, child.pidfd.as_fd())?;
+                let tree =
+                    tree.map_err(|(step, errno)| explain(Fault { step, index, errno }, spec))?;
+                channel
+                    .give(tree.as_fd())
+                    .doing(|| "the container's process ended".to_owned())?;
+            }
             Some(Word::Listener(listener)) => {
                 note(&mut prepared.state, child.pid)?;
                 send_listener(&prepared.state, Status::Creating, child.pid, &listener)?;
@@ -114,8 +132,17 @@ fn give_users(bundle: &Bundle, prepared: &Prepared, pid: i32) -> Result<()> {
     };
     write_maps(pid, &linux.uid_mappings, &linux.gid_mappings)?;
     let process = &prepared.plan.process;
-    for (index, (resource, soft, hard)) in process.rlimits.iter().enumerate() {
-        set_rlimit_of(pid, *resource, *soft, *hard)
+    for (index, (resource, soft, hard)) in process.limits_at_once() {
+        set_rlimit_of(pid, resource, soft, hard)
+            .doing(|| format!("process.rlimits[{index}]: error setting rlimit"))?;
+    }
+    if let Some((index, _, hard)) = process.files
+        && rustix::process::getrlimit(Resource::Nofile)
+            .maximum
+            .is_some_and(|own| own < hard)
+    {
+        // Lowered by the process itself.
+        set_rlimit_of(pid, Resource::Nofile, hard, hard)
             .doing(|| format!("process.rlimits[{index}]: error setting rlimit"))?;
     }
     if let Some(score) = &process.oom_score_adj {
@@ -173,7 +200,8 @@ pub(super) fn send_listener(
         "state": state.document(status),
     });
     let told = || format!("linux.seccomp.listenerPath {}", agent.path.display());
-    let socket = UnixStream::connect(&agent.path).doing(told)?;
+    let socket = UnixStream::connect(&agent.path)
+        .doing(|| format!("{}: failed to connect with seccomp agent", told()))?;
     let text = document.to_string();
     crate::sys::send_with(socket.as_fd(), text.as_bytes(), listener.as_fd()).doing(told)
 }

@@ -16,7 +16,8 @@ pub(crate) struct HookStep {
     pub(crate) index: u16,
     pub(crate) program: CString,
     pub(crate) args: Image,
-    pub(crate) env: Image,
+    /// None where it has that of the container's process, as it is when the hook runs.
+    pub(crate) env: Option<Image>,
     /// Milliseconds; none without a limit.
     pub(crate) limit: Option<i32>,
 }
@@ -31,8 +32,8 @@ pub(crate) struct HookSteps {
 
 impl HookSteps {
     /// Makes a stage's hooks ready.
-    /// A hook that is given no environment has that of the container, as with runc.
-    pub(crate) fn new(hooks: &[Hook], stage: &str, own: &[String]) -> Result<Self> {
+    /// A hook that is given no environment has that of the container's process, as with runc.
+    pub(crate) fn new(hooks: &[Hook], stage: &str) -> Result<Self> {
         let steps = hooks.iter().enumerate().map(|(index, hook)| {
             let told = format!("hooks.{stage}[{index}]");
             check(hook).map_err(|error| error.within(&told))?;
@@ -45,12 +46,15 @@ impl HookSteps {
             if args.is_empty() {
                 args.push(c_string(hook.path.as_str(), &told)?);
             }
-            let env = if hook.env.is_empty() { own } else { &hook.env };
+            let env = match hook.env.as_slice() {
+                [] => None,
+                given => Some(Image::new(strings(given, "env")?)),
+            };
             Ok(HookStep {
                 index: index as u16,
                 program: c_string(hook.path.as_str(), &told)?,
                 args: Image::new(args),
-                env: Image::new(strings(env, "env")?),
+                env,
                 limit: limit(hook),
             })
         });

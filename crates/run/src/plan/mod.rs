@@ -13,20 +13,26 @@ pub(crate) mod options;
 mod process;
 mod root;
 mod scheduling;
+mod source;
 mod sysctl;
 mod text;
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
+use crate::error::{Error, Result};
+
 pub(crate) use cgroup_mount::{CgroupMounts, Hierarchy, V1};
 pub(crate) use devices::{DEFAULT as DEFAULT_DEVICES, DeviceWhat};
 pub(crate) use hooks::{HookStep, HookSteps, check as check_hook, limit as limit_of_hook};
 pub(crate) use idmap::{Mappings, write_maps};
-pub(crate) use mounts::{Fresh, MountStep, PROC_MAGIC, What, detach, name, relative};
+pub(crate) use mounts::{
+    By, Fresh, MountStep, PROC_MAGIC, What, detach, is_proc, name, relative, source_fault,
+};
 pub(crate) use namespaces::{NEW_TIME, Namespaces};
 pub(crate) use process::{ProcessPlan, Terminal};
 pub(crate) use root::RootPlan;
+pub(crate) use source::Source;
 pub(crate) use sysctl::{Sysctl, sysctls};
 pub(crate) use text::c_string;
 
@@ -42,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) meets: bool,
     /// Nothing without a mount namespace.
     pub(crate) root: Option<RootPlan>,
+    /// The root file system as it is, without one: what is mounted would be the host's.
+    pub(crate) bare_root: Option<OwnedFd>,
     pub(crate) hostname: Option<CString>,
     pub(crate) domainname: Option<CString>,
     pub(crate) sysctls: Vec<Sysctl>,
@@ -50,4 +58,17 @@ pub(crate) struct Plan {
     pub(crate) process: ProcessPlan,
     /// The directory with the fifo that it waits in for its start.
     pub(crate) state_dir: Option<OwnedFd>,
+}
+
+impl Plan {
+    /// What the mount of this number is of.
+    pub(crate) fn source(&self, index: u16) -> Result<&Source> {
+        let mounts = self.root.iter().flat_map(|root| &root.mounts);
+        let mut sources = mounts.filter_map(|step| match &step.what {
+            What::Source { source, .. } if step.index == index => Some(source),
+            _ => None,
+        });
+        let unknown = || Error::new(format!("mounts[{index}]: its source is not known"));
+        sources.next().ok_or_else(unknown)
+    }
 }

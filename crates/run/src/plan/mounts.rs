@@ -1,7 +1,7 @@
 //! The mounts of a container: what the host must give is opened here, before the clone.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use orlop_oci::{Mount, Spec};
@@ -11,10 +11,12 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use super::cgroup_mount::{CgroupMounts, Hierarchy};
 use super::idmap::Mappings;
 use super::options::MountOptions;
+use super::source::Source;
 use super::text::c_string;
 use crate::bundle::Bundle;
-use crate::error::{Error, Result, While};
-use crate::sys::{MountAttr, set_mount_attributes};
+use crate::error::{Error, Result, While, meaning};
+use crate::report::Step;
+use crate::sys::MountAttr;
 
 /// `PROC_SUPER_MAGIC`.
 pub(crate) const PROC_MAGIC: i64 = 0x9fa0;
@@ -46,6 +48,14 @@ pub(crate) struct MountStep {
 pub(crate) enum What {
     /// A tree of the host's, with its attributes.
     Tree(OwnedFd),
+    /// One that is opened when its turn has come: mounts before it may have put it where it is.
+    Source {
+        source: Source,
+        /// Who opens it.
+        by: By,
+        /// Whether it lies at `/proc`, where nothing else may.
+        is_at_proc: bool,
+    },
     /// A file system of its own.
     Fresh(Fresh),
     /// Nothing new: attributes of what is there.
@@ -57,6 +67,17 @@ pub(crate) enum What {
         fresh: Fresh,
         instead: Option<OwnedFd>,
     },
+}
+
+/// Who opens what is bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The parent, before the clone.
+    Parent,
+    /// The child, when its turn has come.
+    Child,
+    /// The parent, as the child asks for it: who has left the host's users may not reach the source.
+    Asked,
 }
 
 /// A file system to be made.
@@ -90,15 +111,17 @@ const WITHIN_PROC: &[&str] = &[
     "proc/sys/crypto/fips_enabled",
 ];
 
-/// Opens all mounts of a bundle.
+/// Opens what mounts of a bundle are of, but for what `by` leaves to others.
 pub(crate) fn mounts(
     bundle: &Bundle,
     cgroups: &CgroupMounts<'_>,
     mappings: &mut Mappings,
+    has_users: bool,
+    by: impl Fn(&Path) -> By,
 ) -> Result<Vec<MountStep>> {
     let spec = &bundle.spec;
     let steps = spec.mounts.iter().enumerate().map(|(index, mount)| {
-        step(bundle, spec, index, mount, cgroups, mappings).map_err(|error| {
+        step(bundle, index, mount, cgroups, mappings, has_users, &by).map_err(|error| {
             error.within(format!(
                 "mounts[{index}]: error mounting {:?} to rootfs at {:?}",
                 mount.source, mount.destination
@@ -110,14 +133,19 @@ pub(crate) fn mounts(
 
 fn step(
     bundle: &Bundle,
-    spec: &Spec,
     index: usize,
     mount: &Mount,
     cgroups: &CgroupMounts<'_>,
     mappings: &mut Mappings,
+    has_users: bool,
+    by: &impl Fn(&Path) -> By,
 ) -> Result<MountStep> {
+    let spec = &bundle.spec;
     let options = MountOptions::parse(&mount.options);
-    let target = relative(&mount.destination);
+    // runc knows paths of the host below the root, too.
+    let rootfs = bundle.rootfs();
+    let below = Path::new(&mount.destination).strip_prefix(&rootfs).ok();
+    let target = relative(below.and_then(Path::to_str).unwrap_or(&mount.destination));
     if target.is_empty() {
         return Err(Error::new("the root itself is given by root.path"));
     }
@@ -132,20 +160,43 @@ fn step(
             below: options.recursive_attr,
         }
     } else if bind {
-        let source = bundle.dir.join(&mount.source);
-        let tree = tree(&source, &options, mount, mappings)?;
-        let is_proc = fstatfs(&tree).is_ok_and(|fs| fs.f_type == PROC_MAGIC);
+        let path = bundle.dir.join(&mount.source);
         let is_at_proc = target == "proc";
-        if target.starts_with("proc/") && !within_proc || is_at_proc && !is_proc {
-            return Err(Error::new(format!(
+        let inside_proc = || {
+            Error::new(format!(
                 "{:?} cannot be mounted because it is inside /proc",
                 mount.destination
-            )));
+            ))
+        };
+        if target.starts_with("proc/") && !within_proc {
+            return Err(inside_proc());
         }
         within_proc |= is_at_proc;
-        let look = fstat(&tree).doing(|| source.display().to_string())?;
-        directory = FileType::from_raw_mode(look.st_mode) == FileType::Directory;
-        What::Tree(tree)
+        let by = by(&path);
+        let source = Source::new(&path, &options, mount, mappings, has_users)?;
+        if by == By::Parent {
+            let told = || path.display().to_string();
+            let tree = source.open().map_err(|(step, errno)| {
+                let what = source_fault(step);
+                Error::new(format!(
+                    "{}{what}: {}",
+                    told(),
+                    meaning(errno.raw_os_error())
+                ))
+            })?;
+            if is_at_proc && !is_proc(&tree) {
+                return Err(inside_proc());
+            }
+            let look = fstat(&tree).doing(told)?;
+            directory = FileType::from_raw_mode(look.st_mode) == FileType::Directory;
+            What::Tree(tree)
+        } else {
+            What::Source {
+                source,
+                by,
+                is_at_proc,
+            }
+        }
     } else {
         let kind = mount.kind.as_str();
         if target.starts_with("proc/") && !within_proc || target == "proc" && kind != "proc" {
@@ -256,38 +307,18 @@ fn fresh(
     })
 }
 
-/// A detached copy of a tree of the host's, as it shall be.
-fn tree(
-    source: &Path,
-    options: &MountOptions,
-    mount: &Mount,
-    mappings: &mut Mappings,
-) -> Result<OwnedFd> {
-    let told = || source.display().to_string();
-    let tree = detach(source, options.rbind).doing(told)?;
-    let mapped = !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty();
-    if mapped || options.idmap.is_some() {
-        let users = mappings.users(&mount.uid_mappings, &mount.gid_mappings)?;
-        let all = options.idmap == Some(super::options::Idmap::Tree);
-        let attr = MountAttr {
-            set: MountAttr::IDMAP,
-            userns: std::os::fd::AsRawFd::as_raw_fd(users) as u64,
-            ..MountAttr::default()
-        };
-        set_mount_attributes(tree.as_fd(), all, &attr).doing(|| {
-            format!(
-                "{}: mapping its ids (its file system may not be able to)",
-                told()
-            )
-        })?;
+/// What of a source was not to be done.
+pub(crate) fn source_fault(step: Step) -> &'static str {
+    match step {
+        Step::MountIds => ": mapping its ids (its file system may not be able to)",
+        Step::MountOptions => ": changing its options",
+        _ => "",
     }
-    if !options.attr.is_nothing() {
-        set_mount_attributes(tree.as_fd(), false, &options.attr).doing(told)?;
-    }
-    if !options.recursive_attr.is_nothing() {
-        set_mount_attributes(tree.as_fd(), true, &options.recursive_attr).doing(told)?;
-    }
-    Ok(tree)
+}
+
+/// Whether it is a `/proc`.
+pub(crate) fn is_proc(file: &OwnedFd) -> bool {
+    fstatfs(file).is_ok_and(|fs| fs.f_type == PROC_MAGIC)
 }
 
 /// A detached copy of what is at a path.

@@ -7,6 +7,10 @@ use crate::sys::MountAttr;
 pub(crate) struct MountOptions {
     /// Of the mount alone.
     pub(crate) attr: MountAttr,
+    /// Whether it is said how times of access are kept, rather than how they are not.
+    says_atime: bool,
+    /// Whether anything is said of the mount alone.
+    says_any: bool,
     /// Of it and all below it.
     pub(crate) recursive_attr: MountAttr,
     /// `MS_SHARED` … with whether all below is meant as well, in their order.
@@ -107,9 +111,37 @@ impl MountOptions {
         parsed
     }
 
+    /// What becomes of the attributes of what is bound. As `mount(2)` has it for a remount, and runc does: whoever
+    /// says anything says all, and what is not said is cleared; times of access stay as they are kept unless it is
+    /// said how they are to be. Where the users are others, `locked`, what protects the host's mount stays.
+    pub(crate) fn of_bind(&self, locked: bool) -> MountAttr {
+        let mut attr = self.attr;
+        if !self.says_any {
+            return attr;
+        }
+        let times = MountAttr::ATIME | MountAttr::NODIRATIME;
+        if self.says_atime {
+            attr.clear |= MountAttr::ATIME | MountAttr::NODIRATIME;
+        } else {
+            attr.set &= !times;
+            attr.clear &= !times;
+        }
+        attr.clear |= MountAttr::NOSYMFOLLOW;
+        if !locked {
+            attr.clear |=
+                MountAttr::RDONLY | MountAttr::NOSUID | MountAttr::NODEV | MountAttr::NOEXEC;
+        }
+        attr
+    }
+
     fn take(&mut self, option: &str) {
         if let Some((set, clear)) = attribute(option) {
             apply(&mut self.attr, set, clear);
+            self.says_any = true;
+            self.says_atime |= matches!(
+                option,
+                "noatime" | "nodiratime" | "relatime" | "strictatime"
+            );
             if option == "ro" || option == "rw" {
                 self.read_only = option == "ro";
             }

@@ -36,6 +36,11 @@ pub(crate) struct ProcessPlan {
     pub(crate) last_cap: u32,
     pub(crate) no_new_privileges: bool,
     pub(crate) rlimits: Vec<(Resource, u64, u64)>,
+    /// Whether that of open files is none of those that are set at once.
+    files_later: bool,
+    /// How many files it may have open, which is set when it has closed all that it needs no more; with its place
+    /// among the limits.
+    pub(crate) files: Option<(u16, u64, u64)>,
     pub(crate) oom_score_adj: Option<CString>,
     pub(crate) scheduler: Option<SchedAttr>,
     pub(crate) io_priority: Option<i32>,
@@ -108,10 +113,10 @@ impl ProcessPlan {
             list.iter().enumerate().map(one).collect()
         };
         let mut env = last_of_each(strings(&process.env, "env")?);
-        let finds_home = !process
-            .env
-            .iter()
-            .any(|entry| entry.starts_with("HOME=") && entry.len() > 5);
+        let finds_home = !env.iter().any(|entry| {
+            let value = entry.as_bytes().strip_prefix(b"HOME=");
+            value.is_some_and(|value| !value.is_empty())
+        });
         if finds_home {
             env.retain(|entry| !entry.as_bytes().starts_with(b"HOME="));
         }
@@ -145,6 +150,8 @@ impl ProcessPlan {
                 .enumerate()
                 .map(|(index, limit)| rlimit(index, limit))
                 .collect::<Result<_>>()?,
+            files_later: false,
+            files: None,
             oom_score_adj: process
                 .oom_score_adj
                 .map(|score| c_string(score.to_string(), "process.oomScoreAdj"))
@@ -178,7 +185,23 @@ impl ProcessPlan {
         })
     }
 
-    /// Adds what only a container's first process has from `linux`.
+    /// Has the limit of open files set last; where there is none, this one.
+    pub(crate) fn limit_files_later(&mut self, otherwise: Option<(u64, u64)>) {
+        self.files_later = true;
+        let mut limits = self.rlimits.iter().enumerate();
+        let own = limits.rfind(|(_, (what, ..))| *what == Resource::Nofile);
+        self.files = own
+            .map(|(index, (_, soft, hard))| (index as u16, *soft, *hard))
+            .or(otherwise.map(|(soft, hard)| (0, soft, hard)));
+    }
+
+    /// The limits that are set at once, with their places.
+    pub(crate) fn limits_at_once(&self) -> impl Iterator<Item = (usize, (Resource, u64, u64))> {
+        let all = self.rlimits.iter().copied().enumerate();
+        all.filter(|(_, (what, ..))| !self.files_later || *what != Resource::Nofile)
+    }
+
+    /// Adds what processes of a container have from its `linux`.
     pub(crate) fn with_linux(&mut self, linux: &orlop_oci::Linux) -> Result<()> {
         self.memory_policy = linux
             .memory_policy

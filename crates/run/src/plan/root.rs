@@ -3,14 +3,16 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
+use orlop_disk::Mountinfo;
 use orlop_oci::{Linux, NamespaceKind};
 use rustix::fs::FileType;
 
 use super::cgroup_mount::CgroupMounts;
 use super::devices::{DeviceStep, devices};
 use super::idmap::Mappings;
-use super::mounts::{MountStep, detach, mounts, relative};
+use super::mounts::{By, MountStep, detach, mounts, relative};
 use super::namespaces::Namespaces;
 use super::options::root_propagation;
 use super::text::c_string;
@@ -36,7 +38,9 @@ pub(crate) struct RootPlan {
     pub(crate) mask_data: Vec<(CString, Option<CString>)>,
     pub(crate) read_only_paths: Vec<CString>,
     pub(crate) read_only: bool,
-    pub(crate) pivots: bool,
+    /// Where the host's file systems are that tell of the kernel, if the host's root stays below the container's:
+    /// none of them may be in the same mount namespace, or the container could make its own without limits.
+    pub(crate) hidden: Option<Vec<CString>>,
 }
 
 impl RootPlan {
@@ -102,7 +106,34 @@ impl RootPlan {
             host_propagation,
             // It is private by now; what is mounted in it has what it was given.
             propagation: propagation.filter(|(flag, _)| *flag != libc::MS_PRIVATE),
-            mounts: mounts(bundle, cgroups, mappings)?,
+            mounts: mounts(
+                bundle,
+                cgroups,
+                mappings,
+                namespaces.has_users(),
+                |source| {
+                    if !namespaces.makes(NamespaceKind::Mount) {
+                        return By::Parent;
+                    }
+                    if !namespaces.has_users() {
+                        return By::Child;
+                    }
+                    // Only there earlier mounts of the container change what is found.
+                    let below = [&rootfs, &bundle.rootfs()]
+                        .into_iter()
+                        .any(|root| source.starts_with(root));
+                    let leads_below = || {
+                        source
+                            .canonicalize()
+                            .is_ok_and(|it| it.starts_with(&rootfs))
+                    };
+                    if below || leads_below() {
+                        By::Asked
+                    } else {
+                        By::Parent
+                    }
+                },
+            )?,
             devices: if own_dev {
                 None
             } else {
@@ -112,7 +143,28 @@ impl RootPlan {
             mask_data,
             read_only_paths: paths(&linux.readonly_paths, "readonlyPaths")?,
             read_only: bundle.spec.root.as_ref().is_some_and(|root| root.readonly),
-            pivots,
+            hidden: if pivots {
+                None
+            } else {
+                Some(tells_of_the_kernel(&rootfs)?)
+            },
         })
     }
+}
+
+/// Where `/proc` and `/sys` are mounted, outside of a root file system; what is below others before them.
+fn tells_of_the_kernel(rootfs: &Path) -> Result<Vec<CString>> {
+    let table = Mountinfo::own().doing(|| "open /proc/self/mountinfo".to_owned())?;
+    let mut points: Vec<_> = table
+        .mounts()
+        .filter(|mount| matches!(mount.kind(), "proc" | "sysfs"))
+        .map(|mount| mount.point())
+        .filter(|point| !point.starts_with(rootfs))
+        .collect();
+    points.sort();
+    points
+        .iter()
+        .rev()
+        .map(|point| c_string(point.as_os_str().as_bytes(), "a place of a mount"))
+        .collect()
 }

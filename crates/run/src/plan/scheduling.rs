@@ -122,7 +122,14 @@ pub(crate) fn memory_policy(wanted: &MemoryPolicy) -> Result<(i32, Vec<u64>)> {
         };
     }
     let nodes = numbers(&wanted.nodes, MAX_NODES)
-        .map_err(|error| error.within("linux.memoryPolicy.nodes"))?;
+        .map_err(|error| error.within("linux.memoryPolicy.nodes: invalid memory policy nodes"))?;
+    if matches!(wanted.mode.as_str(), "MPOL_DEFAULT" | "MPOL_LOCAL") && !nodes.is_empty() {
+        return Err(Error::new(format!(
+            "linux.memoryPolicy.nodes: {} mode requires 0 nodes but got {}",
+            wanted.mode,
+            nodes.len()
+        )));
+    }
     let mut bits = vec![0u64; nodes.iter().max().map_or(0, |highest| highest / 64 + 1)];
     for node in nodes {
         bits[node / 64] |= 1 << (node % 64);

@@ -9,13 +9,14 @@ mod socket;
 pub(crate) use clone::{CloneArgs, Cloned, Side, clone, enter_namespaces, fork, namespace_kind};
 pub(crate) use mount::{MountAttr, set_mount_attributes};
 pub(crate) use process::{
-    Image, bring_up_loopback, close_from, close_now, execute, execute_fd, exit_now,
-    join_session_keyring, keep_open, next_signal, open_pidfd, pidfd_signal, poll_in, raise_signals,
-    set_domain_name, set_host_name, set_personality, set_rlimit_of, unshare_cgroup, unshare_ipc,
-    unshare_time, wait_for, working_directory_is_reachable,
+    Image, bring_up_loopback, close_from, close_now, end_when_asked, execute, execute_fd, exit_now,
+    join_session_keyring, keep_open, next_signal, open_pidfd, pidfd_signal, poll_in,
+    raise_own_limit_of_files, raise_signals, set_domain_name, set_host_name, set_personality,
+    set_rlimit_of, unshare_cgroup, unshare_ipc, unshare_time, wait_for,
+    working_directory_is_reachable,
 };
 pub(crate) use rights::{
-    CapSets, SchedAttr, drop_from_bounding, last_capability, set_ambient, set_capability_sets,
-    set_io_priority, set_memory_policy, set_scheduler,
+    CapSets, FileMaker, SchedAttr, drop_from_bounding, last_capability, set_ambient,
+    set_capability_sets, set_io_priority, set_memory_policy, set_scheduler,
 };
 pub(crate) use socket::{receive, receive_with, send_with};

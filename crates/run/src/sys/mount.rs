@@ -1,7 +1,7 @@
 //! `mount_setattr(2)`.
 #![allow(unsafe_code, reason = "mount_setattr is wrapped nowhere")]
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Result;
 
@@ -36,6 +36,28 @@ impl MountAttr {
             propagation: flag,
             ..Self::default()
         }
+    }
+
+    /// Whether it takes away from a mount what the kernel would lock for users that are not the host's.
+    pub(crate) fn unlocks(&self, mount: impl AsFd) -> Result<bool> {
+        use rustix::fs::StatVfsMountFlags as Flags;
+        let has = rustix::fs::fstatvfs(mount)?.f_flag;
+        let lockable = [
+            (Flags::RDONLY, Self::RDONLY),
+            (Flags::NOSUID, Self::NOSUID),
+            (Flags::NODEV, Self::NODEV),
+            (Flags::NOEXEC, Self::NOEXEC),
+        ];
+        let taken = lockable
+            .into_iter()
+            .any(|(flag, attr)| has.contains(flag) && self.clear & !self.set & attr != 0);
+        let times = match () {
+            () if has.contains(Flags::NOATIME) => Self::NOATIME,
+            () if has.contains(Flags::RELATIME) => 0,
+            () => Self::STRICTATIME,
+        };
+        let other_times = self.clear & Self::ATIME != 0 && self.set & Self::ATIME != times;
+        Ok(taken || other_times)
     }
 
     pub(crate) fn is_nothing(&self) -> bool {

@@ -125,6 +125,18 @@ pub(crate) fn set_rlimit_of(pid: i32, resource: Resource, soft: u64, hard: u64) 
     rustix::process::prlimit(Pid::from_raw(pid), resource, limit).map(drop)
 }
 
+/// Lets this process have as many files open as it may, if those that are needed are more than it does. What it
+/// was to have before is returned then.
+pub(crate) fn raise_own_limit_of_files(needed: u64) -> Option<(u64, u64)> {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let number = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let (soft, hard) = (number(limit.current), number(limit.maximum));
+    if soft >= needed.min(hard) || set_rlimit_of(0, Resource::Nofile, hard, hard).is_err() {
+        return None;
+    }
+    Some((soft, hard))
+}
+
 /// A descriptor for a process.
 pub(crate) fn open_pidfd(pid: i32) -> Result<OwnedFd> {
     let pid = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
@@ -170,6 +182,29 @@ pub(crate) fn poll_in(fd: BorrowedFd<'_>, milliseconds: i32) -> bool {
     };
     // SAFETY: one structure is passed, and lives across the call.
     unsafe { libc::poll(&raw mut poll, 1, milliseconds) > 0 }
+}
+
+/// Has the signals by which processes are asked to end do so: the kernel spares the first process of a PID
+/// namespace them. What it becomes has its own way again, and what it was told to ignore it still does.
+pub(crate) fn end_when_asked() {
+    extern "C" fn end(signal: libc::c_int) {
+        // SAFETY: this is always allowed, in a handler too.
+        unsafe { libc::_exit(128 + signal) }
+    }
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // SAFETY: the structures are whole and live across the calls; the handler makes one call that may be
+        // made there.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), &raw mut action) != 0
+                || action.sa_sigaction != libc::SIG_DFL
+            {
+                continue;
+            }
+            action.sa_sigaction = end as *const () as libc::sighandler_t;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
 }
 
 /// Blocks all signals and makes them come by a descriptor.

@@ -5,6 +5,7 @@
 )]
 
 use rustix::io::Result;
+use rustix::thread::{CapabilitySets, capabilities, set_capabilities};
 
 use super::clone::last;
 
@@ -125,4 +126,37 @@ pub(crate) fn drop_from_bounding(capability: u32) -> Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
     if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Whom files that this thread makes belong to, for as long as this lives; its rights stay.
+#[derive(Debug)]
+pub(crate) struct FileMaker {
+    before: (u32, u32),
+    rights: CapabilitySets,
+}
+
+impl FileMaker {
+    /// Becomes the maker.
+    pub(crate) fn be(uid: u32, gid: u32) -> Result<Self> {
+        let rights = capabilities(None)?;
+        let before = change(uid, gid);
+        let made = Self { before, rights };
+        // With an id that is not root's the kernel takes rights to files away.
+        set_capabilities(None, made.rights)?;
+        Ok(made)
+    }
+}
+
+impl Drop for FileMaker {
+    fn drop(&mut self) {
+        change(self.before.0, self.before.1);
+        let _ = set_capabilities(None, self.rights);
+    }
+}
+
+/// The ids before.
+fn change(uid: u32, gid: u32) -> (u32, u32) {
+    // SAFETY: no memory is passed; both answer with what was before, and change what this thread makes alone.
+    let (gid, uid) = unsafe { (libc::setfsgid(gid), libc::setfsuid(uid)) };
+    (uid as u32, gid as u32)
 }

@@ -1,9 +1,8 @@
 //! `exec`: runs another process in a container.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
-use orlop_oci::{CAPABILITIES, Capabilities, Process};
+use orlop_oci::{CAPABILITIES, Capabilities, Process, Spec};
 
 use super::{Call, HELP, Verb, create, run};
 use crate::args::{FlagsEnd, Parsed, switch, text_of, valued};
@@ -74,7 +73,9 @@ fn join(call: &Call<'_>) -> Result<u8> {
         .ok_or_else(|| Error::new("the container's name is missing"))?;
     let dir = StateDir::of(&call.globals.root, &text_of(id, "the container's name")?)?;
     let state = dir.load()?;
-    let process = process(parsed, &state.bundle, command)?;
+    let spec: Spec = json::read(&state.bundle.join(CONFIG))?;
+    let linux = spec.linux;
+    let process = process(parsed, spec.process, command)?;
     let detach = parsed.is_on("detach")?;
     let console = run::console(parsed.path("console-socket"), detach, process.terminal)?;
     let options = create::options(parsed, console)?;
@@ -87,6 +88,7 @@ fn join(call: &Call<'_>) -> Result<u8> {
         &dir,
         &state,
         &process,
+        linux.as_ref(),
         &options,
         &below,
         parsed.is_on("ignore-paused")?,
@@ -99,16 +101,23 @@ fn join(call: &Call<'_>) -> Result<u8> {
     foreground::stand_by(joined.pid, joined.process.as_fd(), terminal)
 }
 
-/// The process as `--process` or the flags say it.
-fn process(parsed: &Parsed, bundle: &Path, command: &[std::ffi::OsString]) -> Result<Process> {
+/// The process as `--process` or the flags say it; `own` is that of the container.
+fn process(
+    parsed: &Parsed,
+    own: Option<Process>,
+    command: &[std::ffi::OsString],
+) -> Result<Process> {
     if let Some(path) = parsed.path("process") {
-        return as_the_container(json::read(&path)?, bundle);
+        let given = json::read_given(&path)?;
+        return Ok(match own {
+            Some(own) => as_the_container(given, own),
+            None => given,
+        });
     }
     if command.is_empty() {
         return Err(Error::new("process args cannot be empty"));
     }
-    let spec: orlop_oci::Spec = json::read(&bundle.join(CONFIG))?;
-    let mut process = spec.process.ok_or_else(|| {
+    let mut process = own.ok_or_else(|| {
         Error::new("process: the section is missing in the container's config.json")
     })?;
     process.args = command
@@ -165,11 +174,7 @@ fn process(parsed: &Parsed, bundle: &Path, command: &[std::ffi::OsString]) -> Re
 }
 
 /// What a `process.json` is silent about is as it is for the container's own process.
-fn as_the_container(mut process: Process, bundle: &Path) -> Result<Process> {
-    let spec: orlop_oci::Spec = json::read(&bundle.join(CONFIG))?;
-    let Some(own) = spec.process else {
-        return Ok(process);
-    };
+fn as_the_container(mut process: Process, own: Process) -> Process {
     if process.capabilities.is_none() {
         process.capabilities = own.capabilities;
     }
@@ -179,7 +184,13 @@ fn as_the_container(mut process: Process, bundle: &Path) -> Result<Process> {
     if process.selinux_label.is_empty() {
         process.selinux_label = own.selinux_label;
     }
-    Ok(process)
+    if process.rlimits.is_empty() {
+        process.rlimits = own.rlimits;
+    }
+    process.scheduler = process.scheduler.or(own.scheduler);
+    process.io_priority = process.io_priority.or(own.io_priority);
+    process.exec_cpu_affinity = process.exec_cpu_affinity.or(own.exec_cpu_affinity);
+    process
 }
 
 /// Adds a capability as runc does: to what it may have and has, and to what it keeps where the

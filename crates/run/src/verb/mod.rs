@@ -98,19 +98,19 @@ pub(crate) fn print_version() {
 
 pub(crate) fn print_help() {
     println!(
-        "An OCI runtime with runc's command line.\n\nUsage: orlop-run [FLAGS] COMMAND [ARGUMENTS]\n\nCommands:"
+        "NAME:\n   orlop-run - an OCI runtime with runc's command line\n\nUSAGE:\n   orlop-run [FLAGS] COMMAND [ARGUMENTS]\n\nCOMMANDS:"
     );
     for verb in VERBS {
         println!("  {:<12} {}", verb.name, verb.about);
     }
-    println!("\nFlags:");
+    println!("\nFLAGS:");
     print_flags(GLOBAL);
 }
 
 pub(crate) fn print_help_of(verb: &Verb) {
     println!(
-        "{}\n\nUsage: orlop-run {} [FLAGS] {}\n\nFlags:",
-        verb.about, verb.name, verb.arguments
+        "NAME:\n   orlop-run {0} - {1}\n\nUSAGE:\n   orlop-run {0} [FLAGS] {2}\n\nFLAGS:",
+        verb.name, verb.about, verb.arguments
     );
     print_flags(verb.flags);
 }

@@ -115,7 +115,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
         Some(path) if path == Path::new("-") => {
             json::read_from(std::io::stdin(), "standard input")?
         }
-        Some(path) => json::read(&path)?,
+        Some(path) => json::read_given(&path)?,
         None => of_flags(parsed)?,
     };
     if let Some(memory) = &resources.memory

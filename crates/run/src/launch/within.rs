@@ -1,0 +1,29 @@
+//! What a parent does within the mounts of a container that is being made.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::process::fchdir;
+
+use crate::error::{Result, While};
+use crate::plan::{Source, name};
+use crate::report::Step;
+use crate::sys::enter_namespaces;
+
+/// Opens what a mount is of as the container's process would find it, with the rights of the host.
+pub(super) fn source(
+    source: &Source,
+    process: BorrowedFd<'_>,
+) -> Result<Result<OwnedFd, (Step, Errno)>> {
+    let mounts = libc::CLONE_NEWNS as u64;
+    let own = File::open("/proc/self/ns/mnt").doing(|| "our own mount namespace".to_owned())?;
+    let here = name(Path::new(".")).doing(|| "our own directory".to_owned())?;
+    enter_namespaces(process, mounts).doing(|| "entering the container's mounts".to_owned())?;
+    let opened = source.open();
+    enter_namespaces(own.as_fd(), mounts)
+        .and_then(|()| fchdir(&here))
+        .doing(|| "going back to our own mounts".to_owned())?;
+    Ok(opened)
+}
