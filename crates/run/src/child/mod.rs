@@ -5,9 +5,9 @@ mod finish;
 mod fresh;
 pub(crate) mod hooks;
 mod join;
+mod last_words;
 mod passwd;
 mod root;
-mod tell;
 mod terminal;
 mod walk;
 
@@ -37,7 +37,7 @@ const FAILED: i32 = 1;
 pub(crate) fn run(plan: &mut Plan, channel: &Channel) -> ! {
     heap::refuse();
     let Err(fault) = live(plan, channel);
-    tell::whoever_reads(&plan.process, fault);
+    last_words::whoever_reads(&plan.process, fault);
     fail(fault, channel)
 }
 
@@ -83,7 +83,7 @@ fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Resu
             plan.process.oom_score_adj = None;
             plan.namespaces.join.clear();
             let Err(fault) = live(plan, channel);
-            tell::whoever_reads(&plan.process, fault);
+            last_words::whoever_reads(&plan.process, fault);
             fail(fault, channel)
         }
     }
