@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orlop_wire::{CONSOLE_SOCKET, ExitStatus, Failure, FailureKind, RuntimeCall};
-use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -16,6 +15,7 @@ use crate::connection::ReplyTo;
 use crate::console::Console;
 use crate::exit::Process;
 use crate::keeper::{Keeper, from_now};
+use crate::null::nothing;
 use crate::pod::View;
 use crate::reactor::{Interest, Source, Watch};
 use crate::read::read_start;
@@ -72,10 +72,6 @@ impl Call {
 }
 
 impl Keeper {
-    #[allow(
-        unsafe_code,
-        reason = "what a view does before the runtime is executed is done by system calls alone"
-    )]
     /// Starts a runtime, in a process group of its own. What becomes of it is told to [`Keeper::call_finished`].
     pub(crate) fn start_call(
         &mut self,
@@ -121,8 +117,7 @@ impl Keeper {
             Streams::Own => {
                 let (ours, theirs) = pipe().map_err(io_failure)?;
                 let copy = theirs.try_clone().map_err(io_failure)?;
-                let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-                let nothing = nothing.map_err(|error| io_failure(error.into()))?;
+                let nothing = nothing().map_err(io_failure)?;
                 let source = Source::CallOutput(key);
                 let watch = Watch::new(&self.reactor, ours, source, Interest::Read);
                 let watch = watch.map_err(|error| io_failure(error.into()))?;
@@ -141,11 +136,8 @@ impl Keeper {
             view = Some(self.pod.view(mounts, &call.cwd).map_err(io_failure)?);
         }
         let _ = fs::remove_file(&call.log);
-        let prepare = || view.as_ref().map_or(Ok(()), View::enter);
-        // SAFETY: all that needs memory was done when the view was made.
-        let started = unsafe { program.start(&streams, &prepare) };
         // It is reaped with all others.
-        let pid = started.map_err(missing)?;
+        let pid = start_in(view.as_ref(), &program, &streams).map_err(missing)?;
         self.processes.insert(pid.as_raw_pid(), Process::Call(key));
         let call = Call {
             purpose,
@@ -272,6 +264,17 @@ impl Call {
             }
         }
     }
+}
+
+/// Has a program enter a view before it is executed.
+#[allow(
+    unsafe_code,
+    reason = "what is done before is done by system calls alone"
+)]
+fn start_in(view: Option<&View>, program: &Program, streams: &[OwnedFd; 3]) -> io::Result<Pid> {
+    let prepare = || view.map_or(Ok(()), View::enter);
+    // SAFETY: all that needs memory was done when the view was made.
+    unsafe { program.start(streams, &prepare) }
 }
 
 /// A pipe whose read end never blocks.

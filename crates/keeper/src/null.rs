@@ -8,10 +8,16 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, chmodat, chownat, fcntl_getfl, fstat, makedev, mkdirat,
-    mknodat, openat,
+    mknodat, open, openat,
 };
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::process::{Gid, Uid};
+
+/// An input that is at its end.
+pub(crate) fn nothing() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(open("/dev/null", flags, Mode::empty())?)
+}
 
 /// Where programs know it to be.
 const NULL: &str = "dev/null";

@@ -83,9 +83,7 @@ fn answered(node: &Node, pod: &Pod) -> usize {
 #[test]
 fn the_kernel_answers_as_much_for_the_first_pod_as_for_one_of_many() {
     orlop_testkit::skip_unless!(has_program("strace"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", CONF);
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = Node::with(CONF);
     let first = pod(&node, "first", 8000);
     // Makes what all share.
     let network = node

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use orlop_network::{ErrorKind, InProcess, PortMapping, Protocol};
+use orlop_network::{ErrorKind, PortMapping, Protocol};
 use rustix::fs::{FlockOperation, flock};
 use support::{Node, sh};
 
@@ -55,9 +55,7 @@ fn child() {
     let Ok(lock) = std::env::var(LOCK) else {
         return;
     };
-    let node = Node::new();
-    node.write_conf("10-net.conflist", CONF);
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = Node::with(CONF);
     let mut pod = node.pod("a");
     pod.attachment.port_mappings.push(PortMapping {
         host_port: 8080,

@@ -27,10 +27,7 @@ const CONF: &str = r#"{
     ]}"#;
 
 fn node() -> (Node, Networks) {
-    let node = Node::new();
-    node.write_conf("10-net.conflist", CONF);
-    let networks = node.open(InProcess::Always);
-    (node, networks)
+    Node::with(CONF)
 }
 
 fn http() -> PortMapping {

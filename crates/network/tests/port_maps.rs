@@ -40,9 +40,7 @@ fn chains() -> String {
 #[test]
 fn all_pods_share_the_rules() {
     orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf("net", "77", None));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = Node::with(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
     map(&mut a.attachment, 8080, None);
     map(&mut b.attachment, 8081, Some("127.0.0.1"));
@@ -96,9 +94,7 @@ fn all_pods_share_the_rules() {
 #[test]
 fn chains_of_an_earlier_version_are_undone() {
     orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf("net", "77", Some("iptables")));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = Node::with(&conf("net", "77", Some("iptables")));
     let [mut old, mut new] = ["old", "new"].map(|id| node.pod(id));
     map(&mut old.attachment, 8080, None);
     let mut network = node.block(networks.attach(old.attachment.clone())).unwrap();
@@ -131,9 +127,7 @@ fn chains_of_an_earlier_version_are_undone() {
 #[test]
 fn a_port_s_next_owner_keeps_it() {
     orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf("net", "77", None));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = Node::with(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
     map(&mut a.attachment, 8080, None);
     map(&mut b.attachment, 8080, None);
@@ -152,9 +146,7 @@ fn a_port_s_next_owner_keeps_it() {
 #[test]
 fn a_port_left_behind_is_taken_over() {
     orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf("net", "77", None));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = Node::with(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
     map(&mut a.attachment, 8080, None);
     map(&mut b.attachment, 8081, None);
@@ -202,9 +194,7 @@ fn a_pod_on_two_networks_is_led_to_by_the_first() {
 #[test]
 fn more_ports_than_a_message_holds_are_mapped() {
     orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf("net", "77", None));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = Node::with(&conf("net", "77", None));
     let mut pod = node.pod("a");
     for port in 0..5000 {
         map(&mut pod.attachment, 10_000 + port, None);

@@ -56,14 +56,7 @@ impl Drop for Server {
 }
 
 fn node() -> (Node, Networks) {
-    node_with(CONF)
-}
-
-fn node_with(conf: &str) -> (Node, Networks) {
-    let node = Node::new();
-    node.write_conf("10-net.conflist", conf);
-    let networks = node.open(InProcess::Always);
-    (node, networks)
+    Node::with(CONF)
 }
 
 fn ask(address: &str) -> String {
@@ -136,7 +129,7 @@ fn ports_mapped_by_chains_lead_to_the_pod_from_everywhere() {
 }
 
 fn lead_from_everywhere(conf: &str) {
-    let (node, networks) = node_with(conf);
+    let (node, networks) = Node::with(conf);
     let [mut web, client] = ["web", "client"].map(|id| node.pod(id));
     let port = |host_port, container_port, protocol| PortMapping {
         host_port,
@@ -265,7 +258,7 @@ fn everyone_s_packets_come_back_over_the_node_if_that_is_wanted() {
             r#""type": "portmap","#,
             &format!(r#""type": "portmap", {keys},"#),
         );
-        let (node, networks) = node_with(&conf);
+        let (node, networks) = Node::with(&conf);
         let mut pod = node.pod("web");
         pod.attachment.port_mappings = vec![PortMapping {
             host_port: 8080,

@@ -6,15 +6,15 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 
+use orlop_disk::detached_read_only;
 use rustix::fs::{
-    CWD, MemfdFlags, SealFlags, StatVfsMountFlags, fcntl_add_seals, fcntl_get_seals, memfd_create,
+    MemfdFlags, SealFlags, StatVfsMountFlags, fcntl_add_seals, fcntl_get_seals, memfd_create,
     statvfs,
 };
-use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::error::{Error, Result, While};
-use crate::sys::{Image, MountAttr, execute_fd, set_mount_attributes};
+use crate::sys::{Image, execute_fd};
 
 const SELF: &str = "/proc/self/exe";
 
@@ -66,14 +66,7 @@ fn is_safe() -> bool {
 /// The file by a mount that nobody else has, and that is read-only.
 fn read_only_mount() -> Result<OwnedFd> {
     let told = || "a read-only mount of this program".to_owned();
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree = open_tree(CWD, SELF, flags).doing(told)?;
-    let attr = MountAttr {
-        set: MountAttr::RDONLY,
-        ..MountAttr::default()
-    };
-    set_mount_attributes(tree.as_fd(), false, &attr).doing(told)?;
-    Ok(tree)
+    detached_read_only(SELF).doing(told)
 }
 
 /// The file's content in memory, which nobody can change any more: for who may not mount.

@@ -277,21 +277,10 @@ impl Channel {
         let mut byte = [0u8; 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = loop {
-            let mut parts = [IoSliceMut::new(&mut byte)];
-            match recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
-                received => break received?,
-            }
-        };
-        if received.bytes == 0 {
+        if self.receive(&mut byte, &mut control)? == 0 {
             return Err(Errno::PIPE);
         }
-        let fds = control.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        });
-        fds.flatten().next().ok_or(Errno::BADMSG)
+        descriptors(&mut control).next().ok_or(Errno::BADMSG)
     }
 
     /// Waits for the parent's word; its end is an error.
@@ -312,21 +301,10 @@ impl Channel {
         let mut message = [0u8; LENGTH];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = loop {
-            let mut parts = [IoSliceMut::new(&mut message)];
-            match recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
-                received => break received?,
-            }
-        };
-        if received.bytes == 0 {
+        if self.receive(&mut message, &mut control)? == 0 {
             return Ok(None);
         }
-        let mut fds = control.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        });
-        let mut fds = fds.by_ref().flatten();
+        let mut fds = descriptors(&mut control);
         let number = i32::from_ne_bytes([message[4], message[5], message[6], message[7]]);
         let word = match message[0] {
             1 => Word::Failed(Fault {
@@ -351,6 +329,29 @@ impl Channel {
         };
         Ok(Some(word))
     }
+
+    /// How much of a message came; nothing at the end.
+    fn receive(
+        &self,
+        message: &mut [u8],
+        control: &mut RecvAncillaryBuffer<'_>,
+    ) -> rustix::io::Result<usize> {
+        loop {
+            let mut parts = [IoSliceMut::new(message)];
+            match recvmsg(&self.0, &mut parts, control, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                received => return Ok(received?.bytes),
+            }
+        }
+    }
+}
+
+fn descriptors(control: &mut RecvAncillaryBuffer<'_>) -> impl Iterator<Item = OwnedFd> {
+    let fds = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    fds.flatten()
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use orlop_wire::{ContainerState, Create, Created, Failure, FailureKind};
-use rustix::fs::{Mode, OFlags, open};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::dispatch::{Purpose, failure};
@@ -19,6 +18,7 @@ use crate::container::Container;
 use crate::exit::Process;
 use crate::keeper::Keeper;
 use crate::log::{Log, Place};
+use crate::null::nothing;
 use crate::oom::OomWatch;
 use crate::reactor::{Interest, Source, Stream, Watch};
 use crate::read::read_start;
@@ -207,7 +207,7 @@ impl Keeper {
             container.input = Some(Input::new(ours));
             theirs
         } else {
-            open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?
+            nothing()?
         };
         let (ours, out) = pipe()?;
         let source = Source::Output(key, Stream::Out);

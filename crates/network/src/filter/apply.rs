@@ -75,6 +75,22 @@ pub(crate) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), 
     }
 }
 
+/// Makes changes of which some must be new. What a crash has left of them is removed first.
+pub(crate) fn apply_anew(
+    family: Family,
+    table: Table,
+    removal: &[Step],
+    steps: &[Step],
+) -> Result<(), FilterError> {
+    match apply(family, table, steps) {
+        Err(FilterError::Exists) => {
+            apply(family, table, removal)?;
+            apply(family, table, steps)
+        }
+        done => done,
+    }
+}
+
 /// Whether a chain is there.
 pub(crate) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<bool, FilterError> {
     let mut line = GATE.lock();

@@ -17,9 +17,9 @@ use std::io;
 use std::net::IpAddr;
 
 use super::expression::{Compare, comment_data, destination, lookup, masquerade};
-use super::nftables::NFT_MSG_NEWTABLE;
+use super::nftables::{NFT_MSG_NEWTABLE, commit};
 use super::own_table::{
-    POSTROUTING, Set, Type, base_chain, commit, is_missing, is_there, message, rule, sets,
+    POSTROUTING, Set, Type, base_chain, is_missing, is_there, message, rule, sets,
 };
 use super::rule::{Family, hash_name};
 use crate::Cidr;

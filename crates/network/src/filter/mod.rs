@@ -20,8 +20,8 @@ mod port_maps;
 mod rule;
 
 pub(crate) use apply::{
-    FilterError, add_noted, apply, are_ports_mapped, chain_exists, forget_udp, guard_port,
-    has_masqueraded, has_noted, has_port_mapped, is_masqueraded, map_ports, masquerade,
+    FilterError, add_noted, apply, apply_anew, are_ports_mapped, chain_exists, forget_udp,
+    guard_port, has_masqueraded, has_noted, has_port_mapped, is_masqueraded, map_ports, masquerade,
     port_is_guarded, remove_noted, unguard_port, unmap_ports, unmasquerade, unmasquerade_all,
 };
 pub(crate) use masquerade::Masquerade;

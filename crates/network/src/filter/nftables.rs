@@ -10,8 +10,8 @@ use crate::netlink::{Attributes, Message, Socket};
 
 // <linux/netfilter/nfnetlink.h>, <linux/netfilter/nf_tables.h>
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
-pub(super) const NFNL_MSG_BATCH_BEGIN: u16 = 16;
-pub(super) const NFNL_MSG_BATCH_END: u16 = 17;
+const NFNL_MSG_BATCH_BEGIN: u16 = 16;
+const NFNL_MSG_BATCH_END: u16 = 17;
 pub(super) const NFT_MSG_NEWTABLE: u16 = 0;
 pub(super) const NFT_MSG_NEWCHAIN: u16 = 3;
 pub(super) const NFT_MSG_GETCHAIN: u16 = 4;
@@ -254,18 +254,13 @@ impl<'a> Change<'a> {
 
     /// Whether a chain is there, and anything leads to it: the kernel counts that with its rules.
     fn is_reached(&mut self, chain: &str) -> io::Result<bool> {
-        let message = self
-            .message(NFT_MSG_GETCHAIN, 0)
-            .attr_str(NFTA_CHAIN_TABLE, self.table)
-            .attr_str(NFTA_CHAIN_NAME, chain);
-        let uses = match self.socket.query(message) {
-            Ok((_, body)) => Attributes(body.get(4..).unwrap_or_default())
-                .get(NFTA_CHAIN_USE)
-                .and_then(|uses| uses.try_into().ok())
-                .map_or(0, u32::from_be_bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
+        let Some(told) = look_for_chain(self.socket, self.family, self.table, chain)? else {
+            return Ok(false);
         };
+        let uses = Attributes(told.get(4..).unwrap_or_default())
+            .get(NFTA_CHAIN_USE)
+            .and_then(|uses| uses.try_into().ok())
+            .map_or(0, u32::from_be_bytes);
         Ok(uses as usize > self.find(chain)?.len())
     }
 
@@ -371,12 +366,22 @@ fn chain_is_there(
     table: &str,
     chain: &str,
 ) -> io::Result<bool> {
+    Ok(look_for_chain(socket, family, table, chain)?.is_some())
+}
+
+/// What the kernel tells of a chain, if it is there.
+fn look_for_chain(
+    socket: &mut Socket,
+    family: Family,
+    table: &str,
+    chain: &str,
+) -> io::Result<Option<Vec<u8>>> {
     let message = message(family, NFT_MSG_GETCHAIN, 0)
         .attr_str(NFTA_CHAIN_TABLE, table)
         .attr_str(NFTA_CHAIN_NAME, chain);
     match socket.query(message) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Ok((_, body)) => Ok(Some(body)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -386,8 +391,20 @@ fn message(family: Family, kind: u16, flags: i32) -> Message {
     Message::new(message_type(kind), flags).fixed(&[family.number(), 0, 0, 0])
 }
 
+/// Makes changes, all or none.
+pub(super) fn commit(socket: &mut Socket, changes: Vec<Message>) -> io::Result<()> {
+    let Some(last) = changes.len().checked_sub(1) else {
+        return Ok(());
+    };
+    let changes = changes.into_iter().enumerate();
+    let mut batch = vec![(bound(NFNL_MSG_BATCH_BEGIN), false)];
+    batch.extend(changes.map(|(index, change)| (change, index == last)));
+    batch.push((bound(NFNL_MSG_BATCH_END), false));
+    socket.transact(batch)
+}
+
 /// The beginning or the end of a transaction.
-pub(super) fn bound(kind: u16) -> Message {
+fn bound(kind: u16) -> Message {
     let [high, low] = NFNL_SUBSYS_NFTABLES.to_be_bytes();
     Message::new(kind, 0).fixed(&[0, 0, high, low])
 }

@@ -13,8 +13,8 @@
 use std::io;
 use std::net::IpAddr;
 
-use super::nftables::{Change, NFT_MSG_NEWTABLE};
-use super::own_table::{Set, Type, commit, is_missing, is_there, message};
+use super::nftables::{Change, NFT_MSG_NEWTABLE, commit};
+use super::own_table::{Set, Type, is_missing, is_there, message};
 use super::rule::{Family, Rule, Step, Table};
 use crate::cidr::octets;
 use crate::netlink::Socket;

@@ -5,9 +5,8 @@ use std::io;
 
 use super::expression::comment_data;
 use super::nftables::{
-    NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFTA_CHAIN_HOOK,
-    NFTA_CHAIN_NAME, NFTA_CHAIN_TYPE, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_USERDATA,
-    bound, message_type,
+    NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TYPE,
+    NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_USERDATA, message_type,
 };
 use super::rule::Family;
 use crate::netlink::{Attributes, Message, Socket};
@@ -215,18 +214,6 @@ pub(super) fn rule(
         .attr_str(NFTA_RULE_CHAIN, chain)
         .nest(NFTA_RULE_EXPRESSIONS, fill)
         .attr(NFTA_RULE_USERDATA, &comment_data(comment))
-}
-
-/// Makes changes, all or none.
-pub(super) fn commit(socket: &mut Socket, changes: Vec<Message>) -> io::Result<()> {
-    let Some(last) = changes.len().checked_sub(1) else {
-        return Ok(());
-    };
-    let changes = changes.into_iter().enumerate();
-    let mut batch = vec![(bound(NFNL_MSG_BATCH_BEGIN), false)];
-    batch.extend(changes.map(|(index, change)| (change, index == last)));
-    batch.push((bound(NFNL_MSG_BATCH_END), false));
-    socket.transact(batch)
 }
 
 /// Whether what was to be new is there already.

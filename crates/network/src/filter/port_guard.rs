@@ -8,10 +8,10 @@ use std::io;
 
 use super::expression::{Compare, comment_data, compare, jump, meta, payload, verdict};
 use super::nftables::{
-    NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_GETCHAIN,
-    NFT_MSG_GETRULE, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK,
-    NFTA_CHAIN_NAME, NFTA_CHAIN_TYPE, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_HANDLE,
-    NFTA_RULE_USERDATA, bound, message_type,
+    NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_NEWCHAIN,
+    NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TYPE,
+    NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_HANDLE, NFTA_RULE_USERDATA, commit,
+    message_type,
 };
 use crate::MacAddress;
 use crate::netlink::{Attributes, Message, Socket};
@@ -151,17 +151,6 @@ fn is_there(socket: &mut Socket, chain: &str) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-fn commit(socket: &mut Socket, changes: Vec<Message>) -> io::Result<()> {
-    let Some(last) = changes.len().checked_sub(1) else {
-        return Ok(());
-    };
-    let changes = changes.into_iter().enumerate();
-    let mut batch = vec![(bound(NFNL_MSG_BATCH_BEGIN), false)];
-    batch.extend(changes.map(|(index, change)| (change, index == last)));
-    batch.push((bound(NFNL_MSG_BATCH_END), false));
-    socket.transact(batch)
 }
 
 fn decide(list: Message, code: u32) -> Message {

@@ -32,9 +32,9 @@ use super::expression::{
     self, comment_data, destination_nat, lookup_port, mark, marked, masquerade, source,
     to_this_node,
 };
-use super::nftables::NFT_MSG_NEWTABLE;
+use super::nftables::{NFT_MSG_NEWTABLE, commit};
 use super::own_table::{
-    POSTROUTING, Set, Type, base_chain, chain, commit, is_missing, is_there, message, rule, sets,
+    POSTROUTING, Set, Type, base_chain, chain, is_missing, is_there, message, rule, sets,
 };
 use super::rule::{Family, hash_name};
 use crate::cidr::octets;
@@ -135,9 +135,8 @@ impl PortMaps {
     /// Ends that, for those that lead to this owner.
     pub(super) fn remove(&self, socket: &mut Socket) -> io::Result<()> {
         let mut own = Vec::new();
-        let owner = comment_data(&self.owner);
         for port in &self.ports {
-            if self.holder(socket, port)?.as_ref() == Some(&owner) {
+            if self.stands(socket, port)? {
                 own.push(port);
             }
         }
@@ -146,9 +145,8 @@ impl PortMaps {
 
     /// Whether any of them leads to this owner.
     pub(super) fn any_stands(&self, socket: &mut Socket) -> io::Result<bool> {
-        let owner = comment_data(&self.owner);
         for port in &self.ports {
-            if self.holder(socket, port)?.as_ref() == Some(&owner) {
+            if self.stands(socket, port)? {
                 return Ok(true);
             }
         }
@@ -225,6 +223,10 @@ impl PortMaps {
             }
         }
         commit(socket, changes)
+    }
+
+    fn stands(&self, socket: &mut Socket, port: &Port) -> io::Result<bool> {
+        Ok(self.holder(socket, port)? == Some(comment_data(&self.owner)))
     }
 
     fn holder(&self, socket: &mut Socket, port: &Port) -> io::Result<Option<Vec<u8>>> {

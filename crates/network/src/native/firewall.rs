@@ -22,15 +22,13 @@ const FORWARD: &str = "CNI-FORWARD";
 const DEFAULT_ADMIN: &str = "CNI-ADMIN";
 
 pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
-    let owner = owner(call);
+    let owner = call.owner();
     match call.verb {
         Verb::Add => {
             let result = call.required_previous()?;
             for ip in &result.ips {
                 let address = ip.address.address();
-                let (frame, rules) = (frame(call)?, rules(address));
-                let noted = noted(&owner, address);
-                filter::add_noted(&noted, &frame, &rules).map_err(NativeError::from)?;
+                filter::add_noted(&noted(&owner, address), &frame(call)?, &rules(address))?;
             }
             Ok(Some(result))
         }
@@ -56,7 +54,7 @@ pub(super) fn is_noted(call: &Call<'_>) -> bool {
     let Ok(Some(result)) = call.previous() else {
         return false;
     };
-    let owner = owner(call);
+    let owner = call.owner();
     let mut addresses = result.ips.iter().map(|ip| ip.address.address());
     addresses.any(|address| filter::has_noted(&noted(&owner, address)).unwrap_or(false))
 }
@@ -65,7 +63,7 @@ fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     let Some(result) = call.previous()? else {
         return Ok(());
     };
-    let owner = owner(call);
+    let owner = call.owner();
     for ip in &result.ips {
         let noted = noted(&owner, ip.address.address());
         filter::remove_noted(&noted).map_err(NativeError::from)?;
@@ -120,11 +118,6 @@ fn noted(owner: &str, address: IpAddr) -> Noted<'_> {
         owner,
         address,
     }
-}
-
-/// Whose the rules are. A pod may be on a network twice.
-fn owner(call: &Call<'_>) -> String {
-    format!("{} {}", call.container_id, call.if_name)
 }
 
 fn families(result: &CniResult) -> impl Iterator<Item = Family> {

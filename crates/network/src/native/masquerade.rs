@@ -32,7 +32,7 @@ pub(super) fn set_up(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
         }
         if !wants_chains(call) {
             let masquerade = Masquerade::new(family, call.network, &own);
-            match filter::masquerade(&masquerade, &owner(call), &hosts(&own)) {
+            match filter::masquerade(&masquerade, &call.owner(), &hosts(&own)) {
                 Err(FilterError::Unsupported(_)) => {}
                 done => {
                     done?;
@@ -40,15 +40,8 @@ pub(super) fn set_up(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
                 }
             }
         }
-        let steps = steps(call, family, &own);
-        match filter::apply(family, Table::Nat, &steps) {
-            // Left over by a crash: replaced.
-            Err(FilterError::Exists) => {
-                remove_chain(call, family)?;
-                filter::apply(family, Table::Nat, &steps)?;
-            }
-            done => done?,
-        }
+        let (removal, steps) = (removal(call), steps(call, family, &own));
+        filter::apply_anew(family, Table::Nat, &removal, &steps)?;
     }
     Ok(())
 }
@@ -72,7 +65,7 @@ pub(super) fn tear_down(call: &Call<'_>) -> Result<(), NativeError> {
             continue;
         }
         let masquerade = Masquerade::new(family, call.network, &own);
-        filter::unmasquerade(&masquerade, &owner(call), &hosts(&own))?;
+        filter::unmasquerade(&masquerade, &call.owner(), &hosts(&own))?;
         remove_chain(call, family)?;
     }
     Ok(())
@@ -80,7 +73,7 @@ pub(super) fn tear_down(call: &Call<'_>) -> Result<(), NativeError> {
 
 /// Whether the sets have anything of the pod's.
 pub(super) fn is_by_sets(call: &Call<'_>) -> bool {
-    let has = |family| filter::has_masqueraded(family, &owner(call)).unwrap_or(false);
+    let has = |family| filter::has_masqueraded(family, &call.owner()).unwrap_or(false);
     FAMILIES.into_iter().any(has)
 }
 
@@ -91,7 +84,7 @@ pub(super) fn verify(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
         let masquerade = Masquerade::new(family, call.network, &own);
         for address in hosts(&own) {
             let chain = chain_name("", call.network, call.container_id);
-            if !filter::is_masqueraded(&masquerade, &owner(call), address)?
+            if !filter::is_masqueraded(&masquerade, &call.owner(), address)?
                 && !filter::chain_exists(family, Table::Nat, &chain)?
             {
                 return Err(NativeError::Check(format!(
@@ -101,11 +94,6 @@ pub(super) fn verify(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
         }
     }
     Ok(())
-}
-
-/// Whose an element is. A pod may be on a network twice.
-fn owner(call: &Call<'_>) -> String {
-    format!("{} {}", call.container_id, call.if_name)
 }
 
 /// Whether the network's configuration insists on what `iptables` shows.
@@ -128,17 +116,20 @@ fn has_v6() -> bool {
 }
 
 fn tear_down_unknown(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
-    filter::unmasquerade_all(family, &owner(call))?;
+    filter::unmasquerade_all(family, &call.owner())?;
     remove_chain(call, family)
 }
 
 fn remove_chain(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
+    Ok(filter::apply(family, Table::Nat, &removal(call))?)
+}
+
+fn removal(call: &Call<'_>) -> [Step; 1] {
     let chain = chain_name("", call.network, call.container_id);
-    let steps = [Step::RemoveChain {
+    [Step::RemoveChain {
         chain,
         jumps_in: vec![FROM.to_owned()],
-    }];
-    Ok(filter::apply(family, Table::Nat, &steps)?)
+    }]
 }
 
 fn steps(call: &Call<'_>, family: Family, addresses: &[Cidr]) -> Vec<Step> {

@@ -78,6 +78,11 @@ pub(crate) fn did_what_programs_cannot_undo(kind: &str, call: &Call<'_>) -> bool
 }
 
 impl Call<'_> {
+    /// Whose a rule or an element is. A pod may be on a network twice.
+    pub(crate) fn owner(&self) -> String {
+        format!("{} {}", self.container_id, self.if_name)
+    }
+
     /// The plugin's configuration in its own terms.
     pub(crate) fn conf<T: DeserializeOwned>(&self) -> Result<T, NativeError> {
         T::deserialize(self.conf).map_err(|error| NativeError::Config(error.to_string()))

@@ -110,16 +110,8 @@ fn lead(call: &Call<'_>, conf: &Conf, address: Cidr) -> Result<(), NativeError> 
             done => return Ok(done?),
         }
     }
-    let steps = steps(call, conf, address);
-    match filter::apply(family, Table::Nat, &steps) {
-        // Left over by a crash: replaced.
-        Err(FilterError::Exists) => {
-            remove_chain(call, family)?;
-            filter::apply(family, Table::Nat, &steps)?;
-        }
-        done => done?,
-    }
-    Ok(())
+    let (removal, steps) = (removal(call), steps(call, conf, address));
+    Ok(filter::apply_anew(family, Table::Nat, &removal, &steps)?)
 }
 
 /// Whether the maps have anything of the pod's.
@@ -168,22 +160,20 @@ fn check(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
 /// Removes what [`lead`] made, or a plugin's program, or an earlier version of this one, if it is there.
 fn tear_down(call: &Call<'_>, conf: &Conf, family: Family) -> Result<(), NativeError> {
     filter::unmap_ports(&maps(call, conf, family))?;
-    remove_chain(call, family)
+    Ok(filter::apply(family, Table::Nat, &removal(call))?)
 }
 
-fn remove_chain(call: &Call<'_>, family: Family) -> Result<(), NativeError> {
+fn removal(call: &Call<'_>) -> [Step; 1] {
     let chain = chain_name("DN-", call.network, call.container_id);
-    let steps = [Step::RemoveChain {
+    [Step::RemoveChain {
         chain,
         jumps_in: vec![DNAT.to_owned()],
-    }];
-    Ok(filter::apply(family, Table::Nat, &steps)?)
+    }]
 }
 
-/// The pod's ports. A pod may be on a network twice.
+/// The pod's ports.
 fn maps(call: &Call<'_>, conf: &Conf, family: Family) -> PortMaps {
-    let owner = format!("{} {}", call.container_id, call.if_name);
-    PortMaps::new(family, owner, &conf.runtime_config.port_mappings)
+    PortMaps::new(family, call.owner(), &conf.runtime_config.port_mappings)
 }
 
 /// The pod's first address of each family.

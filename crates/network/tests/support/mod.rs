@@ -65,6 +65,14 @@ impl Node {
         config_in(self.dir.path(), in_process)
     }
 
+    /// A node with this network, done in process.
+    pub(crate) fn with(conf: &str) -> (Self, Networks) {
+        let node = Self::new();
+        node.write_conf("10-net.conflist", conf);
+        let networks = node.open(InProcess::Always);
+        (node, networks)
+    }
+
     pub(crate) fn open(&self, in_process: InProcess) -> Networks {
         Networks::open(self.config(in_process)).unwrap()
     }

@@ -1,13 +1,12 @@
 //! System calls that no crate wraps; all unsafe code but the allocator's is here.
 
 mod clone;
-mod mount;
 mod process;
 mod rights;
 mod socket;
 
 pub(crate) use clone::{CloneArgs, Cloned, Side, clone, enter_namespaces, fork, namespace_kind};
-pub(crate) use mount::{MountAttr, set_mount_attributes};
+pub(crate) use orlop_disk::{MountAttr, set_mount_attributes};
 pub(crate) use process::{
     Image, bring_up_loopback, close_from, close_now, end_when_asked, execute, execute_fd, exit_now,
     join_session_keyring, keep_open, next_signal, open_pidfd, pidfd_signal, poll_in,
