@@ -112,7 +112,8 @@ fn create(call: &Call<'_>) -> anyhow::Result<()> {
     let fifo = call.state().join("exec.fifo");
     let mode = Mode::from_raw_mode(0o600);
     mknodat(CWD, &fifo, FileType::Fifo, mode, 0)?;
-    let child = Command::new(std::env::current_exe()?)
+    // It is executed by a mount of its own, as orlop-run is: no path leads to that.
+    let child = Command::new("/proc/self/exe")
         .arg("init")
         .arg(&fifo)
         .args(arguments(&config["process"])?)
