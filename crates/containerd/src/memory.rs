@@ -1,8 +1,10 @@
 //! What a process of this program keeps, of which there is one for each pod: memory, and descriptors.
 #![allow(unsafe_code)]
 
-/// Keeps threads from getting heaps of their own, and the heap from hoarding.
+/// Keeps threads from getting heaps of their own, and the heap from hoarding. Other libraries than
+/// glibc do neither.
 pub(crate) fn be_frugal() {
+    #[cfg(target_env = "gnu")]
     for (option, value) in [
         (libc::M_ARENA_MAX, 1),
         (libc::M_TRIM_THRESHOLD, 32 * 1024),
@@ -22,6 +24,7 @@ pub(crate) fn close_inherited() {
 
 /// Gives unused memory back.
 pub(crate) fn trim() {
+    #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no preconditions.
     unsafe { libc::malloc_trim(0) };
 }
