@@ -26,5 +26,7 @@ pub(crate) fn close_inherited() {
 pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no preconditions.
-    unsafe { libc::malloc_trim(0) };
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }

@@ -56,8 +56,12 @@ pub(crate) fn run() -> ExitCode {
 /// the process that the daemon started, which has no more to do.
 #[allow(unsafe_code, reason = "this is the start of the process")]
 fn detach() -> io::Result<Option<OwnedFd>> {
+    // Who started this may have left it already. Older daemons have not, nor has who has no daemon.
+    let left = std::env::args_os()
+        .nth(2)
+        .is_some_and(|word| word == "left");
     // SAFETY: no thread has been started yet.
-    if matches!(unsafe { process::fork() }?, process::Fork::Parent(_)) {
+    if !left && matches!(unsafe { process::fork() }?, process::Fork::Parent(_)) {
         return Ok(None);
     }
     setsid()?;

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use orlop_processor::Here;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
@@ -92,10 +93,13 @@ pub fn loopback_up() -> io::Result<()> {
 /// A thread that changed its namespace is never used for anything else.
 fn on_own_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
+        // Nothing else is to be done before it is through.
+        let here = Here::stay();
         let thread = std::thread::Builder::new()
             .name("orlop-netns".to_owned())
             .stack_size(256 << 10)
             .spawn_scoped(scope, work)?;
+        drop(here);
         thread
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the namespace's thread died")))

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::ptr;
 
+use orlop_processor::Here;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setpgid,
@@ -93,6 +94,7 @@ impl Program {
             failed: Cell::new(None),
         };
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let here = Here::stay();
         // SAFETY: the stack is the new process's alone, and lives until the call returns, as `start`
         // does: that is when the process has become another program or ended. It touches nothing of
         // this process's but `failed`, which nobody looks at meanwhile.
@@ -102,6 +104,9 @@ impl Program {
         };
         let pid = Pid::from_raw(made).filter(|_| made > 0);
         let pid = pid.ok_or_else(io::Error::last_os_error)?;
+        if let Some(here) = here {
+            here.release(pid);
+        }
         match start.failed.get() {
             None => Ok(pid),
             Some(error) => {

@@ -2,7 +2,8 @@
 //!
 //! Whatever starts a process by `fork` or `posix_spawn` gives it a copy of the table of open files,
 //! only to close all of them: a daemon has some for each pod. Here the child shares the table until it
-//! gets one of its own, with nothing in it from a low number on.
+//! gets one of its own, with nothing in it from a low number on. What it starts is nobody's child, which
+//! costs nothing here: a program that left its parent by itself would copy itself for that.
 #![allow(
     unsafe_code,
     reason = "the standard library's way copies the table of open files"
@@ -13,6 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+use orlop_processor::Here;
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::Pid;
@@ -20,21 +22,29 @@ use rustix::process::Pid;
 /// A low number, taken once and kept: what a child is to have is put there while it is started.
 static SLOT: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// What the child does with it ends before `execve`, which needs little.
+/// What the child and its child do with it ends before `execve`, which needs little.
 const STACK: usize = 64 << 10;
+
+/// Tells the program that it has been left by its parent already.
+const LEFT: &CStr = c"left";
 
 /// All that the child needs, made before there is one.
 struct Plan<'a> {
     program: &'a CStr,
-    argv: [*const c_char; 3],
+    argv: [*const c_char; 4],
     envp: [*const c_char; 1],
     slot: RawFd,
-    /// What went wrong in the child.
+    /// The end of the second child's stack.
+    top: *mut c_void,
+    /// While this is there, they are born where this thread is.
+    here: Option<Here>,
+    /// What went wrong in the children.
     errno: c_int,
 }
 
-/// Starts a program with one argument, no environment, `stdin`, and nothing else that is open here.
-/// All signals are blocked in it.
+/// Starts a program as nobody's child, with one argument and [`LEFT`], no environment, `stdin`, and
+/// nothing else that is open here. All signals are blocked in it. Returns the process between, which
+/// ends at once.
 pub(super) fn start(program: &CStr, argument: &CStr, stdin: OwnedFd) -> io::Result<Pid> {
     let mut slot = SLOT.lock();
     let slot = match &mut *slot {
@@ -45,9 +55,16 @@ pub(super) fn start(program: &CStr, argument: &CStr, stdin: OwnedFd) -> io::Resu
     drop(stdin);
     let mut plan = Plan {
         program,
-        argv: [program.as_ptr(), argument.as_ptr(), ptr::null()],
+        argv: [
+            program.as_ptr(),
+            argument.as_ptr(),
+            LEFT.as_ptr(),
+            ptr::null(),
+        ],
         envp: [ptr::null()],
         slot: slot.as_raw_fd(),
+        top: ptr::null_mut(),
+        here: None,
         errno: 0,
     };
     let started = clone(&mut plan);
@@ -81,20 +98,24 @@ fn clone(plan: &mut Plan<'_>) -> io::Result<Pid> {
     // Of 16-byte units: so is the stack's end to be aligned.
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD;
+    plan.here = Here::stay();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the sets are made before they are read. The child runs `child` on a stack of its own
     // while this thread stands still, as CLONE_VFORK has it, so that the plan and the stack outlive
     // its use of them; no handler runs in it, since all signals are blocked.
     let pid = unsafe {
+        let (second, first) = stack.split_at_mut(STACK / size_of::<u128>() / 2);
+        plan.top = second.as_mut_ptr_range().end.cast::<c_void>();
+        let top = first.as_mut_ptr_range().end.cast::<c_void>();
         let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let top = stack.as_mut_ptr_range().end.cast::<c_void>();
         let pid = libc::clone(child, top, flags, ptr::from_mut(plan).cast());
         let failure = io::Error::last_os_error();
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
         if pid < 0 { Err(failure) } else { Ok(pid) }
     };
+    plan.here = None;
     pid.and_then(|pid| Pid::from_raw(pid).ok_or_else(|| io::ErrorKind::Other.into()))
 }
 
@@ -114,12 +135,28 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
             }
             && libc::chdir(c"/".as_ptr()) == 0;
         if own {
-            libc::execve(
-                plan.program.as_ptr(),
-                plan.argv.as_ptr(),
-                plan.envp.as_ptr(),
-            );
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+            let pid = libc::clone(second_child, plan.top, flags, ptr::from_mut(plan).cast());
+            if pid > 0 {
+                // Its number is nobody else's before this process ends.
+                if let Some((here, pid)) = plan.here.as_ref().zip(Pid::from_raw(pid)) {
+                    here.release(pid);
+                }
+                libc::_exit(0);
+            }
         }
+        plan.errno = *libc::__errno_location();
+        libc::_exit(127)
+    }
+}
+
+/// The part of the child's child: it is executed.
+extern "C" fn second_child(plan: *mut c_void) -> c_int {
+    // SAFETY: as for `child`, which stands still.
+    unsafe {
+        let plan = &mut *plan.cast::<Plan<'_>>();
+        let (program, argv) = (plan.program.as_ptr(), plan.argv.as_ptr());
+        libc::execve(program, argv, plan.envp.as_ptr());
         plan.errno = *libc::__errno_location();
         libc::_exit(127)
     }

@@ -178,6 +178,44 @@ fn has_ended(process: &OwnedFd) -> bool {
 }
 
 /// A pod whose containers share their processes, and one of them.
+/// Processes begin where their makers are, but are not bound to that.
+#[tokio::test]
+async fn keepers_and_containers_may_run_on_all_processors() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("it has no keepers");
+    }
+    let pod = world.node.pod("anywhere");
+    let pod_id = world.run_pod(&pod).await;
+    let look = "grep Cpus_allowed_list /proc/self/status";
+    let main = world.container("main").shell("sleep 600");
+    let main = world.cri.run(&pod_id, &pod, &main).await.expect("run");
+    let allowed = |process: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("read");
+        let found = status
+            .lines()
+            .find(|line| line.starts_with("Cpus_allowed_list"));
+        found.expect("the processors").to_owned()
+    };
+    let ours = allowed("self");
+    let of_command = world
+        .cri
+        .exec(&main, &["sh", "-c", look])
+        .await
+        .expect("exec");
+    assert_eq!(String::from_utf8_lossy(&of_command.stdout).trim(), ours);
+    assert_eq!(allowed(&keeper_of(&pod_id).as_raw_pid().to_string()), ours);
+    let of_init = world
+        .cri
+        .exec(&main, &["grep", "Cpus_allowed_list", "/proc/1/status"])
+        .await;
+    assert_eq!(
+        String::from_utf8_lossy(&of_init.expect("exec").stdout).trim(),
+        ours
+    );
+    world.finish().await;
+}
+
 async fn shared(world: &World, name: &str) -> (String, String) {
     let pod = world.node.pod(name).shared_pid();
     let pod_id = world.run_pod(&pod).await;

@@ -6,6 +6,7 @@ use crate::cargo::{Graph, Kind, Package, Purpose};
 
 /// Each crate and the crates of the house that it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
+    ("processor", &[]),
     // The ground floor, which all but the keeper may build on.
     ("disk", &[]),
     ("door", &[]),
@@ -22,21 +23,27 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "image",
         &["causes", "disk", "duration", "hex", "pool", "credentials"],
     ),
-    ("network", &["causes", "disk", "hex", "quantity", "pool"]),
+    (
+        "network",
+        &["causes", "disk", "hex", "processor", "quantity", "pool"],
+    ),
     ("cgroup", &["disk"]),
     ("stream", &["causes", "door"]),
     ("yaml", &[]),
     ("nri", &["yaml", "disk", "door", "pool"]),
     ("oci", &[]),
-    ("launch", &["wire", "cgroup", "disk", "oci"]),
+    ("launch", &["wire", "cgroup", "disk", "oci", "processor"]),
     // An OCI runtime, which knows nobody here: what it is told is on its command line.
     ("seccomp", &["oci"]),
-    ("run", &["oci", "seccomp", "cgroup", "disk", "duration"]),
+    (
+        "run",
+        &["oci", "seccomp", "cgroup", "disk", "duration", "processor"],
+    ),
     // Of the containerds that have us make their sandboxes.
     ("sandbox-api", &["disk", "ttrpc"]),
-    // The keeper shares nothing but the words that it exchanges with the daemon.
+    // The keeper shares the words that it exchanges with the daemon, and a page of how to make a process.
     ("wire", &[]),
-    ("keeper", &["wire"]),
+    ("keeper", &["wire", "processor"]),
     // What stands for runc on a keeper's command lines knows nobody here.
     ("ttrpc", &[]),
     ("shim", &["disk", "orphans", "ttrpc"]),

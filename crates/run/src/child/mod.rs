@@ -73,6 +73,7 @@ fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Resu
         namespaces: plan.namespaces.by_clone(),
         cgroup: cgroup.map(AsFd::as_fd),
         sibling: true,
+        here: false,
     };
     match clone(&args).at(Step::Intermediate)? {
         Side::Parent(process) => channel.tell(&Word::Made(process.pid)).at(Step::Parent),

@@ -57,6 +57,7 @@ impl Stage<'_> {
             namespaces: libc::CLONE_NEWNS as u64,
             cgroup: self.entry.into.as_ref().map(AsFd::as_fd),
             sibling: false,
+            here: false,
         };
         let process = match clone(&born).doing(|| "clone3: executing criu".to_owned())? {
             Side::Parent(process) => process,

@@ -100,6 +100,7 @@ pub(crate) fn join(
         namespaces: 0,
         cgroup: entry.into.as_ref().map(AsFd::as_fd),
         sibling: false,
+        here: true,
     };
     let child = match clone(&args).doing(|| "clone3".to_owned())? {
         Side::Child => {

@@ -140,6 +140,8 @@ fn start(
         // Who is between may make others in it as well.
         cgroup: cgroup.map(AsFd::as_fd),
         sibling: false,
+        // Hooks before the container goes where it may are to be where we are.
+        here: plan.create_hooks.steps.is_empty(),
     };
     let side = clone(&args);
     if let Ok(Side::Child) = side {

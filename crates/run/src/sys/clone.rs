@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use orlop_processor::Here;
 use rustix::io::{Errno, Result};
 
 /// What a new process begins with.
@@ -14,6 +15,9 @@ pub(crate) struct CloneArgs<'a> {
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
     /// Whether it is the caller's parent's child instead of the caller's.
     pub(crate) sibling: bool,
+    /// Whether it begins on the caller's processor, and is kept there until it says where it wants to
+    /// be: for a caller that does nothing but wait for it.
+    pub(crate) here: bool,
 }
 
 /// A process that was made.
@@ -65,13 +69,17 @@ pub(crate) fn clone(args: &CloneArgs<'_>) -> Result<Side> {
         kernel.flags |= libc::CLONE_PARENT as u64;
         kernel.exit_signal = 0;
     }
+    let here = args.here.then(Here::stay).flatten();
     // SAFETY: without CLONE_VM and a stack this is fork(2); the structure and the place of the
     // descriptor live across the call; this process has one thread (there is no other anywhere in
     // this program), so that no lock is inherited that nobody opens.
     let result =
         unsafe { libc::syscall(libc::SYS_clone3, &raw mut kernel, size_of::<KernelArgs>()) };
     match result {
-        0 => Ok(Side::Child),
+        0 => {
+            std::mem::forget(here);
+            Ok(Side::Child)
+        }
         pid if pid > 0 => Ok(Side::Parent(Cloned {
             pid: pid as i32,
             // SAFETY: the kernel has put a descriptor of ours there.

@@ -44,3 +44,28 @@ fn of_hooks_that_fail_it_is_said_which_and_how() {
         assert!(said.contains(how), "{said}");
     }
 }
+
+#[test]
+fn hooks_and_the_process_may_run_on_all_processors() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let look = |to: &str| format!("grep Cpus_allowed_list /proc/self/status >> {to}");
+    let there = rig.outside("there").join("noted");
+    let there = there.to_str().unwrap();
+    let mut config = rig.config(&["sh", "-c", &format!("{}; cat /within", look("/within"))]);
+    let hook = |to: &str| json!([{ "path": "/bin/sh", "args": ["sh", "-c", look(to)] }]);
+    config["hooks"] = json!({
+        "createRuntime": hook(there),
+        "createContainer": hook(there),
+        "startContainer": hook("/within"),
+        "poststart": hook(there),
+    });
+    let said = out(rig.run(&config));
+    let ours = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ours = ours
+        .lines()
+        .find(|line| line.starts_with("Cpus_allowed_list"));
+    let noted = std::fs::read_to_string(there).unwrap();
+    let all: Vec<&str> = said.lines().chain(noted.lines()).collect();
+    assert_eq!(all, vec![ours.unwrap(); 5], "{said}{noted}");
+}
