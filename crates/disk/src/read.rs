@@ -33,9 +33,20 @@ pub const SMALL_FILE: u64 = 16 << 20;
 /// in the hands of those who mount and fork.
 pub const KERNEL_FILE: u64 = 64 << 20;
 
+/// As much as is set aside because a file says that it is so long.
+const GUESS: u64 = 1 << 20;
+
 /// All of a regular file, if that is no more than `limit` bytes.
 pub fn read_file(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
-    read_whole(open_file(path.as_ref())?, limit)
+    let file = open_file(path.as_ref())?;
+    // A guess that spares reading it in pieces. The kernel's files say that they are empty.
+    let length = match file.metadata()?.len() {
+        0 => 1024,
+        length => length.min(limit).min(GUESS) + 1,
+    };
+    let mut read = Vec::with_capacity(length as usize);
+    read_up_to(file, limit.saturating_add(1), &mut read)?;
+    within(read, limit)
 }
 
 /// All of a regular file that is text, if that is no more than `limit` bytes.
@@ -45,7 +56,11 @@ pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
 
 /// All that a stream gives until it ends, if that is no more than `limit` bytes.
 pub fn read_whole(from: impl Read, limit: u64) -> Result<Vec<u8>> {
-    let read = read_start(from, limit.saturating_add(1))?;
+    within(read_start(from, limit.saturating_add(1))?, limit)
+}
+
+/// What was read, if it is no more than the limit.
+fn within(read: Vec<u8>, limit: u64) -> Result<Vec<u8>> {
     if read.len() as u64 > limit {
         let message = format!("larger than the {limit} bytes that are read of it");
         return Err(Error::new(ErrorKind::FileTooLarge, message));
@@ -59,11 +74,15 @@ pub fn read_whole_text(from: impl Read, limit: u64) -> Result<String> {
 }
 
 /// What a stream gives first: no more than `most` bytes. What comes after them stays unread.
-#[expect(clippy::disallowed_methods, reason = "a limit is what it has here")]
 pub fn read_start(from: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut read = Vec::new();
-    from.take(most).read_to_end(&mut read)?;
+    read_up_to(from, most, &mut read)?;
     Ok(read)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a limit is what it has here")]
+fn read_up_to(from: impl Read, most: u64, into: &mut Vec<u8>) -> Result<()> {
+    from.take(most).read_to_end(into).map(drop)
 }
 
 fn text(read: Vec<u8>) -> Result<String> {

@@ -98,8 +98,6 @@ async fn launch(
         let doing = format!("{doing} container {id}");
         |source| Arc::new(Error::Launch { doing, source })
     };
-    let mounts = bundle::place_mounts(node, container, keeper);
-    trace.step("mounts", &name, mounts).await?;
     let log_path = container.log_path();
     let log_dir = log_path
         .is_some()
@@ -117,8 +115,12 @@ async fn launch(
         } else {
             StartBy::Keeper
         })
-    })
-    .await?;
+    });
+    let mounts = bundle::place_mounts(node, container, keeper);
+    // One of them waits for the keeper, the other for a disk.
+    let (mounted, by) = tokio::join!(trace.step("mounts", &name, mounts), by);
+    mounted?;
+    let by = by?;
     let create = CreateContainer {
         id: id.to_owned(),
         bundle: container.bundle.clone(),

@@ -371,7 +371,12 @@ impl Container {
         if let Some(process) = self.process.get() {
             return Ok(process.clone());
         }
-        let spec = spec_file::read(&self.bundle)?;
+        /// All else is passed over.
+        #[derive(serde::Deserialize)]
+        struct Spec {
+            process: Option<oci::Process>,
+        }
+        let spec: Spec = spec_file::read_as(&self.bundle)?;
         let process = spec.process.ok_or_else(|| {
             Error::Internal(format!(
                 "the bundle of container {} has no process",
