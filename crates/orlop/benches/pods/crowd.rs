@@ -7,35 +7,29 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, stream};
 use orlop_testkit::{ContainerSpec, PodSpec};
 
-use crate::report::{self, Report};
+use crate::processes::WORKLOAD;
+use crate::report::Report;
 use crate::statistics::{self, HOST};
-use crate::{Size, Subject, memory, polling};
+use crate::{Size, Subject, cpu, memory, polling, rows};
 
 /// How many pods are on their way at once.
 const IN_FLIGHT: usize = 16;
 
-/// What the containers run: told from the runtime's own processes by this.
-pub(crate) const WORKLOAD: &str = "sleep 86399";
-
-pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
+/// Gives the subject back, without a pod and with a daemon that has started again.
+pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) -> Subject {
     let name = subject.name;
     let empty = memory::of_runtime(&subject.node);
-    report.number(
-        "memory of an idle daemon",
-        "kB",
-        name,
-        empty.proportional_kb as f64,
-    );
+    report.number("memory of an idle daemon", "kB", name, empty);
 
     let pods = (0..size.crowd).map(|n| subject.node.pod(&format!("crowd-{n}")));
     let up = bring_up(&subject, pods.collect()).await;
     let failed = size.crowd - up.pods.len();
-    report.number(report::CROWD_FAILED, "pods", name, failed as f64);
+    report.number(rows::CROWD_FAILED, "pods", name, failed as f64);
     report.number("pods side by side", "pods/s", name, up.per_second());
 
     let full = memory::of_runtime(&subject.node);
-    let per_pod = (full.proportional_kb as f64 - empty.proportional_kb as f64) / size.crowd as f64;
-    report.number(report::MEMORY, "kB", name, per_pod);
+    let per_pod = (full - empty) / size.crowd as f64;
+    report.number(rows::MEMORY, "kB", name, per_pod);
 
     let running = up.pods.len();
     statistics::look(&subject, running, &HOST, report).await;
@@ -45,16 +39,16 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
 
     let window = Duration::from_secs(size.idle);
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let before = memory::of_runtime(&subject.node).cpu;
+    let before = cpu::of_runtime(&subject.node);
     tokio::time::sleep(window).await;
-    let spent = memory::of_runtime(&subject.node).cpu.saturating_sub(before);
+    let spent = cpu::of_runtime(&subject.node).saturating_sub(before);
     let percent = 100.0 * spent.as_secs_f64() / window.as_secs_f64();
-    report.number(report::IDLE, "%", name, percent);
+    report.number(rows::IDLE, "%", name, percent);
 
     subject.node.stop();
     let start = Instant::now();
     subject.node.start_again().await;
-    report.time(report::RESTART, name, start.elapsed());
+    report.time(rows::RESTART, name, start.elapsed());
     subject.cri = subject.node.cri().await;
     subject
         .cri
@@ -62,7 +56,7 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) {
         .await
         .expect("remove all pods");
     networked(&subject, size, report).await;
-    subject.node.finish().await;
+    subject
 }
 
 /// Pods that were brought up side by side.
@@ -114,7 +108,7 @@ async fn networked(subject: &Subject, size: Size, report: &mut Report) {
     let pod = |n| subject.node.pod(&format!("networked-{n}")).own_network();
     let up = bring_up(subject, (0..size.networked).map(pod).collect()).await;
     let failed = size.networked - up.pods.len();
-    report.number(report::NETWORKED_FAILED, "pods", name, failed as f64);
+    report.number(rows::NETWORKED_FAILED, "pods", name, failed as f64);
     report.number("pods side by side, bridge", "pods/s", name, up.per_second());
     let mut addresses = BTreeSet::new();
     for pod in &up.pods {
@@ -122,7 +116,7 @@ async fn networked(subject: &Subject, size: Size, report: &mut Report) {
         addresses.insert(status.network.expect("a network").ip);
     }
     let twice = up.pods.len() - addresses.len();
-    report.number(report::ADDRESSES_TWICE, "pods", name, twice as f64);
+    report.number(rows::ADDRESSES_TWICE, "pods", name, twice as f64);
     for pod in &up.pods {
         subject.cri.stop_pod(pod).await.expect("stop");
         subject.cri.remove_pod(pod).await.expect("remove");
@@ -145,7 +139,7 @@ async fn fill(subject: &Subject, size: Size, running: usize, report: &mut Report
     for _ in 0..20 {
         let start = Instant::now();
         let listed = subject.cri.containers().await.expect("list");
-        report.time(report::LIST, subject.name, start.elapsed());
+        report.time(rows::LIST, subject.name, start.elapsed());
         assert_eq!(listed.len(), all, "of {}", size.crowd);
     }
 }
@@ -163,11 +157,11 @@ fn prompt(subject: &Subject, report: &mut Report) {
             .args(["ps", "-a"])
             .output()
             .expect("run the client");
-        report.time(report::PROMPT, subject.name, start.elapsed());
+        report.time(rows::PROMPT, subject.name, start.elapsed());
         assert!(output.status.success(), "{output:?}");
     }
     let size = std::fs::metadata(orlop_testkit::node::binary())
         .expect("it is there")
         .len();
-    report.number(report::BINARY, "MB", subject.name, size as f64 / 1e6);
+    report.number(rows::BINARY, "MB", subject.name, size as f64 / 1e6);
 }

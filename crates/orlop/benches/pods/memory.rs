@@ -1,38 +1,15 @@
-//! What the processes of a runtime use: the daemon, keepers or shims, but not the workload.
+//! Memory.
 
 use std::fs;
-use std::time::Duration;
 
 use orlop_testkit::Node;
-use orlop_testkit::leaks::{self, Leak};
 
-use crate::cpu;
-use crate::crowd::WORKLOAD;
+use crate::processes;
 
-/// Memory and processor time of a runtime's processes.
-pub(crate) struct Usage {
-    /// Proportional set size: shared pages count in parts.
-    pub(crate) proportional_kb: u64,
-    /// Processor time so far.
-    pub(crate) cpu: Duration,
-}
-
-pub(crate) fn of_runtime(node: &Node) -> Usage {
-    let mut usage = Usage {
-        proportional_kb: 0,
-        cpu: Duration::ZERO,
-    };
-    for leak in leaks::processes(node.id(), &[]) {
-        let Leak::Process(pid, command) = leak else {
-            continue;
-        };
-        if command.trim() == WORKLOAD {
-            continue;
-        }
-        usage.proportional_kb += proportional_kb(pid).unwrap_or(0);
-        usage.cpu += cpu::of_process(pid).unwrap_or_default();
-    }
-    usage
+/// Proportional set size, of which shared pages count in parts, of a runtime's processes in kB.
+pub(crate) fn of_runtime(node: &Node) -> f64 {
+    let pids = processes::of_runtime(node).into_iter();
+    pids.filter_map(proportional_kb).sum::<u64>() as f64
 }
 
 fn proportional_kb(pid: u32) -> Option<u64> {

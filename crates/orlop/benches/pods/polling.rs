@@ -7,8 +7,8 @@ use orlop_cri::v1::{
     ListPodSandboxStatsRequest, StatusRequest,
 };
 
-use crate::report::{self, Report};
-use crate::{Subject, cpu};
+use crate::report::Report;
+use crate::{Subject, cpu, rows};
 
 /// How often the kubelet asks what, by its defaults, beside its relisting of pods each second:
 /// its look at the runtime, the round of its eviction manager, that of its image manager.
@@ -55,5 +55,5 @@ pub(crate) async fn run(subject: &Subject, seconds: u64, report: &mut Report) {
         .expect("it runs")
         .saturating_sub(before);
     let percent = 100.0 * spent.as_secs_f64() / begin.elapsed().as_secs_f64();
-    report.number(report::POLLING, "%", subject.name, percent);
+    report.number(rows::POLLING, "%", subject.name, percent);
 }

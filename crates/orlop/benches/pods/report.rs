@@ -4,55 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Our own runtime, on runc.
+/// Our own, on our own runtime.
 pub(crate) const ORLOP: &str = "orlop";
+/// Our own on the reference's runtime.
+pub(crate) const ON_RUNC: &str = "orlop on runc";
 /// The reference, on runc.
-pub(crate) const CONTAINERD: &str = "containerd";
-/// Our own on crun, which it prefers where that works.
-pub(crate) const ON_CRUN: &str = "orlop on crun";
-
-/// From RunPodSandbox to the end of StartContainer.
-pub(crate) const POD_UP: &str = "pod up";
-/// A command of the kubelet's.
-pub(crate) const EXEC: &str = "ExecSync";
-/// From StopContainer to the end of RemovePodSandbox.
-pub(crate) const POD_DOWN: &str = "pod down";
-/// The same command by the runtime alone.
-pub(crate) const OWN_EXEC: &str = "the runtime's own exec";
-/// StopContainer and RemoveContainer: who cleans up in which of them is the runtime's choice.
-pub(crate) const REMOVED: &str = "container gone";
-/// RunPodSandbox of a pod with a network of its own.
-pub(crate) const BRIDGE_UP: &str = "RunPodSandbox, bridge";
-/// The part of that which the network takes.
-pub(crate) const NETWORK: &str = "of which the network";
-/// StopPodSandbox of a pod with a network of its own.
-pub(crate) const BRIDGE_DOWN: &str = "StopPodSandbox, bridge";
-/// ListContainers among the crowd.
-pub(crate) const LIST: &str = "ListContainers";
-/// The same by `orlop ps -a`, start-up included.
-pub(crate) const PROMPT: &str = "orlop ps -a";
-/// The program that is both, stripped.
-pub(crate) const BINARY: &str = "size of orlop";
-/// Statistics of all pods of the crowd.
-pub(crate) const STATS: &str = "ListPodSandboxStats";
-/// What they take of the daemon's processor time.
-pub(crate) const STATS_CPU: &str = "CPU of ListPodSandboxStats";
-/// Metrics of all pods of the crowd.
-pub(crate) const METRICS: &str = "ListPodSandboxMetrics";
-/// From the daemon's start to its first answer, among the crowd.
-pub(crate) const RESTART: &str = "daemon restart";
-/// Memory that each pod adds.
-pub(crate) const MEMORY: &str = "memory per pod";
-/// Processor time of an idle node with the crowd.
-pub(crate) const IDLE: &str = "idle CPU";
-/// Processor time of a daemon whom a kubelet asks.
-pub(crate) const POLLING: &str = "CPU while a kubelet polls";
-/// Pods of the crowd that did not start.
-pub(crate) const CROWD_FAILED: &str = "failed in parallel";
-/// Pods with a network of their own that did not start.
-pub(crate) const NETWORKED_FAILED: &str = "failed in parallel, bridge";
-/// Addresses that two pods have.
-pub(crate) const ADDRESSES_TWICE: &str = "addresses given twice";
+pub(crate) const CONTAINERD: &str = "containerd on runc";
 
 /// What was measured, per row and subject.
 #[derive(Default)]
@@ -94,7 +51,7 @@ impl fmt::Display for Report {
             return Ok(());
         }
         write!(f, "{:<27}", "median (p90)")?;
-        let mut subjects = vec![ORLOP, CONTAINERD, ON_CRUN];
+        let mut subjects = vec![ORLOP, ON_RUNC, CONTAINERD];
         subjects.retain(|subject| self.samples.keys().any(|(_, of)| of == subject));
         for subject in &subjects {
             write!(f, " {subject:>22}")?;

@@ -1,116 +1,110 @@
-//! One pod after the other, the subjects taking turns so that both meet the same noise.
+//! One pod after the other, the subjects taking turns so that all meet the same noise.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use orlop_testkit::ContainerSpec;
+use orlop_testkit::{ContainerSpec, PodSpec};
 use tonic::Status;
 
-use crate::report::{self, Report};
-use crate::{Size, Subject, traced};
+use crate::life::Life;
+use crate::processes::WORKLOAD;
+use crate::report::Report;
+use crate::{Size, Subject, rows, traced};
+
+/// Between pods, so that the steps of one do not slow down the next one: the kernel tears its
+/// network down behind the answer.
+const PACE: Duration = Duration::from_millis(60);
 
 pub(crate) async fn run(subjects: &[Subject], size: Size, report: &mut Report) {
     // The first round warms caches and is thrown away.
     for round in 0..=size.rounds {
         for subject in subjects {
-            let mut times = cycle(subject, round).await.expect("a pod's whole life");
-            times.extend(networked(subject, round).await.expect("a pod's network"));
+            let pod = subject.node.pod(&format!("round-{round}")).own_network();
+            let life = cycle(subject, &pod).await.expect("a pod's whole life");
+            tokio::time::sleep(PACE).await;
+            let pod = subject.node.pod(&format!("host-{round}"));
+            let of_host = on_host(subject, &pod).await.expect("a pod's whole life");
+            tokio::time::sleep(PACE).await;
             if round > 0 {
-                for (step, time) in times {
-                    report.time(step, subject.name, time);
-                }
+                life.tell(subject.name, report, |step| step);
+                of_host.tell(subject.name, report, |step| step);
             }
-            // Steps of one must not slow down the other: let the kernel finish tearing down.
-            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }
 
-type Times = Vec<(&'static str, Duration)>;
-
-async fn cycle(subject: &Subject, round: usize) -> Result<Times, Status> {
+/// A pod with a network of its own, from the same conflist on all sides.
+async fn cycle(subject: &Subject, pod: &PodSpec) -> Result<Life, Status> {
     let cri = &subject.cri;
-    let pod = subject.node.pod(&format!("round-{round}"));
-    let spec = ContainerSpec::new("main", &subject.image).command(&["sleep", "600"]);
-    let mut times = Vec::new();
-    let start = Instant::now();
-    let mut last = start;
-    let mut lap = |step| {
-        times.push((step, last.elapsed()));
-        last = Instant::now();
-    };
-    let pod_id = cri.run_pod(&pod).await?;
-    lap("RunPodSandbox");
-    let id = cri.create(&pod_id, &pod, &spec).await?;
-    lap("CreateContainer");
+    let spec = spec(subject);
+    let mut life = Life::new();
+    let pod_id = cri.run_pod(pod).await?;
+    life.lap(rows::RUN);
+    let id = cri.create(&pod_id, pod, &spec).await?;
+    life.lap(rows::CREATE);
     cri.start(&id).await?;
-    lap("StartContainer");
-    let up = start.elapsed();
-    cri.exec(&id, &["true"]).await?;
-    lap(report::EXEC);
-    let stopping = Instant::now();
-    cri.stop(&id, 0).await?;
-    lap("StopContainer");
-    cri.remove(&id).await?;
-    lap("RemoveContainer");
-    let removed = stopping.elapsed();
-    cri.stop_pod(&pod_id).await?;
-    lap("StopPodSandbox");
-    cri.remove_pod(&pod_id).await?;
-    lap("RemovePodSandbox");
-    let down = stopping.elapsed();
-    times.push((report::POD_UP, up));
-    times.push((report::REMOVED, removed));
-    times.push((report::POD_DOWN, down));
-    Ok(times)
-}
-
-/// A pod with a network of its own, from the same conflist on both sides.
-async fn networked(subject: &Subject, round: usize) -> Result<Times, Status> {
-    let cri = &subject.cri;
-    let pod = subject
-        .node
-        .pod(&format!("networked-{round}"))
-        .own_network();
-    let mut times = Vec::new();
-    let start = Instant::now();
-    let pod_id = cri.run_pod(&pod).await?;
-    times.push((report::BRIDGE_UP, start.elapsed()));
-    if subject.is_ours() {
+    life.lap(rows::START);
+    let answer = cri.exec(&id, &["true"]).await?;
+    life.lap(rows::EXEC);
+    assert_eq!(answer.exit_code, 0);
+    if !subject.node.is_peer() {
         let took = traced::step(cri, &pod_id, "network").await?;
-        times.push((report::NETWORK, took));
+        life.add(rows::NETWORK, took);
         // On the way, what a command costs without us.
-        let spec = ContainerSpec::new("main", &subject.image).command(&["sleep", "600"]);
-        if let Some(root) = runtime_root(subject) {
-            let id = cri.run(&pod_id, &pod, &spec).await?;
-            times.push((report::OWN_EXEC, own_exec(subject, &root, &id)));
-            cri.stop(&id, 0).await?;
-            cri.remove(&id).await?;
-        }
+        let root = subject.node.state().join("runtimes/test");
+        life.add(rows::OWN_EXEC, own_exec(&subject.runtime, &root, &id));
     }
-    let start = Instant::now();
+    life.go_on();
+    cri.stop(&id, 0).await?;
+    life.lap(rows::STOP);
+    cri.remove(&id).await?;
+    life.lap(rows::REMOVE);
     cri.stop_pod(&pod_id).await?;
-    times.push((report::BRIDGE_DOWN, start.elapsed()));
+    life.lap(rows::STOP_POD);
     cri.remove_pod(&pod_id).await?;
-    Ok(times)
+    life.lap(rows::REMOVE_POD);
+    life.add_sum(rows::POD_UP, &UP);
+    life.add_sum(rows::REMOVED, &[rows::STOP, rows::REMOVE]);
+    life.add_sum(rows::POD_DOWN, &DOWN);
+    Ok(life)
 }
 
-/// Where a runtime that can be called from here keeps its state.
-fn runtime_root(subject: &Subject) -> Option<std::path::PathBuf> {
-    let root = subject.node.state().join("runtimes/test");
-    (subject.name == report::ORLOP && root.is_dir()).then_some(root)
+const UP: [&str; 3] = [rows::RUN, rows::CREATE, rows::START];
+const DOWN: [&str; 4] = [rows::STOP, rows::REMOVE, rows::STOP_POD, rows::REMOVE_POD];
+
+/// A pod on the host's network, up and down.
+async fn on_host(subject: &Subject, pod: &PodSpec) -> Result<Life, Status> {
+    let cri = &subject.cri;
+    let spec = spec(subject);
+    let mut life = Life::new();
+    let pod_id = cri.run_pod(pod).await?;
+    let id = cri.run(&pod_id, pod, &spec).await?;
+    life.lap(rows::HOST_UP);
+    cri.stop(&id, 0).await?;
+    cri.remove(&id).await?;
+    cri.stop_pod(&pod_id).await?;
+    cri.remove_pod(&pod_id).await?;
+    life.lap(rows::HOST_DOWN);
+    Ok(life)
+}
+
+fn spec(subject: &Subject) -> ContainerSpec {
+    let words: Vec<&str> = WORKLOAD.split(' ').collect();
+    ContainerSpec::new("main", &subject.image).command(&words)
 }
 
 /// The runtime's own `exec`, by hand.
-fn own_exec(subject: &Subject, root: &std::path::Path, id: &str) -> Duration {
+fn own_exec(runtime: &PathBuf, root: &Path, id: &str) -> Duration {
     let start = Instant::now();
-    let status = Command::new(&subject.runtime)
+    let status = Command::new(runtime)
         .arg("--root")
         .arg(root)
         .args(["exec", id, "true"])
         .stdin(Stdio::null())
         .status()
         .expect("run the runtime");
+    let took = start.elapsed();
     assert!(status.success(), "{status}");
-    start.elapsed()
+    took
 }

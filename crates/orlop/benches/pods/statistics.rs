@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest};
 
 use crate::crowd::bring_up;
-use crate::report::{self, Report};
-use crate::{Size, Subject, cpu};
+use crate::report::Report;
+use crate::{Size, Subject, cpu, rows};
 
 /// Calls whose processor time is taken together: the kernel tells it in steps of 10 ms.
 const CALLS: u32 = 100;
@@ -27,9 +27,9 @@ pub(crate) struct Rows {
 
 /// Of pods on the host's network.
 pub(crate) const HOST: Rows = Rows {
-    stats: report::STATS,
-    stats_cpu: report::STATS_CPU,
-    metrics: report::METRICS,
+    stats: rows::STATS,
+    stats_cpu: rows::STATS_CPU,
+    metrics: rows::METRICS,
     read: "read by the client, too",
     metrics_cpu: "CPU of ListPodSandboxMetrics",
 };

@@ -1,0 +1,69 @@
+//! Whole lives of pods back to back: how many a second one client gets, and four at once.
+
+use std::time::{Duration, Instant};
+
+use orlop_testkit::{ContainerSpec, Cri, PodSpec};
+use tokio::task::JoinSet;
+use tonic::Status;
+
+use crate::processes::WORKLOAD;
+use crate::report::Report;
+use crate::{Size, Subject, rows};
+
+/// Times that it is measured, of which the middle counts.
+const RUNS: usize = 3;
+
+pub(crate) async fn run(subject: &Subject, size: Size, report: &mut Report) {
+    // The reference takes ten times as long, and its lives are as even.
+    let lives = if subject.node.is_peer() {
+        size.lives.div_ceil(10)
+    } else {
+        size.lives
+    };
+    for run in 0..RUNS {
+        for (row, clients) in [(rows::ONE_CLIENT, 1), (rows::FOUR_CLIENTS, 4)] {
+            // The kernel has torn down the networks of those before.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let of_run = format!("{run}-{clients}");
+            let took = live(subject, &of_run, clients, lives).await;
+            let done = (clients * lives.div_ceil(clients)) as f64;
+            report.number(row, "pods/s", subject.name, done / took.as_secs_f64());
+        }
+    }
+}
+
+/// Has so many clients, each with a connection of its own, share the lives; returns how long they took.
+async fn live(subject: &Subject, of_run: &str, clients: usize, lives: usize) -> Duration {
+    let mut ready = Vec::new();
+    for client in 0..clients {
+        let name = |n| format!("life-{of_run}-{client}-{n}");
+        let pods = (0..lives.div_ceil(clients)).map(name);
+        let pods: Vec<PodSpec> = pods
+            .map(|name| subject.node.pod(&name).own_network())
+            .collect();
+        ready.push((subject.node.cri().await, pods));
+    }
+    let start = Instant::now();
+    let mut tasks = JoinSet::new();
+    for (cri, pods) in ready {
+        let image = subject.image.clone();
+        tasks.spawn(async move {
+            for pod in pods {
+                life(&cri, &image, &pod).await.expect("a pod's whole life");
+            }
+        });
+    }
+    tasks.join_all().await;
+    start.elapsed()
+}
+
+async fn life(cri: &Cri, image: &str, pod: &PodSpec) -> Result<(), Status> {
+    let words: Vec<&str> = WORKLOAD.split(' ').collect();
+    let spec = ContainerSpec::new("main", image).command(&words);
+    let pod_id = cri.run_pod(pod).await?;
+    let id = cri.run(&pod_id, pod, &spec).await?;
+    cri.stop(&id, 0).await?;
+    cri.remove(&id).await?;
+    cri.stop_pod(&pod_id).await?;
+    cri.remove_pod(&pod_id).await
+}
