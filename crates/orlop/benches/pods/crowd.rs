@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, stream};
 use orlop_testkit::{ContainerSpec, PodSpec};
 
-use crate::processes::WORKLOAD;
+use crate::processes::{self, WORKLOAD};
 use crate::report::Report;
 use crate::statistics::{self, HOST};
-use crate::{Size, Subject, cpu, memory, polling, rows};
+use crate::{Size, Subject, memory, polling, rows};
 
 /// How many pods are on their way at once.
 const IN_FLIGHT: usize = 16;
@@ -39,9 +39,9 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) -
 
     let window = Duration::from_secs(size.idle);
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let before = cpu::of_runtime(&subject.node);
+    let before = processes::cpu(&subject.node);
     tokio::time::sleep(window).await;
-    let spent = cpu::of_runtime(&subject.node).saturating_sub(before);
+    let spent = processes::cpu(&subject.node).saturating_sub(before);
     let percent = 100.0 * spent.as_secs_f64() / window.as_secs_f64();
     report.number(rows::IDLE, "%", name, percent);
 

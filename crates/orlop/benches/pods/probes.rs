@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::crowd;
 use crate::report::Report;
-use crate::{Size, Subject, cpu, rows};
+use crate::{Size, Subject, processes, rows};
 
 /// Containers that have probes, each in a pod of its own.
 const CONTAINERS: usize = 20;
@@ -22,11 +22,11 @@ pub(crate) async fn run(subject: &Subject, size: Size, report: &mut Report) {
     assert_eq!(containers.len(), CONTAINERS);
     // The kernel counts in steps of 10 ms, downwards: what all of them have used by then differs.
     probe(subject, &containers, size.probing.div_ceil(5)).await;
-    let before = cpu::of_runtime_and_children(&subject.node);
+    let before = processes::cpu_with_children(&subject.node);
     let begin = Instant::now();
     let times = probe(subject, &containers, size.probing).await;
     let took = begin.elapsed();
-    let spent = cpu::of_runtime_and_children(&subject.node).saturating_sub(before);
+    let spent = processes::cpu_with_children(&subject.node).saturating_sub(before);
     let percent = 100.0 * spent.as_secs_f64() / took.as_secs_f64();
     report.number(rows::PROBES, "%", subject.name, percent);
     for time in times {
