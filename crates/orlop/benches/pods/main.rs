@@ -58,6 +58,8 @@ struct Size {
     rounds: usize,
     /// Lives back to back.
     lives: usize,
+    /// Times that these are measured, of which the middle counts.
+    runs: usize,
     /// Seconds of commands at a pace.
     probing: u32,
     /// Pods side by side.
@@ -79,6 +81,7 @@ struct Size {
 const FULL: Size = Size {
     rounds: 40,
     lives: 200,
+    runs: 3,
     probing: 10,
     crowd: 100,
     networked: 200,
@@ -92,6 +95,7 @@ const FULL: Size = Size {
 const SHORT: Size = Size {
     rounds: 3,
     lives: 8,
+    runs: 1,
     probing: 1,
     crowd: 4,
     networked: 4,

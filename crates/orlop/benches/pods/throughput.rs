@@ -10,9 +10,6 @@ use crate::processes::WORKLOAD;
 use crate::report::Report;
 use crate::{Size, Subject, rows};
 
-/// Times that it is measured, of which the middle counts.
-const RUNS: usize = 3;
-
 pub(crate) async fn run(subject: &Subject, size: Size, report: &mut Report) {
     // The reference takes ten times as long, and its lives are as even.
     let lives = if subject.node.is_peer() {
@@ -20,7 +17,7 @@ pub(crate) async fn run(subject: &Subject, size: Size, report: &mut Report) {
     } else {
         size.lives
     };
-    for run in 0..RUNS {
+    for run in 0..size.runs {
         for (row, clients) in [(rows::ONE_CLIENT, 1), (rows::FOUR_CLIENTS, 4)] {
             // The kernel has torn down the networks of those before.
             tokio::time::sleep(Duration::from_secs(1)).await;
