@@ -81,7 +81,7 @@ struct Size {
 const FULL: Size = Size {
     rounds: 40,
     lives: 200,
-    runs: 3,
+    runs: 5,
     probing: 10,
     crowd: 100,
     networked: 200,

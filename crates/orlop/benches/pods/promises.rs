@@ -58,7 +58,7 @@ const OF_THE_OPTIMISED: &[Promise] = &[
     (rows::EXEC, ORLOP, AtMostOver(1.5, rows::OWN_EXEC)),
     (rows::POD_DOWN, ORLOP, AtMost(8.0)),
     (rows::EXEC, ON_RUNC, AtMostOver(3.0, rows::OWN_EXEC)),
-    (rows::ONE_CLIENT, ORLOP, AtLeast(50.0)),
+    (rows::ONE_CLIENT, ORLOP, AtLeast(45.0)),
     (rows::FOUR_CLIENTS, ORLOP, AtLeast(85.0)),
     (rows::PROBES, ORLOP, AtMost(40.0)),
     (rows::LIST, ORLOP, AtMost(5.0)),
