@@ -77,6 +77,7 @@ fn detach() -> io::Result<Option<OwnedFd>> {
 }
 
 /// Waits for the message that says what pod this is.
+#[inline(never)]
 fn first_message(socket: &OwnedFd) -> Option<(u32, Setup, FrameBuffer)> {
     let mut buffer = FrameBuffer::new();
     let mut bytes = [0; 4096];
@@ -94,6 +95,7 @@ fn first_message(socket: &OwnedFd) -> Option<(u32, Setup, FrameBuffer)> {
 }
 
 /// Makes the pod's surroundings.
+#[inline(never)]
 fn settle(setup: Setup) -> Result<(Pod, OwnedFd), Failure> {
     let failure = |message: String| Failure {
         kind: FailureKind::Failed,

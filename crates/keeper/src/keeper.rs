@@ -25,12 +25,16 @@ use crate::null::Nulls;
 use crate::pod::Pod;
 use crate::reactor::{Interest, Reactor, Ready, Source, Watch};
 use crate::request::{Dialling, LettingGo};
+use crate::sys::stack;
 
 /// How many peers may wait to be accepted.
 const ACCEPT_QUEUE: i32 = 16;
 
 /// How much of a container's output is read at a time.
 const READ_SIZE: usize = 16 * 1024;
+
+/// After so long without anything to do it is likely to go on like that.
+const REST: Duration = Duration::from_secs(1);
 
 /// A pod's keeper. The keys of its tables are numbers that are never used twice.
 pub(crate) struct Keeper {
@@ -63,6 +67,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// A keeper whose first connection is `socket`, of which `incoming` has been read already;
     /// answers the daemon's first request.
+    #[inline(never)]
     pub(crate) fn new(
         pod: Pod,
         children: OwnedFd,
@@ -112,11 +117,18 @@ impl Keeper {
 
     /// Keeps the pod until it is told to stop.
     pub(crate) fn run(mut self) -> ExitCode {
+        let mut rested = false;
         loop {
             let limit = self
                 .next_deadline()
                 .map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            for ready in self.reactor.wait(limit) {
+            let rest = (!rested).then_some(REST);
+            let happened = self.reactor.wait(limit.into_iter().chain(rest).min());
+            rested = happened.is_empty();
+            if rested {
+                stack::give_back();
+            }
+            for ready in happened {
                 if let Some(source) = self.reactor.source(&ready) {
                     self.happened(source, &ready);
                 }
@@ -129,6 +141,8 @@ impl Keeper {
         }
     }
 
+    // Apart from `run`: what this needs of the stack is given back while that waits.
+    #[inline(never)]
     fn happened(&mut self, source: Source, ready: &Ready) {
         match source {
             Source::Children => self.children_ended(),
@@ -163,6 +177,7 @@ impl Keeper {
         all.chain(ending).min()
     }
 
+    #[inline(never)]
     fn deadlines(&mut self) {
         let now = Instant::now();
         self.late_calls(now);

@@ -7,3 +7,4 @@ pub(crate) mod namespace;
 pub(crate) mod process;
 pub(crate) mod signal;
 pub(crate) mod spawn;
+pub(crate) mod stack;

@@ -27,6 +27,8 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) -
     report.number(rows::CROWD_FAILED, "pods", name, failed as f64);
     report.number("pods side by side", "pods/s", name, up.per_second());
 
+    // Nothing is at work for any of them any more.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     let full = memory::of_runtime(&subject.node);
     let per_pod = (full - empty) / size.crowd as f64;
     report.number(rows::MEMORY, "kB", name, per_pod);

@@ -70,11 +70,11 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
     assert_eq!(stats.expect("stats").into_inner().stats.len(), many);
     let held = (descriptors(&subject) - before) as f64 / many as f64;
     report.number(rows::DESCRIPTORS, "", report::ORLOP, held);
+    // Their interfaces look for routers for so long, which all others hear.
+    tokio::time::sleep(Duration::from_secs(20)).await;
     let grown = memory::of_runtime(&subject.node) - empty;
     let per_pod = grown / many as f64;
     report.number("memory per pod, bridge", "kB", report::ORLOP, per_pod);
-    // Their interfaces look for routers for so long, which all others hear.
-    tokio::time::sleep(Duration::from_secs(20)).await;
     beside(&subject, "among");
     let among = time(&subject, "among", timed).await;
     tell(report, "among many", &among);

@@ -232,8 +232,11 @@ fn file(path: &Path, text: &str, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set a mode");
 }
 
-/// The probe and what it is linked with: where in a container, and a copy that links can be made of.
-fn probe(scratch: &Scratch) -> Vec<(PathBuf, PathBuf)> {
+/// The probe that this was built with, or that of `$ORLOP_PROBE_BIN`.
+fn probe_program() -> PathBuf {
+    if let Some(path) = std::env::var_os("ORLOP_PROBE_BIN") {
+        return path.into();
+    }
     let here = std::env::current_exe().expect("this program");
     let build = here
         .parent()
@@ -254,6 +257,12 @@ fn probe(scratch: &Scratch) -> Vec<(PathBuf, PathBuf)> {
             source.path().display()
         );
     }
+    probe
+}
+
+/// The probe and what it is linked with: where in a container, and a copy that links can be made of.
+fn probe(scratch: &Scratch) -> Vec<(PathBuf, PathBuf)> {
+    let probe = probe_program();
     let linked = Command::new(&probe)
         .env("LD_TRACE_LOADED_OBJECTS", "1")
         .output()

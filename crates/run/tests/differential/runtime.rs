@@ -38,7 +38,8 @@ pub(crate) fn can_compare() -> Result<(), String> {
 
 /// The one that is judged.
 pub(crate) fn subject(ground: &Ground) -> Runtime {
-    let program = std::env::var_os("ORLOP_RUN").map(PathBuf::from);
+    let named = ["ORLOP_RUN", "ORLOP_RUN_BIN"].into_iter();
+    let program = named.filter_map(std::env::var_os).map(PathBuf::from).next();
     let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_orlop-run").into());
     Runtime::new("judged", program, ground)
 }
