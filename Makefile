@@ -17,7 +17,7 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release static static-programs deps test test-peer test-containerd test-gvisor test-runc test-wasm test-release \
+.PHONY: help run build release static static-programs deps test test-peer test-containerd test-gvisor test-runc test-static test-wasm test-release \
 	test-upgrade test-vm chaos lint \
 	deny bench install uninstall
 
@@ -61,6 +61,8 @@ static-programs:
 		-p orlop-keeper -p orlop-shim -p orlop-containerd -p orlop-run --bins
 	install -D -t $(RELEASE) $(addprefix $(TARGET_DIR)/$(STATIC)/brief/, \
 		orlop-keeper orlop-shim containerd-shim-orlop-v1 orlop-run)
+	@[ $(STATIC) != $(MUSL) ] || [ $$(stat -c %s $(RELEASE)/orlop-run) -lt 2000000 ] || \
+		{ echo "orlop-run is larger than 2 MB"; exit 1; }
 
 deps: ## the Debian packages that running and testing need (installs as root, else lists)
 	@.ci/deps
@@ -79,6 +81,11 @@ test-containerd: deps build ## the behaviour tests on Debian's containerd with o
 
 test-runc: deps build ## the behaviour tests on Debian's runc; without this they are on orlop-run
 	@ORLOP_TEST_RUNTIME=runc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
+		pods:: containers:: exec:: logs:: streams:: resources:: escapes:: crash::kills keepers::
+
+test-static: deps build static ## the behaviour tests on what is optimised and linked statically
+	@ORLOP_RUN_BIN=$(abspath $(RELEASE))/orlop-run ORLOP_KEEPER_BIN=$(abspath $(RELEASE))/orlop-keeper \
+		.ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
 		pods:: containers:: exec:: logs:: streams:: resources:: escapes:: crash::kills keepers::
 
 test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md

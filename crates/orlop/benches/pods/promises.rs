@@ -49,18 +49,18 @@ const OF_ANY_BUILD: &[Promise] = &[
 
 /// What holds of the optimised build.
 const OF_THE_OPTIMISED: &[Promise] = &[
-    (rows::RUN, ORLOP, AtMost(6.0)),
+    (rows::RUN, ORLOP, AtMost(5.5)),
     (rows::NETWORK, ORLOP, AtMost(2.0)),
     (rows::CREATE, ORLOP, AtMost(1.5)),
-    (rows::START, ORLOP, AtMost(6.0)),
-    (rows::POD_UP, ORLOP, AtMost(13.0)),
-    (rows::EXEC, ORLOP, AtMost(3.0)),
+    (rows::START, ORLOP, AtMost(5.5)),
+    (rows::POD_UP, ORLOP, AtMost(12.0)),
+    (rows::EXEC, ORLOP, AtMost(2.8)),
     (rows::EXEC, ORLOP, AtMostOver(1.5, rows::OWN_EXEC)),
     (rows::POD_DOWN, ORLOP, AtMost(8.0)),
     (rows::EXEC, ON_RUNC, AtMostOver(3.0, rows::OWN_EXEC)),
-    (rows::ONE_CLIENT, ORLOP, AtLeast(45.0)),
+    (rows::ONE_CLIENT, ORLOP, AtLeast(55.0)),
     (rows::FOUR_CLIENTS, ORLOP, AtLeast(85.0)),
-    (rows::PROBES, ORLOP, AtMost(40.0)),
+    (rows::PROBES, ORLOP, AtMost(33.0)),
     (rows::LIST, ORLOP, AtMost(5.0)),
     (rows::PROMPT, ORLOP, AtMost(10.0)),
     (rows::BINARY, ORLOP, AtMost(25.0)),
@@ -69,7 +69,7 @@ const OF_THE_OPTIMISED: &[Promise] = &[
     (rows::STATS_CPU, ORLOP, AtMostOfTheirs(0.02)),
     (rows::METRICS, ORLOP, AtMost(15.0)),
     (rows::RESTART, ORLOP, AtMost(1000.0)),
-    (rows::MEMORY, ORLOP, AtMost(200.0)),
+    (rows::MEMORY, ORLOP, AtMost(150.0)),
     (rows::IDLE, ORLOP, AtMost(0.2)),
     (rows::POLLING, ORLOP, AtMost(0.5)),
 ];

@@ -12,8 +12,8 @@ use crate::runtime::Times;
 const PROMISES: [(&str, &str, f64); 4] = [
     ("at a pace", WHOLE, 3.0),
     ("at a pace", COMMAND, 5.0),
-    ("back to back", WHOLE, 1.5),
-    ("back to back", COMMAND, 1.5),
+    ("back to back", WHOLE, 2.0),
+    ("back to back", COMMAND, 2.0),
 ];
 /// How much worse the few rounds of an unoptimised build may be.
 const LEEWAY: f64 = 4.0;
