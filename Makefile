@@ -53,7 +53,7 @@ release: static ## the daemon, and what it starts linked statically beside it
 	$(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD)
 
 static: ## what the daemon starts, optimised and linked statically
-	@$(HAS_MUSL) || rustup target add $(MUSL) || echo "no $(MUSL) here: linked with glibc"
+	@$(HAS_MUSL) || timeout 120 rustup target add $(MUSL) || echo "no $(MUSL) here: linked with glibc"
 	@$(MAKE) --no-print-directory static-programs
 
 static-programs:
