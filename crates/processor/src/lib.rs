@@ -42,6 +42,15 @@ impl Drop for Here {
     }
 }
 
+/// Lets the calling thread go not where its maker happened to be kept, but wherever its cgroup lets it.
+pub fn anywhere() -> rustix::io::Result<()> {
+    let mut all = CpuSet::new();
+    for processor in 0..CpuSet::MAX_CPU {
+        all.set(processor);
+    }
+    sched_setaffinity(None, &all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,12 +99,15 @@ mod tests {
     }
 
     #[test]
-    fn who_is_bound_already_is_left_alone() {
+    fn who_is_bound_already_is_left_alone_and_may_go_anywhere() {
         apart(|| {
+            let before = sched_getaffinity(None).unwrap();
             let mut one = CpuSet::new();
             one.set(sched_getcpu());
             sched_setaffinity(None, &one).unwrap();
             assert!(Here::stay().is_none());
+            anywhere().unwrap();
+            assert!(sched_getaffinity(None).unwrap().count() >= before.count());
         });
     }
 }

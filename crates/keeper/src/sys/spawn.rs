@@ -94,7 +94,9 @@ impl Program {
             failed: Cell::new(None),
         };
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        let here = Here::stay();
+        // One that protects itself sees to where its containers are. From another they might be born
+        // before it is released, and be bound for ever.
+        let here = self.protected.as_ref().and_then(|_| Here::stay());
         // SAFETY: the stack is the new process's alone, and lives until the call returns, as `start`
         // does: that is when the process has become another program or ended. It touches nothing of
         // this process's but `failed`, which nobody looks at meanwhile.

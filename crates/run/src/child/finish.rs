@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Resource, chdir, setsid, umask};
 use rustix::thread::{
-    CpuSet, sched_setaffinity, set_keep_capabilities, set_no_new_privs, set_thread_groups,
+    sched_setaffinity, set_keep_capabilities, set_no_new_privs, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid,
 };
 
@@ -102,12 +102,7 @@ pub(super) fn scheduling(process: &ProcessPlan) -> Result<(), Fault> {
     if let Some(cpus) = &process.affinity {
         sched_setaffinity(None, cpus).at(Step::Affinity)?;
     } else {
-        // Not where its maker happened to be kept, but wherever its cgroup lets it.
-        let mut all = CpuSet::new();
-        for cpu in 0..CpuSet::MAX_CPU {
-            all.set(cpu);
-        }
-        let _ = sched_setaffinity(None, &all);
+        let _ = orlop_processor::anywhere();
     }
     if let Some(attr) = &process.scheduler {
         set_scheduler(attr).at(Step::Scheduler)?;

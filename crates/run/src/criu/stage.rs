@@ -62,6 +62,8 @@ impl Stage<'_> {
         let process = match clone(&born).doing(|| "clone3: executing criu".to_owned())? {
             Side::Parent(process) => process,
             Side::Child => {
+                // What it restores is born where it is.
+                let _ = orlop_processor::anywhere();
                 let error = match self.become_criu(&program, &env, &tell) {
                     Ok(never) => match never {},
                     Err(error) => error.to_string(),
