@@ -17,8 +17,8 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release static static-programs deps test test-peer test-containerd test-gvisor test-runc test-static test-wasm test-release \
-	test-upgrade test-vm chaos lint \
+.PHONY: help run build release static static-programs deps test test-peer test-containerd test-gvisor \
+	test-runc test-static test-wasm test-release test-upgrade test-vm chaos lint \
 	deny bench install uninstall
 
 help: ## this list

@@ -12,6 +12,11 @@ const DEV_NULL: (u32, u32) = (1, 3);
 /// Opens what a path names for reading if it is a regular file or `/dev/null`. Does not wait where it
 /// is a fifo, and does nothing to a device.
 pub fn open_file(path: &Path) -> Result<File> {
+    open_with_length(path).map(|(file, _)| file)
+}
+
+/// The same, and how long it says that it is.
+fn open_with_length(path: &Path) -> Result<(File, u64)> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = open(path, flags, Mode::empty())?;
     let found = fstat(&file)?;
@@ -23,7 +28,7 @@ pub fn open_file(path: &Path) -> Result<File> {
     if !is_readable {
         return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
     }
-    Ok(File::from(file))
+    Ok((File::from(file), found.st_size.unsigned_abs()))
 }
 
 /// More than people write into a file of settings, and than programs note in one of records.
@@ -38,9 +43,9 @@ const GUESS: u64 = 1 << 20;
 
 /// All of a regular file, if that is no more than `limit` bytes.
 pub fn read_file(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
-    let file = open_file(path.as_ref())?;
+    let (file, length) = open_with_length(path.as_ref())?;
     // A guess that spares reading it in pieces. The kernel's files say that they are empty.
-    let length = match file.metadata()?.len() {
+    let length = match length {
         0 => 1024,
         length => length.min(limit).min(GUESS) + 1,
     };

@@ -9,15 +9,22 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const POLL: Duration = Duration::from_millis(2);
 
-/// What the kernel says of a process under this name in its status (`RssAnon:`), in kB.
-pub fn memory(pid: u32, name: &str) -> u64 {
+/// The line of a process's status that begins with this name (`Cpus_allowed_list:`).
+pub fn status(pid: u32, name: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     let status = status.unwrap_or_else(|e| panic!("the process {pid}: {e}"));
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|line| line.split_ascii_whitespace().next());
+    let line = status.lines().find(|line| line.starts_with(name));
+    line.unwrap_or_else(|| panic!("no {name} of the process {pid}:\n{status}"))
+        .to_owned()
+}
+
+/// What the kernel says of a process under this name in its status (`RssAnon:`), in kB.
+pub fn memory(pid: u32, name: &str) -> u64 {
+    let line = status(pid, name);
+    let number = line.split_ascii_whitespace().nth(1);
     number
         .and_then(|number| number.parse().ok())
-        .unwrap_or_else(|| panic!("no {name} in kB of the process {pid}:\n{status}"))
+        .unwrap_or_else(|| panic!("{line:?} of the process {pid} is not in kB"))
 }
 
 /// The processes whose command line has all these words.

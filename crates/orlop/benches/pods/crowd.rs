@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, stream};
 use orlop_testkit::{ContainerSpec, PodSpec};
 
-use crate::processes::{self, WORKLOAD};
 use crate::report::Report;
 use crate::statistics::{self, HOST};
-use crate::{Size, Subject, memory, polling, rows};
+use crate::{Size, Subject, memory, polling, processes, rows};
 
 /// How many pods are on their way at once.
 const IN_FLIGHT: usize = 16;
@@ -80,8 +79,7 @@ pub(crate) async fn bring_up(subject: &Subject, pods: Vec<PodSpec>) -> Up {
     let outcomes: Vec<_> = stream::iter(pods)
         .map(|pod| {
             let cri = cri.clone();
-            let words: Vec<&str> = WORKLOAD.split(' ').collect();
-            let spec = ContainerSpec::new("main", &subject.image).command(&words);
+            let spec = subject.container();
             tokio::spawn(async move {
                 let pod_id = cri.run_pod(&pod).await?;
                 cri.run(&pod_id, &pod, &spec).await?;

@@ -12,12 +12,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use orlop_testkit::{ContainerSpec, Node, PodSpec};
+use orlop_testkit::{Node, PodSpec};
 use serde_json::json;
 use tonic::Status;
 
-use crate::life::Life;
-use crate::processes::WORKLOAD;
+use crate::life::{Life, PACE};
 use crate::report::{self, Report};
 use crate::{Size, Subject, crowd, foreign, memory, rows, subject, traced};
 
@@ -109,16 +108,14 @@ async fn time(subject: &Subject, name: &str, pods: usize) -> Vec<Life> {
     for n in 0..pods {
         let pod = subject.node.pod(&format!("{name}-{n}")).own_network();
         lives.push(live(subject, &pod).await.expect("a pod's whole life"));
-        // As a kubelet's pace is: the kernel has torn down the last one.
-        tokio::time::sleep(Duration::from_millis(60)).await;
+        tokio::time::sleep(PACE).await;
     }
     lives
 }
 
 async fn live(subject: &Subject, pod: &PodSpec) -> Result<Life, Status> {
     let cri = &subject.cri;
-    let words: Vec<&str> = WORKLOAD.split(' ').collect();
-    let spec = ContainerSpec::new("main", &subject.image).command(&words);
+    let spec = subject.container();
     let mut life = Life::new();
     let pod_id = cri.run_pod(pod).await?;
     life.lap("run");

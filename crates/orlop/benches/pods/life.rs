@@ -2,7 +2,36 @@
 
 use std::time::{Duration, Instant};
 
+use orlop_testkit::{ContainerSpec, Cri, PodSpec};
+use tonic::Status;
+
 use crate::report::Report;
+
+/// Between pods, so that the steps of one do not slow down the next one: the kernel tears its
+/// network down behind the answer.
+pub(crate) const PACE: Duration = Duration::from_millis(60);
+
+/// A pod and its container.
+pub(crate) struct Up {
+    pod: String,
+    container: String,
+}
+
+pub(crate) async fn bring_up(cri: &Cri, pod: &PodSpec, spec: &ContainerSpec) -> Result<Up, Status> {
+    let pod_id = cri.run_pod(pod).await?;
+    let container = cri.run(&pod_id, pod, spec).await?;
+    Ok(Up {
+        pod: pod_id,
+        container,
+    })
+}
+
+pub(crate) async fn take_down(cri: &Cri, up: Up) -> Result<(), Status> {
+    cri.stop(&up.container, 0).await?;
+    cri.remove(&up.container).await?;
+    cri.stop_pod(&up.pod).await?;
+    cri.remove_pod(&up.pod).await
+}
 
 /// What the calls of a pod's life took.
 pub(crate) struct Life {

@@ -38,7 +38,7 @@ mod traced;
 use std::path::PathBuf;
 
 use orlop_cri::v1::StatusRequest;
-use orlop_testkit::{Cri, ImageBuilder, Node, NodeBuilder, Registry, machine, node};
+use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, Node, NodeBuilder, Registry, machine, node};
 
 use crate::report::Report;
 
@@ -114,6 +114,14 @@ struct Subject {
     node: Node,
     /// The runtime that its pods run on.
     runtime: PathBuf,
+}
+
+impl Subject {
+    /// The container of a pod of the bench's.
+    fn container(&self) -> ContainerSpec {
+        let words: Vec<&str> = processes::WORKLOAD.split(' ').collect();
+        ContainerSpec::new("main", &self.image).command(&words)
+    }
 }
 
 fn main() {

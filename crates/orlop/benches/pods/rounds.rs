@@ -4,17 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use orlop_testkit::{ContainerSpec, PodSpec};
+use orlop_testkit::PodSpec;
 use tonic::Status;
 
-use crate::life::Life;
-use crate::processes::WORKLOAD;
+use crate::life::{self, Life, PACE};
 use crate::report::Report;
 use crate::{Size, Subject, rows, traced};
-
-/// Between pods, so that the steps of one do not slow down the next one: the kernel tears its
-/// network down behind the answer.
-const PACE: Duration = Duration::from_millis(60);
 
 pub(crate) async fn run(subjects: &[Subject], size: Size, report: &mut Report) {
     // The first round warms caches and is thrown away.
@@ -37,7 +32,7 @@ pub(crate) async fn run(subjects: &[Subject], size: Size, report: &mut Report) {
 /// A pod with a network of its own, from the same conflist on all sides.
 async fn cycle(subject: &Subject, pod: &PodSpec) -> Result<Life, Status> {
     let cri = &subject.cri;
-    let spec = spec(subject);
+    let spec = subject.container();
     let mut life = Life::new();
     let pod_id = cri.run_pod(pod).await?;
     life.lap(rows::RUN);
@@ -76,22 +71,12 @@ const DOWN: [&str; 4] = [rows::STOP, rows::REMOVE, rows::STOP_POD, rows::REMOVE_
 /// A pod on the host's network, up and down.
 async fn on_host(subject: &Subject, pod: &PodSpec) -> Result<Life, Status> {
     let cri = &subject.cri;
-    let spec = spec(subject);
     let mut life = Life::new();
-    let pod_id = cri.run_pod(pod).await?;
-    let id = cri.run(&pod_id, pod, &spec).await?;
+    let up = life::bring_up(cri, pod, &subject.container()).await?;
     life.lap(rows::HOST_UP);
-    cri.stop(&id, 0).await?;
-    cri.remove(&id).await?;
-    cri.stop_pod(&pod_id).await?;
-    cri.remove_pod(&pod_id).await?;
+    life::take_down(cri, up).await?;
     life.lap(rows::HOST_DOWN);
     Ok(life)
-}
-
-fn spec(subject: &Subject) -> ContainerSpec {
-    let words: Vec<&str> = WORKLOAD.split(' ').collect();
-    ContainerSpec::new("main", &subject.image).command(&words)
 }
 
 /// The runtime's own `exec`, by hand.

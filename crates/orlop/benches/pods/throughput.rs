@@ -2,13 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_testkit::{ContainerSpec, Cri, PodSpec};
+use orlop_testkit::PodSpec;
 use tokio::task::JoinSet;
-use tonic::Status;
 
-use crate::processes::WORKLOAD;
 use crate::report::{self, Report};
-use crate::{Size, Subject, rows};
+use crate::{Size, Subject, life, rows};
 
 pub(crate) async fn run(subject: &Subject, size: Size, report: &mut Report) {
     // On runc they take so much longer.
@@ -43,24 +41,14 @@ async fn live(subject: &Subject, of_run: &str, clients: usize, lives: usize) -> 
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for (cri, pods) in ready {
-        let image = subject.image.clone();
+        let spec = subject.container();
         tasks.spawn(async move {
             for pod in pods {
-                life(&cri, &image, &pod).await.expect("a pod's whole life");
+                let up = life::bring_up(&cri, &pod, &spec).await.expect("up");
+                life::take_down(&cri, up).await.expect("down");
             }
         });
     }
     tasks.join_all().await;
     start.elapsed()
-}
-
-async fn life(cri: &Cri, image: &str, pod: &PodSpec) -> Result<(), Status> {
-    let words: Vec<&str> = WORKLOAD.split(' ').collect();
-    let spec = ContainerSpec::new("main", image).command(&words);
-    let pod_id = cri.run_pod(pod).await?;
-    let id = cri.run(&pod_id, pod, &spec).await?;
-    cri.stop(&id, 0).await?;
-    cri.remove(&id).await?;
-    cri.stop_pod(&pod_id).await?;
-    cri.remove_pod(&pod_id).await
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
+use orlop_testkit::process::status;
 use orlop_testkit::{ContainerSpec, Node, skip};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
@@ -187,32 +188,17 @@ async fn keepers_and_containers_may_run_on_all_processors() {
     }
     let pod = world.node.pod("anywhere");
     let pod_id = world.run_pod(&pod).await;
-    let look = "grep Cpus_allowed_list /proc/self/status";
     let main = world.container("main").shell("sleep 600");
     let main = world.cri.run(&pod_id, &pod, &main).await.expect("run");
-    let allowed = |process: &str| {
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("read");
-        let found = status
-            .lines()
-            .find(|line| line.starts_with("Cpus_allowed_list"));
-        found.expect("the processors").to_owned()
-    };
-    let ours = allowed("self");
-    let of_command = world
-        .cri
-        .exec(&main, &["sh", "-c", look])
-        .await
-        .expect("exec");
-    assert_eq!(String::from_utf8_lossy(&of_command.stdout).trim(), ours);
-    assert_eq!(allowed(&keeper_of(&pod_id).as_raw_pid().to_string()), ours);
-    let of_init = world
-        .cri
-        .exec(&main, &["grep", "Cpus_allowed_list", "/proc/1/status"])
-        .await;
-    assert_eq!(
-        String::from_utf8_lossy(&of_init.expect("exec").stdout).trim(),
-        ours
-    );
+    let allowed = |pid: u32| status(pid, "Cpus_allowed_list:");
+    let ours = allowed(std::process::id());
+    for look in ["/proc/self/status", "/proc/1/status"] {
+        let words = ["grep", "Cpus_allowed_list", look];
+        let seen = world.cri.exec(&main, &words).await.expect("exec");
+        assert_eq!(String::from_utf8_lossy(&seen.stdout).trim(), ours);
+    }
+    let keeper = keeper_of(&pod_id).as_raw_pid();
+    assert_eq!(allowed(keeper.unsigned_abs()), ours);
     world.finish().await;
 }
 

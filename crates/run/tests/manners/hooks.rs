@@ -1,5 +1,6 @@
 //! Hooks that run in the container.
 
+use orlop_testkit::process::status;
 use orlop_testkit::skip_unless;
 use serde_json::json;
 
@@ -61,11 +62,8 @@ fn hooks_and_the_process_may_run_on_all_processors() {
         "poststart": hook(there),
     });
     let said = out(rig.run(&config));
-    let ours = std::fs::read_to_string("/proc/self/status").unwrap();
-    let ours = ours
-        .lines()
-        .find(|line| line.starts_with("Cpus_allowed_list"));
+    let ours = status(std::process::id(), "Cpus_allowed_list:");
     let noted = std::fs::read_to_string(there).unwrap();
     let all: Vec<&str> = said.lines().chain(noted.lines()).collect();
-    assert_eq!(all, vec![ours.unwrap(); 5], "{said}{noted}");
+    assert_eq!(all, vec![ours.as_str(); 5], "{said}{noted}");
 }
