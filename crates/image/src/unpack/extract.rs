@@ -1,34 +1,22 @@
-//! Puts the entries of a layer's archive on disk, whiteouts translated for overlayfs.
+//! Takes the entries of a layer's archive to where they go, whiteouts translated for overlayfs.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, BufRead};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, linkat, makedev, mkdirat, mknodat, openat, statat, symlinkat,
-    unlinkat,
-};
 use rustix::io::Errno;
 
-use super::attributes;
-use super::root::{LayerRoot, clean};
+use super::root::clean;
+use super::target::{Linked, Target};
+use super::tree::Tree;
 use crate::config::Limits;
-use crate::tar::{Bounds, Entry, EntryKind, Mtime, Reader, Record, Segment};
+use crate::tar::{Bounds, Entry, EntryKind, Reader, Record, Segment};
 use crate::{Digest, Error, Result};
-use orlop_disk::{Room, remove_tree_at};
+use orlop_disk::Room;
 
 /// Names that start so are instructions (OCI image layer specification, "Whiteouts").
 const WHITEOUT: &[u8] = b".wh.";
 const WHITEOUT_META: &[u8] = b".wh..wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
-
-/// So many zeros are not written, but left out. Fewer would save nothing.
-const HOLE: usize = 64 << 10;
 
 /// What an unpacked layer amounts to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,20 +73,27 @@ pub(super) fn extract<R: BufRead, J: RecordFiles>(
     limits: &Limits,
     spending: &dyn Spending,
 ) -> Result<(Unpacked, J)> {
-    let room = Room::default();
-    extract_into(what, input, record, target, limits, room, spending)
+    let target = Tree::open(target).map_err(|error| Error::at("opening", target, error))?;
+    extract_to(
+        what,
+        input,
+        record,
+        target,
+        limits,
+        Room::default(),
+        spending,
+    )
 }
 
-fn extract_into<R: BufRead, J: RecordFiles>(
+fn extract_to<R: BufRead, J: RecordFiles>(
     what: &str,
     input: R,
     record: J,
-    target: &Path,
+    target: impl Target,
     limits: &Limits,
     room: Room,
     spending: &dyn Spending,
 ) -> Result<(Unpacked, J)> {
-    let root = LayerRoot::open(target).map_err(|error| Error::at("opening", target, error))?;
     let bounds = Bounds {
         header_bytes: limits.header_bytes,
         overhead_bytes: limits.overhead_bytes,
@@ -106,17 +101,13 @@ fn extract_into<R: BufRead, J: RecordFiles>(
     let mut reader = Reader::new(what, input, record, bounds);
     let mut extractor = Extractor {
         what,
-        root,
+        target,
         limits,
         entries: 0,
-        remembered: 0,
-        times: BTreeMap::new(),
+        bytes: 0,
         room,
         spending,
-        done: Unpacked::default(),
     };
-    // The root directory counts like any other.
-    extractor.account(0);
     while let Some(entry) = reader.next()? {
         extractor.entry(entry, &mut reader)?;
     }
@@ -124,33 +115,18 @@ fn extract_into<R: BufRead, J: RecordFiles>(
     Ok((extractor.finish()?, record))
 }
 
-/// Writes what is not there yet: zeros are, in a file that is as long as it will be.
-fn write_but_holes(file: &File, piece: &[u8], at: u64) -> io::Result<()> {
-    let mut at = at;
-    for part in piece.chunks(HOLE) {
-        if part.len() < HOLE || part.iter().any(|byte| *byte != 0) {
-            file.write_all_at(part, at)?;
-        }
-        at += part.len() as u64;
-    }
-    Ok(())
-}
-
-struct Extractor<'a> {
+struct Extractor<'a, T> {
     what: &'a str,
-    root: LayerRoot,
+    target: T,
     limits: &'a Limits,
     entries: u64,
-    /// Bytes held for directories.
-    remembered: u64,
-    /// Directory times, set at the end.
-    times: BTreeMap<Vec<u8>, Mtime>,
+    /// Bytes of file content.
+    bytes: u64,
     room: Room,
     spending: &'a dyn Spending,
-    done: Unpacked,
 }
 
-impl Extractor<'_> {
+impl<T: Target> Extractor<'_, T> {
     fn entry<R: BufRead, J: RecordFiles>(
         &mut self,
         entry: Entry,
@@ -163,7 +139,7 @@ impl Extractor<'_> {
                 self.limits.layer_entries,
             ));
         }
-        let entered = self.room.entry(self.root.fd());
+        let entered = self.room.entry(self.target.disk());
         entered.map_err(|error| self.failed_io(&entry.path, error))?;
         let path = clean(&entry.path).map_err(|reason| self.refuse(&entry.path, reason))?;
         if path.is_empty() {
@@ -171,33 +147,37 @@ impl Extractor<'_> {
         }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path);
         if name.starts_with(WHITEOUT) {
-            return self.whiteout(&path, name);
+            self.whiteout(&path, name)?;
+        } else if self.put(&path, &entry, reader)? {
+            reader.record_mut().overwritten();
         }
+        let held = self.target.held();
+        if held > self.limits.bookkeeping_bytes {
+            return Err(Error::too_large(
+                format!("the directory list of {}", self.what),
+                format!("{} bytes of memory", self.limits.bookkeeping_bytes),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts an entry in its place. Whether that cost one that was recorded.
+    fn put<R: BufRead, J: RecordFiles>(
+        &mut self,
+        path: &[u8],
+        entry: &Entry,
+        reader: &mut Reader<'_, R, J>,
+    ) -> Result<bool> {
         match &entry.kind {
-            EntryKind::File { .. } => self.file(&path, &entry, reader),
-            EntryKind::Directory => self.directory(&path, &entry),
-            EntryKind::HardLink(target) => self.hard_link(&path, target, reader),
-            EntryKind::Symlink(target) => {
-                if target.is_empty() || target.contains(&0) {
-                    return Err(self.refuse(&path, "it is a symbolic link to nothing"));
-                }
-                self.special(&path, &entry, reader, |dir, name| {
-                    symlinkat(&target[..], dir, name)
-                })
+            EntryKind::File { .. } => return self.file(path, entry, reader),
+            EntryKind::HardLink(target) => return self.hard_link(path, target),
+            EntryKind::Symlink(target) if target.is_empty() || target.contains(&0) => {
+                return Err(self.refuse(path, "it is a symbolic link to nothing"));
             }
-            EntryKind::Fifo => self.node(&path, &entry, reader, FileType::Fifo, 0, 0),
-            EntryKind::CharDevice { major, minor } => self.node(
-                &path,
-                &entry,
-                reader,
-                FileType::CharacterDevice,
-                *major,
-                *minor,
-            ),
-            EntryKind::BlockDevice { major, minor } => {
-                self.node(&path, &entry, reader, FileType::BlockDevice, *major, *minor)
-            }
+            EntryKind::Directory => self.target.directory(path, entry).map(|()| false),
+            _ => self.target.special(path, entry),
         }
+        .map_err(|error| self.failed(path, error))
     }
 
     fn file<R: BufRead, J: RecordFiles>(
@@ -205,192 +185,84 @@ impl Extractor<'_> {
         path: &[u8],
         entry: &Entry,
         reader: &mut Reader<'_, R, J>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let EntryKind::File { stored, sparse } = &entry.kind else {
-            return Ok(());
+            return Ok(false);
         };
-        self.done.bytes = self.done.bytes.saturating_add(*stored);
-        if self.done.bytes > self.limits.layer_bytes {
+        self.bytes = self.bytes.saturating_add(*stored);
+        if self.bytes > self.limits.layer_bytes {
             return Err(Error::too_large(
                 format!("the unpacked size of {}", self.what),
                 format!("{} bytes", self.limits.layer_bytes),
             ));
         }
         self.spending.spend(*stored)?;
-        let (dir, name) = self.place(path)?;
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let create = || openat(&dir, name, flags, Mode::RUSR | Mode::WUSR);
-        let file = match create() {
-            Err(Errno::EXIST) => {
-                self.replace(path, &dir, name, reader)?;
-                create()
-            }
-            other => other,
-        };
-        let file = File::from(file.map_err(|error| self.failed(path, error))?);
+        let size = sparse.as_ref().map_or(*stored, |sparse| sparse.size);
+        let overwrote = self
+            .target
+            .begin(path, size, sparse.is_some())
+            .map_err(|error| self.failed(path, error))?;
         let whole = [Segment {
             offset: 0,
             length: *stored,
         }];
-        let segments = match sparse {
-            None => {
-                if *stored >= HOLE as u64 {
-                    file.set_len(*stored)
-                        .map_err(|error| self.failed_io(path, error))?;
-                }
-                &whole[..]
-            }
-            Some(sparse) => {
-                file.set_len(sparse.size)
-                    .map_err(|error| self.failed_io(path, error))?;
-                &sparse.segments
-            }
-        };
+        let what = self.what;
+        let segments = sparse
+            .as_ref()
+            .map_or(&whole[..], |sparse| &sparse.segments);
         for segment in segments.iter().filter(|segment| segment.length > 0) {
             let mut at = segment.offset;
-            let mut room = std::mem::take(&mut self.room);
             reader.content(segment.length, |piece| {
-                room.content(piece.len() as u64, &file)
-                    .and_then(|_| write_but_holes(&file, piece, at))
-                    .map_err(|error| self.failed_io(path, error))?;
+                self.room
+                    .content(piece.len() as u64, self.target.disk())
+                    .and_then(|_| self.target.content(piece, at))
+                    .map_err(|error| failed_io(what, path, error))?;
                 at += piece.len() as u64;
                 Ok(())
             })?;
-            self.room = room;
             reader
                 .record_mut()
                 .content(path, segment.offset, segment.length)
                 .map_err(|error| Error::io("recording a layer's headers", error))?;
         }
-        attributes::set_on_file(&file, entry).map_err(|error| self.failed(path, error))?;
-        self.account(*stored);
-        Ok(())
-    }
-
-    fn directory(&mut self, path: &[u8], entry: &Entry) -> Result<()> {
-        let (dir, name) = self.place(path)?;
-        match mkdirat(&dir, name, Mode::RWXU) {
-            Ok(()) => self.account(0),
-            Err(Errno::EXIST) => {
-                let found = self.look(path, &dir, name)?;
-                if found != FileType::Directory {
-                    let hid_below = found == FileType::CharacterDevice;
-                    self.root.forget_paths();
-                    unlinkat(&dir, name, AtFlags::empty())
-                        .and_then(|()| mkdirat(&dir, name, Mode::RWXU))
-                        .map_err(|error| self.failed(path, error))?;
-                    if hid_below {
-                        // It was a whiteout: what lower layers have there must stay hidden.
-                        attributes::set_opaque(&dir, name)
-                            .map_err(|error| self.failed(path, error))?;
-                    }
-                }
-            }
-            Err(error) => return Err(self.failed(path, error)),
-        }
-        attributes::set_at(&dir, name, entry).map_err(|error| self.failed(path, error))?;
-        self.root.explicit(path);
-        self.remember(1, path.len() as u64)?;
-        self.times.insert(path.to_vec(), entry.mtime);
-        Ok(())
+        self.target
+            .end(entry, *stored)
+            .map_err(|error| self.failed(path, error))?;
+        Ok(overwrote)
     }
 
     fn root_entry(&mut self, entry: &Entry) -> Result<()> {
         if entry.kind != EntryKind::Directory {
             return Err(self.refuse(b"/", "the layer's root is not a directory"));
         }
-        attributes::set_at(self.root.fd(), b".", entry)
-            .map_err(|error| self.failed(b"/", error))?;
-        self.times.insert(Vec::new(), entry.mtime);
-        Ok(())
+        let set = self.target.root(entry);
+        set.map_err(|error| self.failed(b"/", error))
     }
 
-    fn hard_link<R: BufRead, J: RecordFiles>(
-        &mut self,
-        path: &[u8],
-        target: &[u8],
-        reader: &mut Reader<'_, R, J>,
-    ) -> Result<()> {
-        let target = clean(target).map_err(|reason| self.refuse(path, reason))?;
-        if target.is_empty() {
+    fn hard_link(&mut self, path: &[u8], to: &[u8]) -> Result<bool> {
+        let to = clean(to).map_err(|reason| self.refuse(path, reason))?;
+        if to.is_empty() {
             return Err(self.refuse(path, "it is a hard link to the root directory"));
         }
-        let missing = |this: &Self| {
-            let target = String::from_utf8_lossy(&target).into_owned();
-            this.refuse(
-                path,
-                format!("it is a hard link to {target:?}, which the layer doesn't have"),
-            )
-        };
-        let (from_dir, from_name) = match self.root.existing_place(&target) {
-            Ok(place) => place,
-            Err(Errno::NOENT) => return Err(missing(self)),
-            Err(error) => return Err(self.failed(path, error)),
-        };
-        let (dir, name) = self.place(path)?;
-        let link = || linkat(&from_dir, from_name, &dir, name, AtFlags::empty());
-        let linked = match link() {
-            Err(Errno::EXIST) => {
-                // A link to itself must not remove what it points to.
-                if same_file(&from_dir, from_name, &dir, name) {
-                    return Ok(());
-                }
-                self.replace(path, &dir, name, reader)?;
-                link()
+        match self.target.hard_link(path, &to) {
+            Ok(Linked::Done { overwrote }) => Ok(overwrote),
+            Ok(Linked::Missing) => {
+                let to = String::from_utf8_lossy(&to).into_owned();
+                let problem = format!("it is a hard link to {to:?}, which the layer doesn't have");
+                Err(self.refuse(path, problem))
             }
-            other => other,
-        };
-        match linked {
-            Ok(()) => Ok(()),
-            Err(Errno::NOENT) => Err(missing(self)),
-            Err(Errno::PERM) => Err(self.refuse(path, "it is a hard link to a directory")),
+            Ok(Linked::Directory) => Err(self.refuse(path, "it is a hard link to a directory")),
             Err(error) => Err(self.failed(path, error)),
         }
-    }
-
-    fn node<R: BufRead, J: RecordFiles>(
-        &mut self,
-        path: &[u8],
-        entry: &Entry,
-        reader: &mut Reader<'_, R, J>,
-        kind: FileType,
-        major: u32,
-        minor: u32,
-    ) -> Result<()> {
-        let mode = Mode::RUSR | Mode::WUSR;
-        self.special(path, entry, reader, |dir, name| {
-            mknodat(dir, name, kind, mode, makedev(major, minor))
-        })
-    }
-
-    fn special<R: BufRead, J: RecordFiles>(
-        &mut self,
-        path: &[u8],
-        entry: &Entry,
-        reader: &mut Reader<'_, R, J>,
-        make: impl Fn(&OwnedFd, &[u8]) -> rustix::io::Result<()>,
-    ) -> Result<()> {
-        let (dir, name) = self.place(path)?;
-        match make(&dir, name) {
-            Err(Errno::EXIST) => {
-                self.replace(path, &dir, name, reader)?;
-                make(&dir, name)
-            }
-            other => other,
-        }
-        .and_then(|()| attributes::set_at(&*dir, name, entry))
-        .map_err(|error| self.failed(path, error))?;
-        self.account(0);
-        Ok(())
     }
 
     /// Whiteouts speak of lower layers only: what this layer itself has there stays.
     fn whiteout(&mut self, path: &[u8], name: &[u8]) -> Result<()> {
         let parent = &path[..path.len() - name.len()];
         if name == OPAQUE {
-            let (dir, _) = self.place(path)?;
-            return attributes::set_opaque(&*dir, b".").map_err(|error| self.failed(path, error));
+            let parent = parent.strip_suffix(b"/").unwrap_or(parent);
+            let made = self.target.opaque(parent);
+            return made.map_err(|error| self.failed(path, error));
         }
         if name.starts_with(WHITEOUT_META) {
             // Bookkeeping of aufs that found its way into old images.
@@ -400,141 +272,54 @@ impl Extractor<'_> {
         if matches!(hidden, b"" | b"." | b"..") {
             return Err(self.refuse(path, "it is a whiteout of nothing"));
         }
-        let hidden = [parent, hidden].concat();
-        let (dir, name) = self.place(&hidden)?;
-        match mknodat(
-            &dir,
-            name,
-            FileType::CharacterDevice,
-            Mode::empty(),
-            makedev(0, 0),
-        ) {
-            Ok(()) => {
-                self.account(0);
-                Ok(())
-            }
-            Err(Errno::EXIST) if self.look(&hidden, &dir, name)? == FileType::Directory => {
-                attributes::set_opaque(&*dir, name).map_err(|error| self.failed(path, error))
-            }
-            Err(Errno::EXIST) => Ok(()),
-            Err(error) => Err(self.failed(path, error)),
-        }
+        let made = self.target.whiteout(&[parent, hidden].concat());
+        made.map_err(|error| self.failed(path, error))
     }
 
-    /// Removes what stands where a later entry of the archive goes.
-    fn replace<R: BufRead, J: RecordFiles>(
-        &mut self,
-        path: &[u8],
-        dir: &OwnedFd,
-        name: &[u8],
-        reader: &mut Reader<'_, R, J>,
-    ) -> Result<()> {
-        match self.look(path, dir, name)? {
-            // A link may have been part of the way to a file.
-            FileType::RegularFile | FileType::Symlink => reader.record_mut().overwritten(),
-            FileType::Directory => {
-                reader.record_mut().overwritten();
-                let below = [path, b"/"].concat();
-                self.times
-                    .retain(|known, _| known != path && !known.starts_with(&below));
-            }
-            _ => {}
-        }
-        self.root.forget_paths();
-        remove_tree_at(dir, OsStr::from_bytes(name)).map_err(|error| self.failed(path, error))
-    }
-
-    fn look(&self, path: &[u8], dir: &OwnedFd, name: &[u8]) -> Result<FileType> {
-        let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| self.failed(path, error))?;
-        Ok(FileType::from_raw_mode(stat.st_mode))
-    }
-
-    fn place<'p>(&mut self, path: &'p [u8]) -> Result<(std::rc::Rc<OwnedFd>, &'p [u8])> {
-        let (before, bytes_before) = self.root.implicit_size();
-        let place = self
-            .root
-            .place(path)
-            .map_err(|error| self.failed(path, error))?;
-        let (after, bytes_after) = self.root.implicit_size();
-        let made = after.saturating_sub(before);
-        for _ in 0..made {
-            self.account(0);
-        }
-        if made > 0 {
-            self.remember(made as u64, bytes_after - bytes_before)?;
-        }
-        Ok(place)
-    }
-
-    /// Counts an inode and the blocks of its content.
-    fn account(&mut self, content: u64) {
-        const BLOCK: u64 = 4096;
-        self.done.inodes += 1;
-        self.done.disk_bytes += content.div_ceil(BLOCK) * BLOCK;
-    }
-
-    /// Counts the memory of so many directories whose names have so many bytes.
-    fn remember(&mut self, directories: u64, bytes: u64) -> Result<()> {
-        self.remembered += bytes + directories * 96;
-        if self.remembered > self.limits.bookkeeping_bytes {
-            return Err(Error::too_large(
-                format!("the directory list of {}", self.what),
-                format!("{} bytes of memory", self.limits.bookkeeping_bytes),
-            ));
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<Unpacked> {
-        for (path, mtime) in std::mem::take(&mut self.times) {
-            let set = if path.is_empty() {
-                attributes::set_mtime(self.root.fd(), b".", mtime)
-            } else {
-                self.root
-                    .existing_place(&path)
-                    .and_then(|(dir, name)| attributes::set_mtime(&*dir, name, mtime))
-            };
-            set.map_err(|error| self.failed(&path, error))?;
-        }
-        self.done.implicit = self.root.into_implicit().into_iter().collect();
-        Ok(self.done)
+    fn finish(self) -> Result<Unpacked> {
+        let what = self.what;
+        let done = self
+            .target
+            .finish()
+            .map_err(|(path, error)| failed(what, &path, error))?;
+        Ok(Unpacked {
+            bytes: self.bytes,
+            ..done
+        })
     }
 
     fn failed(&self, path: &[u8], error: Errno) -> Error {
-        let reason = match error {
-            Errno::NAMETOOLONG => "its name is too long",
-            Errno::LOOP => "its path goes through too many links",
-            Errno::NOTDIR => "its path goes through something that is not a directory",
-            Errno::EXIST => "something else is in its place",
-            Errno::TOOBIG | Errno::RANGE | Errno::INVAL => "its attributes are not valid",
-            Errno::FBIG => "it is larger than the file system allows",
-            _ => return self.failed_io(path, error.into()),
-        };
-        self.refuse(path, reason)
+        failed(self.what, path, error)
     }
 
     fn failed_io(&self, path: &[u8], error: io::Error) -> Error {
-        Error::io(
-            format!("unpacking {:?} of {}", shown(path), self.what),
-            error,
-        )
+        failed_io(self.what, path, error)
     }
 
     fn refuse(&self, path: &[u8], reason: impl Into<String>) -> Error {
-        Error::invalid(
-            format!("file {:?} in {}", shown(path), self.what),
-            reason.into(),
-        )
+        refuse(self.what, path, reason)
     }
 }
 
-fn same_file(a: impl AsFd, a_name: &[u8], b: impl AsFd, b_name: &[u8]) -> bool {
-    let look = |dir: rustix::fd::BorrowedFd<'_>, name| statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
-    match (look(a.as_fd(), a_name), look(b.as_fd(), b_name)) {
-        (Ok(a), Ok(b)) => a.st_dev == b.st_dev && a.st_ino == b.st_ino,
-        _ => false,
-    }
+fn failed(what: &str, path: &[u8], error: Errno) -> Error {
+    let reason = match error {
+        Errno::NAMETOOLONG => "its name is too long",
+        Errno::LOOP => "its path goes through too many links",
+        Errno::NOTDIR => "its path goes through something that is not a directory",
+        Errno::EXIST => "something else is in its place",
+        Errno::TOOBIG | Errno::RANGE | Errno::INVAL => "its attributes are not valid",
+        Errno::FBIG => "it is larger than the file system allows",
+        _ => return failed_io(what, path, error.into()),
+    };
+    refuse(what, path, reason)
+}
+
+fn failed_io(what: &str, path: &[u8], error: io::Error) -> Error {
+    Error::io(format!("unpacking {:?} of {what}", shown(path)), error)
+}
+
+fn refuse(what: &str, path: &[u8], reason: impl Into<String>) -> Error {
+    Error::invalid(format!("file {:?} in {what}", shown(path)), reason.into())
 }
 
 /// A name for a message: at most 200 characters, whatever its bytes.
@@ -563,7 +348,8 @@ mod tests {
 
     fn unpack(archive: &[u8], target: &Path, room: Room) -> Result<(Unpacked, ())> {
         let input = io::BufReader::with_capacity(256 << 10, archive);
-        extract_into(
+        let target = Tree::open(target).unwrap();
+        extract_to(
             "the layer",
             input,
             (),

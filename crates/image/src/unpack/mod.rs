@@ -7,6 +7,8 @@ mod extract;
 mod layer;
 mod pipe;
 mod root;
+mod target;
+mod tree;
 
 pub use changes::{plain, unpack_changes};
 pub(crate) use extract::{RecordFiles, Spending, Unpacked};

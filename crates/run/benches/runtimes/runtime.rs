@@ -1,6 +1,5 @@
 //! A runtime under measurement.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -114,7 +113,7 @@ impl Runtime {
     }
 
     fn pid(&self) -> Pid {
-        let text = fs::read_to_string(&self.pid_file).expect("a pid file");
+        let text = std::fs::read_to_string(&self.pid_file).expect("a pid file");
         let pid = text.trim().parse().ok().and_then(Pid::from_raw);
         pid.unwrap_or_else(|| panic!("{} wrote as the pid {text:?}", self.name))
     }
@@ -142,18 +141,11 @@ impl Drop for Runtime {
     }
 }
 
-/// The static program that `make release` builds, else the one that was built with this.
+/// The program that `ORLOP_RUN` names, as `make bench` does with the one that is installed, else the
+/// one that was built with this.
 fn ours() -> PathBuf {
-    if let Some(program) = std::env::var_os("ORLOP_RUN") {
-        return program.into();
-    }
-    let built = PathBuf::from(env!("CARGO_BIN_EXE_orlop-run"));
-    let profile = built.parent().and_then(Path::file_name).unwrap_or_default();
-    let target = built.ancestors().nth(2).expect("a target directory");
-    let hosts = fs::read_dir(target).expect("a target directory").flatten();
-    let mut linked = hosts.map(|host| host.path().join(profile).join("orlop-run"));
-    let linked = linked.find(|path| path.is_file() && !path.starts_with(built.parent().unwrap()));
-    linked.unwrap_or(built)
+    let named = std::env::var_os("ORLOP_RUN");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_orlop-run").into(), PathBuf::from)
 }
 
 fn version(program: &Path) -> String {

@@ -1,0 +1,62 @@
+//! Where the entries of a layer go.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::Unpacked;
+use crate::tar::Entry;
+
+/// Takes the entries of one layer, in the archive's order. Paths are clean and not the root unless that
+/// is said. Directories on the way that the archive has not described are made, links on the way are
+/// followed within the layer, and what stands in an entry's place gives way.
+pub(super) trait Target {
+    /// The disk that is written to.
+    fn disk(&self) -> BorrowedFd<'_>;
+
+    /// Bytes of memory that are held until the end.
+    fn held(&self) -> u64;
+
+    /// The root directory's look.
+    fn root(&mut self, entry: &Entry) -> rustix::io::Result<()>;
+
+    /// A directory, or the look of one that is there.
+    fn directory(&mut self, path: &[u8], entry: &Entry) -> rustix::io::Result<()>;
+
+    /// A file of so many bytes, with holes or without, whose content comes next. Whether that cost an
+    /// entry whose content was recorded.
+    fn begin(&mut self, path: &[u8], size: u64, sparse: bool) -> rustix::io::Result<bool>;
+
+    /// The content of that file from there on; parts come in their order.
+    fn content(&mut self, piece: &[u8], at: u64) -> io::Result<()>;
+
+    /// That file is complete; so many bytes of it came.
+    fn end(&mut self, entry: &Entry, stored: u64) -> rustix::io::Result<()>;
+
+    /// A link, a device or a pipe. Whether that cost an entry whose content was recorded.
+    fn special(&mut self, path: &[u8], entry: &Entry) -> rustix::io::Result<bool>;
+
+    /// Another name for what is at `to`.
+    fn hard_link(&mut self, path: &[u8], to: &[u8]) -> rustix::io::Result<Linked>;
+
+    /// Hides what lower layers have at the path, but not what this one has there.
+    fn whiteout(&mut self, path: &[u8]) -> rustix::io::Result<()>;
+
+    /// Hides what lower layers have in a directory, which may be the root.
+    fn opaque(&mut self, path: &[u8]) -> rustix::io::Result<()>;
+
+    /// All entries have come. What they amount to, but for the bytes of their content; or what could not
+    /// be finished.
+    fn finish(self) -> Result<Unpacked, (Vec<u8>, rustix::io::Errno)>;
+}
+
+/// What became of a hard link.
+pub(super) enum Linked {
+    Done {
+        /// Whether that cost an entry whose content was recorded.
+        overwrote: bool,
+    },
+    /// There is nothing that it could be a name of.
+    Missing,
+    /// Directories have one name.
+    Directory,
+}
