@@ -57,9 +57,14 @@ impl CgroupMounts<'_> {
                 set_mount_attributes(std::os::fd::AsFd::as_fd(tree), false, &attr)
                     .doing(|| directory.display().to_string())?;
             }
+            // What is said of version 1 is left out.
+            let named = fresh
+                .data
+                .into_iter()
+                .find(|(key, _)| key.as_c_str() == c"source");
             let fresh = Fresh {
                 kind: c"cgroup2".to_owned(),
-                data: Vec::new(),
+                data: named.into_iter().collect(),
                 ..fresh
             };
             return Ok(What::Unified { fresh, instead });

@@ -31,10 +31,16 @@ const OTHERWISE: &[Otherwise] = &[
     otherwise("mounts//", "/options", "ro,nosuid,nodev,noexec,relatime"),
     // A limit of no processes (runc 1.4; the specification 1.3).
     otherwise("cgroup/pids.max", "", "1"),
+    // What 256 and 512 shares are of the usual ones, these are of the usual weight (runc 1.4).
+    otherwise("cgroup/cpu.weight", "", "35"),
+    otherwise("cgroup/cpu.weight", "", "59"),
     // Where a hook begins, whatever became of the mount that the bundle is on.
     otherwise("hooks/", "/directory", "the bundle"),
     // What a process.json asks for.
     otherwise("exec/self//proc/self/oom_score_adj", "", "300"),
+    with_process("policy", "3"),
+    with_process("nice", "3"),
+    with_process("priority", "23"),
     // No name of a hierarchy is told in its place.
     otherwise("mounts//sys/fs/cgroup/", "/source", "cgroup"),
     // A file that is made to be mounted on need not be one to execute.
@@ -54,6 +60,15 @@ const OTHERWISE: &[Otherwise] = &[
         bundle: "a hook after the end that fails",
     },
 ];
+
+/// What a `process.json` asks for of the scheduler.
+const fn with_process(fact: &'static str, value: &'static str) -> Otherwise {
+    Otherwise {
+        fact: ("exec/stat/", fact),
+        value,
+        bundle: "exec with another scheduler",
+    }
+}
 
 const fn otherwise(start: &'static str, end: &'static str, value: &'static str) -> Otherwise {
     Otherwise {
