@@ -268,9 +268,10 @@ fn check_name(name: &[u8]) -> Result<()> {
         || name.len() > NAME
         || matches!(name, b"." | b"..")
         || name.iter().any(|byte| matches!(byte, 0 | b'/'));
-    match is_bad {
-        true => Err(Error::Name(name.to_vec())),
-        false => Ok(()),
+    if is_bad {
+        Err(Error::Name(name.to_vec()))
+    } else {
+        Ok(())
     }
 }
 

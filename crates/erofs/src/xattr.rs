@@ -178,7 +178,7 @@ mod tests {
             assert!(!is_xattr_name(name), "{:?}", String::from_utf8_lossy(name));
         }
         let mut shared = Shared::default();
-        let large = xattrs(&[(b"user.a", &[0; 65536])]);
+        let large = xattrs(&[(b"user.a", &vec![0; 65536])]);
         let refused = shared.encode(&large, Sharing::WhereRoom);
         assert!(matches!(refused, Err(Error::XattrSize(_))));
         let many: Xattrs = (0..256)

@@ -29,7 +29,7 @@ pub fn mount(image: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// Mounts the image in a file that the kernel reads itself. Fails with `ENOTBLK` where it cannot.
 pub fn mount_file(image: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // The name is resolved while this call lasts.
-    Ok(mount_source(&format!(
+    Ok(mount_source(format!(
         "/proc/self/fd/{}",
         image.as_raw_fd()
     ))?)

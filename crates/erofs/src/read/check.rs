@@ -57,9 +57,10 @@ impl<S: Source> Reader<S> {
         while let Some((nid, parent)) = walk.pending.pop() {
             walk.directory(nid, parent)?;
         }
-        match walk.links.values().all(|(said, found)| said == found) {
-            true => Ok(walk.census),
-            false => Err(Error::Corrupt("an inode has other names than it says")),
+        if walk.links.values().all(|(said, found)| said == found) {
+            Ok(walk.census)
+        } else {
+            Err(Error::Corrupt("an inode has other names than it says"))
         }
     }
 }
@@ -112,9 +113,10 @@ impl<S: Source> Walk<'_, S> {
         if let Some((said, found)) = self.links.get_mut(&entry.nid) {
             *found += 1;
             let kind = self.reader.inode(entry.nid)?.kind();
-            return match *found <= *said && kind == entry.kind {
-                true => Ok(()),
-                false => Err(Error::Corrupt("an inode has other names than it says")),
+            return if *found <= *said && kind == entry.kind {
+                Ok(())
+            } else {
+                Err(Error::Corrupt("an inode has other names than it says"))
             };
         }
         let inode = self.reader.inode(entry.nid)?;

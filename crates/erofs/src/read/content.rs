@@ -70,9 +70,10 @@ impl<S: Source> Reader<S> {
             Layout::Blocks(begin) => Ok(part(begin + offset, left)),
             Layout::Tail { blocks, tail } => {
                 let whole = inode.size() - inode.size() % self.block();
-                Ok(match offset < whole {
-                    true => part(blocks + offset, whole - offset),
-                    false => part(tail + (offset - whole), left),
+                Ok(if offset < whole {
+                    part(blocks + offset, whole - offset)
+                } else {
+                    part(tail + (offset - whole), left)
                 })
             }
             Layout::Chunks { bits, table, width } => {

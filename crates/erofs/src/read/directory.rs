@@ -98,9 +98,10 @@ impl<S: Source> Reader<S> {
         for index in 0..count {
             let at = index * DIRENT;
             let begin = usize::from(u16_at(&bytes, at + 8));
-            let end = match index + 1 < count {
-                true => usize::from(u16_at(&bytes, at + DIRENT + 8)),
-                false => bytes.len(),
+            let end = if index + 1 < count {
+                usize::from(u16_at(&bytes, at + DIRENT + 8))
+            } else {
+                bytes.len()
             };
             let mut name = bytes.get(begin..end).ok_or(NO_NAME)?;
             if index + 1 == count {

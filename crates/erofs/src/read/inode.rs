@@ -104,9 +104,10 @@ impl<S: Source> Reader<S> {
         }
         let mode = u16_at(&bytes, 4);
         let kind = Kind::of_mode(mode).ok_or(Error::Corrupt("an inode is of no kind"))?;
-        let size = match is_extended {
-            true => u64_at(&bytes, 8),
-            false => u64::from(u32_at(&bytes, 8)),
+        let size = if is_extended {
+            u64_at(&bytes, 8)
+        } else {
+            u64::from(u32_at(&bytes, 8))
         };
         if i64::try_from(size).is_err() {
             return Err(Error::Corrupt("a size is negative"));
@@ -161,9 +162,10 @@ impl<S: Source> Reader<S> {
         let blocks = u64::from(field) << self.block_bits;
         let within = |begin: u64, length: u64| {
             let end = begin.checked_add(length);
-            match length == 0 || end.is_some_and(|end| end <= self.length) {
-                true => Ok(()),
-                false => Err(Error::Corrupt("a content is behind its end")),
+            if length == 0 || end.is_some_and(|end| end <= self.length) {
+                Ok(())
+            } else {
+                Err(Error::Corrupt("a content is behind its end"))
             }
         };
         match layout {

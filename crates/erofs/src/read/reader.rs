@@ -152,9 +152,10 @@ impl<S: Source> Reader<S> {
         let mut bytes = vec![0; covered];
         self.read_bytes(&mut bytes, SUPER_OFFSET as u64)?;
         bytes[4..8].fill(0);
-        match crc32c(&bytes) == expected {
-            true => Ok(()),
-            false => Err(Error::Corrupt("its checksum is another")),
+        if crc32c(&bytes) == expected {
+            Ok(())
+        } else {
+            Err(Error::Corrupt("its checksum is another"))
         }
     }
 }
