@@ -10,6 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The ground floor, which all but the keeper may build on.
     ("disk", &[]),
     ("door", &[]),
+    ("erofs", &[]),
     ("duration", &[]),
     ("flag", &[]),
     ("causes", &[]),

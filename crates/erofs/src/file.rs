@@ -1,0 +1,213 @@
+//! The content of a file, while it arrives.
+
+use crate::attributes::{Attributes, Kind};
+use crate::error::{Error, Result};
+use crate::format::{BLOCK, NO_ADDRESS, block_at};
+use crate::image::Image;
+use crate::inode::Content;
+use crate::tree::NodeId;
+
+/// How many chunks a file may have: what it is larger, the larger they are.
+const CHUNKS: u64 = 1 << 16;
+
+/// Larger files no file system has that an image could come from.
+const MAX_SIZE: u64 = 1 << 56;
+
+/// Takes the content of one file, from its beginning to its end. What is left out is a hole, and reads as
+/// zeros. Dropped before it is finished, it leaves nothing in the tree.
+#[derive(Debug)]
+pub struct FileWriter<'a> {
+    image: &'a mut Image,
+    parent: NodeId,
+    name: Vec<u8>,
+    attributes: Attributes,
+    xattrs: Vec<u8>,
+    size: u64,
+    /// How far the file is written.
+    written: u64,
+    kept: Kept,
+}
+
+/// Where the content is.
+#[derive(Debug)]
+enum Kept {
+    /// In memory, until it follows its inode.
+    Small(Vec<u8>),
+    /// In the image.
+    Runs(Runs),
+}
+
+impl<'a> FileWriter<'a> {
+    pub(crate) fn new(
+        image: &'a mut Image,
+        (parent, name): (NodeId, &[u8]),
+        attributes: Attributes,
+        xattrs: Vec<u8>,
+        size: u64,
+    ) -> Result<Self> {
+        if size > MAX_SIZE {
+            return Err(Error::FileSize(size));
+        }
+        let kept = if Image::is_small(&xattrs, size) {
+            Kept::Small(vec![0; size as usize])
+        } else {
+            Kept::Runs(Runs::new(size))
+        };
+        Ok(Self {
+            image,
+            parent,
+            name: name.to_vec(),
+            attributes,
+            xattrs,
+            size,
+            written: 0,
+            kept,
+        })
+    }
+
+    /// Writes a part that is behind all that was written.
+    pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = offset.checked_add(bytes.len() as u64);
+        let Some(end) = end.filter(|end| *end <= self.size && offset >= self.written) else {
+            return Err(Error::Order {
+                offset,
+                written: self.written,
+                size: self.size,
+            });
+        };
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match &mut self.kept {
+            Kept::Small(content) => {
+                content[offset as usize..end as usize].copy_from_slice(bytes);
+            }
+            Kept::Runs(runs) => runs.write(self.image, offset, bytes)?,
+        }
+        self.written = end;
+        self.image.content_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Puts the file into the tree.
+    pub fn finish(mut self) -> Result<()> {
+        let size = self.size;
+        let addresses;
+        let content = match &mut self.kept {
+            Kept::Small(content) if content.is_empty() => Content::Nothing,
+            Kept::Small(content) => {
+                let (first, tail) = (0, &content[..]);
+                Content::Tail { first, size, tail }
+            }
+            Kept::Runs(_) if size == 0 => Content::Nothing,
+            Kept::Runs(runs) => {
+                runs.end_last(self.image)?;
+                if let Some(first) = runs.as_one() {
+                    Content::Blocks { first, size }
+                } else {
+                    self.image.has_chunks = true;
+                    addresses = runs.addresses()?;
+                    Content::Chunks {
+                        bits: runs.chunk_bits,
+                        size,
+                        addresses: &addresses,
+                    }
+                }
+            }
+        };
+        let place = (self.parent, &self.name[..]);
+        let (attributes, xattrs) = (&self.attributes, &self.xattrs);
+        self.image
+            .put(place, Kind::File, attributes, xattrs, content)
+    }
+}
+
+/// A content in blocks, with holes between them.
+#[derive(Debug)]
+struct Runs {
+    size: u64,
+    /// How many blocks a chunk has, as a power of two. A chunk is whole, or a hole.
+    chunk_bits: u16,
+    runs: Vec<Run>,
+}
+
+/// Chunks of a file that follow each other in the image, too.
+#[derive(Debug)]
+struct Run {
+    /// Where in the file the first begins.
+    begin: u64,
+    /// How far it is written.
+    end: u64,
+    /// The block of the image that it begins at.
+    first: u32,
+}
+
+impl Runs {
+    fn new(size: u64) -> Self {
+        let blocks = size.div_ceil(BLOCK);
+        let larger = blocks.div_ceil(CHUNKS).next_power_of_two();
+        Self {
+            size,
+            chunk_bits: larger.trailing_zeros() as u16,
+            runs: Vec::new(),
+        }
+    }
+
+    fn chunk(&self) -> u64 {
+        BLOCK << self.chunk_bits
+    }
+
+    fn write(&mut self, image: &mut Image, offset: u64, bytes: &[u8]) -> Result<()> {
+        let chunk = self.chunk();
+        // No whole chunk is left out.
+        let goes_on = |run: &Run| offset < run.end.next_multiple_of(chunk) + chunk;
+        if !self.runs.last().is_some_and(goes_on) {
+            self.end_last(image)?;
+            let begin = offset - offset % chunk;
+            let first = image.begin_blocks()?;
+            let end = begin;
+            self.runs.push(Run { begin, end, first });
+        }
+        if let Some(run) = self.runs.last_mut() {
+            image.stream.skip(offset - run.end)?;
+            image.stream.push(bytes)?;
+            run.end = offset + bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes the last run's last chunk whole.
+    fn end_last(&mut self, image: &mut Image) -> Result<()> {
+        let (chunk, size) = (self.chunk(), self.size);
+        if let Some(run) = self.runs.last_mut() {
+            let end = run.end.next_multiple_of(chunk).min(size);
+            image.stream.skip(end - run.end)?;
+            run.end = end;
+        }
+        Ok(())
+    }
+
+    /// The block where all of it begins, if there is no hole.
+    fn as_one(&self) -> Option<u32> {
+        match self.runs[..] {
+            [Run { begin, end, first }] if begin == 0 && end == self.size => Some(first),
+            _ => None,
+        }
+    }
+
+    /// Where each chunk is.
+    fn addresses(&self) -> Result<Vec<u32>> {
+        let chunk = self.chunk();
+        let count = self.size.div_ceil(chunk) as usize;
+        let mut addresses = vec![NO_ADDRESS; count];
+        for run in &self.runs {
+            let (from, to) = (run.begin / chunk, run.end.div_ceil(chunk));
+            let of_run = &mut addresses[from as usize..to as usize];
+            for (address, index) in of_run.iter_mut().zip(0..) {
+                let position = u64::from(run.first) * BLOCK + index * chunk;
+                *address = block_at(position).ok_or(Error::ImageSize)?;
+            }
+        }
+        Ok(addresses)
+    }
+}

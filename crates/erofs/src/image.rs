@@ -1,0 +1,269 @@
+//! The image that is being written.
+
+use std::fs::File;
+
+use crate::attributes::{Attributes, Kind, Xattrs};
+use crate::error::{Error, Limit, Result};
+use crate::file::FileWriter;
+use crate::format::{BLOCK, INODE, SLOT, TARGET, block_at, device};
+use crate::inode::{Content, Record};
+use crate::pack::Packs;
+use crate::stream::Stream;
+use crate::tree::{Node, NodeId, Tree, joined, missing};
+use crate::xattr::{Shared, Sharing};
+
+/// Longer contents of files are in blocks of their own.
+///
+/// A content in the block of its inode saves a block. Of this length, two inodes with their contents fill
+/// a block; a longer one would have it for itself nearly as it would have one for its content alone, and
+/// the inodes that are read together would be farther apart.
+const SMALL: usize = BLOCK as usize / 2 - INODE;
+
+/// What an image is, and what it may have. The same entries with the same options are the same bytes.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// When it was made, in seconds since 1970; of no file.
+    pub build_time: u64,
+    /// Its identifier.
+    pub uuid: [u8; 16],
+    /// How many names it may have.
+    pub max_entries: u32,
+    /// How many bytes these may have.
+    pub max_name_bytes: u64,
+    /// How many bytes of extended attributes it may be given.
+    pub max_xattr_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            build_time: 0,
+            uuid: [0; 16],
+            max_entries: 2_000_000,
+            max_name_bytes: 128 << 20,
+            max_xattr_bytes: 64 << 20,
+        }
+    }
+}
+
+/// An image that is being written to a file from its beginning.
+///
+/// Paths are given as names, from the root. They lead through directories only: a symbolic link on the
+/// way is no directory. What is put where something is already takes its place, with all that is below.
+#[derive(Debug)]
+pub struct Image {
+    pub(crate) options: Options,
+    pub(crate) stream: Stream,
+    pub(crate) packs: Packs,
+    pub(crate) tree: Tree,
+    pub(crate) shared: Shared,
+    /// Whether a file has holes.
+    pub(crate) has_chunks: bool,
+    /// How many inodes were written.
+    pub(crate) inodes: u32,
+    pub(crate) content_bytes: u64,
+    xattr_bytes: u64,
+}
+
+impl Image {
+    /// Begins an image in an empty file. Its root is a directory of mode 0755 until it is set.
+    pub fn create(file: File, options: Options) -> Result<Self> {
+        let root = Attributes {
+            mode: 0o755,
+            ..Attributes::default()
+        };
+        let mut stream = Stream::new(file);
+        // The first block is the superblock's and the root's.
+        stream.skip(BLOCK)?;
+        Ok(Self {
+            stream,
+            packs: Packs::new(),
+            tree: Tree::new(root, options.max_entries, options.max_name_bytes),
+            shared: Shared::default(),
+            has_chunks: false,
+            inodes: 0,
+            content_bytes: 0,
+            xattr_bytes: 0,
+            options,
+        })
+    }
+
+    /// What is at a path; a symbolic link at its end is not followed.
+    pub fn kind_at(&self, path: &[&[u8]]) -> Option<Kind> {
+        self.tree.get(self.tree.find(path)?).kind()
+    }
+
+    /// The attributes of the directory at a path. Those of all else are written and gone.
+    pub fn attributes(&self, path: &[&[u8]]) -> Option<&Attributes> {
+        let directory = self.tree.directory(self.tree.find(path)?)?;
+        Some(&directory.attributes)
+    }
+
+    /// Gives the directory at a path other attributes.
+    pub fn set_attributes(&mut self, path: &[&[u8]], attributes: Attributes) -> Result<()> {
+        let id = self.tree.find(path).ok_or_else(|| missing(path))?;
+        if self.tree.directory(id).is_none() {
+            return Err(Error::NotADirectory(joined(path)));
+        }
+        self.check_xattrs(&attributes.xattrs)?;
+        if let Some(directory) = self.tree.directory_mut(id) {
+            directory.attributes = attributes;
+        }
+        Ok(())
+    }
+
+    /// Puts a directory at a path. One that is there keeps what is in it, and gets these attributes.
+    pub fn directory(&mut self, path: &[&[u8]], attributes: Attributes) -> Result<()> {
+        if self.kind_at(path) == Some(Kind::Directory) {
+            return self.set_attributes(path, attributes);
+        }
+        let (parent, name) = self.tree.place(path)?;
+        self.check_xattrs(&attributes.xattrs)?;
+        let node = Node::directory(attributes, parent);
+        self.tree.insert(parent, name, node).map(drop)
+    }
+
+    /// Begins a regular file of this size. It is in the tree once it is finished; what was at its path
+    /// stays until then.
+    pub fn file(
+        &mut self,
+        path: &[&[u8]],
+        attributes: Attributes,
+        size: u64,
+    ) -> Result<FileWriter<'_>> {
+        let (parent, name) = self.tree.place(path)?;
+        let xattrs = self.encode_xattrs(&attributes.xattrs)?;
+        FileWriter::new(self, (parent, name), attributes, xattrs, size)
+    }
+
+    /// Gives what is at a path, which is no directory, a second name.
+    pub fn link(&mut self, existing: &[&[u8]], new: &[&[u8]]) -> Result<()> {
+        let id = self.tree.find(existing).ok_or_else(|| missing(existing))?;
+        if self.tree.directory(id).is_some() {
+            return Err(Error::LinkToDirectory(joined(existing)));
+        }
+        let (parent, name) = self.tree.place(new)?;
+        self.tree.link(id, parent, name)
+    }
+
+    /// Puts a symbolic link at a path.
+    pub fn symlink(
+        &mut self,
+        path: &[&[u8]],
+        attributes: &Attributes,
+        target: &[u8],
+    ) -> Result<()> {
+        if target.is_empty() || target.len() > TARGET || target.contains(&0) {
+            return Err(Error::Target(target.len()));
+        }
+        let place = self.tree.place(path)?;
+        let xattrs = self.encode_xattrs(&attributes.xattrs)?;
+        let size = target.len() as u64;
+        let content = if INODE + xattrs.len() + target.len() <= BLOCK as usize {
+            let (first, tail) = (0, target);
+            Content::Tail { first, size, tail }
+        } else {
+            let first = self.begin_blocks()?;
+            self.stream.push(target)?;
+            Content::Blocks { first, size }
+        };
+        self.put(place, Kind::Symlink, attributes, &xattrs, content)
+    }
+
+    /// Puts a device at a path: a [`Kind::Character`] or a [`Kind::Block`].
+    pub fn device(
+        &mut self,
+        path: &[&[u8]],
+        attributes: &Attributes,
+        kind: Kind,
+        (major, minor): (u32, u32),
+    ) -> Result<()> {
+        let packed = device(major, minor)
+            .filter(|_| matches!(kind, Kind::Character | Kind::Block))
+            .ok_or(Error::Device(major, minor))?;
+        let place = self.tree.place(path)?;
+        let xattrs = self.encode_xattrs(&attributes.xattrs)?;
+        self.put(place, kind, attributes, &xattrs, Content::Device(packed))
+    }
+
+    /// Puts a named pipe at a path.
+    pub fn fifo(&mut self, path: &[&[u8]], attributes: &Attributes) -> Result<()> {
+        let place = self.tree.place(path)?;
+        let xattrs = self.encode_xattrs(&attributes.xattrs)?;
+        self.put(place, Kind::Fifo, attributes, &xattrs, Content::Nothing)
+    }
+
+    /// Takes away what is at a path, with all that is below; tells whether there was something.
+    pub fn remove(&mut self, path: &[&[u8]]) -> Result<bool> {
+        if path.is_empty() {
+            return Err(Error::Root);
+        }
+        match self.tree.find(path) {
+            Some(_) => {
+                let (parent, name) = self.tree.place(path)?;
+                Ok(self.tree.remove(parent, name))
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Writes an inode, and gives it its name.
+    pub(crate) fn put(
+        &mut self,
+        (parent, name): (NodeId, &[u8]),
+        kind: Kind,
+        attributes: &Attributes,
+        xattrs: &[u8],
+        content: Content<'_>,
+    ) -> Result<()> {
+        let record = Record {
+            kind,
+            attributes,
+            xattrs,
+            links: 1,
+            number: self.next_number(),
+            content,
+        };
+        let position = self.packs.put(&record.encode(), &mut self.stream)?;
+        let node = Node::leaf(kind, position / SLOT);
+        self.tree.insert(parent, name, node).map(drop)
+    }
+
+    /// Begins a content that has blocks of its own.
+    pub(crate) fn begin_blocks(&mut self) -> Result<u32> {
+        let position = self.stream.align()?;
+        block_at(position).ok_or(Error::ImageSize)
+    }
+
+    pub(crate) fn next_number(&mut self) -> u32 {
+        self.inodes = self.inodes.wrapping_add(1);
+        self.inodes
+    }
+
+    /// Whether a file of this size is kept behind its inode.
+    pub(crate) fn is_small(xattrs: &[u8], size: u64) -> bool {
+        size <= SMALL as u64 && INODE + xattrs.len() + size as usize <= BLOCK as usize
+    }
+
+    fn encode_xattrs(&mut self, xattrs: &Xattrs) -> Result<Vec<u8>> {
+        self.count_xattrs(xattrs)?;
+        self.shared.encode(xattrs, Sharing::WhereRoom)
+    }
+
+    /// Refuses attributes that could not be written at the end.
+    fn check_xattrs(&mut self, xattrs: &Xattrs) -> Result<()> {
+        self.count_xattrs(xattrs)?;
+        Shared::default().encode(xattrs, Sharing::All).map(drop)
+    }
+
+    fn count_xattrs(&mut self, xattrs: &Xattrs) -> Result<()> {
+        let sizes = xattrs.iter().map(|(name, value)| name.len() + value.len());
+        let count = self.xattr_bytes + sizes.sum::<usize>() as u64;
+        if count > self.options.max_xattr_bytes {
+            let limit = Limit::XattrBytes(self.options.max_xattr_bytes);
+            return Err(Error::TooMany(limit));
+        }
+        self.xattr_bytes = count;
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! A whole image, judged before the kernel is trusted with it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::inode::Layout;
+use super::{Entry, Error, Inode, Reader, Result, Source};
+use crate::attributes::Kind;
+
+/// How much an image may have before it is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Names in its directories.
+    pub entries: u64,
+    /// Chunks of its files.
+    pub chunks: u64,
+    /// Bytes of extended attributes, counted for each inode.
+    pub xattr_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            entries: 4_000_000,
+            chunks: 64_000_000,
+            xattr_bytes: 256 << 20,
+        }
+    }
+}
+
+/// What was found in an image.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Names in its directories, without `.` and `..`.
+    pub entries: u64,
+    /// Inodes that have such a name, and the root.
+    pub inodes: u64,
+    /// Chunks of its files, with holes.
+    pub chunks: u64,
+    /// Bytes of extended attributes, counted for each inode.
+    pub xattr_bytes: u64,
+}
+
+impl<S: Source> Reader<S> {
+    /// Walks all of the tree: directories are sorted and lead back, each has one name, what is in them is
+    /// what they say, its links are counted, and all contents and attributes are in the image.
+    pub fn check(&self, limits: Limits) -> Result<Census> {
+        let root = self.root()?;
+        let mut walk = Walk {
+            reader: self,
+            limits,
+            census: Census::default(),
+            directories: HashSet::from([root.nid]),
+            links: HashMap::new(),
+            pending: vec![(root.nid, root.nid)],
+        };
+        walk.inode(&root)?;
+        while let Some((nid, parent)) = walk.pending.pop() {
+            walk.directory(nid, parent)?;
+        }
+        if walk.links.values().all(|(said, found)| said == found) {
+            Ok(walk.census)
+        } else {
+            Err(Error::Corrupt("an inode has other names than it says"))
+        }
+    }
+}
+
+/// What is known of an image whose tree is walked.
+struct Walk<'a, S> {
+    reader: &'a Reader<S>,
+    limits: Limits,
+    census: Census,
+    /// Directories that have a name.
+    directories: HashSet<u64>,
+    /// Of all else: how many names it says it has, and how many were found.
+    links: HashMap<u64, (u32, u32)>,
+    /// Directories to be walked, with their parents.
+    pending: Vec<(u64, u64)>,
+}
+
+impl<S: Source> Walk<'_, S> {
+    fn directory(&mut self, nid: u64, parent: u64) -> Result<()> {
+        let directory = self.reader.inode(nid)?;
+        let (mut former, mut special) = (Vec::new(), 0);
+        for entry in self.reader.entries(&directory)? {
+            let entry = entry?;
+            if entry.name <= former {
+                return Err(Error::Corrupt("a directory is not sorted"));
+            }
+            let expected = match &entry.name[..] {
+                b"." => Some(nid),
+                b".." => Some(parent),
+                _ => None,
+            };
+            match expected {
+                Some(expected) if entry.nid == expected => special += 1,
+                Some(_) => return Err(Error::Corrupt("a directory leads elsewhere")),
+                None => self.entry(&entry, nid)?,
+            }
+            former = entry.name;
+        }
+        match special {
+            2 => Ok(()),
+            _ => Err(Error::Corrupt("a directory does not lead back")),
+        }
+    }
+
+    fn entry(&mut self, entry: &Entry, parent: u64) -> Result<()> {
+        self.census.entries += 1;
+        if self.census.entries > self.limits.entries {
+            return Err(Error::TooMany(self.limits.entries, "entries"));
+        }
+        if let Some((said, found)) = self.links.get_mut(&entry.nid) {
+            *found += 1;
+            let kind = self.reader.inode(entry.nid)?.kind();
+            return if *found <= *said && kind == entry.kind {
+                Ok(())
+            } else {
+                Err(Error::Corrupt("an inode has other names than it says"))
+            };
+        }
+        let inode = self.reader.inode(entry.nid)?;
+        if inode.kind() != entry.kind {
+            return Err(Error::Corrupt("an entry is of another kind"));
+        }
+        if inode.kind() != Kind::Directory {
+            self.links.insert(entry.nid, (inode.links(), 1));
+        } else if self.directories.insert(entry.nid) {
+            self.pending.push((entry.nid, parent));
+        } else {
+            return Err(Error::Corrupt("a directory has two names"));
+        }
+        self.inode(&inode)
+    }
+
+    fn inode(&mut self, inode: &Inode) -> Result<()> {
+        self.census.inodes += 1;
+        for (name, value) in self.reader.xattrs(inode)? {
+            self.census.xattr_bytes += (name.len() + value.len()) as u64;
+        }
+        if self.census.xattr_bytes > self.limits.xattr_bytes {
+            let limit = self.limits.xattr_bytes;
+            return Err(Error::TooMany(limit, "bytes of extended attributes"));
+        }
+        if inode.kind() == Kind::Symlink {
+            let target = self.reader.target(inode)?;
+            if target.is_empty() || target.contains(&0) {
+                return Err(Error::Corrupt("a symbolic link leads nowhere"));
+            }
+        }
+        if matches!(inode.layout, Layout::Chunks { .. }) {
+            let mut offset = 0;
+            while offset < inode.size() {
+                self.census.chunks += 1;
+                if self.census.chunks > self.limits.chunks {
+                    return Err(Error::TooMany(self.limits.chunks, "chunks"));
+                }
+                offset += self.reader.part(inode, offset)?.length;
+            }
+        }
+        Ok(())
+    }
+}

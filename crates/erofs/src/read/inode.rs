@@ -1,0 +1,218 @@
+//! Inodes of an image.
+
+use super::bytes::{u16_at, u32_at, u64_at};
+use super::{Error, Reader, Result, Source};
+use crate::attributes::{Kind, Timestamp};
+use crate::format::{
+    CHUNK_BASED, CHUNK_BITS, CHUNK_INDEXES, COMPACT_INODE, FLAT_INLINE, FLAT_PLAIN, INODE, SLOT,
+    XATTR_ENTRY, XATTR_HEADER, device_numbers,
+};
+
+/// An inode: what is said of it, and where the rest is.
+#[derive(Debug, Clone)]
+pub struct Inode {
+    pub(super) nid: u64,
+    kind: Kind,
+    mode: u16,
+    uid: u32,
+    gid: u32,
+    links: u32,
+    mtime: Timestamp,
+    pub(super) size: u64,
+    device: u32,
+    pub(super) layout: Layout,
+    /// Where its attributes begin, and how many bytes they have.
+    pub(super) xattrs: (u64, u32),
+}
+
+/// Where a content is. All but chunks is within the image.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Layout {
+    /// In blocks from there on.
+    Blocks(u64),
+    /// In blocks from there on, and its last part at another place.
+    Tail { blocks: u64, tail: u64 },
+    /// In chunks of this size as a power of two, by a table of this place and width.
+    Chunks { bits: u32, table: u64, width: u64 },
+}
+
+impl Inode {
+    /// Its number, of which each inode of an image has another.
+    pub fn nid(&self) -> u64 {
+        self.nid
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Permissions, with setuid, setgid and sticky.
+    pub fn mode(&self) -> u16 {
+        self.mode
+    }
+
+    /// The user's number.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The group's number.
+    pub fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// How many names it says it has.
+    pub fn links(&self) -> u32 {
+        self.links
+    }
+
+    /// When its content was changed.
+    pub fn mtime(&self) -> Timestamp {
+        self.mtime
+    }
+
+    /// How long its content is.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The numbers of a device: major, minor.
+    pub fn device(&self) -> Option<(u32, u32)> {
+        let is_device = matches!(self.kind, Kind::Character | Kind::Block);
+        is_device.then(|| device_numbers(self.device))
+    }
+}
+
+impl<S: Source> Reader<S> {
+    /// The inode of a number that an entry has.
+    pub fn inode(&self, nid: u64) -> Result<Inode> {
+        const NOWHERE: Error = Error::Corrupt("an inode is nowhere");
+        let position = nid
+            .checked_mul(SLOT)
+            .and_then(|offset| offset.checked_add(self.meta))
+            .ok_or(NOWHERE)?;
+        let mut bytes = [0; INODE];
+        self.read_bytes(&mut bytes[..COMPACT_INODE], position)?;
+        let format = u16_at(&bytes, 0);
+        if format >> 4 != 0 {
+            return Err(Error::Unsupported("inodes of another format"));
+        }
+        let is_extended = format & 1 != 0;
+        if is_extended {
+            self.read_bytes(&mut bytes, position)?;
+        }
+        let mode = u16_at(&bytes, 4);
+        let kind = Kind::of_mode(mode).ok_or(Error::Corrupt("an inode is of no kind"))?;
+        let size = if is_extended {
+            u64_at(&bytes, 8)
+        } else {
+            u64::from(u32_at(&bytes, 8))
+        };
+        if i64::try_from(size).is_err() {
+            return Err(Error::Corrupt("a size is negative"));
+        }
+        let length = if is_extended { INODE } else { COMPACT_INODE };
+        let xattrs = position + length as u64;
+        let xattr_length = xattr_length(u16_at(&bytes, 2));
+        let behind = xattrs + u64::from(xattr_length);
+        if xattr_length > 0 && behind > self.length {
+            return Err(Error::Corrupt("extended attributes are behind its end"));
+        }
+        let field = u32_at(&bytes, 16);
+        let (build_seconds, build_nanoseconds) = self.build_time();
+        let (uid, gid, links, seconds, nanoseconds) = if is_extended {
+            let owner = (u32_at(&bytes, 24), u32_at(&bytes, 28));
+            let time = (u64_at(&bytes, 32), u32_at(&bytes, 40));
+            (owner.0, owner.1, u32_at(&bytes, 44), time.0, time.1)
+        } else {
+            let owner = (u16_at(&bytes, 24).into(), u16_at(&bytes, 26).into());
+            let links = u16_at(&bytes, 6).into();
+            (owner.0, owner.1, links, build_seconds, build_nanoseconds)
+        };
+        Ok(Inode {
+            nid,
+            kind,
+            mode: mode & 0o7777,
+            uid,
+            gid,
+            links,
+            mtime: Timestamp {
+                seconds: seconds as i64,
+                nanoseconds,
+            },
+            size,
+            device: field,
+            layout: self.layout(kind, format >> 1, size, field, behind)?,
+            xattrs: (xattrs, xattr_length),
+        })
+    }
+
+    fn layout(
+        &self,
+        kind: Kind,
+        layout: u16,
+        size: u64,
+        field: u32,
+        behind: u64,
+    ) -> Result<Layout> {
+        if !matches!(kind, Kind::File | Kind::Directory | Kind::Symlink) {
+            return Ok(Layout::Blocks(0));
+        }
+        let blocks = u64::from(field) << self.block_bits;
+        let within = |begin: u64, length: u64| {
+            let end = begin.checked_add(length);
+            if length == 0 || end.is_some_and(|end| end <= self.length) {
+                Ok(())
+            } else {
+                Err(Error::Corrupt("a content is behind its end"))
+            }
+        };
+        match layout {
+            FLAT_PLAIN => {
+                within(blocks, size)?;
+                Ok(Layout::Blocks(blocks))
+            }
+            FLAT_INLINE => {
+                let length = size % self.block();
+                if length == 0 && size > 0 {
+                    return Err(Error::Corrupt("a content ends nowhere"));
+                }
+                within(blocks, size - length)?;
+                within(behind, length)?;
+                if behind % self.block() + length > self.block() {
+                    return Err(Error::Corrupt("a content crosses the end of its block"));
+                }
+                let tail = behind;
+                Ok(Layout::Tail { blocks, tail })
+            }
+            CHUNK_BASED if kind == Kind::File => {
+                let format = field as u16;
+                if format & !(CHUNK_BITS | CHUNK_INDEXES) != 0 {
+                    return Err(Error::Unsupported("chunks of another format"));
+                }
+                let width = if format & CHUNK_INDEXES == 0 {
+                    4_u64
+                } else {
+                    8
+                };
+                let bits = u32::from(self.block_bits) + u32::from(format & CHUNK_BITS);
+                let table = behind.next_multiple_of(width);
+                // The size is less than 2^63, a chunk at least 2^9.
+                within(table, size.div_ceil(1 << bits) * width)?;
+                Ok(Layout::Chunks { bits, table, width })
+            }
+            CHUNK_BASED => Err(Error::Unsupported("directories or links in chunks")),
+            1 | 3 => Err(Error::Unsupported("compressed files")),
+            _ => Err(Error::Unsupported("contents of another layout")),
+        }
+    }
+}
+
+/// How many bytes of attributes the field of an inode says there are.
+fn xattr_length(count: u16) -> u32 {
+    match count {
+        0 => 0,
+        count => XATTR_HEADER as u32 + (u32::from(count) - 1) * XATTR_ENTRY as u32,
+    }
+}
