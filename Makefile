@@ -17,7 +17,7 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release static static-programs deps test test-peer test-containerd test-gvisor \
+.PHONY: help run build release static static-programs deps test test-peer test-containerd test-erofs test-gvisor \
 	test-runc test-static test-wasm test-release test-upgrade test-vm chaos lint \
 	deny bench install uninstall
 
@@ -87,6 +87,14 @@ test-static: deps build static ## the behaviour tests on what is optimised and l
 	@ORLOP_RUN_BIN=$(abspath $(RELEASE))/orlop-run ORLOP_KEEPER_BIN=$(abspath $(RELEASE))/orlop-keeper \
 		.ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
 		pods:: containers:: exec:: logs:: streams:: resources:: escapes:: crash::kills keepers::
+
+# What these tests spoil in a directory is spoiled in files by `one_file::`.
+test-erofs: deps build ## the tests of images, and behaviour tests, with layers that are files of EROFS
+	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop-image --test it -- \
+		layers:: pull:: archives:: restart:: manifests:: crash:: modules:: \
+		--skip a_damaged_layer_is_found --skip a_new_layer_whose_files_a_disk_has_lost
+	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
+		images:: image_archives:: pods:: containers:: exec:: users:: checkpoint:: crash::kills
 
 test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
 	@ORLOP_TEST_RUNTIME=runsc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \

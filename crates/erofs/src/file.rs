@@ -18,6 +18,13 @@ const MAX_SIZE: u64 = 1 << 56;
 #[derive(Debug)]
 pub struct FileWriter<'a> {
     image: &'a mut Image,
+    pending: Pending,
+}
+
+/// A file whose content comes, between the calls that bring it: [`Image::begin`], [`Image::write`] and
+/// [`Image::end`].
+#[derive(Debug)]
+pub struct Pending {
     parent: NodeId,
     name: Vec<u8>,
     attributes: Attributes,
@@ -38,8 +45,23 @@ enum Kept {
 }
 
 impl<'a> FileWriter<'a> {
+    pub(crate) fn new(image: &'a mut Image, pending: Pending) -> Self {
+        Self { image, pending }
+    }
+
+    /// Writes a part that is behind all that was written.
+    pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.pending.write_at(self.image, offset, bytes)
+    }
+
+    /// Puts the file into the tree.
+    pub fn finish(self) -> Result<()> {
+        self.pending.finish(self.image)
+    }
+}
+
+impl Pending {
     pub(crate) fn new(
-        image: &'a mut Image,
         (parent, name): (NodeId, &[u8]),
         attributes: Attributes,
         xattrs: Vec<u8>,
@@ -54,7 +76,6 @@ impl<'a> FileWriter<'a> {
             Kept::Runs(Runs::new(size))
         };
         Ok(Self {
-            image,
             parent,
             name: name.to_vec(),
             attributes,
@@ -65,8 +86,7 @@ impl<'a> FileWriter<'a> {
         })
     }
 
-    /// Writes a part that is behind all that was written.
-    pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write_at(&mut self, image: &mut Image, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset.checked_add(bytes.len() as u64);
         let Some(end) = end.filter(|end| *end <= self.size && offset >= self.written) else {
             return Err(Error::Order {
@@ -82,15 +102,14 @@ impl<'a> FileWriter<'a> {
             Kept::Small(content) => {
                 content[offset as usize..end as usize].copy_from_slice(bytes);
             }
-            Kept::Runs(runs) => runs.write(self.image, offset, bytes)?,
+            Kept::Runs(runs) => runs.write(image, offset, bytes)?,
         }
         self.written = end;
-        self.image.content_bytes += bytes.len() as u64;
+        image.content_bytes += bytes.len() as u64;
         Ok(())
     }
 
-    /// Puts the file into the tree.
-    pub fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self, image: &mut Image) -> Result<()> {
         let size = self.size;
         let addresses;
         let content = match &mut self.kept {
@@ -101,11 +120,11 @@ impl<'a> FileWriter<'a> {
             }
             Kept::Runs(_) if size == 0 => Content::Nothing,
             Kept::Runs(runs) => {
-                runs.end_last(self.image)?;
+                runs.end_last(image)?;
                 if let Some(first) = runs.as_one() {
                     Content::Blocks { first, size }
                 } else {
-                    self.image.has_chunks = true;
+                    image.has_chunks = true;
                     addresses = runs.addresses()?;
                     Content::Chunks {
                         bits: runs.chunk_bits,
@@ -117,8 +136,9 @@ impl<'a> FileWriter<'a> {
         };
         let place = (self.parent, &self.name[..]);
         let (attributes, xattrs) = (&self.attributes, &self.xattrs);
-        self.image
+        image
             .put(place, Kind::File, attributes, xattrs, content)
+            .map(drop)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 
 use crate::attributes::{Attributes, Kind, Xattrs};
 use crate::error::{Error, Limit, Result};
-use crate::file::FileWriter;
+use crate::file::{FileWriter, Pending};
 use crate::format::{BLOCK, INODE, SLOT, TARGET, block_at, device};
 use crate::inode::{Content, Record};
 use crate::pack::Packs;
@@ -131,9 +131,36 @@ impl Image {
         attributes: Attributes,
         size: u64,
     ) -> Result<FileWriter<'_>> {
-        let (parent, name) = self.tree.place(path)?;
+        let pending = self.begin(path, attributes, size)?;
+        Ok(FileWriter::new(self, pending))
+    }
+
+    /// The same where the content comes call by call.
+    pub fn begin(&mut self, path: &[&[u8]], attributes: Attributes, size: u64) -> Result<Pending> {
+        let place = self.tree.place(path)?;
         let xattrs = self.encode_xattrs(&attributes.xattrs)?;
-        FileWriter::new(self, (parent, name), attributes, xattrs, size)
+        Pending::new(place, attributes, xattrs, size)
+    }
+
+    /// Writes a part of a file that is behind all of it that was written.
+    pub fn write(&mut self, file: &mut Pending, offset: u64, bytes: &[u8]) -> Result<()> {
+        file.write_at(self, offset, bytes)
+    }
+
+    /// Puts a file that was begun into the tree.
+    pub fn end(&mut self, file: Pending) -> Result<()> {
+        file.finish(self)
+    }
+
+    /// Where the symbolic link at a path leads.
+    pub fn target_at(&self, path: &[&[u8]]) -> Option<&[u8]> {
+        self.tree.target(self.tree.find(path)?)
+    }
+
+    /// Whether two paths are names of one inode.
+    pub fn is_same(&self, one: &[&[u8]], other: &[&[u8]]) -> bool {
+        let (one, other) = (self.tree.find(one), self.tree.find(other));
+        one.is_some() && one == other
     }
 
     /// Gives what is at a path, which is no directory, a second name.
@@ -167,7 +194,8 @@ impl Image {
             self.stream.push(target)?;
             Content::Blocks { first, size }
         };
-        self.put(place, Kind::Symlink, attributes, &xattrs, content)
+        let link = self.put(place, Kind::Symlink, attributes, &xattrs, content)?;
+        self.tree.set_target(link, target)
     }
 
     /// Puts a device at a path: a [`Kind::Character`] or a [`Kind::Block`].
@@ -183,14 +211,18 @@ impl Image {
             .ok_or(Error::Device(major, minor))?;
         let place = self.tree.place(path)?;
         let xattrs = self.encode_xattrs(&attributes.xattrs)?;
-        self.put(place, kind, attributes, &xattrs, Content::Device(packed))
+        let content = Content::Device(packed);
+        self.put(place, kind, attributes, &xattrs, content)
+            .map(drop)
     }
 
     /// Puts a named pipe at a path.
     pub fn fifo(&mut self, path: &[&[u8]], attributes: &Attributes) -> Result<()> {
         let place = self.tree.place(path)?;
         let xattrs = self.encode_xattrs(&attributes.xattrs)?;
-        self.put(place, Kind::Fifo, attributes, &xattrs, Content::Nothing)
+        let content = Content::Nothing;
+        self.put(place, Kind::Fifo, attributes, &xattrs, content)
+            .map(drop)
     }
 
     /// Takes away what is at a path, with all that is below; tells whether there was something.
@@ -215,7 +247,7 @@ impl Image {
         attributes: &Attributes,
         xattrs: &[u8],
         content: Content<'_>,
-    ) -> Result<()> {
+    ) -> Result<NodeId> {
         let record = Record {
             kind,
             attributes,
@@ -226,7 +258,7 @@ impl Image {
         };
         let position = self.packs.put(&record.encode(), &mut self.stream)?;
         let node = Node::leaf(kind, position / SLOT);
-        self.tree.insert(parent, name, node).map(drop)
+        self.tree.insert(parent, name, node)
     }
 
     /// Begins a content that has blocks of its own.

@@ -29,7 +29,7 @@ mod xattr;
 
 pub use attributes::{Attributes, Kind, Timestamp, Xattrs};
 pub use error::{Error, Limit, Result};
-pub use file::FileWriter;
+pub use file::{FileWriter, Pending};
 pub use finish::Summary;
 pub use image::{Image, Options};
 pub use xattr::is_xattr_name;

@@ -7,7 +7,7 @@ use crate::error::{Error, Limit, Result};
 use crate::format::NAME;
 
 /// Which of a tree's nodes is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeId(u32);
 
 /// What a name stands for. Of all but directories, only where it is remains in memory.
@@ -44,6 +44,8 @@ pub(crate) struct Directory {
 pub(crate) struct Tree {
     nodes: Vec<Node>,
     free: Vec<NodeId>,
+    /// Where symbolic links lead.
+    targets: BTreeMap<NodeId, Box<[u8]>>,
     entries: u32,
     name_bytes: u64,
     max_entries: u32,
@@ -57,6 +59,7 @@ impl Tree {
         Self {
             nodes: vec![Node::directory(root, Self::ROOT)],
             free: Vec::new(),
+            targets: BTreeMap::new(),
             entries: 0,
             name_bytes: 0,
             max_entries,
@@ -133,6 +136,21 @@ impl Tree {
         Ok(id)
     }
 
+    /// Notes where a symbolic link leads, which counts as a name does.
+    pub(crate) fn set_target(&mut self, link: NodeId, target: &[u8]) -> Result<()> {
+        if self.name_bytes + target.len() as u64 > self.max_name_bytes {
+            return Err(Error::TooMany(Limit::NameBytes(self.max_name_bytes)));
+        }
+        self.name_bytes += target.len() as u64;
+        self.targets.insert(link, target.into());
+        Ok(())
+    }
+
+    /// Where a symbolic link leads.
+    pub(crate) fn target(&self, link: NodeId) -> Option<&[u8]> {
+        self.targets.get(&link).map(|target| &**target)
+    }
+
     /// Gives a name to what has one already, and takes it from what had it.
     pub(crate) fn link(&mut self, leaf: NodeId, parent: NodeId, name: &[u8]) -> Result<()> {
         let had = self.directory(parent).and_then(|it| it.children.get(name));
@@ -168,6 +186,9 @@ impl Tree {
                 continue;
             }
             self.free.push(id);
+            if let Some(target) = self.targets.remove(&id) {
+                self.name_bytes -= target.len() as u64;
+            }
             if let Node::Directory(directory) = std::mem::replace(node, Node::Free) {
                 if id != Self::ROOT && directory.parent == parent {
                     self.count_subdirectory(parent, -1);

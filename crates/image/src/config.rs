@@ -21,6 +21,8 @@ pub struct Config {
     pub internal_hosts: Vec<String>,
     /// The platform to choose from a multi-platform image.
     pub platform: Platform,
+    /// What layers that come become on disk.
+    pub store: StoreForm,
     /// Keep the compressed layers after unpacking.
     pub keep_blobs: bool,
     /// Connections that download from one registry at the same time, over all pulls.
@@ -51,6 +53,15 @@ pub struct Config {
     pub orphan_grace: Duration,
     /// Bounds on what an image may ask for.
     pub limits: Limits,
+}
+
+/// What layers are on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreForm {
+    /// A directory with the layer's files.
+    Files,
+    /// One file of the file system EROFS.
+    Erofs,
 }
 
 /// Bounds on what an image may ask for.
@@ -87,6 +98,7 @@ impl Config {
             credential_files: Vec::new(),
             internal_hosts: Vec::new(),
             platform: Platform::host(),
+            store: StoreForm::Files,
             keep_blobs: false,
             max_connections: 8,
             connections_per_blob: 4,

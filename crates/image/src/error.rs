@@ -159,6 +159,14 @@ pub enum Error {
         #[source]
         source: Cause,
     },
+    /// A layer on disk is not what was put there.
+    #[error("layer {layer} is damaged: {reason}; `orlop image verify --repair` pulls it again")]
+    Damaged {
+        /// Its name on disk.
+        layer: Digest,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The operation was given up because the store is shutting down.
     #[error("{0} was cancelled")]
     Cancelled(String),

@@ -255,22 +255,55 @@ impl Images {
             .collect()
     }
 
+    /// Where the image's layers are while they are mounted, top first.
+    pub fn layer_dirs(&self, image: &Digest) -> Result<Vec<PathBuf>> {
+        let keys = self.layer_keys(image)?;
+        Ok(self.store().dirs(&keys))
+    }
+
     /// The image's layers as lower directories for an overlay mount, top first; never empty.
-    /// Also answers for a removed image that is leased.
-    pub fn layers(&self, image: &Digest) -> Result<Vec<PathBuf>> {
-        let state = self.store().state();
-        let keys = layer_keys(&state, image)?;
-        let mut dirs = self.store().lower_dirs(keys);
+    /// Also answers for a removed image that is leased. A layer that proves damaged is pulled again.
+    pub async fn layers(&self, image: &Digest) -> Result<Vec<PathBuf>> {
+        let keys = self.layer_keys(image)?;
+        let mut dirs = if self.store().are_plain(&keys) {
+            self.store().dirs(&keys)
+        } else {
+            self.mounted(keys).await?
+        };
         if dirs.is_empty() {
             dirs.push(self.store().layout().empty());
         }
         Ok(dirs)
     }
 
+    fn layer_keys(&self, image: &Digest) -> Result<Vec<Digest>> {
+        let state = self.store().state();
+        layer_keys(&state, image).map(<[Digest]>::to_vec)
+    }
+
+    /// Mounts layers, and repairs those that cannot be.
+    async fn mounted(&self, keys: Vec<Digest>) -> Result<Vec<PathBuf>> {
+        let mut repaired = HashSet::new();
+        loop {
+            let (store, wanted) = (Arc::clone(self.store()), keys.clone());
+            let damaged = match blocking(move || store.lower_dirs(&wanted)).await {
+                Err(Error::Damaged { layer, reason }) if repaired.insert(layer) => {
+                    tracing::warn!(%layer, reason, "a layer is damaged; it is pulled again");
+                    layer
+                }
+                done => return done,
+            };
+            let record = self.store().state().layers.get(&damaged).cloned();
+            if let Some(record) = record {
+                self.repair(&record, &self.images_with(&damaged)).await;
+            }
+        }
+    }
+
     /// Mounts the image's file system read-only, detached: for image volumes. Lease the image
     /// for as long as the mount is in use.
     pub async fn mount_read_only(&self, image: &Digest) -> Result<OwnedFd> {
-        let mut lower = self.layers(image)?;
+        let mut lower = self.layers(image).await?;
         // An overlay without an upper directory needs two lower ones.
         lower.push(self.store().layout().empty());
         lower.dedup();

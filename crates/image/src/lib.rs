@@ -37,9 +37,10 @@ mod tar;
 mod transfer;
 mod unpack;
 mod verify;
+mod verity;
 
 pub use archive::ExportFormat;
-pub use config::{Config, Limits};
+pub use config::{Config, Limits, StoreForm};
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Cause, Error, Result};
 pub use image::Image;

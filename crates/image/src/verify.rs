@@ -41,7 +41,10 @@ pub(crate) enum Verdict {
 
 /// Reads every file of a layer and compares the archive they make with its digest. Blocks.
 pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
-    let root = store.layout().layer_fs(&layer.key);
+    let root = match store.mounted(&layer.key, &layer.form) {
+        Ok(root) => root,
+        Err(error) => return Verdict::Broken(orlop_causes::with_causes(&error)),
+    };
     if !root.is_dir() {
         return Verdict::Broken("its directory is missing".to_owned());
     }
@@ -75,7 +78,7 @@ pub(crate) fn write_archive(
     }
     play(
         &store.layout().layer_tape(&layer.key),
-        &store.layout().layer_fs(&layer.key),
+        &store.mounted(&layer.key, &layer.form)?,
         out,
     )
 }

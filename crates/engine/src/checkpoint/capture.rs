@@ -206,7 +206,7 @@ async fn write(
         let error = launch("writing out", container, source);
         return Err(with_reasons(error, dir.join(DUMP_LOG)).await);
     }
-    let lower = lower_layers(images, container)?;
+    let lower = lower_layers(images, container).await?;
     let container = Arc::clone(container);
     blocking(move || write_around(&container, &dir, &lower)).await
 }
@@ -225,13 +225,13 @@ pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
     }
 }
 
-fn lower_layers(images: &Images, container: &Container) -> Result<Vec<PathBuf>> {
+async fn lower_layers(images: &Images, container: &Container) -> Result<Vec<PathBuf>> {
     let leases = images.leases().into_iter();
     let mut held = leases.filter(|lease| lease.owner == container.id.as_str());
     let lease = held
         .next()
         .ok_or_else(|| Error::Internal(format!("container {} holds no image", container.id)))?;
-    images.layers(&lease.image).map_err(|source| {
+    images.layers(&lease.image).await.map_err(|source| {
         let doing = format!("finding the layers of image {}", lease.image);
         Error::Image { doing, source }.into()
     })

@@ -66,13 +66,14 @@ pub async fn build(
         let mounts = image_volumes::mount_all(node, container, &plan.volumes);
         trace.step("volumes", &name, mounts).await?
     };
+    let lower = layers(&node.images, &plan.image.id).await?;
     let build = {
         let node_too = Arc::clone(node);
         let (named, container) = (named_paths(container), Arc::clone(container));
         let fills = !plan.image.config.volumes.is_empty() || container.goes_on.is_some();
         let owner = plan.image.id.to_string();
         let build = move || {
-            let made = build_blocking(&node_too, &container, plan, volumes)?;
+            let made = build_blocking(&node_too, &container, plan, lower, volumes)?;
             if wishes == Wishes::None {
                 // All is done on one thread.
                 spec_file::write(&container.bundle, &made.0)?;
@@ -134,16 +135,17 @@ fn build_blocking(
     node: &Node,
     container: &Arc<Container>,
     plan: Plan,
+    lower: Vec<PathBuf>,
     volumes: Vec<ImageVolume>,
 ) -> Result<(oci::Spec, Effective)> {
     for directory in [container.work(), container.volumes()] {
         make_private_dir(&directory)?;
     }
-    make_upper(&node.images, container, &plan.image)?;
+    make_upper(container, &lower)?;
     if container.goes_on.is_some() {
         go_on::unpack_changes(&node.config, container)?;
     }
-    let rootfs = root_mount(&node.images, &node.paths, container, &plan.image.id)?;
+    let rootfs = root_mount(&node.paths, container, lower)?;
     let mut made = specification(node, container, plan, &rootfs, &volumes)?;
     if container.goes_on.is_some() {
         go_on::keep_cgroup(container, &mut made.0)?;
@@ -215,8 +217,9 @@ async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec
         let mount = image_volumes::mount(&node.images, &node.paths, container, index, &image);
         pending.push(mount.await?);
     }
+    let lower = layers(&node.images, &image).await?;
     let (node, container) = (Arc::clone(node), Arc::clone(container));
-    let root = blocking(move || root_mount(&node.images, &node.paths, &container, &image)).await?;
+    let root = blocking(move || root_mount(&node.paths, &container, lower)).await?;
     pending.insert(0, root);
     Ok(pending)
 }
@@ -251,13 +254,7 @@ fn is_owner(container: &Container, owner: &str) -> bool {
     owner.split('/').next() == Some(container.id.as_str())
 }
 
-fn root_mount(
-    images: &Images,
-    paths: &Paths,
-    container: &Container,
-    image: &Digest,
-) -> Result<PendingMount> {
-    let lower = layers(images, image)?;
+fn root_mount(paths: &Paths, container: &Container, lower: Vec<PathBuf>) -> Result<PendingMount> {
     let mut overlay = OverlayMount::new(lower, container.upper(), container.work());
     if id_of_root(&container.pod)?.is_some() {
         let path = container.pod.user_ns();
@@ -280,12 +277,12 @@ fn root_mount(
 
 /// Makes the writable layer. A container's root directory looks like its image's, and belongs to
 /// the root of the pod's user namespace if it has one.
-fn make_upper(images: &Images, container: &Container, image: &Image) -> Result<()> {
+fn make_upper(container: &Container, lower: &[PathBuf]) -> Result<()> {
     let upper = container.upper();
     let failed = || Error::io(format!("making {}", upper.display()));
     make_private_dir(&upper)?;
     let (mut mode, mut owner) = (0o755, (0, 0));
-    if let Some(top) = layers(images, &image.id)?.first() {
+    if let Some(top) = lower.first() {
         let look = std::fs::metadata(top).map_err(failed())?;
         mode = look.mode() & 0o7777;
         owner = (look.uid(), look.gid());
@@ -324,8 +321,8 @@ fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
     Ok(ranges.map(|ranges| (first(&ranges.uids), first(&ranges.gids))))
 }
 
-fn layers(images: &Images, image: &Digest) -> Result<Vec<PathBuf>> {
-    images.layers(image).map_err(|source| {
+async fn layers(images: &Images, image: &Digest) -> Result<Vec<PathBuf>> {
+    images.layers(image).await.map_err(|source| {
         Error::Image {
             doing: format!("finding the layers of image {image}"),
             source,

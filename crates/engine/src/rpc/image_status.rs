@@ -45,7 +45,7 @@ async fn info(images: &Images, image: &Image) -> Result<HashMap<String, String>>
     };
     let config = images.raw_config(&image.id).await.map_err(failed)?;
     let config: Value = serde_json::from_slice(&config).unwrap_or_default();
-    let layers = images.layers(&image.id).map_err(failed)?;
+    let layers = images.layer_dirs(&image.id).map_err(failed)?;
     let info = json!({
         "chainID": image.config.chain_id().map(|id| id.to_string()).unwrap_or_default(),
         "imageSpec": config,

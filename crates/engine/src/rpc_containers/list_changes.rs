@@ -33,7 +33,8 @@ pub async fn call(
         ))
     })?;
     // Leased as long as the container lives, so that the layers stay.
-    let lower = node.images.layers(&image).map_err(|source| Error::Image {
+    let lower = node.images.layers(&image).await;
+    let lower = lower.map_err(|source| Error::Image {
         doing: format!("finding the layers of container {}", container.id),
         source,
     })?;

@@ -27,12 +27,15 @@ use super::ingest::{Ingest, IngestReader};
 use super::progress::{LayerState, LayerTracker};
 use super::task::Context;
 use crate::blocking::blocking;
+use crate::config::StoreForm;
 use crate::manifest::Descriptor;
 use crate::registry::Remote;
-use crate::store::{FS, Hold, LayerRecord, Scratch, TAPE, inherited, now};
+use crate::store::{
+    FS, Form, Hold, IMAGE, Inherited, LayerRecord, Scratch, Sealed, TAPE, inherited, now,
+};
 use crate::tape::Recorder;
-use crate::unpack::{Layer, Spending as _, Unpacked, open_beneath, unpack};
-use crate::{Digest, Error, Result};
+use crate::unpack::{Layer, Spending as _, Unpacked, open_beneath, pack, unpack};
+use crate::{Digest, Error, Result, verity};
 
 /// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
 /// share of the threads, of which one pull leaves some to others.
@@ -132,11 +135,10 @@ impl LayerJob<'_> {
             match self.look(context) {
                 Look::Found(key) => return self.present(context, key),
                 Look::Depends(implicit) => {
-                    if self.inherit(context, implicit, None).await? {
-                        misfit = true;
-                    } else {
+                    if self.inherited(context, implicit).await?.is_empty() {
                         return self.present(context, self.diff_id);
                     }
+                    misfit = true;
                 }
                 Look::Missing => {}
             }
@@ -172,25 +174,13 @@ impl LayerJob<'_> {
             } else {
                 drop(lock);
                 let implicit = fetched.unpacked.implicit.clone();
-                let root = fetched.scratch.path().join(FS);
-                if self.inherit(context, implicit, Some(root)).await? {
-                    // It now looks as it must above these layers, and only these.
-                    let implicit = Vec::new();
-                    let unpacked = Unpacked {
-                        implicit,
-                        ..fetched.unpacked
-                    };
-                    self.publish(
-                        context,
-                        Fetched {
-                            unpacked,
-                            ..fetched
-                        },
-                        self.chain_id,
-                    )
-                    .await?
-                } else {
+                let looks = self.inherited(context, implicit).await?;
+                if looks.is_empty() {
                     self.publish(context, fetched, self.diff_id).await?
+                } else {
+                    // It then looks as it must above these layers, and only these.
+                    let fetched = blocking(move || fetched.dressed(&looks)).await?;
+                    self.publish(context, fetched, self.chain_id).await?
                 }
             };
             self.tracker.enter(LayerState::Done);
@@ -226,14 +216,8 @@ impl LayerJob<'_> {
         }
     }
 
-    /// Whether the layers below have something to say about these directories; if so, and
-    /// there is a `root`, does as they say.
-    async fn inherit(
-        &self,
-        context: &Context,
-        implicit: Vec<Vec<u8>>,
-        root: Option<std::path::PathBuf>,
-    ) -> Result<bool> {
+    /// What the layers below have to say about these directories.
+    async fn inherited(&self, context: &Context, implicit: Vec<Vec<u8>>) -> Result<Vec<Inherited>> {
         let mut keys = Vec::with_capacity(self.below.len());
         for below in &self.below {
             let key = *below
@@ -243,15 +227,10 @@ impl LayerJob<'_> {
                 .map_err(|_| Error::Cancelled(format!("unpacking {}", self.what)))?;
             keys.extend(key);
         }
-        let lower = context.store.lower_dirs(&keys);
+        let store = Arc::clone(&context.store);
         blocking(move || {
-            let found = inherited(&implicit, &lower)?;
-            if let Some(root) = root {
-                found
-                    .iter()
-                    .try_for_each(|directory| directory.apply(&root))?;
-            }
-            Ok(!found.is_empty())
+            let lower = store.lower_dirs(&keys)?;
+            inherited(&implicit, &lower)
         })
         .await
     }
@@ -351,17 +330,13 @@ impl LayerJob<'_> {
         abandon: impl Fn() + Sync + Send + 'static,
     ) -> Result<Fetched> {
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
+        let form = context.config.store;
         let (what, diff_id) = (self.what.clone(), self.diff_id);
         let file = self.file.clone().map(|path| (path, self.blob.size));
         let at_work = self.at_work.token();
         let spent = self.allowance.for_layer();
         let unpack = move || -> Result<Fetched> {
             let scratch = store.layout().scratch("layer")?.counted(at_work);
-            let root = scratch.path().join(FS);
-            std::fs::DirBuilder::new()
-                .mode(0o755)
-                .create(&root)
-                .map_err(|error| Error::at("creating", &root, error))?;
             let layer = Layer {
                 what: &what,
                 blob,
@@ -372,12 +347,30 @@ impl LayerJob<'_> {
                 spending: &spent,
             };
             let recorder = Recorder::create(&scratch.path().join(TAPE))?;
-            let (unpacked, recorder) = unpack(&layer, open()?, recorder, &root, &limits)?;
+            let (unpacked, image, recorder) = match form {
+                StoreForm::Files => {
+                    let root = scratch.path().join(FS);
+                    std::fs::DirBuilder::new()
+                        .mode(0o755)
+                        .create(&root)
+                        .map_err(|error| Error::at("creating", &root, error))?;
+                    let done = unpack(&layer, open()?, recorder, &root, &limits)?;
+                    (done.0, None, done.1)
+                }
+                StoreForm::Erofs => {
+                    let path = scratch.path().join(IMAGE);
+                    let file = File::create_new(&path)
+                        .map_err(|error| Error::at("creating", &path, error))?;
+                    let done = pack(&layer, open()?, recorder, file, &limits)?;
+                    (done.0, Some(done.1), done.2)
+                }
+            };
             let replayable = recorder.finish()?;
             let unpacked = with_bookkeeping(unpacked, &scratch)?;
             Ok(Fetched {
                 scratch,
                 unpacked,
+                image,
                 replayable,
                 spent,
             })
@@ -393,13 +386,20 @@ impl LayerJob<'_> {
     }
 
     async fn publish(&self, context: &Context, fetched: Fetched, key: Digest) -> Result<Digest> {
+        self.tracker.enter(LayerState::Publishing);
+        let sealing = blocking(move || {
+            let mut fetched = fetched;
+            let form = fetched.seal()?;
+            Ok((fetched, form))
+        });
+        let (fetched, form) = self.tracker.steps.during("publish", sealing).await?;
         let Fetched {
             scratch,
             unpacked,
             replayable,
             spent,
+            ..
         } = fetched;
-        self.tracker.enter(LayerState::Publishing);
         let kept = context.config.keep_blobs && matches!(self.origin, Origin::Registry(_));
         let blob = kept.then_some(self.blob.digest);
         let record = LayerRecord {
@@ -413,6 +413,7 @@ impl LayerJob<'_> {
             blob,
             replayable,
             created: now(),
+            form,
         };
         let publish = context.store.publish(scratch, record);
         self.tracker.steps.during("publish", publish).await?;
@@ -437,10 +438,47 @@ fn with_bookkeeping(unpacked: Unpacked, scratch: &Scratch) -> Result<Unpacked> {
 struct Fetched {
     scratch: Scratch,
     unpacked: Unpacked,
+    /// What becomes one file, until it is whole.
+    image: Option<orlop_erofs::Image>,
     /// Whether its archive can be put together again.
     replayable: bool,
     /// What it has had of what the image may bring.
     spent: Spent,
+}
+
+impl Fetched {
+    /// Gives undescribed directories the look of those of the layers below. Blocks.
+    fn dressed(mut self, looks: &[Inherited]) -> Result<Self> {
+        let root = self.scratch.path().join(FS);
+        for look in looks {
+            match &mut self.image {
+                Some(image) => look.apply_to_image(image)?,
+                None => look.apply(&root)?,
+            }
+        }
+        self.unpacked.implicit.clear();
+        Ok(self)
+    }
+
+    /// Has the file whole, if it is one, and the kernel guard it where it can. What the layer is then.
+    /// Blocks.
+    fn seal(&mut self) -> Result<Form> {
+        let Some(image) = self.image.take() else {
+            return Ok(Form::Files);
+        };
+        let path = self.scratch.path().join(IMAGE);
+        let written = image.finish();
+        let summary = written.map_err(|error| match error {
+            orlop_erofs::Error::Write(error) => Error::at("writing", &path, error),
+            error => Error::store(format!("finishing {}", path.display()), error),
+        })?;
+        self.unpacked.disk_bytes += summary.bytes;
+        // Nobody may have it open for writing.
+        let file = File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
+        let verity = verity::seal(&file).map_err(|error| Error::at("sealing", &path, error))?;
+        let bytes = summary.bytes;
+        Ok(Form::Erofs(Sealed { bytes, verity }))
+    }
 }
 
 /// Ends reader and writers when the work is dropped in the middle.

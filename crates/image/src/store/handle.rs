@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard, RwLockReadGuard};
 use super::index::{Change, Index, State};
 use super::layout::Layout;
 use super::publish::Publisher;
-use super::{Document, Evidence, LayerRecord, Scratch, startup};
+use super::{Document, Evidence, Form, LayerRecord, Scratch, startup};
 use crate::{Digest, Error, Result};
 
 /// Layers and records on disk. Methods block on the disk where they say so.
@@ -22,6 +22,8 @@ pub(crate) struct Store {
     pub(super) moves: Arc<Mutex<()>>,
     /// Whether there may be layers that could not be recorded.
     pub(super) has_strays: Arc<AtomicBool>,
+    /// Held while layers are mounted and unmounted.
+    pub(super) mounting: Mutex<()>,
     publisher: Publisher,
 }
 
@@ -77,6 +79,7 @@ impl Store {
             holds: Arc::default(),
             moves,
             has_strays,
+            mounting: Mutex::default(),
             publisher,
         })
     }
@@ -121,12 +124,35 @@ impl Store {
         self.publisher.publish(scratch, record).await
     }
 
-    /// The lower directories of these layers, top first.
-    pub(crate) fn lower_dirs(&self, keys: &[Digest]) -> Vec<PathBuf> {
-        keys.iter()
-            .rev()
-            .map(|key| self.layout.layer_fs(key))
-            .collect()
+    /// Where the files of these layers are once they are mounted, top first.
+    pub(crate) fn dirs(&self, keys: &[Digest]) -> Vec<PathBuf> {
+        let state = self.state();
+        let dir = |key: &Digest| {
+            let form = state.layers.get(key).map(|record| &record.form);
+            self.layout.files(key, form.unwrap_or(&Form::Files))
+        };
+        keys.iter().rev().map(dir).collect()
+    }
+
+    /// The lower directories of these layers, top first. Blocks.
+    pub(crate) fn lower_dirs(&self, keys: &[Digest]) -> Result<Vec<PathBuf>> {
+        let dir = |key: &Digest| {
+            let form = {
+                let state = self.state();
+                state.layers.get(key).map(|record| record.form.clone())
+            };
+            self.mounted(key, &form.unwrap_or_default())
+        };
+        keys.iter().rev().map(dir).collect()
+    }
+
+    /// Whether all of these layers are directories, which need not be mounted.
+    pub(crate) fn are_plain(&self, keys: &[Digest]) -> bool {
+        let state = self.state();
+        let forms = keys.iter().filter_map(|key| state.layers.get(key));
+        forms
+            .map(|record| &record.form)
+            .all(|form| *form == Form::Files)
     }
 }
 
@@ -134,6 +160,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         // Nothing may write any more when the store calls itself clean.
         self.publisher.stop();
+        self.unmount_idle();
         if let Err(error) = std::fs::remove_file(self.layout.running()) {
             tracing::debug!(%error, "could not remove the store's running mark");
         }

@@ -67,6 +67,35 @@ pub(crate) fn inherited(
 }
 
 impl Inherited {
+    /// Gives the directory in an image its look.
+    pub(crate) fn apply_to_image(&self, image: &mut orlop_erofs::Image) -> Result<()> {
+        let look = orlop_erofs::Attributes {
+            mode: (self.stat.st_mode & 0o7777) as u16,
+            uid: self.stat.st_uid,
+            gid: self.stat.st_gid,
+            mtime: orlop_erofs::Timestamp {
+                seconds: self.stat.st_mtime,
+                nanoseconds: u32::try_from(self.stat.st_mtime_nsec).unwrap_or(0),
+            },
+            xattrs: image
+                .attributes(&self.names())
+                .map(|before| before.xattrs.clone())
+                .unwrap_or_default()
+                .into_iter()
+                .chain(self.xattrs.iter().cloned())
+                .collect(),
+        };
+        image.set_attributes(&self.names(), look).map_err(|error| {
+            let path = String::from_utf8_lossy(&self.path);
+            let doing = format!("giving {path:?} the look of the layer below");
+            Error::store(doing, error)
+        })
+    }
+
+    fn names(&self) -> Vec<&[u8]> {
+        self.path.split(|byte| *byte == b'/').collect()
+    }
+
     /// Gives the directory below `layer` its look. Blocks.
     pub(crate) fn apply(&self, layer: &Path) -> Result<()> {
         let set = || -> rustix::io::Result<()> {

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::Form;
 use crate::{Digest, Error, Result};
 use orlop_disk::remove_tree_at;
 
@@ -17,6 +18,8 @@ use orlop_disk::remove_tree_at;
 /// ROOT/index.redb            images, layers, manifests, configurations
 /// ROOT/leases/OWNER          a claim on layers
 /// ROOT/layers/HEX/fs         a layer as overlayfs wants it
+/// ROOT/layers/HEX/fs.erofs   or as a file, which is mounted at
+/// ROOT/mounts/HEX            once it is used
 /// ROOT/layers/HEX/layer.json its record, so that the index can be mended
 /// ROOT/layers/HEX/tape.zst   what the archive had beside file contents
 /// ROOT/blobs/HEX             compressed layers, if they are kept
@@ -47,6 +50,7 @@ impl Layout {
         builder.recursive(true).mode(0o700);
         let work = [
             layout.layers(),
+            layout.mounts(),
             layout.blobs(),
             layout.ingest(),
             layout.replaced(),
@@ -86,6 +90,26 @@ impl Layout {
 
     pub(crate) fn layer_fs(&self, key: &Digest) -> PathBuf {
         self.layer(key).join(FS)
+    }
+
+    pub(crate) fn layer_image(&self, key: &Digest) -> PathBuf {
+        self.layer(key).join(IMAGE)
+    }
+
+    pub(crate) fn mounts(&self) -> PathBuf {
+        self.root.join("mounts")
+    }
+
+    pub(crate) fn mount(&self, key: &Digest) -> PathBuf {
+        self.mounts().join(key.hex())
+    }
+
+    /// Where the files of a layer are, which is to be mounted where it is one file.
+    pub(crate) fn files(&self, key: &Digest, form: &Form) -> PathBuf {
+        match form {
+            Form::Files => self.layer_fs(key),
+            Form::Erofs(_) => self.mount(key),
+        }
     }
 
     pub(crate) fn layer_tape(&self, key: &Digest) -> PathBuf {
@@ -155,6 +179,8 @@ impl Layout {
 
 /// The layer's files, in its directory.
 pub(crate) const FS: &str = "fs";
+/// The layer's files as one, in its directory.
+pub(crate) const IMAGE: &str = "fs.erofs";
 /// The layer's record, in its directory.
 pub(crate) const RECORD: &str = "layer.json";
 

@@ -5,6 +5,7 @@ mod index;
 mod inherit;
 mod layout;
 mod leases;
+mod mounts;
 mod publish;
 mod records;
 mod remove;
@@ -12,7 +13,9 @@ mod startup;
 
 pub(crate) use handle::{Hold, Store, now};
 pub(crate) use index::{Change, State};
-pub(crate) use inherit::inherited;
-pub(crate) use layout::{FS, Layout, Scratch, TAPE};
-pub(crate) use records::{Document, Evidence, ImageRecord, LayerRecord, LeaseRecord, Signature};
+pub(crate) use inherit::{Inherited, inherited};
+pub(crate) use layout::{FS, IMAGE, Layout, Scratch, TAPE};
+pub(crate) use records::{
+    Document, Evidence, Form, ImageRecord, LayerRecord, LeaseRecord, Sealed, Signature,
+};
 pub use remove::Freed;

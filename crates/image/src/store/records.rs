@@ -32,6 +32,29 @@ pub(crate) struct LayerRecord {
     pub(crate) replayable: bool,
     /// When it was unpacked, seconds since the epoch.
     pub(crate) created: u64,
+    /// What it is on disk.
+    #[serde(default)]
+    pub(crate) form: Form,
+}
+
+/// What a layer is on disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Form {
+    /// A directory with its files.
+    #[default]
+    Files,
+    /// A file that is mounted.
+    Erofs(Sealed),
+}
+
+/// How a layer that is one file is known again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sealed {
+    /// How long it is.
+    pub(crate) bytes: u64,
+    /// What the kernel measures of it, in hexadecimal digits, where it has sealed it (fs-verity).
+    pub(crate) verity: Option<String>,
 }
 
 /// An image: a configuration, its layers and its names.
@@ -174,11 +197,26 @@ mod tests {
             blob: None,
             replayable: true,
             created: 4,
+            form: Form::Erofs(Sealed {
+                bytes: 8192,
+                verity: Some("f00d".to_owned()),
+            }),
         };
         let text = serde_json::to_vec(&record).unwrap();
         assert_eq!(
             serde_json::from_slice::<LayerRecord>(&text).unwrap(),
             record
         );
+    }
+
+    #[test]
+    fn a_layer_of_an_earlier_version_is_a_directory() {
+        let digest = Digest::of(b"k");
+        let old = format!(
+            r#"{{"key":"{digest}","diff_id":"{digest}","archive_bytes":1,"bytes":1,"disk_bytes":1,
+            "inodes":1,"implicit":[],"blob":null,"replayable":true,"created":1}}"#
+        );
+        let record: LayerRecord = serde_json::from_str(&old).unwrap();
+        assert_eq!(record.form, Form::Files);
     }
 }

@@ -130,6 +130,7 @@ impl Store {
                 remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
             }
         }
+        self.unmount(&record.key)?;
         self.move_out(&self.layout.layer(&record.key))
     }
 
@@ -187,6 +188,7 @@ impl Store {
             change.layers.push((key, None));
             Ok(())
         })?;
+        self.unmount(&key)?;
         match fs::rename(self.layout.layer(&key), out.path().join(FS)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(Error::at("taking out", &self.layout.layer(&key), error))

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::LayerRecord;
 use super::index::Index;
-use super::layout::{FS, Layout, RECORD, remove_path};
+use super::layout::{Layout, RECORD, remove_path};
+use super::{Form, LayerRecord, mounts};
 use crate::tape::check_lengths;
 use crate::{Digest, Error, Result};
 
@@ -41,8 +41,8 @@ pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<(
             }
         }
         let mut lost: Vec<Digest> = Vec::new();
-        for key in state.layers.keys() {
-            if !is_dir(&layout.layer_fs(key))? {
+        for (key, record) in &state.layers {
+            if !is_there(layout, record)? {
                 lost.push(*key);
             }
         }
@@ -61,7 +61,12 @@ pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<(
             }
         }
         Ok(())
-    })
+    })?;
+    let known = |key: &Digest| {
+        let is_file = |record: &LayerRecord| record.form != Form::Files;
+        index.state().layers.get(key).is_some_and(is_file)
+    };
+    mounts::sweep(&layout.mounts(), known)
 }
 
 /// Layers are on disk before they are in the index, so that a power cut can't tear one. Where
@@ -80,7 +85,8 @@ fn remove_torn(layout: &Layout, index: &Index, used: SystemTime) -> Result<()> {
         .flat_map(|lease| &lease.layers)
         .collect();
     for (key, record) in &state.layers {
-        if record.created < since || !record.replayable {
+        // Of a file it shows when it is mounted.
+        if record.created < since || !record.replayable || record.form != Form::Files {
             continue;
         }
         let (tape, root) = (layout.layer_tape(key), layout.layer_fs(key));
@@ -114,11 +120,11 @@ fn layer_dirs(layout: &Layout, index: &Index) -> Result<Vec<(Digest, LayerRecord
             Err(error) if is_absence(&error) => None,
             Err(error) => return Err(Error::at("reading", &path.join(RECORD), error)),
         };
-        let has_files = is_dir(&path.join(FS))?;
         let record = text
             .and_then(|text| serde_json::from_slice::<LayerRecord>(&text).ok())
-            .filter(|record| Some(record.key) == key && has_files);
-        if let Some(record) = record {
+            .filter(|record| Some(record.key) == key);
+        let there = record.as_ref().map(|record| is_there(layout, record));
+        if let (Some(record), Some(true)) = (record, there.transpose()?) {
             unknown.push((record.key, record));
         } else {
             tracing::warn!(path = %path.display(), "removing a layer directory without a record");
@@ -150,12 +156,16 @@ fn remove_unknown_blobs(
     Ok(())
 }
 
-/// Whether there is a directory; a disk that does not say so now may have one.
-fn is_dir(path: &Path) -> Result<bool> {
-    match fs::metadata(path) {
-        Ok(found) => Ok(found.is_dir()),
+/// Whether a layer's files are there; a disk that does not say so now may have them.
+fn is_there(layout: &Layout, record: &LayerRecord) -> Result<bool> {
+    let path = match record.form {
+        Form::Files => layout.layer_fs(&record.key),
+        Form::Erofs(_) => layout.layer_image(&record.key),
+    };
+    match fs::metadata(&path) {
+        Ok(found) => Ok(found.is_dir() == (record.form == Form::Files)),
         Err(error) if is_absence(&error) => Ok(false),
-        Err(error) => Err(Error::at("looking at", path, error)),
+        Err(error) => Err(Error::at("looking at", &path, error)),
     }
 }
 

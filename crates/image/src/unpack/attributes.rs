@@ -73,7 +73,7 @@ pub(super) fn set_opaque(dir: impl AsFd, name: &[u8]) -> Result<()> {
 
 /// The attributes that an image may bring. `trusted.*` steers overlayfs itself, and security
 /// labels are the host's business.
-fn wanted(xattrs: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub(super) fn wanted(xattrs: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = (&[u8], &[u8])> {
     xattrs
         .iter()
         .map(|(name, value)| (&name[..], &value[..]))

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::decompress::decompress;
 use super::extract::extract;
+use super::tree::Tree;
 use crate::config::Limits;
 use crate::{Error, Result};
 
@@ -24,7 +25,7 @@ pub fn unpack_changes(
         what,
         BufReader::with_capacity(BUFFER, plain),
         (),
-        target,
+        Tree::open(target)?,
         limits,
         &(),
     )

@@ -1,13 +1,11 @@
 //! Takes the entries of a layer's archive to where they go, whiteouts translated for overlayfs.
 
 use std::io::{self, BufRead};
-use std::path::Path;
 
 use rustix::io::Errno;
 
 use super::root::clean;
-use super::target::{Linked, Target};
-use super::tree::Tree;
+use super::target::{Linked, Problem, Target};
 use crate::config::Limits;
 use crate::tar::{Bounds, Entry, EntryKind, Reader, Record, Segment};
 use crate::{Digest, Error, Result};
@@ -64,16 +62,15 @@ impl Spending for () {
     }
 }
 
-/// Unpacks the archive `input` into the empty directory `target`.
-pub(super) fn extract<R: BufRead, J: RecordFiles>(
+/// Unpacks the archive `input` to where its entries go.
+pub(super) fn extract<R: BufRead, J: RecordFiles, T: Target>(
     what: &str,
     input: R,
     record: J,
-    target: &Path,
+    target: T,
     limits: &Limits,
     spending: &dyn Spending,
-) -> Result<(Unpacked, J)> {
-    let target = Tree::open(target).map_err(|error| Error::at("opening", target, error))?;
+) -> Result<(Unpacked, T::Rest, J)> {
     extract_to(
         what,
         input,
@@ -85,15 +82,15 @@ pub(super) fn extract<R: BufRead, J: RecordFiles>(
     )
 }
 
-fn extract_to<R: BufRead, J: RecordFiles>(
+fn extract_to<R: BufRead, J: RecordFiles, T: Target>(
     what: &str,
     input: R,
     record: J,
-    target: impl Target,
+    target: T,
     limits: &Limits,
     room: Room,
     spending: &dyn Spending,
-) -> Result<(Unpacked, J)> {
+) -> Result<(Unpacked, T::Rest, J)> {
     let bounds = Bounds {
         header_bytes: limits.header_bytes,
         overhead_bytes: limits.overhead_bytes,
@@ -112,7 +109,8 @@ fn extract_to<R: BufRead, J: RecordFiles>(
         extractor.entry(entry, &mut reader)?;
     }
     let record = reader.finish()?;
-    Ok((extractor.finish()?, record))
+    let (unpacked, rest) = extractor.finish()?;
+    Ok((unpacked, rest, record))
 }
 
 struct Extractor<'a, T> {
@@ -200,7 +198,7 @@ impl<T: Target> Extractor<'_, T> {
         let size = sparse.as_ref().map_or(*stored, |sparse| sparse.size);
         let overwrote = self
             .target
-            .begin(path, size, sparse.is_some())
+            .begin(path, entry, size)
             .map_err(|error| self.failed(path, error))?;
         let whole = [Segment {
             offset: 0,
@@ -276,20 +274,18 @@ impl<T: Target> Extractor<'_, T> {
         made.map_err(|error| self.failed(path, error))
     }
 
-    fn finish(self) -> Result<Unpacked> {
+    fn finish(self) -> Result<(Unpacked, T::Rest)> {
         let what = self.what;
-        let done = self
+        let (mut done, rest) = self
             .target
             .finish()
-            .map_err(|(path, error)| failed(what, &path, error))?;
-        Ok(Unpacked {
-            bytes: self.bytes,
-            ..done
-        })
+            .map_err(|(path, problem)| failed(what, &path, problem))?;
+        done.bytes = self.bytes;
+        Ok((done, rest))
     }
 
-    fn failed(&self, path: &[u8], error: Errno) -> Error {
-        failed(self.what, path, error)
+    fn failed(&self, path: &[u8], problem: Problem) -> Error {
+        failed(self.what, path, problem)
     }
 
     fn failed_io(&self, path: &[u8], error: io::Error) -> Error {
@@ -301,7 +297,12 @@ impl<T: Target> Extractor<'_, T> {
     }
 }
 
-fn failed(what: &str, path: &[u8], error: Errno) -> Error {
+fn failed(what: &str, path: &[u8], problem: Problem) -> Error {
+    let error = match problem {
+        Problem::Kernel(error) => error,
+        Problem::Disk(error) => return failed_io(what, path, error),
+        Problem::TooMuch(limit) => return Error::too_large(format!("what {what} holds"), limit),
+    };
     let reason = match error {
         Errno::NAMETOOLONG => "its name is too long",
         Errno::LOOP => "its path goes through too many links",
@@ -334,6 +335,7 @@ fn shown(path: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
+    use std::path::Path;
 
     use super::*;
 
@@ -346,9 +348,9 @@ mod tests {
         builder.into_inner().unwrap()
     }
 
-    fn unpack(archive: &[u8], target: &Path, room: Room) -> Result<(Unpacked, ())> {
+    fn unpack(archive: &[u8], target: &Path, room: Room) -> Result<(Unpacked, (), ())> {
         let input = io::BufReader::with_capacity(256 << 10, archive);
-        let target = Tree::open(target).unwrap();
+        let target = super::super::tree::Tree::open(target).unwrap();
         extract_to(
             "the layer",
             input,

@@ -1,12 +1,16 @@
 //! One layer: hash, decompress, hash again and write out, in one pass over two threads.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::thread;
 
 use super::decompress::decompress;
 use super::extract::{RecordFiles, Spending, Unpacked, extract};
+use super::packed::Packed;
 use super::pipe::pipe;
+use super::target::Target;
+use super::tree::Tree;
 use crate::config::Limits;
 use crate::digest::Hasher;
 use crate::{Digest, Error, Result};
@@ -36,6 +40,30 @@ pub(crate) fn unpack<J: RecordFiles>(
     target: &Path,
     limits: &Limits,
 ) -> Result<(Unpacked, J)> {
+    let (unpacked, (), record) = unpack_to(layer, input, record, Tree::open(target)?, limits)?;
+    Ok((unpacked, record))
+}
+
+/// The same into one file, an image of EROFS that is to be finished once the layers below are known.
+pub(crate) fn pack<J: RecordFiles>(
+    layer: &Layer<'_>,
+    input: impl Read + Send,
+    record: J,
+    target: File,
+    limits: &Limits,
+) -> Result<(Unpacked, orlop_erofs::Image, J)> {
+    let packed = Packed::create(target, limits)
+        .map_err(|error| Error::io(format!("packing {}", layer.what), error))?;
+    unpack_to(layer, input, record, packed, limits)
+}
+
+fn unpack_to<J: RecordFiles, T: Target>(
+    layer: &Layer<'_>,
+    input: impl Read + Send,
+    record: J,
+    target: T,
+    limits: &Limits,
+) -> Result<(Unpacked, T::Rest, J)> {
     let (feeder, mut drain) = pipe(Hasher::like(layer.diff_id.as_ref()));
     thread::scope(|scope| {
         let decompressor = thread::Builder::new()
@@ -95,7 +123,7 @@ pub(crate) fn unpack<J: RecordFiles>(
                 actual: Box::new(*actual),
             });
         }
-        let (mut unpacked, record) = extracted?;
+        let (mut unpacked, rest, record) = extracted?;
         let _ = blob.map_err(|error| Error::invalid(layer.what, error))?;
         if let Some((actual, bytes)) = read {
             unpacked.archive_bytes = bytes;
@@ -109,7 +137,7 @@ pub(crate) fn unpack<J: RecordFiles>(
                 });
             }
         }
-        Ok((unpacked, record))
+        Ok((unpacked, rest, record))
     })
 }
 

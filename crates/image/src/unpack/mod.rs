@@ -5,6 +5,7 @@ mod changes;
 mod decompress;
 mod extract;
 mod layer;
+mod packed;
 mod pipe;
 mod root;
 mod target;
@@ -12,5 +13,5 @@ mod tree;
 
 pub use changes::{plain, unpack_changes};
 pub(crate) use extract::{RecordFiles, Spending, Unpacked};
-pub(crate) use layer::{Layer, unpack};
+pub(crate) use layer::{Layer, pack, unpack};
 pub(crate) use root::{LayerRoot, open_beneath};

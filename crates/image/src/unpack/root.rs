@@ -15,10 +15,10 @@ use rustix::io::Errno;
 /// Descriptors of directories kept open; entries of one directory mostly come together.
 const CACHE: usize = 64;
 /// Like the kernel's limit.
-const MAX_LINKS: usize = 40;
+pub(super) const MAX_LINKS: usize = 40;
 /// Components that are looked at for one entry, those of its links' targets included: more than
 /// any path and a link in it can have.
-const MAX_STEPS: usize = 4096;
+pub(super) const MAX_STEPS: usize = 4096;
 
 /// The root directory of a layer that is being unpacked.
 pub(crate) struct LayerRoot {

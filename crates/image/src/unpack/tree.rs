@@ -14,12 +14,12 @@ use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, linkat, makedev, mkdirat, mknodat, openat, statat, symlinkat,
     unlinkat,
 };
-use rustix::io::{Errno, Result};
+use rustix::io::Errno;
 
 use super::Unpacked;
 use super::attributes;
 use super::root::LayerRoot;
-use super::target::{Linked, Target};
+use super::target::{Linked, Problem, Target};
 use crate::tar::{Entry, EntryKind, Mtime};
 use orlop_disk::remove_tree_at;
 
@@ -28,6 +28,8 @@ const HOLE: usize = 64 << 10;
 
 /// What is remembered of a directory beside its name.
 const REMEMBERED: u64 = 96;
+
+type Result<T, E = Problem> = std::result::Result<T, E>;
 
 /// A directory that was empty.
 pub(super) struct Tree {
@@ -42,9 +44,11 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path) -> crate::Result<Self> {
+        let root =
+            LayerRoot::open(path).map_err(|error| crate::Error::at("opening", path, error))?;
         let mut tree = Self {
-            root: LayerRoot::open(path)?,
+            root,
             times: BTreeMap::new(),
             held: 0,
             file: None,
@@ -74,8 +78,8 @@ impl Tree {
         dir: &OwnedFd,
         path: &[u8],
         name: &[u8],
-        make: impl Fn(&OwnedFd, &[u8]) -> Result<T>,
-    ) -> Result<(T, bool)> {
+        make: impl Fn(&OwnedFd, &[u8]) -> Result<T, Errno>,
+    ) -> Result<(T, bool), Errno> {
         match make(dir, name) {
             Err(Errno::EXIST) => {
                 let overwrote = self.clear(dir, path, name)?;
@@ -86,7 +90,7 @@ impl Tree {
     }
 
     /// Removes what stands where a later entry of the archive goes. Whether that was recorded.
-    fn clear(&mut self, dir: &OwnedFd, path: &[u8], name: &[u8]) -> Result<bool> {
+    fn clear(&mut self, dir: &OwnedFd, path: &[u8], name: &[u8]) -> Result<bool, Errno> {
         let found = look(dir, name)?;
         if found == FileType::Directory {
             let below = [path, b"/"].concat();
@@ -111,6 +115,8 @@ impl Tree {
 }
 
 impl Target for Tree {
+    type Rest = ();
+
     fn disk(&self) -> BorrowedFd<'_> {
         let root = self.root.fd();
         self.file.as_ref().map_or(root.as_fd(), AsFd::as_fd)
@@ -142,7 +148,7 @@ impl Target for Tree {
                     }
                 }
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         attributes::set_at(&dir, name, entry)?;
         self.root.explicit(path);
@@ -151,13 +157,14 @@ impl Target for Tree {
         Ok(())
     }
 
-    fn begin(&mut self, path: &[u8], size: u64, sparse: bool) -> Result<bool> {
+    fn begin(&mut self, path: &[u8], entry: &Entry, size: u64) -> Result<bool> {
         let (dir, name) = self.place(path)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (file, overwrote) = self.make(&dir, path, name, |dir, name| {
             openat(dir, name, flags, Mode::RUSR | Mode::WUSR)
         })?;
+        let sparse = matches!(&entry.kind, EntryKind::File { sparse, .. } if sparse.is_some());
         if sparse || size >= HOLE as u64 {
             rustix::fs::ftruncate(&file, size)?;
         }
@@ -206,7 +213,7 @@ impl Target for Tree {
         let (from_dir, from_name) = match self.root.existing_place(to) {
             Ok(place) => place,
             Err(Errno::NOENT) => return Ok(Linked::Missing),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         let (dir, name) = self.place(path)?;
         // A link to itself must not remove what it points to.
@@ -219,7 +226,7 @@ impl Target for Tree {
             Ok(((), overwrote)) => Ok(Linked::Done { overwrote }),
             Err(Errno::NOENT) => Ok(Linked::Missing),
             Err(Errno::PERM) => Ok(Linked::Directory),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -232,10 +239,10 @@ impl Target for Tree {
                 Ok(())
             }
             Err(Errno::EXIST) if look(&dir, name)? == FileType::Directory => {
-                attributes::set_opaque(&*dir, name)
+                Ok(attributes::set_opaque(&*dir, name)?)
             }
             Err(Errno::EXIST) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -247,10 +254,10 @@ impl Target for Tree {
         } else {
             self.place(&inside)?
         };
-        attributes::set_opaque(&*dir, b".")
+        Ok(attributes::set_opaque(&*dir, b".")?)
     }
 
-    fn finish(mut self) -> std::result::Result<Unpacked, (Vec<u8>, Errno)> {
+    fn finish(mut self) -> Result<(Unpacked, ()), (Vec<u8>, Problem)> {
         for (path, mtime) in std::mem::take(&mut self.times) {
             let set = if path.is_empty() {
                 attributes::set_mtime(self.root.fd(), b".", mtime)
@@ -259,14 +266,14 @@ impl Target for Tree {
                     .existing_place(&path)
                     .and_then(|(dir, name)| attributes::set_mtime(&*dir, name, mtime))
             };
-            set.map_err(|error| (path, error))?;
+            set.map_err(|error| (path, error.into()))?;
         }
         self.done.implicit = self.root.into_implicit().into_iter().collect();
-        Ok(self.done)
+        Ok((self.done, ()))
     }
 }
 
-fn look(dir: &OwnedFd, name: &[u8]) -> Result<FileType> {
+fn look(dir: &OwnedFd, name: &[u8]) -> Result<FileType, Errno> {
     let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(FileType::from_raw_mode(stat.st_mode))
 }

@@ -183,8 +183,8 @@ async fn a_damaged_layer_is_found_and_only_that_is_pulled_again() {
         (verified.sound, verified.unchecked, verified.broken.len()),
         (2, 0, 0)
     );
-    let low = place.images.layers(&image.id).unwrap()[1].clone();
-    let untouched = std::fs::metadata(&place.images.layers(&image.id).unwrap()[0]).unwrap();
+    let low = place.images.layers(&image.id).await.unwrap()[1].clone();
+    let untouched = std::fs::metadata(&place.images.layers(&image.id).await.unwrap()[0]).unwrap();
     for damage in ["changed", "missing", "gone"] {
         match damage {
             "changed" => std::fs::write(low.join("f"), "LOW").unwrap(),
@@ -203,7 +203,7 @@ async fn a_damaged_layer_is_found_and_only_that_is_pulled_again() {
             "{damage}"
         );
     }
-    let after = std::fs::metadata(&place.images.layers(&image.id).unwrap()[0]).unwrap();
+    let after = std::fs::metadata(&place.images.layers(&image.id).await.unwrap()[0]).unwrap();
     assert_eq!(
         std::os::unix::fs::MetadataExt::ino(&after),
         std::os::unix::fs::MetadataExt::ino(&untouched)

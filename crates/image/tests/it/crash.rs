@@ -59,7 +59,11 @@ async fn a_kill_at_any_moment_leaves_a_store_that_goes_on() {
             "round {round}: a layer that nobody knows"
         );
         for image in images.list() {
-            assert_eq!(images.layers(&image.id).unwrap().len(), 5, "round {round}");
+            assert_eq!(
+                images.layers(&image.id).await.unwrap().len(),
+                5,
+                "round {round}"
+            );
             finished += 1;
         }
         if round % 5 == 4 || !images.list().is_empty() {

@@ -19,6 +19,7 @@ mod layers;
 mod manifests;
 mod modules;
 mod node;
+mod one_file;
 mod pull;
 mod restart;
 mod signatures;

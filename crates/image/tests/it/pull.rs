@@ -37,7 +37,7 @@ async fn every_kind_of_image_is_pulled_and_mounted() {
                 image.repo_digests,
                 [format!("{repository}@{}", built.digest())]
             );
-            assert_eq!(place.images.layers(&image.id).unwrap().len(), 3);
+            assert_eq!(place.images.layers(&image.id).await.unwrap().len(), 3);
             let mount = place.images.mount_read_only(&image.id).await.unwrap();
             for (file, expected) in [("f0", "0"), ("f1", "1"), ("f2", "2"), ("top", "2")] {
                 assert_eq!(content(&mount, file), expected, "{name} {file}");

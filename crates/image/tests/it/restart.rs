@@ -60,8 +60,12 @@ impl Scene {
     }
 
     fn layer(&self, image: &Image) -> PathBuf {
-        let key = &self.place.images.layers(&image.id).unwrap()[0];
-        key.parent().unwrap().to_owned()
+        let dirs = self.place.images.layer_dirs(&image.id).unwrap();
+        let key = dirs[0].ancestors().find_map(|dir| {
+            let hex = dir.file_name()?.to_str()?;
+            (hex.len() == 64).then(|| hex.to_owned())
+        });
+        self.path("layers").join(key.unwrap())
     }
 
     fn ids(&self) -> Vec<Digest> {

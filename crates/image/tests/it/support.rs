@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use orlop_image::{Config, Image, Images, PullRequest, Result};
+use orlop_image::{Config, Image, Images, PullRequest, Result, StoreForm};
 use orlop_testkit::Scratch;
 
 /// An image store in a directory that ends with the test.
@@ -26,6 +26,7 @@ impl Place {
         let mut config = Config::new(scratch.path("images"));
         config.retry_pause = Duration::from_millis(10);
         config.progress_timeout = Duration::from_secs(10);
+        config.store = form();
         set(&mut config);
         let images = Images::open(config.clone()).await.expect("open the store");
         Self {
@@ -69,6 +70,14 @@ impl Place {
         listing
             .map(|entry| entry.expect("read an entry").path())
             .collect()
+    }
+}
+
+/// What layers become where a test does not say it: `$ORLOP_TEST_IMAGE_STORE`.
+pub(crate) fn form() -> StoreForm {
+    match std::env::var("ORLOP_TEST_IMAGE_STORE").as_deref() {
+        Ok("erofs") => StoreForm::Erofs,
+        _ => StoreForm::Files,
     }
 }
 

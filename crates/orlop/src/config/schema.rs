@@ -11,7 +11,7 @@ use orlop_engine::config::{
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Backend, ByteSize, Group, Interval, LevelFilter, Limit, LogFormat,
+    AbsolutePath, Backend, ByteSize, Group, ImageStore, Interval, LevelFilter, Limit, LogFormat,
     MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, StreamsBy, Value,
 };
 
@@ -175,6 +175,10 @@ section! {
         /// A directory with `NAMESPACE.json` for pod namespaces with a policy of their own,
         /// which takes the place of the one above. Empty: none has.
         signature_policy_dir: Option<AbsolutePath> = None => restart,
+        /// What the layers of images that are pulled become: a directory with their files each
+        /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.4, and 6.12
+        /// to do without a loop device. Layers that are there stay what they are.
+        store: ImageStore = ImageStore::Files => restart,
         /// Keeps compressed layers after unpacking them; needed to push images on.
         keep_blobs: bool = false => restart,
         /// Downloads at once from one registry, over all pulls; 16 times as many from all. One pull

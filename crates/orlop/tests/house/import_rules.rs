@@ -22,7 +22,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // What knows no CRI message and not each other.
     (
         "image",
-        &["causes", "disk", "duration", "hex", "pool", "credentials"],
+        &[
+            "causes",
+            "disk",
+            "duration",
+            "erofs",
+            "hex",
+            "pool",
+            "credentials",
+        ],
     ),
     (
         "network",

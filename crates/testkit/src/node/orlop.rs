@@ -17,6 +17,7 @@ pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
 cgroup_driver = "{driver}"
 [images]
 hosts_dirs = ["{certs}"]
+{store}
 [network]
 conf_dir = "{conf}"
 bin_dirs = ["{bin}"]
@@ -37,6 +38,7 @@ args = {args}
 sandboxer = "{sandboxer}"
 "#,
         driver = CgroupDriver::of_tests().name(),
+        store = image_store(),
         certs = scratch.subdir("certs.d").display(),
         conf = network::conf_dir(scratch).display(),
         bin = network::BIN_DIR,
@@ -56,6 +58,13 @@ sandboxer = "{sandboxer}"
     let drop_ins = scratch.subdir("config.toml.d");
     std::fs::write(drop_ins.join("10-kit.toml"), config).expect("write a drop-in");
     std::fs::write(drop_ins.join("50-test.toml"), &builder.drop_in).expect("write a drop-in");
+}
+
+/// What the layers of images become: `$ORLOP_TEST_IMAGE_STORE`. Versions that know nothing of it are not
+/// told.
+fn image_store() -> String {
+    let form = std::env::var("ORLOP_TEST_IMAGE_STORE");
+    form.map_or_else(|_| String::new(), |form| format!("store = \"{form}\""))
 }
 
 /// Shims have names of a kind.

@@ -118,6 +118,20 @@ words! {
     }
 }
 
+/// What layers become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ImageStore {
+    Files,
+    Erofs,
+}
+
+words! {
+    ImageStore {
+        "files" => Self::Files,
+        "erofs" => Self::Erofs,
+    }
+}
+
 /// The kinds of runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuntimeKind {

@@ -1,0 +1,141 @@
+//! Layers that are files: each is mounted when it is used first, and stays so until it goes, or until
+//! the store is closed while no container has it.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+
+use super::{Form, Sealed, Store};
+use crate::{Digest, Error, Result, verity};
+
+impl Store {
+    /// The directory with the files of a layer. Blocks.
+    pub(crate) fn mounted(&self, key: &Digest, form: &Form) -> Result<PathBuf> {
+        let dir = self.layout.files(key, form);
+        let Form::Erofs(sealed) = form else {
+            return Ok(dir);
+        };
+        let _turn = self.mounting.lock();
+        if !is_mounted(&dir)? {
+            self.mount(key, sealed, &dir)?;
+        }
+        Ok(dir)
+    }
+
+    fn mount(&self, key: &Digest, sealed: &Sealed, dir: &Path) -> Result<()> {
+        let path = self.layout.layer_image(key);
+        let damaged = |reason: String| Error::Damaged {
+            layer: *key,
+            reason,
+        };
+        let file = fs::File::open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => damaged("its file is missing".to_owned()),
+            _ => Error::at("opening", &path, error),
+        })?;
+        let found = file
+            .metadata()
+            .map_err(|error| Error::at("looking at", &path, error))?;
+        if found.len() != sealed.bytes {
+            let (is, was) = (found.len(), sealed.bytes);
+            return Err(damaged(format!("its file has {is} bytes instead of {was}")));
+        }
+        if let Some(seal) = &sealed.verity {
+            let measured =
+                verity::measure(&file).map_err(|error| Error::at("measuring", &path, error))?;
+            if measured.as_ref() != Some(seal) {
+                let found = measured.map_or("none".to_owned(), |found| found.to_string());
+                return Err(damaged(format!(
+                    "its file has the seal {found}, not {seal}"
+                )));
+            }
+        }
+        let mount = orlop_erofs::mount::mount(file.as_fd()).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::EUCLEAN | libc::EBADMSG | libc::EINVAL) => {
+                    damaged(format!("it cannot be mounted: {error}"))
+                }
+                _ => Error::at("mounting", &path, error),
+            }
+        })?;
+        match fs::create_dir(dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::at("creating", dir, error));
+            }
+            _ => {}
+        }
+        move_mount(
+            &mount,
+            c"",
+            CWD,
+            dir,
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+        )
+        .map_err(|error| Error::at("mounting a layer at", dir, error))
+    }
+
+    /// Unmounts a layer, if it is mounted. Containers that have it keep it. Blocks.
+    pub(super) fn unmount(&self, key: &Digest) -> Result<()> {
+        let _turn = self.mounting.lock();
+        leave(&self.layout.mount(key))
+    }
+
+    /// Unmounts what no container has.
+    pub(super) fn unmount_idle(&self) {
+        let state = self.state();
+        let leased = |key: &Digest| {
+            state
+                .leases
+                .values()
+                .any(|lease| lease.layers.contains(key))
+        };
+        if let Err(error) = sweep(&self.layout.mounts(), leased) {
+            tracing::warn!(%error, "layers stay mounted; the next start unmounts those that are gone");
+        }
+    }
+}
+
+/// Unmounts all layers but those to keep. Blocks.
+pub(super) fn sweep(mounts: &Path, keep: impl Fn(&Digest) -> bool) -> Result<()> {
+    let failed = |error| Error::at("listing", mounts, error);
+    for entry in fs::read_dir(mounts).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let key = Digest::from_hex(&entry.file_name().to_string_lossy());
+        if !key.is_ok_and(|key| keep(&key)) {
+            leave(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes away what is mounted there, and the directory.
+fn leave(dir: &Path) -> Result<()> {
+    let failed = |error| Error::at("unmounting", dir, error);
+    loop {
+        match unmount(dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            // Somebody may have mounted it twice.
+            Ok(()) => {}
+            Err(Errno::INVAL | Errno::NOENT) => break,
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+    match fs::remove_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+        _ => Ok(()),
+    }
+}
+
+fn is_mounted(dir: &Path) -> Result<bool> {
+    let look = |path: &Path| match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found.dev())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::at("looking at", path, error)),
+    };
+    let here = look(dir)?;
+    Ok(here.is_some() && here != look(dir.parent().unwrap_or(dir))?)
+}

@@ -1,0 +1,84 @@
+//! Files that the kernel seals (fs-verity): from then on each read of one is checked, and nobody
+//! writes to it.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// `FS_IOC_ENABLE_VERITY` and `FS_IOC_MEASURE_VERITY`.
+const ENABLE: libc::Ioctl = 0x4080_6685_u32 as libc::Ioctl;
+const MEASURE: libc::Ioctl = 0xc004_6686_u32 as libc::Ioctl;
+
+/// SHA-256 over blocks of this size.
+const SHA256: u32 = 1;
+const BLOCK: u32 = 4096;
+
+/// The longest digest that the kernel knows.
+const MAX_DIGEST: usize = 64;
+
+/// `struct fsverity_enable_arg`.
+#[repr(C)]
+#[derive(Default)]
+struct Enable {
+    version: u32,
+    hash_algorithm: u32,
+    block_size: u32,
+    salt_size: u32,
+    salt: u64,
+    signature_size: u32,
+    reserved: u32,
+    signature: u64,
+    more_reserved: [u64; 11],
+}
+
+/// `struct fsverity_digest`, with room for the digest.
+#[repr(C)]
+struct Measured {
+    algorithm: u16,
+    size: u16,
+    digest: [u8; MAX_DIGEST],
+}
+
+/// Seals a file that nobody has open for writing. What is measured of it from now on, or nothing where
+/// the disk can't do that.
+pub(crate) fn seal(file: &File) -> io::Result<Option<String>> {
+    let enable = Enable {
+        version: 1,
+        hash_algorithm: SHA256,
+        block_size: BLOCK,
+        ..Enable::default()
+    };
+    // SAFETY: the kernel reads a structure of this size, which lives until it returns; its pointers are
+    // null and of length zero.
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), ENABLE, &raw const enable) };
+    if done == 0 {
+        return measure(file);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // Not in this kernel, not on this disk, or not with blocks of this size.
+        Some(libc::ENOTTY | libc::EOPNOTSUPP | libc::EINVAL) => Ok(None),
+        _ => Err(error),
+    }
+}
+
+/// What the kernel measures of a sealed file, in hexadecimal digits; nothing of another one.
+pub(crate) fn measure(file: &File) -> io::Result<Option<String>> {
+    let mut measured = Measured {
+        algorithm: 0,
+        size: MAX_DIGEST as u16,
+        digest: [0; MAX_DIGEST],
+    };
+    // SAFETY: the kernel writes the two fields and at most `size` bytes behind them, which are there.
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), MEASURE, &raw mut measured) };
+    if done != 0 {
+        let error = io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::ENODATA | libc::ENOTTY | libc::EOPNOTSUPP) => Ok(None),
+            _ => Err(error),
+        };
+    }
+    let length = usize::from(measured.size).min(MAX_DIGEST);
+    Ok(Some(orlop_hex::encode(&measured.digest[..length])))
+}
