@@ -163,6 +163,8 @@ fn what_is_made_for_a_mount_is_made_in_the_root() {
     symlink("/proc/self/root/proc/1/root", rig.root.join("magic")).unwrap();
     symlink("/proc/self/cwd", rig.root.join("cwd")).unwrap();
     for destination in [
+        "/absolute",
+        "/relative",
         "/absolute/made",
         "/relative/made/deep",
         "/magic/made",
