@@ -16,7 +16,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use orlop_testkit::leaks::{self, Leak};
-use orlop_testkit::skip_unless;
+use orlop_testkit::{machine, skip_unless};
 use rig::{Rig, ended, works};
 use serde_json::{Value, json};
 
@@ -47,6 +47,41 @@ fn nothing_is_left_of_a_create_with_users_that_is_killed() {
     // With one that exists there is a process between.
     spaces[2] = json!({ "type": "ipc", "path": "/proc/self/ns/ipc" });
     killed_at_any_moment(&rig, &config);
+}
+
+/// The container's process waits for its hook then, and hears nothing of its parent's end.
+#[test]
+fn nothing_is_left_of_a_create_that_is_killed_while_a_hook_hangs() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    for processes in ["own", "shared"] {
+        let begun = rig.outside("hook").join(processes);
+        let hangs = format!("echo >'{}'; sleep 600", begun.display());
+        let mut config = rig.config(&["true"]);
+        config["hooks"] = json!({
+            "createContainer": [{ "path": "/bin/sh", "args": ["sh", "-c", hangs] }],
+        });
+        if processes == "shared" {
+            let spaces = config["linux"]["namespaces"].as_array_mut().unwrap();
+            spaces.retain(|space| space["type"] != "pid");
+        }
+        let (id, bundle) = rig.bundle(&config);
+        let mut create = rig.command();
+        create.args(["create", "--bundle"]).arg(bundle).arg(&id);
+        // The hook lives on, and would hold what a test is read by.
+        create.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut create = create.stderr(Stdio::null()).spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(10) * machine::patience();
+        while !begun.exists() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = create.kill();
+        create.wait().unwrap();
+        assert!(begun.exists(), "the hook did not begin");
+        let said = ended(rig.command().args(["delete", "--force", &id]));
+        let left = left_of(&id);
+        assert!(said.ok && left.is_empty(), "{processes}: {said:?} {left:?}");
+    }
 }
 
 fn killed_at_any_moment(rig: &Rig, config: &Value) {

@@ -6,8 +6,8 @@ use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, Stat, accessat,
-    fchown, fstat, openat, openat2,
+    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, accessat, fchown,
+    fstat, openat, openat2,
 };
 use rustix::io::Errno;
 use rustix::process::{Resource, chdir, setsid, umask};
@@ -16,6 +16,7 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
+use super::null::is_null;
 use super::passwd;
 use crate::plan::ProcessPlan;
 use crate::report::{At, Channel, Fault, Step, Word};
@@ -41,43 +42,6 @@ pub(super) fn limits(process: &ProcessPlan) -> Result<(), Fault> {
         rustix::io::write(&file, score.to_bytes()).at(Step::OomScoreAdj)?;
     }
     Ok(())
-}
-
-/// A standard stream that is the host's `/dev/null` becomes the container's: by a descriptor of the host's its
-/// mode and owner could be changed.
-pub(super) fn open_null_again() -> rustix::io::Result<()> {
-    let mut null = None;
-    for number in 0..=2 {
-        let stream = match number {
-            0 => rustix::stdio::stdin(),
-            1 => rustix::stdio::stdout(),
-            _ => rustix::stdio::stderr(),
-        };
-        if !fstat(stream).is_ok_and(|look| is_null(&look)) {
-            continue;
-        }
-        let null = if let Some(null) = &null {
-            null
-        } else {
-            let flags = OFlags::RDWR | OFlags::CLOEXEC;
-            null.insert(openat(CWD, c"/dev/null", flags, Mode::empty())?)
-        };
-        match number {
-            0 => rustix::stdio::dup2_stdin(null)?,
-            1 => rustix::stdio::dup2_stdout(null)?,
-            _ => rustix::stdio::dup2_stderr(null)?,
-        }
-    }
-    Ok(())
-}
-
-/// Whether it is the device that swallows all.
-pub(super) fn is_null(look: &Stat) -> bool {
-    FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
-        && (
-            rustix::fs::major(look.st_rdev),
-            rustix::fs::minor(look.st_rdev),
-        ) == (1, 3)
 }
 
 /// A session, and keys, of its own.

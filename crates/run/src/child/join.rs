@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{chroot, fchdir};
 
-use super::{become_root, die_with_parent, enter_cgroups, fail, finish, terminal};
+use super::{become_root, die_with_parent, enter_cgroups, fail, finish, null, terminal};
 use crate::heap;
 use crate::plan::ProcessPlan;
 use crate::report::{At, Channel, Fault, Step};
@@ -37,6 +37,7 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
     die_with_parent().at(Step::Parent)?;
     enter_cgroups(&joining.tasks)?;
     finish::limits(&joining.process)?;
+    let lent = null::lend();
     enter_namespaces(joining.init.as_fd(), joining.namespaces).at(Step::Join)?;
     if let Some(root) = joining.root.take() {
         fchdir(&root).and_then(|()| chroot(c".")).at(Step::Join)?;
@@ -45,6 +46,9 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
         become_root()?;
         die_with_parent().at(Step::Parent)?;
     }
+    // Where the container has none any more, nor the host its own to lend, it stays as it is.
+    let _ = null::open_again(lent.as_ref());
+    drop(lent);
     finish::session(&joining.process, None)?;
     let process = &joining.process;
     let proc = finish::proc_for(

@@ -6,6 +6,7 @@ mod fresh;
 pub(crate) mod hooks;
 mod join;
 mod last_words;
+mod null;
 mod passwd;
 mod root;
 mod terminal;
@@ -151,10 +152,12 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         write_sysctls(&plan.sysctls, proc.as_ref())?;
         root::make_directory(root, &process.cwd);
         root::close(root)?;
+        // A /dev that is none of ours need not have one.
+        let needs_null = root.devices.is_some();
+        let lent = if needs_null { None } else { null::lend() };
         root::enter(root)?;
-        match finish::open_null_again() {
-            // A /dev that is none of ours need not have one.
-            Err(_) if root.devices.is_none() => {}
+        match null::open_again(lent.as_ref()) {
+            Err(_) if !needs_null => {}
             opened => opened.at(Step::Null)?,
         }
     } else if let Some(terminal) = &process.terminal {

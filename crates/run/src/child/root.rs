@@ -15,8 +15,8 @@ use rustix::mount::{
 };
 use rustix::process::{chroot, fchdir, pivot_root, umask};
 
-use super::finish::is_null;
 use super::fresh::{make_file_system, make_fresh, make_fresh_with};
+use super::null::is_null;
 use super::walk::{Make, find};
 use crate::plan::{
     By, DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, is_proc,

@@ -278,5 +278,9 @@ mod tests {
             make(c"run/a/b/c", Make::Directory).unwrap_err(),
             Errno::NOTDIR
         );
+        // A directory that became a link while what is in it was looked at.
+        let mut walk = Walk::new(c"x").unwrap();
+        walk.done.push(b"/absolute").unwrap();
+        assert_eq!(walk.back(fd.as_fd()).unwrap_err(), Errno::LOOP);
     }
 }

@@ -6,9 +6,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use orlop_testkit::skip_unless;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Said, also, ended, mount, volume, without, works};
+use crate::rig::{Rig, Said, USERS, also, ended, mount, volume, with_users, without, works};
 
 /// Creates a container with a terminal; the mounts that it sees, or why it cannot be.
 fn mounts_with_terminal(rig: &Rig, config: &Value) -> Result<Vec<String>, Said> {
@@ -113,16 +114,35 @@ fn what_is_no_terminal_of_the_kernels_is_not_taken_for_one() {
     let rig = Rig::new();
     let secret = rig.outside("outside").join("secret");
     fs::write(&secret, "of the host").unwrap();
-    for kind in ["a file", "a link", "nothing"] {
+    let kinds = [
+        "a file",
+        "a link",
+        "a link to terminals elsewhere",
+        "a node of terminals below",
+        "nothing",
+    ];
+    for kind in kinds {
         let pts = rig.outside(kind);
-        match kind {
-            "a file" => fs::write(pts.join("ptmx"), "").unwrap(),
-            "a link" => symlink(&secret, pts.join("ptmx")).unwrap(),
-            _ => {}
-        }
+        let ptmx = pts.join("ptmx");
         let mut config = rig.config(&["true"]);
         without(&mut config, "/dev/pts");
         also(&mut config, volume(&pts, "/dev/pts"));
+        let terminals = |at: &str| mount(at, "devpts", &["newinstance", "ptmxmode=0666"]);
+        match kind {
+            "a file" => fs::write(ptmx, "").unwrap(),
+            "a link" => symlink(&secret, ptmx).unwrap(),
+            "a link to terminals elsewhere" => {
+                symlink("/elsewhere/ptmx", ptmx).unwrap();
+                also(&mut config, terminals("/elsewhere"));
+            }
+            // The kernel looks for `pts` beside it.
+            "a node of terminals below" => {
+                let mode = Mode::from_raw_mode(0o666);
+                mknodat(CWD, ptmx, FileType::CharacterDevice, mode, makedev(5, 2)).unwrap();
+                also(&mut config, terminals("/dev/pts/pts"));
+            }
+            _ => {}
+        }
         let made = mounts_with_terminal(&rig, &config);
         assert!(made.is_err(), "{kind}: {made:?}");
     }
@@ -135,20 +155,14 @@ fn devices_that_are_links_do_not_lead_into_proc() {
     skip_unless!(works());
     let rig = Rig::new();
     let dev = rig.root.join("dev");
-    chown(&dev, Some(200_000), Some(200_000)).unwrap();
+    chown(&dev, Some(USERS), Some(USERS)).unwrap();
     symlink("/proc/self/attr/exec", dev.join("null")).unwrap();
     symlink("../proc/self/oom_score_adj", dev.join("zero")).unwrap();
     let mut config = rig.config(&["sleep", "60"]);
     for place in ["/dev", "/dev/pts"] {
         without(&mut config, place);
     }
-    config["linux"]["namespaces"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!({ "type": "user" }));
-    let ids = json!([{ "containerID": 0, "hostID": 200_000, "size": 65536 }]);
-    config["linux"]["uidMappings"] = ids.clone();
-    config["linux"]["gidMappings"] = ids;
+    with_users(&mut config);
     if let Ok(container) = rig.create(&config) {
         let table = fs::read_to_string(format!("/proc/{}/mountinfo", container.pid)).unwrap();
         let places = table.lines().filter_map(|line| line.split(' ').nth(4));

@@ -1,13 +1,14 @@
 //! Descriptors of the host, and ways to it by them.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use orlop_testkit::skip_unless;
+use serde_json::{Value, json};
 
-use crate::rig::{Rig, Said, ended, works};
+use crate::rig::{Rig, Said, also, ended, volume, without, works};
 
 /// A runtime whose caller left it directories of the host open.
 fn with_leaks(command: &Command, outside: &Path) -> Command {
@@ -154,4 +155,76 @@ fn no_program_of_the_host_is_run_by_a_descriptor() {
             assert!(!said.ok && !said.out.contains("marker"), "{fd}: {said:?}");
         }
     }
+}
+
+/// CVE-2025-31133 and its kin: a stream that is the null device is opened again in the container, with rights
+/// that its user has not, and is made that user's then.
+#[test]
+fn what_lies_in_the_place_of_null_becomes_no_stream() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let dev = rig.outside("dev");
+    let null = dev.join("null");
+    let secret = rig.root.join("secret");
+    fs::write(&secret, "of another").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut config = rig.config(&["sh", "-c", "cat <&0; cat /secret; echo ended"]);
+    config["process"]["user"] = json!({ "uid": 1000, "gid": 1000 });
+    let with_image = without_dev(&config);
+    let mut with_volume = with_image.clone();
+    also(&mut with_volume, volume(&dev, "/dev"));
+    for of in ["the image", "a volume"] {
+        for kind in ["a file", "a link"] {
+            let (config, null) = match of {
+                "the image" => (&with_image, rig.root.join("dev/null")),
+                _ => (&with_volume, null.clone()),
+            };
+            let _ = fs::remove_file(&null);
+            match kind {
+                "a link" => symlink("/secret", &null).unwrap(),
+                _ => fs::hard_link(&secret, &null).unwrap(),
+            }
+            let said = rig.run(config);
+            // To refuse such an image is right, too.
+            assert!(!said.ok || said.out == "ended\n", "{of}, {kind}: {said:?}");
+            assert_eq!(fs::metadata(&secret).unwrap().uid(), 0, "{of}, {kind}");
+            if of == "a volume" {
+                assert!(said.ok, "{kind}: {said:?}");
+            }
+        }
+    }
+}
+
+/// Of a `/dev` that has no null device nobody gets the host's to change.
+#[test]
+fn no_container_changes_the_null_device_of_the_host() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let mode = fs::metadata("/dev/null").unwrap().mode() & 0o7777;
+    // What would be done changes nothing: to be allowed it is bad enough.
+    let look = format!("cat <&0; echo x >&0; busybox chmod {mode:o} /proc/self/fd/0 && echo mine");
+    let look = ["sh", "-c", &look];
+    let mut config = without_dev(&rig.config(&look));
+    also(&mut config, volume(&rig.outside("dev"), "/dev"));
+    let said = rig.run(&config);
+    assert!(
+        said.out.is_empty() && said.err.contains("Read-only"),
+        "{said:?}"
+    );
+
+    config["process"]["args"] = json!(["sleep", "60"]);
+    let container = rig.start(&config);
+    let said = container.exec(&[], &look);
+    assert!(
+        said.out.is_empty() && said.err.contains("Read-only"),
+        "{said:?}"
+    );
+}
+
+fn without_dev(config: &Value) -> Value {
+    let mut config = config.clone();
+    for place in ["/dev", "/dev/pts"] {
+        without(&mut config, place);
+    }
+    config
 }

@@ -1,6 +1,7 @@
 //! Who enters a container finds there what its processes have put in the way.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ fn users_of_a_container_that_are_no_file_hold_nobody_up() {
         "a link",
         "a loop",
         "without end",
-        "the terminal",
+        "the input",
         "a line without end",
     ] {
         let _ = fs::remove_file(&passwd);
@@ -34,12 +35,18 @@ fn users_of_a_container_that_are_no_file_hold_nobody_up() {
             "a link" => symlink(&secret, &passwd).unwrap(),
             "a loop" => symlink("passwd", &passwd).unwrap(),
             "without end" => File::create(&passwd).unwrap().set_len(1 << 40).unwrap(),
-            "the terminal" => symlink("/proc/self/fd/0", &passwd).unwrap(),
+            "the input" => symlink("/proc/self/fd/0", &passwd).unwrap(),
             _ => fs::write(&passwd, format!("root:x:0:0::/{}", "x".repeat(3 << 20))).unwrap(),
         }
         let start = Instant::now();
-        let said = container.exec(&[], &["sh", "-c", "echo HOME is $HOME."]);
-        assert!(said.ok && said.out == "HOME is /.\n", "{kind}: {said:?}");
+        let (input, mut given) = std::io::pipe().unwrap();
+        given.write_all(b"root:x:0:0::/given:\n").unwrap();
+        drop(given);
+        let look = ["sh", "-c", "echo HOME is $HOME.; cat"];
+        let said = container.exec_with(input.into(), &[], &look);
+        // What it is given is not read away either.
+        let all = "HOME is /.\nroot:x:0:0::/given:\n";
+        assert!(said.ok && said.out == all, "{kind}: {said:?}");
         let took = start.elapsed();
         assert!(
             took < Duration::from_secs(5) * machine::patience(),
@@ -59,6 +66,8 @@ fn a_container_that_hides_its_own_proc_can_be_entered() {
         "busybox umount -l /proc; rm -f /dev/null /dev/pts/ptmx; sleep 60",
     ]);
     symlink("busybox", rig.root.join("bin/rm")).unwrap();
+    // This is written to a file of `/proc`.
+    config["process"]["oomScoreAdj"] = 100.into();
     let rights = config["process"]["capabilities"]["bounding"]
         .as_array_mut()
         .unwrap();

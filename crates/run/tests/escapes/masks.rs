@@ -41,12 +41,24 @@ fn links_of_the_image_take_no_mask_away() {
     fs::write(outside.join("file"), "of the host").unwrap();
     symlink(&outside, rig.root.join("masked")).unwrap();
     symlink("../../../../../../../..", rig.root.join("up")).unwrap();
-    let mut config = rig.config(&["sh", "-c", "stat -c %t:%T /proc/keys; cat /proc/keys"]);
-    config["linux"]["maskedPaths"] =
-        json!(["/masked", "/up/etc/passwd", "/masked/file", "/proc/keys"]);
-    config["linux"]["readonlyPaths"] = json!(["/up/etc", "/masked", "/proc/sys"]);
+    // They lead to what is the container's, wherever that name leads on the host.
+    fs::create_dir(rig.root.join("of_the_image")).unwrap();
+    fs::write(rig.root.join("of_the_image/file"), "of the image").unwrap();
+    symlink("/of_the_image", rig.root.join("link")).unwrap();
+    fs::write(rig.root.join("etc/passwd"), "of the image").unwrap();
+    let look = "stat -c %t:%T /proc/keys /etc/passwd; cat /proc/keys /etc/passwd; ls /of_the_image
+        mkdir /tmp/made 2>/dev/null && echo made; true";
+    let mut config = rig.config(&["sh", "-c", look]);
+    config["linux"]["maskedPaths"] = json!([
+        "/masked",
+        "/up/etc/passwd",
+        "/masked/file",
+        "/link",
+        "/proc/keys"
+    ]);
+    config["linux"]["readonlyPaths"] = json!(["/up/tmp", "/masked", "/proc/sys"]);
     let said = rig.run(&config);
-    assert!(said.ok && said.out == "1:3\n", "{said:?}");
+    assert!(said.ok && said.out == "1:3\n1:3\n", "{said:?}");
     assert_eq!(
         fs::read_to_string(outside.join("file")).unwrap(),
         "of the host"

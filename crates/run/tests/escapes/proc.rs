@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use orlop_testkit::skip_unless;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, also, mount, volume, without, works};
+use crate::rig::{Rig, also, mount, volume, with_users, without, works};
 
 /// CVE-2019-19921, CVE-2023-27561, CVE-2023-28642, CVE-2025-54867: the image's `/proc` is a link, and what
 /// the runtime writes to it goes where the image says.
@@ -77,15 +77,25 @@ fn nothing_is_mounted_over_what_the_kernel_is_told_by() {
             panic!("{case} was mounted: {table:?}");
         }
     };
-    let config = rig.config(&["true"]);
-    for case in &cases {
-        refused(&config, case);
-    }
-    // Where the kernel's own is not mounted before.
-    let mut without_proc = config;
-    without(&mut without_proc, "/proc");
-    for case in [volume(&fake, "/proc"), mount("/proc", "tmpfs", &[])] {
-        refused(&without_proc, &case);
+    for users in ["the host's", "its own"] {
+        let mut config = rig.config(&["true"]);
+        if users == "its own" {
+            with_users(&mut config);
+        }
+        let is_made = |config: &Value| {
+            let made = rig.create(config).map(|container| container.id);
+            assert!(made.is_ok(), "{users}: {made:?}");
+        };
+        is_made(&config);
+        for case in &cases {
+            refused(&config, case);
+        }
+        // Where the kernel's own is not mounted before.
+        without(&mut config, "/proc");
+        is_made(&config);
+        for case in [volume(&fake, "/proc"), mount("/proc", "tmpfs", &[])] {
+            refused(&config, &case);
+        }
     }
     assert_eq!(
         fs::read_to_string(file).unwrap(),

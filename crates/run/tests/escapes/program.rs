@@ -1,14 +1,17 @@
 //! The runtime's own program and process, from inside.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use orlop_testkit::skip_unless;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::Errno;
 use serde_json::json;
 
-use crate::rig::{Rig, works};
+use crate::rig::{Rig, also, copy_program, ended, volume, works};
 
 /// CVE-2019-5736: who gets hold of the runtime's program by `/proc/PID/exe` waits until it does not run
 /// any more, and writes to it.
@@ -18,18 +21,20 @@ fn the_program_that_enters_containers_cannot_be_written() {
     let mut rig = Rig::new();
     // One that may be broken.
     let copy = rig.outside("bin").join("runtime");
-    fs::copy(&rig.runtime, &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(&rig.runtime, &copy);
     let content = fs::read(&copy).unwrap();
-    rig.runtime.clone_from(&copy);
+    let sound = std::mem::replace(&mut rig.runtime, copy.clone());
 
     let container = rig.create(&rig.config(&["true"])).unwrap();
     let held = File::open(format!("/proc/{}/exe", container.pid)).unwrap();
     container.delete();
+    rig.runtime = sound;
     let again = OpenOptions::new()
         .write(true)
         .open(format!("/proc/self/fd/{}", held.as_raw_fd()));
-    let refused = again.map(drop).unwrap_err().raw_os_error();
+    // A sealed file is opened, and refuses what is written.
+    let refused = again.and_then(|mut program| program.write_all(b"evil"));
+    let refused = refused.unwrap_err().raw_os_error();
     let read_only = [Errno::ROFS, Errno::PERM].map(|errno| Some(errno.raw_os_error()));
     assert!(read_only.contains(&refused), "{refused:?}");
     assert!(
@@ -38,28 +43,50 @@ fn the_program_that_enters_containers_cannot_be_written() {
     );
 }
 
-/// The same, as it was done: the command that is run in the container is the runtime itself.
+/// The same, as it was done: the command that is run in the container is the runtime itself, which is held there
+/// for as long as nobody reads its log.
 #[test]
 fn a_command_that_is_the_runtime_itself_gives_nothing_away() {
     skip_unless!(works());
-    let mut rig = Rig::new();
+    let rig = Rig::new();
     let copy = rig.outside("bin").join("runtime");
-    fs::copy(&rig.runtime, &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(&rig.runtime, &copy);
     let content = fs::read(&copy).unwrap();
-    rig.runtime.clone_from(&copy);
 
+    let log = rig.root.join("log");
+    mknodat(CWD, &log, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     let evil = rig.root.join("bin/evil");
-    fs::write(&evil, "#!/proc/self/exe\n").unwrap();
+    fs::write(&evil, "#!/proc/self/exe --log=/log\n").unwrap();
     fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+    // Who is no container yet cannot be opened; the runtime as a command can.
     let writer = "while :; do for exe in /proc/[0-9]*/exe; do
-        case $exe in /proc/1/exe) ;; *) { echo evil >$exe; } 2>/dev/null ;; esac; done; done";
-    let container = rig.start(&rig.config(&["sh", "-c", writer]));
+        case $exe in /proc/1/exe) continue ;; esac
+        { command exec 7<$exe; } 2>/dev/null || continue
+        cat /log >/dev/null
+        left=2000
+        until { echo evil >/proc/self/fd/7; } 2>/dev/null || [ $left = 0 ]; do
+            left=$((left - 1))
+        done
+        echo held >>/held
+    done; done";
+    let mut config = rig.config(&["sh", "-c", writer]);
+    // What the runtime is linked with, if it is.
+    for libraries in ["/lib", "/lib64", "/usr/lib"].map(Path::new) {
+        if libraries.exists() {
+            let mut mount = volume(libraries, libraries.to_str().unwrap());
+            mount["options"] = json!(["rbind", "ro"]);
+            also(&mut config, mount);
+        }
+    }
+    let container = rig.start(&config);
     for _ in 0..20 {
-        let said = container.exec(&[], &["/bin/evil"]);
+        let mut exec = rig.command_of(&copy);
+        let said = ended(exec.args(["exec", &container.id, "/bin/evil"]));
         assert!(!said.ok, "{said:?}");
     }
     container.delete();
+    let held = fs::read_to_string(rig.root.join("held")).unwrap_or_default();
+    assert!(held.lines().count() > 10, "{held:?}");
     assert!(
         fs::read(&copy).unwrap() == content,
         "the program was changed"

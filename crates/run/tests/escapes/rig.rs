@@ -44,7 +44,7 @@ impl Rig {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
         let busybox = machine::program("busybox").unwrap_or_else(|e| panic!("{e}"));
-        fs::copy(busybox, root.join("bin/busybox")).unwrap();
+        copy_program(&busybox, &root.join("bin/busybox"));
         for applet in [
             "sh", "cat", "ls", "sleep", "stat", "grep", "pwd", "mkdir", "readlink", "true",
         ] {
@@ -165,7 +165,12 @@ impl Rig {
 
     /// The runtime, with its directory.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.runtime);
+        self.command_of(&self.runtime)
+    }
+
+    /// The same of another copy of it.
+    pub(crate) fn command_of(&self, runtime: &Path) -> Command {
+        let mut command = Command::new(runtime);
         command.arg("--root").arg(self.scratch.subdir("state"));
         command
     }
@@ -189,15 +194,15 @@ pub(crate) struct Container<'a> {
 impl Container<'_> {
     /// Runs a command in it.
     pub(crate) fn exec(&self, flags: &[&str], command: &[&str]) -> Said {
+        self.exec_with(Stdio::null(), flags, command)
+    }
+
+    /// The same with an input.
+    pub(crate) fn exec_with(&self, input: Stdio, flags: &[&str], command: &[&str]) -> Said {
         let id: &OsStr = self.id.as_ref();
-        ended(
-            self.rig
-                .command()
-                .arg("exec")
-                .args(flags)
-                .arg(id)
-                .args(command),
-        )
+        let mut exec = self.rig.command();
+        exec.arg("exec").args(flags).arg(id).args(command);
+        ended_with(&mut exec, input)
     }
 
     /// Ends it.
@@ -208,6 +213,18 @@ impl Container<'_> {
         assert!(said.ok, "{said:?}");
     }
 }
+
+/// Gives a container users of its own.
+pub(crate) fn with_users(config: &mut Value) {
+    let spaces = config["linux"]["namespaces"].as_array_mut().unwrap();
+    spaces.push(json!({ "type": "user" }));
+    let ids = json!([{ "containerID": 0, "hostID": USERS, "size": 65536 }]);
+    config["linux"]["uidMappings"] = ids.clone();
+    config["linux"]["gidMappings"] = ids;
+}
+
+/// Who root of such a container is outside.
+pub(crate) const USERS: u32 = 200_000;
 
 /// A mount of a kind.
 pub(crate) fn mount(destination: &str, kind: &str, options: &[&str]) -> Value {
@@ -230,12 +247,24 @@ pub(crate) fn without(config: &mut Value, destination: &str) {
     mounts.retain(|mount| mount["destination"] != destination);
 }
 
+/// Copies a program by a process of its own: a descriptor of ours that it is written by could be open in
+/// what another test has just forked, and then it cannot be executed.
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
+    assert!(copied.success(), "{}", from.display());
+}
+
+/// The end of a command that is given nothing.
+pub(crate) fn ended(command: &mut Command) -> Said {
+    ended_with(command, Stdio::null())
+}
+
 /// The end of a command, which must not take for ever whatever it meets. What it says is written to
 /// files: a container that lives on would hold pipes.
-pub(crate) fn ended(command: &mut Command) -> Said {
+pub(crate) fn ended_with(command: &mut Command, input: Stdio) -> Said {
     let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(out.try_clone().unwrap())
         .stderr(err.try_clone().unwrap())
         .spawn()

@@ -1,0 +1,83 @@
+//! The null device among the standard streams. By a descriptor of the host's, its owner and mode could be changed
+//! for everybody.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use orlop_disk::{MountAttr, set_mount_attributes};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, stat, statat};
+use rustix::io::{Errno, Result};
+use rustix::mount::{OpenTreeFlags, open_tree};
+
+/// Whether it is the device that swallows all.
+pub(super) fn is_null(look: &Stat) -> bool {
+    FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
+        && (
+            rustix::fs::major(look.st_rdev),
+            rustix::fs::minor(look.st_rdev),
+        ) == (1, 3)
+}
+
+/// The host's device, if it is a standard stream, by a mount that is read-only: what is behind it is read and
+/// written all the same, but stays whose it is.
+pub(super) fn lend() -> Option<OwnedFd> {
+    let host = stat(c"/dev/null").ok()?;
+    let is_host = |stream| {
+        let look = fstat(stream);
+        look.is_ok_and(|look| (look.st_dev, look.st_ino) == (host.st_dev, host.st_ino))
+    };
+    if !(0..=2).any(|number| is_host(stream(number))) {
+        return None;
+    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let dev = open_tree(CWD, c"/dev", flags).ok()?;
+    let read_only = MountAttr {
+        set: MountAttr::RDONLY,
+        ..MountAttr::default()
+    };
+    set_mount_attributes(dev.as_fd(), false, &read_only).ok()?;
+    open(dev.as_fd(), c"null").ok()
+}
+
+/// A standard stream that is the null device becomes the container's own, or else the one that is lent.
+pub(super) fn open_again(lent: Option<&OwnedFd>) -> Result<()> {
+    let mut own = None;
+    for number in 0..=2 {
+        if !fstat(stream(number)).is_ok_and(|look| is_null(&look)) {
+            continue;
+        }
+        let null = match (own.get_or_insert_with(|| open(CWD, c"/dev/null")), lent) {
+            (Ok(own), _) => own,
+            (Err(_), Some(lent)) => lent,
+            (Err(errno), None) => return Err(*errno),
+        };
+        match number {
+            0 => rustix::stdio::dup2_stdin(null)?,
+            1 => rustix::stdio::dup2_stdout(null)?,
+            _ => rustix::stdio::dup2_stderr(null)?,
+        }
+    }
+    Ok(())
+}
+
+/// Opens what is the null device. A volume may have anything in its place, which is not even opened then, or
+/// change the one for the other meanwhile.
+fn open(at: BorrowedFd<'_>, path: &std::ffi::CStr) -> Result<OwnedFd> {
+    if !is_null(&statat(at, path, AtFlags::SYMLINK_NOFOLLOW)?) {
+        return Err(Errno::NODEV);
+    }
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let null = openat(at, path, flags, Mode::empty())?;
+    if is_null(&fstat(&null)?) {
+        Ok(null)
+    } else {
+        Err(Errno::NODEV)
+    }
+}
+
+fn stream(number: u32) -> BorrowedFd<'static> {
+    match number {
+        0 => rustix::stdio::stdin(),
+        1 => rustix::stdio::stdout(),
+        _ => rustix::stdio::stderr(),
+    }
+}
