@@ -34,9 +34,10 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let is_short = arguments.iter().any(|argument| argument == "short");
     let rounds = arguments.iter().find_map(|argument| argument.parse().ok());
-    let (files, rounds) = match is_short {
-        true => (FEW, 1),
-        false => (FILES, rounds.unwrap_or(3)),
+    let (files, rounds) = if is_short {
+        (FEW, 1)
+    } else {
+        (FILES, rounds.unwrap_or(3))
     };
     let runtime = tokio::runtime::Runtime::new().expect("start a runtime");
     runtime.block_on(compare(files, rounds, is_short));

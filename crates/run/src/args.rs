@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::log::Format;
+use crate::users;
 
 /// A flag of a verb, or of all.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ pub(crate) const GLOBAL: &[Flag] = &[
         "root",
         None,
         "DIR",
-        "where containers' states are kept (default: /run/orlop-run)",
+        "where containers' states are kept (default: /run/orlop-run, $XDG_RUNTIME_DIR/orlop-run for users)",
     ),
     switch(
         "systemd-cgroup",
@@ -231,11 +232,14 @@ pub(crate) fn text_of(word: &OsString, what: &str) -> Result<String> {
 pub(crate) struct Globals {
     pub(crate) root: PathBuf,
     pub(crate) root_is_default: bool,
+    /// Whether it is in its user's own `XDG_RUNTIME_DIR`.
+    pub(crate) root_is_users: bool,
     pub(crate) log: Option<PathBuf>,
     pub(crate) log_format: Format,
     pub(crate) debug: bool,
     pub(crate) systemd_cgroup: bool,
-    pub(crate) rootless: bool,
+    /// As it is found where nothing is said.
+    rootless: Option<bool>,
 }
 
 impl Globals {
@@ -246,20 +250,27 @@ impl Globals {
             Some("json") => Format::Json,
             Some(other) => return Err(Error::new(format!("invalid log-format {other:?}"))),
         };
-        let is_root = rustix::process::geteuid().is_root();
-        let rootless = match parsed.text("rootless")?.as_deref() {
-            None | Some("auto" | "") => !is_root,
-            Some("true") => true,
-            Some("false") => false,
-            Some(other) => {
-                return Err(Error::new(format!(
-                    "--rootless: {other:?} is none of true, false, auto"
-                )));
-            }
+        let rootless = match parsed.text("rootless")? {
+            None => None,
+            Some(text) if text.is_empty() || text.eq_ignore_ascii_case("auto") => None,
+            Some(text) => match parsed.is_on("rootless") {
+                Ok(on) => Some(on),
+                Err(_) => {
+                    return Err(Error::new(format!(
+                        "--rootless: {text:?} is none of true, false, auto"
+                    )));
+                }
+            },
         };
+        let given = parsed.path("root");
+        let users_dir = if given.is_none() { user_dir() } else { None };
         Ok(Self {
-            root_is_default: parsed.path("root").is_none(),
-            root: parsed.path("root").unwrap_or_else(|| default_root(is_root)),
+            root_is_default: given.is_none(),
+            root_is_users: users_dir.is_some(),
+            root: given.unwrap_or_else(|| {
+                let above = users_dir.unwrap_or_else(|| PathBuf::from("/run"));
+                above.join("orlop-run")
+            }),
             log: parsed.path("log"),
             log_format,
             debug: parsed.is_on("debug")?,
@@ -267,13 +278,20 @@ impl Globals {
             rootless,
         })
     }
+
+    /// Whether what only root could do with cgroups is left undone.
+    pub(crate) fn rootless(&self) -> bool {
+        self.rootless
+            .unwrap_or_else(|| !users::is_root() || users::are_not_the_hosts())
+    }
 }
 
-fn default_root(is_root: bool) -> PathBuf {
-    let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty() && !is_root);
-    runtime_dir
-        .map_or_else(|| PathBuf::from("/run"), PathBuf::from)
-        .join("orlop-run")
+/// A user's own directory for what runs; root has one where it is root of a user namespace, unless it says who it is.
+fn user_dir() -> Option<PathBuf> {
+    let dir = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty())?;
+    let is_users = !users::is_root()
+        || users::are_not_the_hosts() && std::env::var_os("USER").is_none_or(|user| user != "root");
+    is_users.then(|| PathBuf::from(dir))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub(crate) const CONFIG: &str = "config.json";
 pub(crate) struct Bundle {
     pub(crate) dir: PathBuf,
     pub(crate) spec: Spec,
+    /// Whether a process is named, without which a container can be created and not started.
+    pub(crate) starts: bool,
 }
 
 impl Bundle {
@@ -29,8 +31,14 @@ impl Bundle {
             )));
         }
         let spec: Spec = json::read(&path)?;
-        let bundle = Self { dir, spec };
+        let starts = spec.process.is_some();
+        let mut bundle = Self { dir, spec, starts };
         bundle.check().map_err(|error| error.within(CONFIG))?;
+        // What waits is a process in any case.
+        bundle.spec.process.get_or_insert_with(|| Process {
+            cwd: "/".to_owned(),
+            ..Process::default()
+        });
         Ok(bundle)
     }
 
@@ -131,6 +139,9 @@ impl Bundle {
         Ok(())
     }
 }
+
+/// The refusal of a start without a process.
+pub(crate) const NO_PROCESS: &str = "process property must not be empty";
 
 /// What holds for a container's process as for one that joins it.
 pub(crate) fn check_process(process: &Process) -> Result<()> {

@@ -72,6 +72,7 @@ fn command(globals: &Globals, log: &Log, words: Vec<OsString>) -> Result<u8> {
         verb::print_help_of(verb);
         return Ok(0);
     }
+    log.debug(|| format!("{name}: containers are in {}", globals.root.display()));
     if verb.enters {
         protect::protect()?;
     }

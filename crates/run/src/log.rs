@@ -58,10 +58,15 @@ impl Log {
     }
 
     /// What only `--debug` is told.
-    pub(crate) fn debug(&self, message: &str) {
+    pub(crate) fn debug(&self, message: impl FnOnce() -> String) {
         if self.debug {
-            self.write("debug", message);
+            self.write("debug", &message());
         }
+    }
+
+    /// Whether that is wanted.
+    pub(crate) fn is_debug(&self) -> bool {
+        self.debug
     }
 
     fn write(&self, level: &str, message: &str) {

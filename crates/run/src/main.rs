@@ -40,6 +40,7 @@ mod report;
 mod state;
 mod sys;
 mod time;
+mod users;
 mod verb;
 
 fn main() -> std::process::ExitCode {

@@ -179,28 +179,35 @@ pub(crate) enum Word {
     Listener(OwnedFd),
     /// All is done up to the program's start.
     Ready,
+    /// A step is behind it: only where steps are to be told.
+    Did(Step, u16),
 }
 
 /// One end of the pair.
 #[derive(Debug)]
-pub(crate) struct Channel(OwnedFd);
+pub(crate) struct Channel {
+    socket: OwnedFd,
+    /// Whether each step is told.
+    traces: bool,
+}
 
 const LENGTH: usize = 8;
 
 impl Channel {
-    /// Both ends.
-    pub(crate) fn pair() -> rustix::io::Result<(Self, Self)> {
+    /// Both ends; `traces` says whether each step is told.
+    pub(crate) fn pair(traces: bool) -> rustix::io::Result<(Self, Self)> {
         let (one, other) = socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
             None,
         )?;
-        Ok((Self(one), Self(other)))
+        let end = |socket| Self { socket, traces };
+        Ok((end(one), end(other)))
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 
     /// The child's words.
@@ -229,12 +236,25 @@ impl Channel {
             }
             Word::Ready => message[0] = 6,
             Word::Timed => message[0] = 8,
+            Word::Did(step, index) => {
+                message[0] = 9;
+                message[1] = *step as u8;
+                message[2..4].copy_from_slice(&index.to_ne_bytes());
+            }
             Word::Source(index) => {
                 message[0] = 7;
                 message[2..4].copy_from_slice(&index.to_ne_bytes());
             }
         }
         self.send(&message, fds)
+    }
+
+    /// Tells that a step is done, where that is wanted.
+    pub(crate) fn did(&self, step: Step, index: u16) {
+        if self.traces {
+            // Nothing hangs on it.
+            let _ = self.tell(&Word::Did(step, index));
+        }
     }
 
     fn send(&self, message: &[u8], fds: [Option<BorrowedFd<'_>>; 2]) -> rustix::io::Result<()> {
@@ -254,7 +274,7 @@ impl Channel {
             _ => {}
         }
         sendmsg(
-            &self.0,
+            &self.socket,
             &[IoSlice::new(message)],
             &mut control,
             SendFlags::NOSIGNAL,
@@ -287,7 +307,7 @@ impl Channel {
     pub(crate) fn wait(&self) -> rustix::io::Result<()> {
         let mut byte = [0u8; 1];
         loop {
-            return match rustix::io::read(&self.0, &mut byte) {
+            return match rustix::io::read(&self.socket, &mut byte) {
                 Ok(0) => Err(Errno::PIPE),
                 Ok(_) => Ok(()),
                 Err(Errno::INTR) => continue,
@@ -305,14 +325,13 @@ impl Channel {
             return Ok(None);
         }
         let mut fds = descriptors(&mut control);
+        let index = u16::from_ne_bytes([message[2], message[3]]);
+        let step = || STEPS.get(usize::from(message[1])).copied();
         let number = i32::from_ne_bytes([message[4], message[5], message[6], message[7]]);
         let word = match message[0] {
             1 => Word::Failed(Fault {
-                step: STEPS
-                    .get(usize::from(message[1]))
-                    .copied()
-                    .unwrap_or(Step::Parent),
-                index: u16::from_ne_bytes([message[2], message[3]]),
+                step: step().unwrap_or(Step::Parent),
+                index,
                 errno: Errno::from_raw_os_error(number),
             }),
             2 => Word::Made(number),
@@ -324,7 +343,8 @@ impl Channel {
             5 => Word::Listener(fds.next().ok_or(Errno::BADMSG)?),
             6 => Word::Ready,
             8 => Word::Timed,
-            7 => Word::Source(u16::from_ne_bytes([message[2], message[3]])),
+            7 => Word::Source(index),
+            9 => Word::Did(step().ok_or(Errno::BADMSG)?, index),
             _ => return Err(Errno::BADMSG),
         };
         Ok(Some(word))
@@ -338,7 +358,7 @@ impl Channel {
     ) -> rustix::io::Result<usize> {
         loop {
             let mut parts = [IoSliceMut::new(message)];
-            match recvmsg(&self.0, &mut parts, control, RecvFlags::CMSG_CLOEXEC) {
+            match recvmsg(&self.socket, &mut parts, control, RecvFlags::CMSG_CLOEXEC) {
                 Err(Errno::INTR) => {}
                 received => return Ok(received?.bytes),
             }
@@ -360,7 +380,7 @@ mod tests {
 
     #[test]
     fn words_arrive_as_they_were_told() {
-        let (parent, child) = Channel::pair().unwrap();
+        let (parent, child) = Channel::pair(false).unwrap();
         for (number, &step) in STEPS.iter().enumerate() {
             assert_eq!(step as usize, number, "{step:?}");
         }
@@ -376,7 +396,14 @@ mod tests {
         assert!(matches!(parent.hear().unwrap(), Some(Word::CopyUp(..))));
         parent.go_on().unwrap();
         child.wait().unwrap();
+        child.did(Step::Mount, 3);
         drop(child);
         assert!(parent.hear().unwrap().is_none());
+        let (parent, child) = Channel::pair(true).unwrap();
+        child.did(Step::Mount, 700);
+        assert!(matches!(
+            parent.hear().unwrap(),
+            Some(Word::Did(Step::Mount, 700))
+        ));
     }
 }

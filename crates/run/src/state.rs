@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use orlop_disk::Outlives;
 use orlop_oci::Hook;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid, chownat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::args::Globals;
@@ -22,6 +23,7 @@ use crate::json;
 use crate::rdt::Rdt;
 use crate::sys::open_pidfd;
 use crate::time::now;
+use crate::users;
 
 /// The fifo that a created container waits in, named as runc names it.
 pub(crate) const FIFO: &CStr = c"exec.fifo";
@@ -50,6 +52,9 @@ pub(crate) struct State {
     pub(crate) cgroup: Cgroup,
     /// `CLONE_NEW…` of all that is not the host's.
     pub(crate) namespaces: u64,
+    /// Whether it has no process to be started.
+    #[serde(default)]
+    pub(crate) never_starts: bool,
     /// Whether its root is its mount namespace's.
     pub(crate) pivoted: bool,
     pub(crate) rootless: bool,
@@ -116,17 +121,18 @@ impl StateDir {
     }
 
     /// Makes it; one that is there is another container's.
-    pub(crate) fn make(root: &Path, id: &str) -> Result<Self> {
-        let dir = Self::of(root, id)?;
-        make_root(root)?;
+    pub(crate) fn make(globals: &Globals, id: &str) -> Result<Self> {
+        let dir = Self::of(&globals.root, id)?;
+        make_root(globals)?;
         fs::DirBuilder::new()
             .mode(0o711)
             .create(&dir.path)
-            .map_err(|error| match error.kind() {
-                ErrorKind::AlreadyExists => {
-                    Error::new(format!("container with given ID already exists: {id}"))
+            .map_err(|error| {
+                if error.kind() == ErrorKind::AlreadyExists {
+                    return Error::new(format!("container with given ID already exists: {id}"));
                 }
-                _ => Error::new(format!("making {}: {error}", dir.path.display())),
+                let hint = hint_of(globals);
+                Error::new(format!("making {}{hint}: {error}", dir.path.display()))
             })?;
         Ok(dir)
     }
@@ -166,7 +172,11 @@ impl StateDir {
             .doing(told)?;
         if let Some((uid, gid)) = owner {
             let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-            chownat(&dir, FIFO, uid, gid, AtFlags::SYMLINK_NOFOLLOW).doing(told)?;
+            match chownat(&dir, FIFO, uid, gid, AtFlags::SYMLINK_NOFOLLOW) {
+                // All may write to it as it is.
+                Err(Errno::PERM) if !users::is_root() => {}
+                owned => owned.doing(told)?,
+            }
         }
         Ok(dir)
     }
@@ -205,8 +215,9 @@ impl State {
             annotations: spec.annotations.clone(),
             cgroup,
             namespaces: 0,
+            never_starts: !bundle.starts,
             pivoted: true,
-            rootless: globals.rootless,
+            rootless: globals.rootless(),
             poststart: hooks.map_or_else(Vec::new, |hooks| hooks.poststart.clone()),
             poststop: hooks.map_or_else(Vec::new, |hooks| hooks.poststop.clone()),
             listener: None,
@@ -315,15 +326,30 @@ pub(crate) fn process(pid: i32) -> Option<(u64, bool)> {
     Some((start, !matches!(state, "Z" | "X")))
 }
 
+/// What a user who cannot write to the directory of all containers can do.
+fn hint_of(globals: &Globals) -> &'static str {
+    if globals.root_is_users {
+        " (the path in $XDG_RUNTIME_DIR must be writable by the user)"
+    } else if globals.root_is_default && !users::is_root() {
+        " (without XDG_RUNTIME_DIR: give --root a directory of your own)"
+    } else {
+        ""
+    }
+}
+
 /// The directory of all containers, which has to be nobody else's.
-fn make_root(root: &Path) -> Result<()> {
+fn make_root(globals: &Globals) -> Result<()> {
+    let root = globals.root.as_path();
     let told = || format!("--root {}", root.display());
     if !root.exists() {
+        // Sticky, it is left alone by who cleans `XDG_RUNTIME_DIR` up (XDG Base Directory Specification).
+        let mode = if globals.root_is_users { 0o1700 } else { 0o711 };
+        let hint = hint_of(globals);
         fs::DirBuilder::new()
-            .mode(0o711)
+            .mode(mode)
             .recursive(true)
             .create(root)
-            .doing(told)?;
+            .doing(|| format!("{}{hint}", told()))?;
     }
     let look = fs::metadata(root).doing(told)?;
     if !look.is_dir() {

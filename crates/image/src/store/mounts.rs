@@ -49,7 +49,7 @@ impl Store {
             let measured =
                 verity::measure(&file).map_err(|error| Error::at("measuring", &path, error))?;
             if measured.as_ref() != Some(seal) {
-                let found = measured.map_or("none".to_owned(), |found| found.to_string());
+                let found = measured.unwrap_or_else(|| "none".to_owned());
                 return Err(damaged(format!(
                     "its file has the seal {found}, not {seal}"
                 )));

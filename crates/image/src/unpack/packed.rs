@@ -137,10 +137,9 @@ impl Packed {
     /// Makes room for an entry. Whether what goes had been recorded.
     fn clear(&mut self, names: &Names) -> bool {
         let found = self.image.kind_at(&slices(names));
-        match found {
-            // A link may have been part of the way to a file.
-            Some(Kind::Directory | Kind::Symlink) => self.cache.clear(),
-            _ => {}
+        if matches!(found, Some(Kind::Directory | Kind::Symlink)) {
+            // It may have been part of the way to a file.
+            self.cache.clear();
         }
         if found == Some(Kind::Directory) {
             // What is put in its place is described.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::place::Cgroup;
+use super::place::{Cgroup, Place};
 use crate::error::{Error, Result, While};
 
 /// How long a cgroup may take to be left by processes that were killed. Ten times as long as a machine
@@ -21,6 +21,7 @@ pub(crate) enum State {
 impl Cgroup {
     /// The processes in it, by their ids on this node; with `all` those in cgroups below it, too.
     pub(crate) fn pids(&self, all: bool) -> Result<Vec<i32>> {
+        self.refuse_none()?;
         let told = match (all, self.listed()) {
             (true, Some(dir)) => orlop_cgroup::processes_below(dir),
             (false, Some(dir)) => orlop_cgroup::processes_in(dir),
@@ -31,6 +32,7 @@ impl Cgroup {
 
     /// Stops all its processes where they stand.
     pub(crate) fn freeze(&self) -> Result<()> {
+        self.refuse_none()?;
         self.alive()
             .freeze()
             .doing(|| "unable to freeze".to_owned())
@@ -73,6 +75,15 @@ impl Cgroup {
         self.alive()
             .remove(PATIENCE)
             .map_err(|error| Error::new(error.to_string()))
+    }
+
+    /// Refuses what takes a cgroup of the container's own where it does without.
+    pub(crate) fn refuse_none(&self) -> Result<()> {
+        let is_there = |place: &Place| place.dir.is_dir();
+        if self.optional && !self.places.iter().any(is_there) {
+            return Err(Error::new("cgroups not configured for container"));
+        }
+        Ok(())
     }
 
     /// Where its processes are listed: with version 1 in one hierarchy, as others do.

@@ -52,7 +52,7 @@ impl<'a> Wanted<'a> {
             } else {
                 Driver::Files
             },
-            rootless: globals.rootless,
+            rootless: globals.rootless(),
             resources: linux.resources.as_ref(),
             annotations: &bundle.spec.annotations,
             devices: &linux.devices,

@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
+use orlop_disk::Membership;
+
 use super::life::State;
-use super::place::Cgroup;
+use super::place::{Cgroup, Place};
 use crate::plan::V1;
 
 impl Cgroup {
     /// The directory of version 2, where that governs.
     pub(crate) fn unified(&self) -> Option<PathBuf> {
         let place = self.places.first().filter(|_| self.is_v2());
-        place.map(|place| place.dir.clone())
+        place.map(|place| self.of_container(place))
     }
 
     /// The directories of version 1, named as their hierarchies are.
@@ -31,9 +33,22 @@ impl Cgroup {
                     .to_string_lossy()
                     .into_owned(),
                 controllers: place.controllers.clone(),
-                directory: place.dir.clone(),
+                directory: self.of_container(place),
             })
             .collect()
+    }
+
+    /// The cgroup that the container is in: the one that this process is in where none of its own could be made.
+    fn of_container(&self, place: &Place) -> PathBuf {
+        if !self.optional || place.dir.is_dir() {
+            return place.dir.clone();
+        }
+        let name = place.controllers.first().map_or("", String::as_str);
+        let own = Membership::own().ok().and_then(|membership| {
+            let own = membership.path(name)?.trim_start_matches('/');
+            Some(place.point.join(own)).filter(|it| it.is_dir())
+        });
+        own.unwrap_or_else(|| place.point.clone())
     }
 
     /// The directory with the files by which it is frozen.

@@ -196,7 +196,9 @@ pub(super) fn become_program(
     // Nothing of the host's may be reached by `/proc/self/fd` while the kernel looks for the
     // program and its interpreters. The channel leads nowhere, and is closed by the kernel itself.
     close_all_but(process.preserve_fds, &mut [number(channel.fd())]);
-    let program = &process.programs[index];
+    let Some(program) = process.programs.get(index) else {
+        return Err(Errno::NOENT).at(Step::Execute);
+    };
     Err(execute(program, &process.args, &process.env)).at_index(Step::Execute, index as u16)
 }
 
@@ -216,6 +218,9 @@ fn filter(process: &ProcessPlan, channel: &Channel) -> Result<(), Fault> {
 
 /// The first of the places where the program is.
 fn program(process: &ProcessPlan) -> Result<usize, Fault> {
+    if process.programs.is_empty() {
+        return Ok(0);
+    }
     let mut worst = Errno::NOENT;
     for (index, program) in process.programs.iter().enumerate() {
         let is_program = may_execute(program).and_then(|()| {

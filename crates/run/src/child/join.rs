@@ -9,16 +9,18 @@ use rustix::process::{chroot, fchdir};
 use super::{become_root, die_with_parent, enter_cgroups, fail, finish, null, terminal};
 use crate::heap;
 use crate::plan::ProcessPlan;
-use crate::report::{At, Channel, Fault, Step};
-use crate::sys::enter_namespaces;
+use crate::report::{At, Channel, Fault, Step, Word};
+use crate::sys::{CloneArgs, Side, clone, enter_namespaces, exit_now};
 
 /// What a process joins, and what it becomes there.
 #[derive(Debug)]
 pub(crate) struct Joining {
     /// The container's first process.
     pub(crate) init: OwnedFd,
-    /// `CLONE_NEW…` of what is the container's own, but for its processes.
+    /// `CLONE_NEW…` of what is the container's own; without its processes where its parent has entered those.
     pub(crate) namespaces: u64,
+    /// Whether its processes are among them: only a child is one of those then.
+    pub(crate) by_child: bool,
     pub(crate) has_users: bool,
     /// Its root where that is not its mount namespace's.
     pub(crate) root: Option<OwnedFd>,
@@ -33,12 +35,32 @@ pub(crate) fn run(joining: &mut Joining, channel: &Channel) -> ! {
     fail(fault, channel)
 }
 
+/// Goes on as a child of this process's parent, which hears of it.
+fn become_sibling(channel: &Channel) -> Result<(), Fault> {
+    let args = CloneArgs {
+        sibling: true,
+        ..CloneArgs::default()
+    };
+    match clone(&args).at(Step::Intermediate)? {
+        Side::Child => die_with_parent().at(Step::Parent),
+        Side::Parent(process) => {
+            channel.tell(&Word::Made(process.pid)).at(Step::Parent)?;
+            exit_now(0)
+        }
+    }
+}
+
 fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
     die_with_parent().at(Step::Parent)?;
+    channel.did(Step::Parent, 0);
     enter_cgroups(&joining.tasks)?;
     finish::limits(&joining.process)?;
     let lent = null::lend();
     enter_namespaces(joining.init.as_fd(), joining.namespaces).at(Step::Join)?;
+    channel.did(Step::Join, 0);
+    if joining.by_child {
+        become_sibling(channel)?;
+    }
     if let Some(root) = joining.root.take() {
         fchdir(&root).and_then(|()| chroot(c".")).at(Step::Join)?;
     }
@@ -68,6 +90,7 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
     finish::scheduling(process)?;
     finish::close_the_rest(process, channel, [None, None])?;
     let program = finish::become_user(&mut joining.process, channel)?;
+    channel.did(Step::Groups, 0);
     let _ = rustix::process::set_parent_process_death_signal(None);
     finish::become_program(&joining.process, program, channel)
 }

@@ -17,7 +17,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{
+    DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal,
+};
 use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 pub(crate) use join::{Joining, run as run_joining};
@@ -96,7 +98,14 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     if plan.waits {
         channel.wait().at(Step::Parent)?;
     }
+    channel.did(Step::Parent, 0);
+    if plan.opens_up {
+        look_away().at(Step::Users)?;
+    }
     enter_cgroups(&plan.tasks)?;
+    if !plan.tasks.is_empty() {
+        channel.did(Step::Cgroup, 0);
+    }
     let makes_users = plan.namespaces.new & libc::CLONE_NEWUSER as u64 != 0;
     if !makes_users {
         // Else the parent has: nobody in there may raise them.
@@ -104,26 +113,32 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     }
     if plan.namespaces.has_users() {
         become_root()?;
+        channel.did(Step::Users, 0);
         die_with_parent().at(Step::Parent)?;
         if plan.namespaces.new != plan.namespaces.by_clone() {
             unshare_ipc().at(Step::Users)?;
         }
         if let Some(offsets) = &plan.namespaces.new_time {
-            make_time(!offsets.is_empty(), channel).at(Step::Time)?;
+            make_time(!offsets.is_empty(), plan.opens_up, channel).at(Step::Time)?;
         }
     }
     join(plan)?;
+    for join in &plan.namespaces.join {
+        channel.did(Step::Join, join.index);
+    }
     if plan.namespaces.new_cgroup {
         unshare_cgroup().at(Step::CgroupNamespace)?;
+        channel.did(Step::CgroupNamespace, 0);
     }
     finish::session(&plan.process, Some(plan.namespaces.has_users()))?;
+    channel.did(Step::Session, 0);
     if plan.namespaces.new & libc::CLONE_NEWNET as u64 != 0 {
         bring_up_loopback().at(Step::Loopback)?;
+        channel.did(Step::Loopback, 0);
     }
-    let by_binding = plan.namespaces.has_users();
     let mut proc = None;
     if let Some(root) = &mut plan.root {
-        proc = root::fill(root, by_binding, channel)?;
+        proc = root::fill(root, channel)?;
     }
     if plan.meets {
         channel
@@ -139,6 +154,9 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         rustix::process::fchdir(&root.tree).at(Step::CreateHook)?;
     }
     hooks::run(&plan.create_hooks, &plan.process.env, Step::CreateHook)?;
+    if !plan.create_hooks.steps.is_empty() {
+        channel.did(Step::CreateHook, plan.create_hooks.steps.len() as u16);
+    }
     let process = &plan.process;
     let needs_proc =
         !plan.sysctls.is_empty() || process.apparmor.is_some() || process.selinux.is_some();
@@ -147,15 +165,18 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     if let Some(root) = &mut plan.root {
         if let Some(terminal) = &process.terminal {
             console = Some(terminal::open(terminal, root.tree.as_fd(), true).at(Step::Terminal)?);
+            channel.did(Step::Terminal, 0);
         }
         // Before the files may be written to no more.
-        write_sysctls(&plan.sysctls, proc.as_ref())?;
+        write_sysctls(&plan.sysctls, proc.as_ref(), channel)?;
         root::make_directory(root, &process.cwd);
         root::close(root)?;
+        channel.did(Step::Mask, 0);
         // A /dev that is none of ours need not have one.
         let needs_null = root.devices.is_some();
         let lent = if needs_null { None } else { null::lend() };
         root::enter(root)?;
+        channel.did(Step::Pivot, 0);
         match null::open_again(lent.as_ref()) {
             Err(_) if !needs_null => {}
             opened => opened.at(Step::Null)?,
@@ -164,7 +185,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         console = Some(own_terminal(terminal)?);
     }
     if let Some(root) = &plan.bare_root {
-        write_sysctls(&plan.sysctls, proc.as_ref())?;
+        write_sysctls(&plan.sysctls, proc.as_ref(), channel)?;
         rustix::process::fchdir(root)
             .and_then(|()| rustix::process::chroot(c"."))
             .and_then(|()| rustix::process::chdir(c"/"))
@@ -175,9 +196,11 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     }
     if let Some(name) = &plan.hostname {
         set_host_name(name).at(Step::Hostname)?;
+        channel.did(Step::Hostname, 0);
     }
     if let Some(name) = &plan.domainname {
         set_domain_name(name).at(Step::Domainname)?;
+        channel.did(Step::Domainname, 0);
     }
     if let Some(proc) = &proc {
         finish::labels(&plan.process, proc.as_fd())?;
@@ -190,6 +213,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     ];
     finish::close_the_rest(&plan.process, channel, kept)?;
     let program = finish::become_user(&mut plan.process, channel)?;
+    channel.did(Step::Groups, 0);
     // From here on the end of the parent is the end of its words, which are waited for: it notes us
     // before anyone can start us.
     set_parent_process_death_signal(None).at(Step::Parent)?;
@@ -203,11 +227,22 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     finish::become_program(&plan.process, program, channel)
 }
 
+/// Has nobody look into this process any more: what is its user's may become a container's.
+fn look_away() -> rustix::io::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+}
+
 /// Makes a time namespace and enters it, which is only given to children otherwise.
-fn make_time(has_offsets: bool, channel: &Channel) -> rustix::io::Result<()> {
+fn make_time(has_offsets: bool, opens_up: bool, channel: &Channel) -> rustix::io::Result<()> {
     unshare_time()?;
     if has_offsets {
+        if opens_up {
+            set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        }
         channel.tell(&Word::Timed).and_then(|()| channel.wait())?;
+        if opens_up {
+            look_away()?;
+        }
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let made = openat(
@@ -219,13 +254,18 @@ fn make_time(has_offsets: bool, channel: &Channel) -> rustix::io::Result<()> {
     enter_namespaces(made.as_fd(), NEW_TIME)
 }
 
-fn write_sysctls(sysctls: &[Sysctl], proc: Option<&OwnedFd>) -> Result<(), Fault> {
+fn write_sysctls(
+    sysctls: &[Sysctl],
+    proc: Option<&OwnedFd>,
+    channel: &Channel,
+) -> Result<(), Fault> {
     let Some(proc) = proc else {
         return Ok(());
     };
     for (index, sysctl) in sysctls.iter().enumerate() {
         finish::write_proc(proc.as_fd(), &sysctl.file, &sysctl.value)
             .at_index(Step::Sysctl, index as u16)?;
+        channel.did(Step::Sysctl, index as u16);
     }
     Ok(())
 }

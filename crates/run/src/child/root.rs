@@ -19,18 +19,14 @@ use super::fresh::{make_file_system, make_fresh, make_fresh_with};
 use super::null::is_null;
 use super::walk::{Make, find};
 use crate::plan::{
-    By, DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, is_proc,
+    By, Copied, DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, is_proc,
 };
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{MountAttr, set_mount_attributes};
 
 /// Puts the tree in its place and everything into it. Also returns a descriptor of the container's
 /// `/proc` where it has one of its own.
-pub(super) fn fill(
-    plan: &mut RootPlan,
-    by_binding: bool,
-    channel: &Channel,
-) -> Result<Option<OwnedFd>, Fault> {
+pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<OwnedFd>, Fault> {
     umask(Mode::empty());
     let host = open_dir(CWD, c"/").at(Step::HostPropagation)?;
     let (flag, recursive) = plan.host_propagation;
@@ -41,20 +37,28 @@ pub(super) fn fill(
         let place = open_dir(CWD, &plan.place).at(Step::PlaceRoot)?;
         make_private_below(place.as_fd()).at(Step::PlaceRoot)?;
     }
+    if plan.copied == Copied::There {
+        plan.tree = copy_of(&plan.place).at(Step::PlaceRoot)?;
+        set_mount_attributes(plan.tree.as_fd(), true, &plan.tree_propagation())
+            .at(Step::PlaceRoot)?;
+    }
     attach(plan.tree.as_fd(), CWD, &plan.place).at(Step::PlaceRoot)?;
     let root = dup(&plan.tree).at(Step::PlaceRoot)?;
+    channel.did(Step::PlaceRoot, 0);
     let mut proc = None;
     for step in &mut plan.mounts {
         if let Some(made) = mount(root.as_fd(), step, channel)? {
             proc = Some(made);
         }
+        channel.did(Step::Mount, step.index);
     }
     if let Some(devices) = &plan.devices {
         for (index, device) in devices.iter().enumerate() {
-            make_device(root.as_fd(), &device.target, &device.what, by_binding)
+            make_device(root.as_fd(), &device.target, &device.what)
                 .at_index(Step::Device, index as u16)?;
         }
         link_devices(root.as_fd()).at(Step::DevLinks)?;
+        channel.did(Step::Device, 0);
     }
     Ok(proc)
 }
@@ -264,7 +268,7 @@ fn mount(
                 (Ok(mount), _) => mount,
                 // Those of a user namespace may only see their own.
                 (Err(Errno::PERM | Errno::BUSY), Some(tree)) => {
-                    dup(tree).at_index(Step::Mount, index)?
+                    tree.copy().at_index(Step::Mount, index)?
                 }
                 (Err(errno), _) => {
                     return Err(Fault {
@@ -306,7 +310,7 @@ fn place_hierarchy(
     mkdirat(base, hierarchy.name.as_c_str(), Mode::from_raw_mode(0o755))?;
     let target = open_dir(base, &hierarchy.name)?;
     match &hierarchy.what {
-        Ok(tree) => place(tree.as_fd(), target.as_fd())?,
+        Ok(tree) => place(tree.copy()?.as_fd(), target.as_fd())?,
         Err(options) => {
             let context = fsopen(c"cgroup", FsOpenFlags::FSOPEN_CLOEXEC)?;
             fsconfig_set_string(context.as_fd(), c"source", c"cgroup")?;
@@ -337,6 +341,14 @@ fn place_hierarchy(
 pub(super) fn place(mount: BorrowedFd<'_>, target: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mount, c"", target, c"", flags)
+}
+
+/// A detached copy of a tree, where the parent may make none.
+fn copy_of(path: &CStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(CWD, path, flags)
 }
 
 fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
@@ -407,15 +419,10 @@ pub(super) fn find_outside_proc(
     Ok(target)
 }
 
-fn make_device(
-    root: BorrowedFd<'_>,
-    target: &CStr,
-    what: &DeviceWhat,
-    by_binding: bool,
-) -> rustix::io::Result<()> {
+fn make_device(root: BorrowedFd<'_>, target: &CStr, what: &DeviceWhat) -> rustix::io::Result<()> {
     if let DeviceWhat::Tree(tree) = what {
         let target = find_outside_proc(root, target, false)?;
-        return place(tree.as_fd(), target.as_fd());
+        return place(tree.copy()?.as_fd(), target.as_fd());
     }
     let DeviceWhat::Node {
         kind,
@@ -427,7 +434,6 @@ fn make_device(
     else {
         return Ok(());
     };
-    debug_assert!(!by_binding);
     let path = target.to_bytes_with_nul();
     let cut = path.iter().rposition(|&byte| byte == b'/');
     let name = &path[cut.map_or(0, |at| at + 1)..];

@@ -10,6 +10,7 @@ use rustix::fs::{
 use rustix::io::{Errno, Result};
 
 use crate::sys::FileMaker;
+use crate::users;
 
 /// Directories within each other that are copied; what is deeper nobody means.
 const DEPTH: u32 = 64;
@@ -107,6 +108,8 @@ fn one(from: &OwnedFd, to: &OwnedFd, name: &CStr, depth: u32, left: &mut u32) ->
 fn if_known(owned: Result<()>) -> Result<()> {
     match owned {
         Err(Errno::OVERFLOW | Errno::INVAL) => Ok(()),
+        // Nor can anything be given away by who is not root.
+        Err(Errno::PERM) if !users::is_root() => Ok(()),
         owned => owned,
     }
 }

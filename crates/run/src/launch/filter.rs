@@ -34,9 +34,7 @@ pub(crate) fn filter(root: &Path, profile: &Seccomp, log: &Log) -> Result<Progra
     }
     let program = Program::compile(profile).doing(|| "linux.seccomp".to_owned())?;
     for name in Program::unknown_names(profile) {
-        log.debug(&format!(
-            "linux.seccomp: system call {name:?} is unknown, passed over"
-        ));
+        log.debug(|| format!("linux.seccomp: system call {name:?} is unknown, passed over"));
     }
     let _ = fs::create_dir(root.join(KEPT));
     let kept = [text, program.to_bytes()].concat();

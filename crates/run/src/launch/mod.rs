@@ -6,6 +6,7 @@ mod explain;
 pub(crate) mod filter;
 mod join;
 mod prepare;
+mod trace;
 mod within;
 mod words;
 
@@ -17,10 +18,13 @@ pub(crate) use explain::explain;
 pub(crate) use join::join;
 pub(crate) use words::write_pid;
 
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
 use crate::args::Globals;
 use crate::bundle::Bundle;
 use crate::child;
-use crate::error::{Error, Result, While};
+use crate::error::{Error, Result, While, meaning};
 use crate::log::Log;
 use crate::plan::{NEW_TIME, Plan};
 use crate::report::Channel;
@@ -68,7 +72,7 @@ pub(crate) fn in_new_directory(
     id: &str,
     make: impl FnOnce(&StateDir) -> Result<(State, OwnedFd)>,
 ) -> Result<Created> {
-    let dir = StateDir::make(&globals.root, id)?;
+    let dir = StateDir::make(globals, id)?;
     let made = make(&dir);
     if made.is_err() {
         let _ = dir.remove();
@@ -93,7 +97,7 @@ fn make(
     let files = raise_own_limit_of_files(128 + 2 * bundle.spec.mounts.len() as u64);
     let mut prepared = prepare::prepare(globals, log, id, bundle, options, dir)?;
     prepared.plan.process.limit_files_later(files);
-    let made = run(bundle, options, dir, &mut prepared);
+    let made = run(log, bundle, options, dir, &mut prepared);
     if made.is_err() {
         prepared.undo();
     }
@@ -103,16 +107,29 @@ fn make(
 
 /// Clones, and does what the child asks for until it is ready.
 fn run(
+    log: &Log,
     bundle: &Bundle,
     options: &Options,
     dir: &StateDir,
     prepared: &mut prepare::Prepared,
 ) -> Result<OwnedFd> {
-    let (ours, theirs) = Channel::pair().doing(|| "making a socket pair".to_owned())?;
+    let (ours, theirs) =
+        Channel::pair(log.is_debug()).doing(|| "making a socket pair".to_owned())?;
     let into = prepared.entry_into.take();
-    let (mut process, between) = start(&mut prepared.plan, &ours, &theirs, into.as_ref())?;
+    log.debug(|| trace::of_clone(&prepared.plan.namespaces, into.is_some()));
+    let beside = prepared.state.rootless && !prepared.state.cgroup.is_v2();
+    let (mut process, between) = start(&mut prepared.plan, &ours, &theirs, into.as_ref(), beside)?;
     drop(theirs);
-    let done = words::serve(bundle, options, dir, prepared, &ours, &mut process, between);
+    let done = words::serve(
+        log,
+        bundle,
+        options,
+        dir,
+        prepared,
+        &ours,
+        &mut process,
+        between,
+    );
     if done.is_err() {
         let _ = pidfd_signal(process.pidfd.as_fd(), libc::SIGKILL);
         let _ = wait_for(process.pid);
@@ -121,12 +138,14 @@ fn run(
 }
 
 /// Clones. Where users of others' are entered, and other namespaces with them, by a process between;
-/// that is what is returned then.
+/// that is what is returned then. A cgroup of version 2 that is but `beside` those of version 1 is done without where
+/// the caller may not have others go there.
 fn start(
     plan: &mut Plan,
     ours: &Channel,
     theirs: &Channel,
     cgroup: Option<&OwnedFd>,
+    beside: bool,
 ) -> Result<(Cloned, bool)> {
     let others = !plan.namespaces.join.is_empty() || plan.namespaces.user.is_some();
     let between = plan.namespaces.has_users() && others;
@@ -143,7 +162,16 @@ fn start(
         // Hooks before the container goes where it may are to be where we are.
         here: plan.create_hooks.steps.is_empty(),
     };
-    let side = clone(&args);
+    if plan.opens_up {
+        may_be_looked_into(true)?;
+    }
+    let side = match clone(&args) {
+        Err(Errno::ACCESS) if beside && cgroup.is_some() => clone(&CloneArgs {
+            cgroup: None,
+            ..args
+        }),
+        side => side,
+    };
     if let Ok(Side::Child) = side {
         // Else the end of the parent would be no end of its words.
         close_now(ours.fd());
@@ -152,14 +180,38 @@ fn start(
         }
         child::run(plan, theirs);
     }
+    if plan.opens_up {
+        may_be_looked_into(false)?;
+    }
     for (kind, own) in restore {
         enter_namespaces(own.as_fd(), kind)
             .doing(|| "going back to our own namespaces".to_owned())?;
     }
-    match side.doing(|| "clone3: unable to start unshare".to_owned())? {
+    let side = side.map_err(|errno| match errno {
+        Errno::ACCESS if cgroup.is_some() => Error::new(format!(
+            "linux.cgroupsPath: unable to apply cgroup configuration: {}",
+            meaning(errno.raw_os_error())
+        )),
+        _ => Error::new(format!(
+            "clone3: unable to start unshare: {}",
+            meaning(errno.raw_os_error())
+        )),
+    });
+    match side? {
         Side::Parent(process) => Ok((process, between)),
         Side::Child => Err(Error::new("a child that went on as its parent")),
     }
+}
+
+/// Whether this process, and the child that it makes, are their user's to look into. Only such a child can be given
+/// users by one who is not root; there is nobody in its namespace until then.
+fn may_be_looked_into(may: bool) -> Result<()> {
+    let behavior = if may {
+        DumpableBehavior::Dumpable
+    } else {
+        DumpableBehavior::NotDumpable
+    };
+    set_dumpable_behavior(behavior).doing(|| "protecting this process".to_owned())
 }
 
 /// What only children are born into: PID and time namespaces. Returns our own, to go back to. A time namespace of

@@ -8,7 +8,7 @@ use super::{Options, filter};
 use crate::args::Globals;
 use crate::bundle::Bundle;
 use crate::cgroup::{Cgroup, Entry, Holder, Wanted};
-use crate::error::{Error, Result, While};
+use crate::error::{Result, While};
 use crate::log::Log;
 use crate::netdev::Devices;
 use crate::plan::{
@@ -17,6 +17,7 @@ use crate::plan::{
 };
 use crate::rdt::Rdt;
 use crate::state::{Listener, State, StateDir, own_descriptors};
+use crate::users;
 
 /// A container whose process is still to be made.
 #[derive(Debug)]
@@ -54,11 +55,10 @@ pub(crate) fn prepare(
     dir: &StateDir,
 ) -> Result<Prepared> {
     let (linux, process) = (bundle.linux()?, bundle.process()?);
-    if !linux.net_devices.is_empty() && !rustix::process::geteuid().is_root() {
-        return Err(Error::new(
-            "linux.netDevices: network devices are not supported for rootless containers",
-        ));
+    if !users::is_root() {
+        users::check(&bundle.spec, linux)?;
     }
+    users::check_process(process, linux)?;
     let rdt = linux.intel_rdt.as_ref().map(|it| Rdt::plan(id, it));
     let rdt = rdt.transpose()?;
     let namespaces = Namespaces::open(linux)?;
@@ -75,6 +75,7 @@ pub(crate) fn prepare(
         descriptors: own_descriptors(process.terminal),
         ..State::new(globals, id, bundle, cgroup)
     };
+    log.debug(|| format!("cgroup {:?}", state.cgroup.paths()));
     // Before anything is made that outlives this process.
     dir.save(&state)?;
     if let (Some(rdt), Some(wanted)) = (&mut state.rdt, &linux.intel_rdt) {
@@ -140,7 +141,7 @@ fn plan(
     }
     if let Some(profile) = &linux.seccomp {
         let program = filter::filter(&globals.root, profile, log)?;
-        log.debug(&format!("seccomp filter flags: {}", program.flags()));
+        log.debug(|| format!("seccomp filter flags: {}", program.flags()));
         filter::write(&dir.filter(), &program)?;
         steps.seccomp = Some(program);
     }
@@ -177,6 +178,7 @@ fn plan(
             &cgroups,
             mappings,
             !options.no_pivot,
+            users::are_not_the_hosts(),
         )?)
     } else {
         None
@@ -205,6 +207,7 @@ fn plan(
     let makes_users = namespaces.makes(NamespaceKind::User);
     let plan = Plan {
         waits: makes_users,
+        opens_up: makes_users && !users::is_root(),
         meets: !linux.net_devices.is_empty()
             || !hooks.prestart.is_empty()
             || !hooks.create_runtime.is_empty()

@@ -10,11 +10,12 @@ use rustix::process::Resource;
 use serde_json::{Value, json};
 
 use super::prepare::Prepared;
-use super::{Options, copy_up, explain, within};
+use super::{Options, copy_up, explain, trace, within};
 use crate::bundle::Bundle;
 use crate::cgroup;
 use crate::error::{Error, Result, While};
 use crate::hooks;
+use crate::log::Log;
 use crate::netdev::Devices;
 use crate::plan::{HookSteps, write_maps};
 use crate::report::{Channel, Fault, Word};
@@ -22,7 +23,12 @@ use crate::state::{State, StateDir, Status, process};
 use crate::sys::{Cloned, open_pidfd, set_rlimit_of, wait_for};
 
 /// Answers a child until it is ready, then notes it and lets it wait for its start.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "it is the second half of one function"
+)]
 pub(super) fn serve(
+    log: &Log,
     bundle: &Bundle,
     options: &Options,
     dir: &StateDir,
@@ -33,6 +39,7 @@ pub(super) fn serve(
 ) -> Result<()> {
     let spec = &bundle.spec;
     if prepared.plan.waits && !between {
+        log.debug(|| format!("mapping ids of process {}", child.pid));
         give_users(bundle, prepared, child.pid)?;
         go_on(channel)?;
     }
@@ -41,6 +48,7 @@ pub(super) fn serve(
             .hear()
             .doing(|| "listening to the container's process".to_owned())?
         {
+            Some(Word::Did(step, index)) => log.debug(|| trace::of_init(step, index, spec)),
             Some(Word::Made(pid)) => {
                 let pidfd = open_pidfd(pid).doing(|| "the container's process".to_owned())?;
                 let _ = wait_for(child.pid);
@@ -63,6 +71,10 @@ pub(super) fn serve(
                     tell_state(steps, &document)?;
                 }
                 if let Some(ours) = &spec.hooks {
+                    let (first, second) = (ours.prestart.len(), ours.create_runtime.len());
+                    log.debug(|| {
+                        format!("running {first} prestart and {second} createRuntime hooks")
+                    });
                     hooks::run(&ours.prestart, "prestart", &document)?;
                     hooks::run(&ours.create_runtime, "createRuntime", &document)?;
                 }
@@ -104,6 +116,12 @@ pub(super) fn serve(
             }
         }
     }
+    log.debug(|| {
+        format!(
+            "init: closing the pipe to signal completion: process {}",
+            child.pid
+        )
+    });
     note(&mut prepared.state, child.pid)?;
     cgroup::release(prepared.holder.take())?;
     if let Some(rdt) = &prepared.state.rdt {

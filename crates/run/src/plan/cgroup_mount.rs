@@ -1,13 +1,13 @@
 //! How a container sees cgroups.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use super::mounts::{Fresh, What, detach};
+use super::mounts::{Fresh, What};
 use super::text::c_string;
+use super::tree::{Copied, Tree};
 use crate::error::{Result, While};
-use crate::sys::{MountAttr, set_mount_attributes};
+use crate::sys::MountAttr;
 
 /// The cgroups of a container, by hierarchy.
 #[derive(Debug)]
@@ -42,21 +42,17 @@ pub(crate) struct Hierarchy {
 }
 
 /// A cgroup of the host, or the options of a file system that a namespace shows its part of.
-pub(crate) type HierarchyWhat = std::result::Result<OwnedFd, Vec<CString>>;
+pub(crate) type HierarchyWhat = std::result::Result<Tree, Vec<CString>>;
 
 impl CgroupMounts<'_> {
     /// What a mount of type `cgroup` or `cgroup2` is here.
-    pub(crate) fn what(&self, fresh: Fresh, read_only: bool) -> Result<What> {
+    pub(crate) fn what(&self, fresh: Fresh, read_only: bool, copied: Copied) -> Result<What> {
         if let Some(directory) = &self.unified {
-            let instead = detach(directory, false).ok();
-            if let Some(tree) = &instead {
-                let attr = MountAttr {
-                    set: u64::from(fresh.attr),
-                    ..MountAttr::default()
-                };
-                set_mount_attributes(std::os::fd::AsFd::as_fd(tree), false, &attr)
-                    .doing(|| directory.display().to_string())?;
-            }
+            let attr = MountAttr {
+                set: u64::from(fresh.attr),
+                ..MountAttr::default()
+            };
+            let instead = Tree::open(directory, attr, copied).ok();
             // What is said of version 1 is left out.
             let named = fresh
                 .data
@@ -75,7 +71,7 @@ impl CgroupMounts<'_> {
         let below = self
             .hierarchies
             .iter()
-            .map(|it| self.hierarchy(it, read_only));
+            .map(|it| self.hierarchy(it, read_only, copied));
         let below = below.collect::<Result<_>>()?;
         let base = Fresh {
             kind: c"tmpfs".to_owned(),
@@ -96,7 +92,7 @@ impl CgroupMounts<'_> {
         Ok(What::Hierarchies { base, below })
     }
 
-    fn hierarchy(&self, of: &V1, read_only: bool) -> Result<Hierarchy> {
+    fn hierarchy(&self, of: &V1, read_only: bool, copied: Copied) -> Result<Hierarchy> {
         let what: HierarchyWhat = if self.namespace {
             Err(of
                 .controllers
@@ -104,14 +100,13 @@ impl CgroupMounts<'_> {
                 .map(|it| c_string(it.as_str(), "cgroup"))
                 .collect::<Result<_>>()?)
         } else {
-            let told = || of.directory.display().to_string();
-            let tree = detach(&of.directory, false).doing(told)?;
             let set = if read_only { MountAttr::RDONLY } else { 0 };
             let attr = MountAttr {
                 set: set | MountAttr::NOSUID | MountAttr::NODEV | MountAttr::NOEXEC,
                 ..MountAttr::default()
             };
-            set_mount_attributes(std::os::fd::AsFd::as_fd(&tree), false, &attr).doing(told)?;
+            let tree = Tree::open(&of.directory, attr, copied)
+                .doing(|| of.directory.display().to_string())?;
             Ok(tree)
         };
         let links = of

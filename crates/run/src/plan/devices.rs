@@ -1,15 +1,16 @@
 //! Device nodes of a container.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use orlop_oci::{Device, DeviceKind, Linux};
 use rustix::fs::{Dev, FileType, Gid, Mode, Uid, makedev};
 
-use super::mounts::{detach, relative};
+use super::mounts::relative;
 use super::text::c_string;
+use super::tree::{Copied, Tree};
 use crate::error::{Error, Result, While};
+use crate::sys::MountAttr;
 
 /// A device node to be made.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) enum DeviceWhat {
         gid: Gid,
     },
     /// The host's node, where a user namespace may make none.
-    Tree(OwnedFd),
+    Tree(Tree),
 }
 
 /// Those that every container has (`config-linux.md`, "Default Devices").
@@ -43,8 +44,8 @@ pub(crate) const DEFAULT: [(&str, u32, u32); 6] = [
     ("tty", 5, 0),
 ];
 
-/// All nodes of a container.
-pub(crate) fn devices(linux: &Linux, by_binding: bool) -> Result<Vec<DeviceStep>> {
+/// All nodes of a container; `bound` says that they are the host's, and where those are copied.
+pub(crate) fn devices(linux: &Linux, bound: Option<Copied>) -> Result<Vec<DeviceStep>> {
     let mut steps = Vec::new();
     let given = |path: &str| {
         linux
@@ -57,9 +58,8 @@ pub(crate) fn devices(linux: &Linux, by_binding: bool) -> Result<Vec<DeviceStep>
         if given(&target) {
             continue;
         }
-        let what = if by_binding {
-            let host = Path::new("/dev").join(name);
-            DeviceWhat::Tree(detach(&host, false).doing(|| host.display().to_string())?)
+        let what = if let Some(copied) = bound {
+            host_node(&Path::new("/dev").join(name), copied)?
         } else {
             DeviceWhat::Node {
                 kind: FileType::CharacterDevice,
@@ -75,14 +75,20 @@ pub(crate) fn devices(linux: &Linux, by_binding: bool) -> Result<Vec<DeviceStep>
         });
     }
     for (index, device) in linux.devices.iter().enumerate() {
-        let step = step(device, by_binding)
-            .map_err(|error| error.within(format!("linux.devices[{index}]")))?;
+        let step =
+            step(device, bound).map_err(|error| error.within(format!("linux.devices[{index}]")))?;
         steps.extend(step);
     }
     Ok(steps)
 }
 
-fn step(device: &Device, by_binding: bool) -> Result<Option<DeviceStep>> {
+fn host_node(path: &Path, copied: Copied) -> Result<DeviceWhat> {
+    let tree = Tree::open(path, MountAttr::default(), copied);
+    tree.map(DeviceWhat::Tree)
+        .doing(|| path.display().to_string())
+}
+
+fn step(device: &Device, bound: Option<Copied>) -> Result<Option<DeviceStep>> {
     let target = relative(&device.path);
     // It is made of the terminals' own.
     if target == "dev/ptmx" {
@@ -100,9 +106,8 @@ fn step(device: &Device, by_binding: bool) -> Result<Option<DeviceStep>> {
         DeviceKind::Fifo => FileType::Fifo,
         DeviceKind::All => return Err(Error::new("type: a node is b, c, u or p")),
     };
-    let what = if by_binding {
-        let host = Path::new(&device.path);
-        DeviceWhat::Tree(detach(host, false).doing(|| device.path.clone())?)
+    let what = if let Some(copied) = bound {
+        host_node(Path::new(&device.path), copied)?
     } else {
         let number = |value: i64, what: &str| {
             u32::try_from(value)

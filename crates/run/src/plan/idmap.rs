@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use orlop_oci::IdMapping;
 
+use super::maps::write_maps;
 use crate::error::{Error, Result, While};
 use crate::sys::{CloneArgs, Side, clone, exit_now, pidfd_signal, wait_for};
 
@@ -86,17 +87,4 @@ fn make(uids: &[IdMapping], gids: &[IdMapping]) -> Result<OwnedFd> {
     let _ = pidfd_signal(process.pidfd.as_fd(), libc::SIGKILL);
     let _ = wait_for(process.pid);
     made
-}
-
-/// Says whose ids are whose in the user namespace of a process.
-pub(crate) fn write_maps(pid: i32, uids: &[IdMapping], gids: &[IdMapping]) -> Result<()> {
-    for (file, maps) in [("uid_map", uids), ("gid_map", gids)] {
-        let path = format!("/proc/{pid}/{file}");
-        let lines = maps
-            .iter()
-            .map(|map| format!("{} {} {}\n", map.container_id, map.host_id, map.size));
-        let text = lines.collect::<Vec<_>>().concat();
-        std::fs::write(&path, text).doing(|| format!("writing {path}"))?;
-    }
-    Ok(())
 }

@@ -7,6 +7,7 @@ mod cgroup_mount;
 mod devices;
 mod hooks;
 mod idmap;
+mod maps;
 mod mounts;
 mod namespaces;
 pub(crate) mod options;
@@ -16,6 +17,7 @@ mod scheduling;
 mod source;
 mod sysctl;
 mod text;
+mod tree;
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -25,7 +27,8 @@ use crate::error::{Error, Result};
 pub(crate) use cgroup_mount::{CgroupMounts, Hierarchy, V1};
 pub(crate) use devices::{DEFAULT as DEFAULT_DEVICES, DeviceWhat};
 pub(crate) use hooks::{HookStep, HookSteps, check as check_hook, limit as limit_of_hook};
-pub(crate) use idmap::{Mappings, write_maps};
+pub(crate) use idmap::Mappings;
+pub(crate) use maps::write_maps;
 pub(crate) use mounts::{
     By, Fresh, MountStep, PROC_MAGIC, What, detach, is_proc, name, relative, source_fault,
 };
@@ -35,6 +38,7 @@ pub(crate) use root::RootPlan;
 pub(crate) use source::Source;
 pub(crate) use sysctl::{Sysctl, sysctls};
 pub(crate) use text::c_string;
+pub(crate) use tree::Copied;
 
 /// A container's first process and all around it.
 #[derive(Debug)]
@@ -44,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) tasks: Vec<OwnedFd>,
     /// Whether the parent has something to do before the child goes on.
     pub(crate) waits: bool,
+    /// Whether the parent can do that only while the child may be looked into by its user.
+    pub(crate) opens_up: bool,
     /// Whether it has when the namespaces are there: network devices to be moved, hooks to be run.
     pub(crate) meets: bool,
     /// Nothing without a mount namespace.

@@ -13,6 +13,7 @@ use super::idmap::Mappings;
 use super::options::MountOptions;
 use super::source::Source;
 use super::text::c_string;
+use super::tree::{Copied, Tree};
 use crate::bundle::Bundle;
 use crate::error::{Error, Result, While, meaning};
 use crate::report::Step;
@@ -63,10 +64,7 @@ pub(crate) enum What {
     /// Cgroups of version 1, each hierarchy below a directory.
     Hierarchies { base: Fresh, below: Vec<Hierarchy> },
     /// Cgroups of version 2, or what stands for them where they cannot be mounted.
-    Unified {
-        fresh: Fresh,
-        instead: Option<OwnedFd>,
-    },
+    Unified { fresh: Fresh, instead: Option<Tree> },
 }
 
 /// Who opens what is bound.
@@ -117,11 +115,15 @@ pub(crate) fn mounts(
     cgroups: &CgroupMounts<'_>,
     mappings: &mut Mappings,
     has_users: bool,
+    copied: Copied,
     by: impl Fn(&Path) -> By,
 ) -> Result<Vec<MountStep>> {
     let spec = &bundle.spec;
     let steps = spec.mounts.iter().enumerate().map(|(index, mount)| {
-        step(bundle, index, mount, cgroups, mappings, has_users, &by).map_err(|error| {
+        step(
+            bundle, index, mount, cgroups, mappings, has_users, copied, &by,
+        )
+        .map_err(|error| {
             error.within(format!(
                 "mounts[{index}]: error mounting {:?} to rootfs at {:?}",
                 mount.source, mount.destination
@@ -131,6 +133,7 @@ pub(crate) fn mounts(
     steps.collect()
 }
 
+#[expect(clippy::too_many_arguments, reason = "it is the body of a loop")]
 fn step(
     bundle: &Bundle,
     index: usize,
@@ -138,6 +141,7 @@ fn step(
     cgroups: &CgroupMounts<'_>,
     mappings: &mut Mappings,
     has_users: bool,
+    copied: Copied,
     by: &impl Fn(&Path) -> By,
 ) -> Result<MountStep> {
     let spec = &bundle.spec;
@@ -216,7 +220,7 @@ fn step(
         read_only_later = options.read_only && (kind == "tmpfs" || target == "dev");
         let mut fresh = fresh(mount, options_for(kind, &options, spec), read_only_later)?;
         match kind {
-            "cgroup" | "cgroup2" => cgroups.what(fresh, options.read_only)?,
+            "cgroup" | "cgroup2" => cgroups.what(fresh, options.read_only, copied)?,
             "mqueue" => {
                 // It takes no label.
                 fresh.data.retain(|(key, _)| key.as_c_str() != c"context");

@@ -23,7 +23,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 pub(crate) struct ProcessPlan {
     pub(crate) args: Image,
     pub(crate) env: Image,
-    /// Where the program may be, in this order.
+    /// Where the program may be, in this order; nowhere for a process that is never started.
     pub(crate) programs: Vec<CString>,
     /// Whether `HOME` is to be found in the container's `/etc/passwd`, for which `env` has room then.
     pub(crate) finds_home: bool,
@@ -128,7 +128,11 @@ impl ProcessPlan {
         let program = process.args.first().map_or("", String::as_str);
         Ok(Self {
             args: Image::new(strings(&process.args, "args")?),
-            programs: programs(program, &process.env)?,
+            programs: if process.args.is_empty() {
+                Vec::new()
+            } else {
+                programs(program, &process.env)?
+            },
             env,
             finds_home,
             cwd: c_string(process.cwd.as_str(), "process.cwd")?,

@@ -8,14 +8,16 @@ use std::path::Path;
 use orlop_disk::Mountinfo;
 use orlop_oci::{Linux, NamespaceKind};
 use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use super::cgroup_mount::CgroupMounts;
 use super::devices::{DeviceStep, devices};
 use super::idmap::Mappings;
-use super::mounts::{By, MountStep, detach, mounts, relative};
+use super::mounts::{By, MountStep, detach, mounts, name, relative};
 use super::namespaces::Namespaces;
 use super::options::root_propagation;
 use super::text::c_string;
+use super::tree::Copied;
 use crate::bundle::Bundle;
 use crate::error::{Error, Result, While};
 use crate::sys::{MountAttr, set_mount_attributes};
@@ -23,8 +25,10 @@ use crate::sys::{MountAttr, set_mount_attributes};
 /// Everything that makes a root file system of a tree.
 #[derive(Debug)]
 pub(crate) struct RootPlan {
-    /// The tree, detached.
+    /// The tree: detached, or named until the child makes its copy.
     pub(crate) tree: OwnedFd,
+    /// Where that and all that is bound is copied.
+    pub(crate) copied: Copied,
     /// Where it is put in the new mount namespace, before that is turned over to it.
     pub(crate) place: CString,
     /// How the host's mounts reach the new namespace.
@@ -52,13 +56,23 @@ impl RootPlan {
         cgroups: &CgroupMounts<'_>,
         mappings: &mut Mappings,
         pivots: bool,
+        in_users: bool,
     ) -> Result<Self> {
         let rootfs = bundle.rootfs();
         let told = || format!("root.path: {}", rootfs.display());
         let rootfs = rootfs
             .canonicalize()
             .doing(|| format!("{}: invalid rootfs", told()))?;
-        let tree = detach(&rootfs, true).doing(|| format!("{}: open_tree", told()))?;
+        let (tree, copied) = match detach(&rootfs, true) {
+            // Who may not in the host's mounts may in those of a user namespace.
+            Err(Errno::PERM) if namespaces.makes(NamespaceKind::Mount) => {
+                (name(&rootfs).doing(told)?, Copied::There)
+            }
+            copied => (
+                copied.doing(|| format!("{}: open_tree", told()))?,
+                Copied::Here,
+            ),
+        };
         let look = rustix::fs::fstat(&tree).doing(told)?;
         if FileType::from_raw_mode(look.st_mode) != FileType::Directory {
             return Err(Error::new(format!("{}: it is no directory", told())));
@@ -72,14 +86,10 @@ impl RootPlan {
             })?),
         };
         let host_propagation = propagation.unwrap_or((libc::MS_SLAVE, true));
-        // What is mounted in the container must not reach the host by the tree it is mounted on.
-        let of_tree =
-            if host_propagation.0 == libc::MS_SHARED || host_propagation.0 == libc::MS_SLAVE {
-                libc::MS_SLAVE
-            } else {
-                libc::MS_PRIVATE
-            };
-        set_mount_attributes(tree.as_fd(), true, &MountAttr::propagation(of_tree)).doing(told)?;
+        if copied == Copied::Here {
+            let attr = propagation_of_tree(host_propagation.0);
+            set_mount_attributes(tree.as_fd(), true, &attr).doing(told)?;
+        }
         let own_dev = bundle.spec.mounts.iter().any(|mount| {
             let binds = mount.kind == "bind"
                 || mount.options.iter().any(|it| it == "bind" || it == "rbind");
@@ -102,6 +112,7 @@ impl RootPlan {
         }
         Ok(Self {
             tree,
+            copied,
             place: c_string(rootfs.as_os_str().as_bytes(), "root.path")?,
             host_propagation,
             // It is private by now; what is mounted in it has what it was given.
@@ -111,7 +122,11 @@ impl RootPlan {
                 cgroups,
                 mappings,
                 namespaces.has_users(),
+                copied,
                 |source| {
+                    if copied == Copied::There {
+                        return By::Child;
+                    }
                     if !namespaces.makes(NamespaceKind::Mount) {
                         return By::Parent;
                     }
@@ -137,7 +152,8 @@ impl RootPlan {
             devices: if own_dev {
                 None
             } else {
-                Some(devices(linux, namespaces.has(NamespaceKind::User))?)
+                let bound = namespaces.has_users() || in_users;
+                Some(devices(linux, bound.then_some(copied))?)
             },
             masked: paths(&linux.masked_paths, "maskedPaths")?,
             mask_data,
@@ -150,6 +166,23 @@ impl RootPlan {
             },
         })
     }
+}
+
+impl RootPlan {
+    /// How the tree that the child copies gets mounts of the host's.
+    pub(crate) fn tree_propagation(&self) -> MountAttr {
+        propagation_of_tree(self.host_propagation.0)
+    }
+}
+
+/// What is mounted in the container must not reach the host by the tree it is mounted on.
+fn propagation_of_tree(host: u64) -> MountAttr {
+    let reaches = host == libc::MS_SHARED || host == libc::MS_SLAVE;
+    MountAttr::propagation(if reaches {
+        libc::MS_SLAVE
+    } else {
+        libc::MS_PRIVATE
+    })
 }
 
 /// Where `/proc` and `/sys` are mounted, outside of a root file system; what is below others before them.

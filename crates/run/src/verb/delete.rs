@@ -53,6 +53,13 @@ fn run(call: &Call<'_>) -> Result<u8> {
         }
         _ => {}
     }
+    call.log.debug(|| {
+        format!(
+            "removing {:?} and {}",
+            state.cgroup.paths(),
+            dir.path().display()
+        )
+    });
     destroy(&dir, &state, force)?;
     Ok(0)
 }

@@ -98,7 +98,10 @@ fn join(call: &Call<'_>) -> Result<u8> {
         return Ok(0);
     }
     let terminal = run::own_terminal(&options.console)?;
-    foreground::stand_by(joined.pid, joined.process.as_fd(), terminal)
+    let code = foreground::stand_by(joined.pid, joined.process.as_fd(), terminal)?;
+    call.log
+        .debug(|| format!("process {} exited with {code}", joined.pid));
+    Ok(code)
 }
 
 /// The process as `--process` or the flags say it; `own` is that of the container.

@@ -76,9 +76,20 @@ fn run(call: &Call<'_>) -> Result<u8> {
     let own_processes = state.namespaces & libc::CLONE_NEWPID as u64 != 0;
     if call.parsed.is_on("all")? || signal == libc::SIGKILL && !own_processes {
         // Of a container that shares its host's processes some may be left when its first is gone.
+        if alive {
+            state.cgroup.refuse_none()?;
+        }
+        call.log.debug(|| {
+            format!(
+                "sending signal {signal} to all in {:?}",
+                state.cgroup.paths()
+            )
+        });
         signal_all(&state, signal)?;
         return Ok(0);
     }
+    call.log
+        .debug(|| format!("sending signal {signal} to process {}", state.pid));
     let not_running = || Error::new("container not running");
     if !alive {
         return Err(not_running());

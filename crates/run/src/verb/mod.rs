@@ -60,6 +60,15 @@ impl Call<'_> {
         let state = dir.load()?;
         Ok((dir, state))
     }
+
+    /// Warns a caller without root's rights, whose containers may have no cgroups.
+    fn may_lack_cgroups(&self, verb: &str) {
+        if self.globals.rootless() {
+            self.log.warn(&format!(
+                "orlop-run {verb} may fail if you don't have the full access to cgroups"
+            ));
+        }
+    }
 }
 
 const HELP: Flag = switch("help", Some('h'), "tell what there is");

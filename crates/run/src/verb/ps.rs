@@ -38,7 +38,9 @@ fn run(call: &Call<'_>) -> Result<u8> {
         .split_first()
         .ok_or_else(|| Error::new("the container's name is missing"))?;
     let dir = StateDir::of(&call.globals.root, &text_of(id, "the container's name")?)?;
-    let pids = dir.load()?.cgroup.pids(true)?;
+    let state = dir.load()?;
+    call.may_lack_cgroups("ps");
+    let pids = state.cgroup.pids(true)?;
     let output = match call.parsed.text("format")?.as_deref() {
         None | Some("table") => table(&pids, arguments)?,
         Some("json") => serde_json::to_string(&pids).doing(|| "writing".to_owned())? + "\n",

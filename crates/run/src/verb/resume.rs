@@ -18,6 +18,7 @@ pub(super) const VERB: Verb = Verb {
 
 fn run(call: &Call<'_>) -> Result<u8> {
     let (dir, state) = call.known()?;
+    call.may_lack_cgroups("resume");
     match state.status(&dir) {
         Status::Paused => state.cgroup.thaw().map(|()| 0),
         _ => Err(Error::new("container not paused")),

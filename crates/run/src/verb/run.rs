@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use super::{Call, HELP, Verb, create, delete, start};
 use crate::args::{FlagsEnd, switch};
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, NO_PROCESS};
 use crate::error::{Error, Result, While};
 use crate::foreground;
 use crate::launch::{self, Console};
@@ -40,6 +40,9 @@ fn run(call: &Call<'_>) -> Result<u8> {
     let id = call.parsed.only("the container's name")?;
     let detach = call.parsed.is_on("detach")?;
     let bundle = Bundle::open(&create::bundle_of(call.parsed))?;
+    if !bundle.starts {
+        return Err(Error::new(NO_PROCESS));
+    }
     let terminal = bundle
         .spec
         .process
@@ -58,6 +61,8 @@ fn run(call: &Call<'_>) -> Result<u8> {
     }
     let terminal = own_terminal(&options.console)?;
     let code = foreground::stand_by(created.state.pid, created.process.as_fd(), terminal)?;
+    call.log
+        .debug(|| format!("process {} exited with {code}", created.state.pid));
     if !call.parsed.is_on("keep")? {
         delete::destroy(&created.dir, &created.state, true)?;
     }

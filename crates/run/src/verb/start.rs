@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Call, HELP, Verb};
 use crate::args::FlagsEnd;
+use crate::bundle::NO_PROCESS;
 use crate::error::{Error, Result};
 use crate::hooks;
 use crate::state::{State, StateDir, Status, open_fifo};
@@ -27,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 fn run(call: &Call<'_>) -> Result<u8> {
     let (dir, state) = call.known()?;
     match state.status(&dir) {
+        Status::Created if state.never_starts => return Err(Error::new(NO_PROCESS)),
         Status::Created => start(&dir, &state)?,
         Status::Stopped | Status::Creating => {
             return Err(Error::new("cannot start a container that has stopped"));

@@ -177,7 +177,6 @@ fn fields_that_make_no_sense() {
             "config.json: root.path: the root file system is missing",
         ),
         ("linux", "config.json: linux: the section is missing"),
-        ("process", "process: the section is missing"),
     ] {
         let mut config = judge.rig.config(&["true"]);
         let (id, bundle) = judge.rig.bundle(&config);

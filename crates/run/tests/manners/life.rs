@@ -74,6 +74,33 @@ fn a_cgroup_that_is_not_there_is_not_joined() {
     assert!(said.contains("no such file or directory"), "{said}");
 }
 
+/// The specification wants a process by the time of the start.
+#[test]
+fn without_a_process_a_container_is_created_and_not_started() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let mut config = rig.config(&["true"]);
+    config.as_object_mut().unwrap().remove("process");
+    let container = rig.create(&config).unwrap();
+    let state = || -> Value {
+        let state = out(ended(rig.command().args(["state", &container.id])));
+        serde_json::from_str(&state).unwrap()
+    };
+    assert_eq!(state()["status"], "created");
+    let said = refusal(ended(rig.command().args(["start", &container.id])));
+    assert!(
+        said.contains("process property must not be empty"),
+        "{said}"
+    );
+    assert_eq!(state()["status"], "created");
+    out(ended(rig.command().args(["delete", &container.id])));
+    let said = refusal(rig.run(&config));
+    assert!(
+        said.contains("process property must not be empty"),
+        "{said}"
+    );
+}
+
 #[test]
 fn help_has_the_form_of_runcs() {
     let rig = Rig::new();

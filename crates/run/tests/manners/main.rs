@@ -12,6 +12,7 @@
 )]
 
 mod binds;
+mod debug;
 mod hooks;
 mod life;
 mod mounts;

@@ -257,6 +257,8 @@ impl Node {
             Leak::Mount(path) => {
                 let shared = self.v1_only.is_some();
                 *path == self.state().join("private")
+                    // Of layers that are files, as long as their images are here.
+                    || path.starts_with(self.scratch.dir().join("root/images/mounts"))
                     || shared && [self.scratch.dir(), self.scratch.run()].contains(&path.as_path())
             }
             Leak::Process(..) | Leak::Netns(_) => false,

@@ -1,0 +1,217 @@
+//! A user without rights, with bundles of its own and a runtime that it may execute.
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use orlop_testkit::{Scratch, machine};
+use serde_json::{Value, json};
+
+/// Who it is: nobody else on the machine.
+pub(crate) const ID: u32 = 64_321;
+
+/// What nothing here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A user, and what is its.
+pub(crate) struct User {
+    pub(crate) scratch: Scratch,
+    pub(crate) rootfs: PathBuf,
+    pub(crate) runtime: PathBuf,
+    made: RefCell<Vec<String>>,
+}
+
+/// Whether a user without rights can have containers here.
+pub(crate) fn works() -> Result<(), String> {
+    machine::is_root()?;
+    machine::has_program("busybox")?;
+    let script = "mount -t proc proc /proc";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount", "--pid", "--fork"])
+        .args(["sh", "-c", script])
+        .uid(ID)
+        .gid(ID);
+    match command.stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err("users without rights may make no namespaces here".to_owned()),
+    }
+}
+
+impl User {
+    pub(crate) fn new() -> Self {
+        let scratch = Scratch::new();
+        let rootfs = scratch.subdir("rootfs");
+        for directory in ["bin", "dev", "etc", "proc", "sys", "tmp"] {
+            fs::create_dir_all(rootfs.join(directory)).unwrap();
+        }
+        let busybox = machine::program("busybox").unwrap_or_else(|e| panic!("{e}"));
+        fs::copy(busybox, rootfs.join("bin/busybox")).unwrap();
+        for applet in [
+            "sh", "cat", "ls", "sleep", "id", "grep", "true", "readlink", "stat",
+        ] {
+            symlink("busybox", rootfs.join("bin").join(applet)).unwrap();
+        }
+        let given = std::env::var_os("ORLOP_TEST_OCI_RUNTIME").map_or_else(
+            || PathBuf::from(env!("CARGO_BIN_EXE_orlop-run")),
+            PathBuf::from,
+        );
+        // Where the build is the user may not come.
+        let runtime = scratch.subdir("program").join("orlop-run");
+        fs::copy(given, &runtime).unwrap();
+        let user = Self {
+            scratch,
+            rootfs,
+            runtime,
+            made: RefCell::default(),
+        };
+        for dir in ["run", "rootfs"] {
+            own(&user.scratch.subdir(dir));
+        }
+        let tree = Command::new("chown")
+            .args(["-hR", &format!("{ID}:{ID}")])
+            .arg(&user.rootfs)
+            .status();
+        assert!(tree.unwrap().success());
+        fs::set_permissions(user.scratch.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+        user
+    }
+
+    /// A directory of the user's.
+    pub(crate) fn dir(&self, name: &str) -> PathBuf {
+        let dir = self.scratch.subdir(name);
+        own(&dir);
+        dir
+    }
+
+    /// What `spec --rootless` writes, for a container that runs this.
+    pub(crate) fn config(&self, args: &[&str]) -> Value {
+        let bundle = self.dir("spec");
+        let _ = fs::remove_file(bundle.join("config.json"));
+        let said = ended(
+            self.command()
+                .args(["spec", "--rootless"])
+                .current_dir(&bundle),
+        );
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let text = fs::read(bundle.join("config.json")).unwrap();
+        let mut config: Value = serde_json::from_slice(&text).unwrap();
+        config["process"]["args"] = json!(args);
+        config["process"]["env"] = json!(["PATH=/bin"]);
+        config["process"]["terminal"] = false.into();
+        config["root"]["path"] = self.rootfs.to_str().unwrap().into();
+        config
+    }
+
+    /// Writes a bundle down; its container's name is of this test.
+    pub(crate) fn bundle(&self, config: &Value) -> (String, PathBuf) {
+        let id = format!("{}-{}", self.scratch.id(), self.made.borrow().len());
+        self.made.borrow_mut().push(id.clone());
+        let bundle = self.dir(&id);
+        fs::write(bundle.join("config.json"), config.to_string()).unwrap();
+        (id, bundle)
+    }
+
+    /// Runs a container to its end.
+    pub(crate) fn run(&self, config: &Value) -> Said {
+        let (id, bundle) = self.bundle(config);
+        ended(self.command().args(["run", "--bundle"]).arg(bundle).arg(id))
+    }
+
+    /// A container that runs.
+    pub(crate) fn start(&self, config: &Value) -> String {
+        let (id, bundle) = self.bundle(config);
+        let mut command = self.command();
+        command.args(["run", "--detach", "--bundle"]).arg(bundle);
+        out(ended(command.arg(&id)));
+        id
+    }
+
+    /// A command of the runtime's about a container.
+    pub(crate) fn says(&self, words: &[&str]) -> Said {
+        ended(self.command().args(words))
+    }
+
+    /// The runtime, as the user runs it.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.runtime);
+        command
+            .uid(ID)
+            .gid(ID)
+            .env("XDG_RUNTIME_DIR", self.scratch.subdir("run"));
+        command
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        for id in self.made.take() {
+            let _ = self.says(&["delete", "--force", &id]);
+        }
+    }
+}
+
+/// The output of what had to go well.
+pub(crate) fn out(said: Said) -> String {
+    assert_eq!(said.code, Some(0), "{said:?}");
+    said.out
+}
+
+/// The words of what had to be refused.
+pub(crate) fn refusal(said: Said) -> String {
+    assert!(said.code.is_some_and(|code| code != 0), "{said:?}");
+    said.err
+}
+
+/// Makes something the user's.
+pub(crate) fn own(path: &Path) {
+    chown(path, Some(ID), Some(ID)).unwrap();
+}
+
+/// The end of a command, which must not take for ever. What it says is written to files: a container that
+/// lives on would hold pipes.
+pub(crate) fn ended(command: &mut Command) -> Said {
+    let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(out.try_clone().unwrap())
+        .stderr(err.try_clone().unwrap())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let deadline = Instant::now() + PATIENCE * machine::patience();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("{command:?} did not end");
+            }
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let text = |mut file: fs::File| {
+        use std::io::{Read, Seek};
+        file.rewind().unwrap();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Said {
+        code: status.code(),
+        out: text(out),
+        err: text(err),
+    }
+}
