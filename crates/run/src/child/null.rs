@@ -4,7 +4,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use orlop_disk::{MountAttr, set_mount_attributes};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, stat, statat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, open, openat2, stat, statat,
+};
 use rustix::io::{Errno, Result};
 use rustix::mount::{OpenTreeFlags, open_tree};
 
@@ -35,7 +37,7 @@ pub(super) fn lend() -> Option<OwnedFd> {
         ..MountAttr::default()
     };
     set_mount_attributes(dev.as_fd(), false, &read_only).ok()?;
-    open(dev.as_fd(), c"null").ok()
+    open_in(dev.as_fd()).ok()
 }
 
 /// A standard stream that is the null device becomes the container's own, or else the one that is lent.
@@ -45,7 +47,7 @@ pub(super) fn open_again(lent: Option<&OwnedFd>) -> Result<()> {
         if !fstat(stream(number)).is_ok_and(|look| is_null(&look)) {
             continue;
         }
-        let null = match (own.get_or_insert_with(|| open(CWD, c"/dev/null")), lent) {
+        let null = match (own.get_or_insert_with(own_null), lent) {
             (Ok(own), _) => own,
             (Err(_), Some(lent)) => lent,
             (Err(errno), None) => return Err(*errno),
@@ -59,14 +61,26 @@ pub(super) fn open_again(lent: Option<&OwnedFd>) -> Result<()> {
     Ok(())
 }
 
+fn own_null() -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    open_in(open(c"/dev", flags, Mode::empty())?.as_fd())
+}
+
 /// Opens what is the null device. A volume may have anything in its place, which is not even opened then, or
 /// change the one for the other meanwhile.
-fn open(at: BorrowedFd<'_>, path: &std::ffi::CStr) -> Result<OwnedFd> {
-    if !is_null(&statat(at, path, AtFlags::SYMLINK_NOFOLLOW)?) {
+fn open_in(dev: BorrowedFd<'_>) -> Result<OwnedFd> {
+    if !is_null(&statat(dev, c"null", AtFlags::SYMLINK_NOFOLLOW)?) {
         return Err(Errno::NODEV);
     }
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let null = openat(at, path, flags, Mode::empty())?;
+    // A process sees what its streams were opened with, so that links are not refused by O_NOFOLLOW.
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let null = openat2(
+        dev,
+        c"null",
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS,
+    )?;
     if is_null(&fstat(&null)?) {
         Ok(null)
     } else {

@@ -41,6 +41,8 @@ const OTHERWISE: &[Otherwise] = &[
     with_process("policy", "3"),
     with_process("nice", "3"),
     with_process("priority", "23"),
+    // The null device of a command is the container's, not the caller's.
+    otherwise("exec/descriptors/", "", "/dev/null 2"),
     // No name of a hierarchy is told in its place.
     otherwise("mounts//sys/fs/cgroup/", "/source", "cgroup"),
     // A file that is made to be mounted on need not be one to execute.
