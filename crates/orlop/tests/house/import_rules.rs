@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "image",
         &["causes", "disk", "duration", "hex", "pool", "credentials"],
     ),
+    ("toc", &["hex"]),
     (
         "network",
         &["causes", "disk", "hex", "processor", "quantity", "pool"],

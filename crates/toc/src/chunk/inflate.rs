@@ -11,12 +11,18 @@ use crate::index::{WINDOW, Window};
 /// Bytes behind the compressed data of a gzip member (RFC 1952): a checksum and a length.
 const TRAILER: u32 = 8;
 
-/// Fills `content` from a span of a gzip stream. If `bits` is not 0, only so many upper bits of the first byte belong
-/// to it. `window` is the content before the span.
+/// Adds to `content` so many bytes of a span of a gzip stream, or as many as there are. If `bits` is not 0, only so
+/// many upper bits of the first byte belong to it. `window` is the content before the span.
 ///
 /// A member of the stream may end in the span, and others follow.
-pub(super) fn span(span: &[u8], bits: u8, window: &Window, content: &mut [u8]) -> io::Result<()> {
-    if content.is_empty() {
+pub(super) fn span(
+    span: &[u8],
+    bits: u8,
+    window: &Window,
+    length: u64,
+    content: &mut Vec<u8>,
+) -> io::Result<()> {
+    if length == 0 {
         return Ok(());
     }
     let (shared, rest) = match (bits, span) {
@@ -27,25 +33,15 @@ pub(super) fn span(span: &[u8], bits: u8, window: &Window, content: &mut [u8]) -
     let preamble = preamble(window, shared, bits);
     let mut inflated = DeflateDecoder::new((&preamble[..]).chain(rest));
     pass_over(&mut inflated, WINDOW as u32)?;
-    let made = fill(&mut inflated, content)?;
-    if made == content.len() {
+    let made = io::copy(&mut (&mut inflated).take(length), content)?;
+    if made == length {
         return Ok(());
     }
     let mut behind = inflated.into_inner();
     pass_over(&mut behind, TRAILER)?;
-    MultiGzDecoder::new(behind).read_exact(&mut content[made..])
-}
-
-/// Reads until there is no more room, or nothing more to read.
-fn fill(from: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
-    let mut made = 0;
-    while made < room.len() {
-        match from.read(&mut room[made..])? {
-            0 => break,
-            read => made += read,
-        }
-    }
-    Ok(made)
+    let others = MultiGzDecoder::new(behind);
+    io::copy(&mut others.take(length - made), content)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -64,6 +60,12 @@ mod tests {
             (state >> 28) as u8
         };
         (0..length).map(|_| next()).collect()
+    }
+
+    fn made(data: &[u8], bits: u8, window: &Window, length: usize) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        span(data, bits, window, length as u64, &mut content)?;
+        Ok(content)
     }
 
     fn filled(byte: u8) -> Box<Window> {
@@ -102,8 +104,7 @@ mod tests {
         for bits in 0..8 {
             let data = moved(&content, &window, bits);
             assert!(data.len() < 70_000, "{}", data.len());
-            let mut found = vec![0; content.len()];
-            span(&data, bits, &window, &mut found).unwrap();
+            let found = made(&data, bits, &window, content.len()).unwrap();
             assert!(found == content, "{bits} bits");
         }
     }
@@ -115,8 +116,8 @@ mod tests {
         let data = moved(content, &window, 0);
         // It is not told again what the window has.
         assert!(data.len() < 1000, "{}", data.len());
-        let mut found = vec![0; content.len()];
-        span(&data, 0, &filled(9), &mut found).unwrap();
+        let found = made(&data, 0, &filled(9), content.len()).unwrap();
+        assert_eq!(found.len(), content.len());
         assert!(found.iter().all(|byte| *byte == 9));
     }
 
@@ -131,11 +132,12 @@ mod tests {
             encoder.write_all(&content).unwrap();
             data = encoder.finish().unwrap();
         }
-        let mut found = vec![0; 9000];
-        span(&data, 0, &window, &mut found).unwrap();
-        assert!(found == content.repeat(3));
-        let mut more = vec![0; 9001];
-        assert!(span(&data, 0, &window, &mut more).is_err());
+        for length in [9000, 9001, 20_000] {
+            let found = made(&data, 0, &window, length).unwrap();
+            assert!(found == content.repeat(3));
+        }
+        let found = made(&data, 0, &window, 7000).unwrap();
+        assert!(found == content.repeat(3)[..7000]);
     }
 
     #[test]
@@ -143,11 +145,10 @@ mod tests {
         let content = noise(3000);
         let window = filled(0);
         let data = moved(&content, &window, 3);
-        let mut found = vec![0; 3000];
         for (data, bits) in [(&data[..], 8), (&data[..], 255), (&[][..], 3), (&[], 0)] {
-            assert!(span(data, bits, &window, &mut found).is_err());
+            assert!(made(data, bits, &window, 3000).is_err());
         }
-        assert!(span(&data[..data.len() - 10], 3, &window, &mut found).is_err());
-        assert!(span(&[], 3, &window, &mut []).is_ok());
+        assert!(made(&data[..data.len() - 10], 3, &window, 3000).is_err());
+        assert!(made(&[], 3, &window, 0).is_ok());
     }
 }

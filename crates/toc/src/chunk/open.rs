@@ -12,6 +12,9 @@ use crate::index::Window;
 /// How far frames may look back, as a power of two: what the strongest level of those who make such layers asks for.
 const WINDOW_LOG: u32 = 25;
 
+/// So much room is made at once: for as much as chunks mostly have.
+const ROOM: u64 = 4 << 20;
+
 /// A piece of the layer that is fetched, decompressed and verified as one.
 ///
 /// Of eStargz and zstd:chunked its content is that of a file or a part of one, and has a digest. Of SOCI it is a
@@ -117,36 +120,34 @@ impl<'a> Chunk<'a> {
             }
             How::Span { bits, window } => {
                 self.is_promised(fetched)?;
-                let content = self.room(|content| inflate::span(fetched, bits, window, content));
-                content.map_err(OpenError::Decompress)
+                self.whole(|content| inflate::span(fetched, bits, window, self.length, content))
             }
             How::Plain => {
                 self.is_promised(fetched)?;
-                let content = self.room(|content| (&mut &*fetched).read_exact(content));
-                content.map_err(OpenError::Decompress)
+                self.whole(|content| io::copy(&mut fetched.take(self.length), content).map(drop))
             }
         }
     }
 
     fn verified(&self, mut from: impl Read, skip: u32) -> Result<Vec<u8>, OpenError> {
-        let content = self.room(|content| {
+        let content = self.whole(|content| {
             pass_over(&mut from, skip)?;
-            from.read_exact(content)
-        });
-        let content = content.map_err(OpenError::Decompress)?;
+            io::copy(&mut from.take(self.length), content).map(drop)
+        })?;
         self.is_promised(&content)?;
         Ok(content)
     }
 
-    /// Room for the content, filled.
-    fn room(&self, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Vec<u8>> {
-        let length = usize::try_from(self.length).map_err(io::Error::other)?;
-        let mut content = Vec::new();
-        content
-            .try_reserve_exact(length)
-            .map_err(io::Error::other)?;
-        content.resize(length, 0);
-        fill(&mut content)?;
+    /// The content that is added to nothing, if it is all of it. Room is made for what there is, not for what is told.
+    fn whole(
+        &self,
+        add: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+    ) -> Result<Vec<u8>, OpenError> {
+        let mut content = Vec::with_capacity(self.length.min(ROOM) as usize);
+        add(&mut content).map_err(OpenError::Decompress)?;
+        if content.len() as u64 != self.length {
+            return Err(OpenError::Decompress(io::ErrorKind::UnexpectedEof.into()));
+        }
         Ok(content)
     }
 
