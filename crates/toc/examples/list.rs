@@ -4,6 +4,7 @@
 //! What it needs of the layer it reads bit by bit, as a node would fetch it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -86,7 +87,7 @@ fn read(layer: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
 
 fn list(layer: &File, index: &Index<Vec<u8>>) -> Anything<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let mut opened = (u32::MAX, Vec::new());
+    let mut opened = BTreeMap::new();
     let mut waiting = vec![(Vec::new(), ROOT)];
     while let Some((path, number)) = waiting.pop() {
         let node = index.node(number)?.ok_or("a name of no node")?;
@@ -125,12 +126,15 @@ fn list(layer: &File, index: &Index<Vec<u8>>) -> Anything<()> {
     Ok(out.flush()?)
 }
 
-/// The digest of a file's content. The chunk that was opened last is kept, as others may be in it, too.
+/// So many chunks are kept that were opened: others may be in them, too.
+const OPENED: usize = 160;
+
+/// The digest of a file's content.
 fn content(
     layer: &File,
     index: &Index<Vec<u8>>,
     file: &Node,
-    opened: &mut (u32, Vec<u8>),
+    opened: &mut BTreeMap<u32, Vec<u8>>,
 ) -> Anything<String> {
     let mut hasher = Sha256::new();
     for extent in index.extents(file, 0..file.size)? {
@@ -139,10 +143,14 @@ fn content(
         match extent.content {
             Content::Zeros => hasher.update(vec![0; length]),
             Content::Chunk { chunk, at } => {
-                if opened.0 != chunk.number() {
-                    *opened = (chunk.number(), chunk.open(&read(layer, chunk.range())?)?);
+                if opened.len() == OPENED {
+                    opened.clear();
                 }
-                hasher.update(&opened.1[at as usize..at as usize + length]);
+                let content = match opened.entry(chunk.number()) {
+                    Entry::Occupied(content) => content.into_mut(),
+                    Entry::Vacant(room) => room.insert(chunk.open(&read(layer, chunk.range())?)?),
+                };
+                hasher.update(&content[at as usize..at as usize + length]);
             }
         }
     }

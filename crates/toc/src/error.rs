@@ -131,6 +131,9 @@ pub enum Problem {
     /// There is nothing to verify a chunk by.
     #[error("a chunk of it has no sha256 digest")]
     Unverifiable,
+    /// Its content is not in one piece in the archive (GNU tar, "sparse").
+    #[error("its content stands in the archive with holes left out")]
+    Sparse,
     /// The extended attributes can't be read, or are too large.
     #[error("its extended attributes can't be taken")]
     Xattrs,

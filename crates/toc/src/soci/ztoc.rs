@@ -55,6 +55,8 @@ const GZIP: i8 = 1;
 const UNCOMPRESSED: i8 = 2;
 /// By which records of an archive's extended headers are extended attributes.
 const XATTR: &[u8] = b"SCHILY.xattr.";
+/// And by which of them the content of a file is told to be another than what stands there.
+const SPARSE: &[u8] = b"GNU.sparse.";
 /// How many records there may be for each entry, on the whole.
 const RECORDS: u64 = 8;
 
@@ -130,7 +132,11 @@ fn files(tree: &mut Tree<'_>, toc: Table<'_>, size: u64, limits: &Limits) -> Res
         let mut bytes = 0;
         for record in listed.tables() {
             let record = record?;
-            if let Some(key) = record.bytes(field::record::KEY)?.strip_prefix(XATTR) {
+            let key = record.bytes(field::record::KEY)?;
+            if key.starts_with(SPARSE) {
+                return Err(bad(Problem::Sparse));
+            }
+            if let Some(key) = key.strip_prefix(XATTR) {
                 let value = record.bytes(field::record::VALUE)?;
                 bytes += key.len() + value.len();
                 if bytes > limits.xattrs as usize {

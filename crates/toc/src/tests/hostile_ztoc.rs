@@ -178,6 +178,13 @@ fn a_few_bytes_that_stand_for_many_records_are_refused() {
 }
 
 #[test]
+fn files_with_holes_left_out_are_refused() {
+    let record = Value::Table(vec![text("GNU.sparse.major"), text("1")]);
+    let refused = problem(|file| file[13] = Value::Vector(vec![record]));
+    assert_eq!(refused, Some(Problem::Sparse));
+}
+
+#[test]
 fn more_files_or_spans_than_allowed_are_refused() {
     let few = Limits {
         entries: 3,
