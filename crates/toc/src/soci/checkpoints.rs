@@ -51,7 +51,9 @@ pub(super) fn read<'a>(
         return Err(bad("its first checkpoint is not the beginning"));
     }
     for pair in all.windows(2) {
-        if pair[1].offset <= pair[0].offset || pair[1].out < pair[0].out {
+        // Of members without content the first ones are all where the archive begins.
+        let apart = pair[1].out > pair[0].out || pair[1].out == 0;
+        if pair[1].offset <= pair[0].offset || !apart {
             return Err(bad("its checkpoints are not in their order"));
         }
     }

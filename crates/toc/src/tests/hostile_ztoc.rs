@@ -97,6 +97,11 @@ fn checkpoints_in_disorder_or_outside_are_refused() {
     damaged(|parts| put(parts, 1, 0, 10));
     damaged(|parts| put(parts, 1, 0, u64::MAX));
     damaged(|parts| put(parts, 2, 1, 5));
+    damaged(|parts| {
+        let at = HEADER + CHECKPOINT + 8;
+        let out = *parts.checkpoints[at..].first_chunk().unwrap();
+        put(parts, 2, 1, u64::from_le_bytes(out));
+    });
     damaged(|parts| parts.checkpoints[HEADER + CHECKPOINT + 16] = 8);
     damaged(|parts| {
         let (last, layer) = (parts.last as usize, parts.layer as u64);
