@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "credentials",
         ],
     ),
+    ("toc", &["hex"]),
     (
         "network",
         &["causes", "disk", "hex", "processor", "quantity", "pool"],

@@ -1,0 +1,291 @@
+//! The annotations of a layer's descriptor in an image's manifest.
+
+use std::ops::Range;
+
+use super::footer;
+use crate::error::at_most;
+use crate::toc::{Form, Toc};
+use crate::{Digest, Error, Limits, Result};
+
+/// Of eStargz: the digest of the table of contents as JSON.
+const TOC_DIGEST: &str = "containerd.io/snapshot/stargz/toc.digest";
+/// Of eStargz: how long the whole archive is when it is decompressed.
+const UNCOMPRESSED_SIZE: &str = "io.containers.estargz.uncompressed-size";
+/// Of zstd:chunked: the digest of the table of contents as it stands in the layer, and where it stands:
+/// `offset:length:uncompressed length:type`. The second names are of an older writer.
+const CHECKSUM: [&str; 2] = [
+    "io.github.containers.zstd-chunked.manifest-checksum",
+    "io.containers.zstd-chunked.manifest-checksum",
+];
+const POSITION: [&str; 2] = [
+    "io.github.containers.zstd-chunked.manifest-position",
+    "io.containers.zstd-chunked.manifest-position",
+];
+/// The only type of a table of contents there is in zstd:chunked: the one that eStargz has, too.
+const TYPE: u64 = 1;
+
+/// How a layer is compressed, by its media type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// `tar+gzip`.
+    Gzip,
+    /// `tar+zstd`.
+    Zstd,
+}
+
+/// What a manifest promises of a layer.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    compression: Compression,
+    digests: Digests,
+    position: Option<Position>,
+    uncompressed: Option<u64>,
+}
+
+/// What the table of contents must be. One of them is there at least.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Digests {
+    /// As JSON.
+    pub(crate) plain: Option<Digest>,
+    /// As it stands in the layer.
+    pub(crate) stored: Option<Digest>,
+}
+
+/// Where a table of contents stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) plain: u64,
+}
+
+/// What to fetch next.
+#[derive(Debug)]
+pub enum Step {
+    /// The last bytes of the layer, for [`Claim::locate`].
+    Footer(Range<u64>),
+    /// The table of contents itself.
+    Table(Toc),
+}
+
+impl Claim {
+    /// What the annotations of a layer promise, if they promise that it can be used bit by bit.
+    pub fn of<'a>(
+        compression: Compression,
+        annotation: impl Fn(&str) -> Option<&'a str>,
+    ) -> Result<Option<Self>> {
+        let find = |names: &[&'static str]| {
+            let found = |name: &&'static str| annotation(name).map(|value| (*name, value));
+            names.iter().find_map(found)
+        };
+        let digest = |names: &[&'static str]| match find(names) {
+            None => Ok(None),
+            Some((name, value)) => match Digest::parse(value) {
+                Some(digest) => Ok(Some(digest)),
+                None => Err(unclear(name, value)),
+            },
+        };
+        let mut digests = Digests {
+            plain: digest(&[TOC_DIGEST])?,
+            stored: None,
+        };
+        let mut position = None;
+        if compression == Compression::Zstd {
+            digests.stored = digest(&CHECKSUM)?;
+            if let Some((name, value)) = find(&POSITION) {
+                position = Some(Position::parse(value).ok_or_else(|| unclear(name, value))?);
+            }
+        }
+        if digests.plain.is_none() && digests.stored.is_none() {
+            return Ok(None);
+        }
+        let uncompressed = match find(&[UNCOMPRESSED_SIZE]) {
+            None => None,
+            Some((name, value)) => Some(value.parse().map_err(|_| unclear(name, value))?),
+        };
+        Ok(Some(Self {
+            compression,
+            digests,
+            position,
+            uncompressed,
+        }))
+    }
+
+    /// How long the archive is when it is decompressed, where that is said. Nothing verifies it.
+    pub fn uncompressed(&self) -> Option<u64> {
+        self.uncompressed
+    }
+
+    /// What to fetch first of a layer of `blob` bytes.
+    pub fn begin(&self, blob: u64, limits: &Limits) -> Result<Step> {
+        match self.position {
+            Some(position) => Ok(Step::Table(self.zstd(position, blob, limits)?)),
+            None => Ok(Step::Footer(blob.saturating_sub(footer::LONGEST)..blob)),
+        }
+    }
+
+    /// Where the table of contents is, by the last bytes of a layer of `blob` bytes: those that
+    /// [`Claim::begin`] asked for, or more.
+    pub fn locate(&self, tail: &[u8], blob: u64, limits: &Limits) -> Result<Toc> {
+        match self.compression {
+            Compression::Gzip => {
+                let range = footer::estargz(tail, blob)?;
+                at_most(
+                    "bytes of the table of contents",
+                    range.end - range.start,
+                    limits.fetched,
+                )?;
+                Ok(Toc {
+                    form: Form::EStargz(self.digests),
+                    payload: range.start,
+                    range,
+                    blob,
+                })
+            }
+            Compression::Zstd => self.zstd(footer::zstd_chunked(tail)?, blob, limits),
+        }
+    }
+
+    fn zstd(&self, position: Position, blob: u64, limits: &Limits) -> Result<Toc> {
+        let Position {
+            offset,
+            length,
+            plain,
+        } = position;
+        at_most("bytes of the table of contents", length, limits.fetched)?;
+        at_most(
+            "bytes of the decompressed table of contents",
+            plain,
+            limits.table,
+        )?;
+        let end = offset.checked_add(length).filter(|end| *end <= blob);
+        // It is in a frame that decompressors skip, behind that frame's header.
+        let payload = offset.checked_sub(footer::FRAME_HEADER);
+        let (Some(end), Some(payload)) = (end, payload) else {
+            return Err(Error::Table("is said to be outside of the layer"));
+        };
+        Ok(Toc {
+            form: Form::ZstdChunked(self.digests, plain),
+            payload,
+            range: offset..end,
+            blob,
+        })
+    }
+}
+
+impl Position {
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split(':').map(|number| number.parse::<u64>().ok());
+        let mut next = || numbers.next().flatten();
+        let (offset, length, plain, kind) = (next()?, next()?, next()?, next()?);
+        (kind == TYPE && numbers.next().is_none()).then_some(Self {
+            offset,
+            length,
+            plain,
+        })
+    }
+
+    pub(crate) fn of_type(kind: u64, offset: u64, length: u64, plain: u64) -> Option<Self> {
+        (kind == TYPE).then_some(Self {
+            offset,
+            length,
+            plain,
+        })
+    }
+}
+
+fn unclear(name: &'static str, value: &str) -> Error {
+    Error::Annotation {
+        name,
+        value: value.chars().take(100).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+
+    fn claim(compression: Compression, pairs: &[(&str, &str)]) -> Result<Option<Claim>> {
+        Claim::of(compression, |name| {
+            let found = pairs.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| *value)
+        })
+    }
+
+    #[test]
+    fn layers_without_a_digest_of_their_contents_promise_nothing() {
+        let position = (POSITION[0], "100:10:20:1");
+        for pairs in [&[][..], &[position], &[(UNCOMPRESSED_SIZE, "7")]] {
+            assert!(claim(Compression::Zstd, pairs).unwrap().is_none());
+            assert!(claim(Compression::Gzip, pairs).unwrap().is_none());
+        }
+        // A position alone is nothing that could be verified; a checksum of zstd's is none of gzip's.
+        let checksum = (CHECKSUM[0], DIGEST);
+        assert!(claim(Compression::Gzip, &[checksum]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_position_spares_the_footer() {
+        for at in [0, 1] {
+            let pairs = [(CHECKSUM[at], DIGEST), (POSITION[at], "100:10:20:1")];
+            let claim = claim(Compression::Zstd, &pairs).unwrap().unwrap();
+            let Step::Table(toc) = claim.begin(200, &Limits::default()).unwrap() else {
+                panic!("a footer is asked for");
+            };
+            assert_eq!((toc.range(), toc.payload), (100..110, 92));
+        }
+    }
+
+    #[test]
+    fn without_a_position_the_last_bytes_are_asked_for() {
+        let claim = claim(
+            Compression::Gzip,
+            &[(TOC_DIGEST, DIGEST), (UNCOMPRESSED_SIZE, "7")],
+        );
+        let claim = claim.unwrap().unwrap();
+        assert_eq!(claim.uncompressed(), Some(7));
+        for (blob, range) in [(1000, 928..1000), (20, 0..20)] {
+            let Step::Footer(asked) = claim.begin(blob, &Limits::default()).unwrap() else {
+                panic!("no footer is asked for");
+            };
+            assert_eq!(asked, range);
+        }
+    }
+
+    #[test]
+    fn positions_outside_of_the_layer_or_too_large_are_refused() {
+        let limits = Limits {
+            fetched: 50,
+            table: 60,
+            ..Limits::default()
+        };
+        for (position, outside) in [
+            ("100:51:20:1", false),
+            ("100:10:61:1", false),
+            ("195:10:20:1", true),
+            ("7:10:20:1", true),
+            ("18446744073709551615:10:20:1", true),
+        ] {
+            let pairs = [(CHECKSUM[0], DIGEST), (POSITION[0], position)];
+            let claim = claim(Compression::Zstd, &pairs).unwrap().unwrap();
+            match claim.begin(200, &limits) {
+                Err(Error::Table(_)) if outside => {}
+                Err(Error::TooMuch { .. }) if !outside => {}
+                other => panic!("{position}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn annotations_that_say_something_else_are_refused() {
+        for value in ["", "1:2:3", "1:2:3:2", "1:2:3:1:4", "-1:2:3:1", "a:2:3:1"] {
+            let pairs = [(CHECKSUM[0], DIGEST), (POSITION[0], value)];
+            let refused = claim(Compression::Zstd, &pairs);
+            assert!(matches!(refused, Err(Error::Annotation { .. })), "{value}");
+        }
+        let refused = claim(Compression::Gzip, &[(TOC_DIGEST, "sha256:0")]);
+        assert!(matches!(refused, Err(Error::Annotation { .. })));
+    }
+}

@@ -1,0 +1,166 @@
+//! The last bytes of a layer, which say where its table of contents is.
+//!
+//! An eStargz layer ends with an empty gzip member (RFC 1952) of 51 bytes, whose extra field has a subfield `SG` of
+//! 16 hexadecimal digits and `STARGZ`; the digits are the offset of the table's own gzip member. In an older form of
+//! 47 bytes the extra field is those 22 bytes alone. A third form, of 46 bytes, says that the table is elsewhere.
+//!
+//! A zstd:chunked layer ends with a frame that decompressors skip: numbers of 64 bits, little endian, and 8 bytes by
+//! which it is known. The numbers are offset, length and uncompressed length of the table, and its type; in the
+//! newer form the same three follow of a record of the archive's headers, which is not needed here.
+
+use std::ops::Range;
+
+use super::annotations::Position;
+use crate::{Error, Result};
+
+/// The longest footer there is, that of zstd:chunked with its frame's header.
+pub(crate) const LONGEST: u64 = FRAME_HEADER + 64;
+/// Of a frame that decompressors skip: what it is known by, and its length (RFC 8878, 3.1.2).
+pub(crate) const FRAME_HEADER: u64 = 8;
+const SKIPPABLE: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
+
+const ESTARGZ: usize = 51;
+const STARGZ: usize = 47;
+const EXTERNAL: usize = 46;
+
+/// A gzip header: deflate, with an extra field and no time. The two bytes behind say nothing here.
+const GZIP: [u8; 8] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0];
+/// One stored block, the last one, of no bytes; their checksum and number.
+const NOTHING: [u8; 13] = [1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// Which bytes of a layer of `blob` bytes are its table of contents, by the last ones of it.
+pub(super) fn estargz(tail: &[u8], blob: u64) -> Result<Range<u64>> {
+    if extra(tail, EXTERNAL).is_some_and(|extra| extra == b"SG\x11\0STARGZEXTERNALTOC") {
+        return Err(Error::Footer(
+            "says that the table of contents is in another image",
+        ));
+    }
+    let subfield = match extra(tail, ESTARGZ) {
+        Some([b'S', b'G', 22, 0, subfield @ ..]) => Some((subfield, ESTARGZ)),
+        _ => extra(tail, STARGZ).map(|subfield| (subfield, STARGZ)),
+    };
+    let Some((subfield, footer)) = subfield else {
+        return Err(Error::Footer("is none of eStargz"));
+    };
+    let offset = subfield.strip_suffix(b"STARGZ").and_then(hexadecimal);
+    let Some(offset) = offset else {
+        return Err(Error::Footer("is none of eStargz"));
+    };
+    let end = blob.saturating_sub(footer as u64);
+    if offset >= end {
+        return Err(Error::Footer("points outside of the layer"));
+    }
+    Ok(offset..end)
+}
+
+/// The extra field of an empty gzip member that is so long, if the bytes end with one.
+fn extra(tail: &[u8], length: usize) -> Option<&[u8]> {
+    let footer = &tail[tail.len().checked_sub(length)?..];
+    let extra = footer.strip_prefix(&GZIP)?.strip_suffix(&NOTHING)?;
+    let (told, extra) = extra.get(2..)?.split_first_chunk()?;
+    (usize::from(u16::from_le_bytes(*told)) == extra.len()).then_some(extra)
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(digits).ok()?;
+    // `from_str_radix` takes signs, too.
+    let plain = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    plain.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// Where the table of contents of a zstd:chunked layer is, by the last bytes of it.
+pub(super) fn zstd_chunked(tail: &[u8]) -> Result<Position> {
+    const UNKNOWN: Error = Error::Footer("is none of zstd:chunked");
+    // By the newer writers and the older ones; those that write both formats spell it in another way.
+    let known = [(64, b"GNUlInUx"), (40, b"GNUlInUx"), (40, b"GnUlInUx")];
+    let found = known.iter().find_map(|(length, magic)| {
+        let start = tail.len().checked_sub(*length)?;
+        let header = tail.get(start.checked_sub(FRAME_HEADER as usize)?..start)?;
+        let size = u32::try_from(*length).ok()?.to_le_bytes();
+        let framed = header.strip_prefix(&SKIPPABLE)? == size;
+        tail[start..].strip_suffix(*magic).filter(|_| framed)
+    });
+    let numbers = found.ok_or(UNKNOWN)?;
+    let number = |at: usize| {
+        let bytes = numbers.get(at * 8..).and_then(<[u8]>::first_chunk);
+        bytes.map(|bytes| u64::from_le_bytes(*bytes))
+    };
+    let position = || Position::of_type(number(3)?, number(0)?, number(1)?, number(2)?);
+    position().ok_or(UNKNOWN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(extra: &[u8]) -> Vec<u8> {
+        let mut footer = [&GZIP[..], &[0, 255]].concat();
+        footer.extend((extra.len() as u16).to_le_bytes());
+        [&footer[..], extra, &NOTHING].concat()
+    }
+
+    #[test]
+    fn both_forms_of_estargz_say_where_the_table_is() {
+        let newer = member(b"SG\x16\x0000000000000001ffSTARGZ");
+        let older = member(b"00000000000001ffSTARGZ");
+        assert_eq!((newer.len(), older.len()), (ESTARGZ, STARGZ));
+        assert_eq!(estargz(&newer, 10_000).unwrap(), 0x1ff..9949);
+        assert_eq!(estargz(&older, 10_000).unwrap(), 0x1ff..9953);
+        let more = [&[7; 100][..], &newer].concat();
+        assert_eq!(estargz(&more, 10_000).unwrap(), 0x1ff..9949);
+    }
+
+    #[test]
+    fn other_ends_of_gzip_layers_are_refused() {
+        let outside = member(b"SG\x16\0ffffffffffffffffSTARGZ");
+        let at_the_end = member(b"SG\x16\x000000000000000042STARGZ");
+        let signed = member(b"SG\x16\0+0000000000001ffSTARGZ");
+        let elsewhere = member(b"SG\x11\0STARGZEXTERNALTOC");
+        assert_eq!(elsewhere.len(), EXTERNAL);
+        let mut other_length = member(b"SG\x16\x0000000000000001ffSTARGZ");
+        other_length[10] += 1;
+        let mut not_empty = member(b"SG\x16\x0000000000000001ffSTARGZ");
+        not_empty[50] = 1;
+        let empty = Vec::new();
+        let all = [
+            &outside,
+            &at_the_end,
+            &signed,
+            &elsewhere,
+            &other_length,
+            &not_empty,
+            &empty,
+        ];
+        for tail in all {
+            let refused = estargz(tail, 0x42 + 51);
+            assert!(matches!(refused, Err(Error::Footer(_))), "{tail:?}");
+        }
+    }
+
+    fn frame(length: u64, kind: u64, magic: [u8; 8]) -> Vec<u8> {
+        let mut numbers = Vec::new();
+        for number in [1000, 100, 300, kind, 1200, 20, 60] {
+            numbers.extend_from_slice(&u64::to_le_bytes(number));
+        }
+        numbers.truncate(length as usize - 8);
+        let size = (length as u32).to_le_bytes();
+        [&SKIPPABLE[..], &size, &numbers, &magic].concat()
+    }
+
+    #[test]
+    fn all_forms_of_zstd_chunked_say_where_the_table_is() {
+        for (length, magic) in [(64, b"GNUlInUx"), (40, b"GNUlInUx"), (40, b"GnUlInUx")] {
+            let position = Position {
+                offset: 1000,
+                length: 100,
+                plain: 300,
+            };
+            let footer = frame(length, 1, *magic);
+            assert_eq!(zstd_chunked(&footer).unwrap(), position);
+            assert!(zstd_chunked(&footer[1..]).is_err());
+            assert!(zstd_chunked(&frame(length, 2, *magic)).is_err());
+        }
+        assert!(zstd_chunked(&[]).is_err());
+        assert!(zstd_chunked(&frame(48, 1, *b"GNUlInUx")).is_err());
+    }
+}

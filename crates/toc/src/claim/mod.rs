@@ -1,0 +1,7 @@
+//! What a layer's annotations and its last bytes say of its table of contents.
+
+mod annotations;
+pub(crate) mod footer;
+
+pub(crate) use annotations::Digests;
+pub use annotations::{Claim, Compression, Step};

@@ -1,0 +1,41 @@
+//! SHA-256 digests: what all three formats name their pieces by.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of some bytes, written `sha256:<64 hex digits>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub(crate) [u8; 32]);
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest that a text names.
+    pub fn parse(text: &str) -> Option<Self> {
+        orlop_hex::decode(text.strip_prefix("sha256:")?).map(Self)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", orlop_hex::encode(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_what_its_text_says() {
+        let digest = Digest::of(b"x");
+        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+        for text in ["", "sha256:", "sha512:00", "sha256:00", &"0".repeat(64)] {
+            assert_eq!(Digest::parse(text), None, "{text}");
+        }
+    }
+}

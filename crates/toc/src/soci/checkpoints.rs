@@ -1,0 +1,77 @@
+//! Where a layer's gzip stream can be entered.
+//!
+//! A run of bytes in a ztoc: how many checkpoints (4), and how far they are apart (8); then for each where in the
+//! layer its first whole byte is (8), where in the archive (8), how many bits of the byte before belong to it (1), and
+//! the window, 32 KiB of the archive before it. In an older form the first one is left out: it is behind a gzip
+//! header of 10 bytes. All numbers are little endian.
+
+use crate::error::at_most;
+use crate::index::{WINDOW, Window};
+use crate::{Error, Limits, Result};
+
+const HEADER: usize = 4 + 8;
+const PACKED: usize = 8 + 8 + 1 + WINDOW;
+/// The shortest gzip header (RFC 1952).
+const GZIP_HEADER: u64 = 10;
+static NOTHING: Window = [0; WINDOW];
+
+/// A place where a layer can be entered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Checkpoint<'a> {
+    pub(super) offset: u64,
+    pub(super) out: u64,
+    pub(super) bits: u8,
+    pub(super) window: &'a Window,
+}
+
+/// Reads checkpoints of a layer of so many bytes.
+pub(super) fn read<'a>(
+    bytes: &'a [u8],
+    layer: u64,
+    limits: &Limits,
+) -> Result<Vec<Checkpoint<'a>>> {
+    let bad = Error::Ztoc;
+    let count = bytes.first_chunk().ok_or(bad("it has no checkpoints"))?;
+    let count = u32::from_le_bytes(*count);
+    at_most("spans", count.into(), limits.chunks.into())?;
+    let packed = bytes.get(HEADER..).ok_or(bad("it has no checkpoints"))?;
+    let (told, rest) = packed.as_chunks::<PACKED>();
+    let missing = (count as usize).wrapping_sub(told.len());
+    if count == 0 || missing > 1 || !rest.is_empty() {
+        return Err(bad("its checkpoints are not as many as it says"));
+    }
+    let first = (missing == 1).then_some(Checkpoint {
+        offset: GZIP_HEADER,
+        out: 0,
+        bits: 0,
+        window: &NOTHING,
+    });
+    let all: Vec<_> = first.into_iter().chain(told.iter().map(unpack)).collect();
+    if all[0].out != 0 || all[0].bits != 0 || all[0].offset < GZIP_HEADER {
+        return Err(bad("its first checkpoint is not the beginning"));
+    }
+    for pair in all.windows(2) {
+        // Of members without content the first ones are all where the archive begins.
+        let apart = pair[1].out > pair[0].out || pair[1].out == 0;
+        if pair[1].offset <= pair[0].offset || !apart {
+            return Err(bad("its checkpoints are not in their order"));
+        }
+    }
+    if all.iter().any(|at| at.offset > layer || at.bits > 7) {
+        return Err(bad("a checkpoint is outside of the layer"));
+    }
+    Ok(all)
+}
+
+fn unpack(packed: &[u8; PACKED]) -> Checkpoint<'_> {
+    let number = |at: usize| {
+        let bytes = packed[at..].first_chunk().unwrap_or(&[0; 8]);
+        u64::from_le_bytes(*bytes)
+    };
+    Checkpoint {
+        offset: number(0),
+        out: number(8),
+        bits: packed[16],
+        window: packed.last_chunk().unwrap_or(&NOTHING),
+    }
+}

@@ -1,0 +1,245 @@
+//! A ztoc: a FlatBuffer of a layer's files, and of the spans of it.
+
+use std::collections::BTreeMap;
+
+use super::checkpoints::{self, Checkpoint};
+use super::flat::{Outside, Table};
+use crate::error::at_most;
+use crate::index::{Draft, DraftSpan, Storage, write};
+use crate::tree::{Entry, Is, Tree, mtime, owner, permissions};
+use crate::{Digest, Error, Index, Limits, Problem, Result};
+
+/// Places of fields in the tables of a ztoc, as its schema has them.
+mod field {
+    pub(super) const VERSION: usize = 0;
+    pub(super) const COMPRESSED_SIZE: usize = 2;
+    pub(super) const UNCOMPRESSED_SIZE: usize = 3;
+    pub(super) const TOC: usize = 4;
+    pub(super) const COMPRESSION: usize = 5;
+
+    pub(super) mod toc {
+        pub(in super::super) const FILES: usize = 0;
+    }
+    pub(super) mod compression {
+        pub(in super::super) const ALGORITHM: usize = 0;
+        pub(in super::super) const LAST_SPAN: usize = 1;
+        pub(in super::super) const DIGESTS: usize = 2;
+        pub(in super::super) const CHECKPOINTS: usize = 3;
+    }
+    pub(super) mod file {
+        pub(in super::super) const NAME: usize = 0;
+        pub(in super::super) const TYPE: usize = 1;
+        pub(in super::super) const OFFSET: usize = 2;
+        pub(in super::super) const SIZE: usize = 3;
+        pub(in super::super) const TARGET: usize = 4;
+        pub(in super::super) const MODE: usize = 5;
+        pub(in super::super) const UID: usize = 6;
+        pub(in super::super) const GID: usize = 7;
+        pub(in super::super) const MTIME: usize = 10;
+        pub(in super::super) const MAJOR: usize = 11;
+        pub(in super::super) const MINOR: usize = 12;
+        pub(in super::super) const RECORDS: usize = 13;
+    }
+    pub(super) mod record {
+        pub(in super::super) const KEY: usize = 0;
+        pub(in super::super) const VALUE: usize = 1;
+    }
+    pub(super) mod plain {
+        pub(in super::super) const SPAN_SIZE: usize = 1;
+        pub(in super::super) const SIZE: usize = 2;
+    }
+}
+
+const VERSION: &[u8] = b"0.9";
+const GZIP: i8 = 1;
+const UNCOMPRESSED: i8 = 2;
+/// By which records of an archive's extended headers are extended attributes.
+const XATTR: &[u8] = b"SCHILY.xattr.";
+/// And by which of them the content of a file is told to be another than what stands there.
+const SPARSE: &[u8] = b"GNU.sparse.";
+/// How many records there may be for each entry, on the whole.
+const RECORDS: u64 = 8;
+
+impl From<Outside> for Error {
+    fn from(_: Outside) -> Self {
+        Self::Ztoc("something leads out of it")
+    }
+}
+
+/// Makes an index of a ztoc of a layer of so many bytes.
+pub(crate) fn index(ztoc: &[u8], layer: u64, limits: &Limits) -> Result<Index<Vec<u8>>> {
+    let root = Table::root(ztoc)?;
+    if root.bytes(field::VERSION)? != VERSION {
+        return Err(Error::Ztoc("its version is not 0.9"));
+    }
+    if u64::try_from(root.long(field::COMPRESSED_SIZE)?) != Ok(layer) {
+        return Err(Error::Ztoc("it is of a layer of another size"));
+    }
+    let size = u64::try_from(root.long(field::UNCOMPRESSED_SIZE)?)
+        .map_err(|_| Error::Ztoc("the size of the archive is negative"))?;
+    let (Some(toc), Some(compression)) = (root.table(field::TOC)?, root.table(field::COMPRESSION)?)
+    else {
+        return Err(Error::Ztoc("it has no files or no spans"));
+    };
+    let mut tree = Tree::new(limits);
+    files(&mut tree, toc, size, limits)?;
+    let digests = compression.vector(field::compression::DIGESTS)?;
+    let last = compression.int(field::compression::LAST_SPAN)?;
+    if i64::from(last) != digests.len() as i64 - 1 {
+        return Err(Error::Ztoc("it has not one digest for each span"));
+    }
+    at_most("spans", digests.len() as u64, limits.chunks.into())?;
+    let digests = digests.strings().map(|text| {
+        let text = str::from_utf8(text?).ok().and_then(Digest::parse);
+        text.ok_or(Error::Ztoc("a span has no sha256 digest"))
+    });
+    let digests = digests.collect::<Result<Vec<_>>>()?;
+    let checkpoints = compression.bytes(field::compression::CHECKPOINTS)?;
+    match compression.byte(field::compression::ALGORITHM, GZIP)? {
+        GZIP => {
+            let mut draft = tree.finish(Storage::Spans, layer)?;
+            let checkpoints = checkpoints::read(checkpoints, layer, limits)?;
+            spans(&mut draft, &checkpoints, &digests, size)?;
+            draft.windows = checkpoints.iter().map(|at| at.window).collect();
+            checked(draft, limits)
+        }
+        UNCOMPRESSED => {
+            let mut draft = tree.finish(Storage::Plain, layer)?;
+            if size > layer {
+                return Err(Error::Ztoc("the archive is larger than the layer"));
+            }
+            plain(&mut draft, checkpoints, &digests, limits)?;
+            checked(draft, limits)
+        }
+        _ => Err(Error::Ztoc("its layer is compressed in another way")),
+    }
+}
+
+fn files(tree: &mut Tree<'_>, toc: Table<'_>, size: u64, limits: &Limits) -> Result<()> {
+    let mut records = 0;
+    for file in toc.vector(field::toc::FILES)?.tables() {
+        let file = file?;
+        let name = file.bytes(field::file::NAME)?;
+        let bad = |problem| Error::entry(name, problem);
+        let listed = file.vector(field::file::RECORDS)?;
+        records += listed.len() as u64;
+        at_most(
+            "records of extended headers",
+            records,
+            RECORDS * u64::from(limits.entries),
+        )?;
+        let mut xattrs = BTreeMap::new();
+        let mut bytes = 0;
+        for record in listed.tables() {
+            let record = record?;
+            let key = record.bytes(field::record::KEY)?;
+            if key.starts_with(SPARSE) {
+                return Err(bad(Problem::Sparse));
+            }
+            if let Some(key) = key.strip_prefix(XATTR) {
+                let value = record.bytes(field::record::VALUE)?;
+                bytes += key.len() + value.len();
+                if bytes > limits.xattrs as usize {
+                    return Err(bad(Problem::Xattrs));
+                }
+                xattrs.insert(key.to_vec(), value.to_vec());
+            }
+        }
+        let is = Is::of(
+            file.bytes(field::file::TYPE)?,
+            file.long(field::file::SIZE)?,
+            file.bytes(field::file::TARGET)?,
+            file.long(field::file::MAJOR)?,
+            file.long(field::file::MINOR)?,
+        );
+        let time = file.bytes(field::file::MTIME)?;
+        let entry = Entry {
+            name,
+            is: is.map_err(bad)?,
+            permissions: permissions(file.long(field::file::MODE)?),
+            uid: owner(file.unsigned(field::file::UID)?.into()).map_err(bad)?,
+            gid: owner(file.unsigned(field::file::GID)?.into()).map_err(bad)?,
+            mtime: mtime(str::from_utf8(&time[..time.len().min(64)]).unwrap_or_default()),
+            xattrs,
+        };
+        let node = tree.add(&entry)?;
+        if let (Is::File { size: length @ 1.. }, Some(node)) = (entry.is, node) {
+            let begin = u64::try_from(file.long(field::file::OFFSET)?).ok();
+            let inside = |begin: &u64| begin.checked_add(length).is_some_and(|end| end <= size);
+            let begin = begin.filter(inside).ok_or(bad(Problem::Outside))?;
+            tree.place(node, begin as u32, (begin >> 32) as u32);
+        }
+    }
+    Ok(())
+}
+
+/// Spans from one checkpoint to the next, the last one to the archive's end.
+fn spans(
+    draft: &mut Draft<'_>,
+    checkpoints: &[Checkpoint<'_>],
+    digests: &[Digest],
+    size: u64,
+) -> Result<()> {
+    if checkpoints.len() != digests.len() {
+        return Err(Error::Ztoc("it has not one digest for each span"));
+    }
+    let both = checkpoints.iter().zip(digests);
+    draft.spans = both
+        .map(|(at, digest)| DraftSpan {
+            offset: at.offset,
+            out: at.out,
+            bits: at.bits,
+            digest: *digest,
+        })
+        .collect();
+    // What is behind the archive's end in the stream nobody counts.
+    let end = checkpoints.last().map_or(size, |last| last.out.max(size));
+    draft.spans.push(DraftSpan {
+        offset: draft.blob,
+        out: end,
+        bits: 0,
+        digest: Digest([0; 32]),
+    });
+    Ok(())
+}
+
+/// Spans of a layer that is not compressed: all of one size but the last.
+fn plain(draft: &mut Draft<'_>, told: &[u8], digests: &[Digest], limits: &Limits) -> Result<()> {
+    let told = Table::root(told)?;
+    let apart = u64::try_from(told.long(field::plain::SPAN_SIZE)?).unwrap_or_default();
+    let size = u64::try_from(told.long(field::plain::SIZE)?);
+    if apart == 0 || size != Ok(draft.blob) {
+        return Err(Error::Ztoc("its spans are not those of the layer"));
+    }
+    let count = draft.blob.div_ceil(apart);
+    at_most("spans", count, limits.chunks.into())?;
+    if count != digests.len() as u64 {
+        return Err(Error::Ztoc("it has not one digest for each span"));
+    }
+    let end = Digest([0; 32]);
+    let places = (0..=count).map(|at| (at * apart).min(draft.blob));
+    let both = places.zip(digests.iter().chain([&end]));
+    draft.spans = both
+        .map(|(at, digest)| DraftSpan {
+            offset: at,
+            out: at,
+            bits: 0,
+            digest: *digest,
+        })
+        .collect();
+    Ok(())
+}
+
+/// The index, if no span is larger than allowed.
+fn checked(draft: Draft<'_>, limits: &Limits) -> Result<Index<Vec<u8>>> {
+    let most = u64::from(limits.chunk);
+    for pair in draft.spans.windows(2) {
+        at_most("bytes of a span", pair[1].out - pair[0].out, most)?;
+        at_most(
+            "bytes of a compressed span",
+            pair[1].offset - pair[0].offset,
+            most,
+        )?;
+    }
+    write(draft)
+}
