@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use orlop_image::{Image, Images, StoreForm};
 use orlop_testkit::scratch::mounts_below;
-use orlop_testkit::{ImageBuilder, Layer, Registry};
+use orlop_testkit::{ImageBuilder, Layer, Registry, skip};
 
 use crate::support::{Place, content, pull};
 
@@ -220,4 +220,31 @@ async fn both_forms_of_layers_make_one_image() {
     assert_eq!(content(&mount, "f") + &content(&mount, "g"), "lowother");
     assert!(!crate::support::inside(&mount, "d/noise").exists());
     assert_eq!(scene.reads().await, "lowhigh");
+}
+
+#[tokio::test]
+async fn a_sealed_file_cannot_be_changed_and_another_in_its_place_is_found() {
+    let scene = Scene::new().await;
+    let low = scene.files().await[1].clone();
+    let record = std::fs::read_to_string(low.with_file_name("layer.json")).unwrap();
+    if record.contains(r#""verity":null"#) {
+        skip!("the disk of the tests' directories seals no files (fs-verity)");
+    }
+    let refused = OpenOptions::new().write(true).open(&low).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+    for change_it in [true, false] {
+        for point in mounts_below(&scene.place.config.root.join("mounts")) {
+            rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
+        }
+        // As long as it was, and but for a byte what it was; or all that it was, without its seal.
+        let other = low.with_extension("other");
+        std::fs::copy(&low, &other).unwrap();
+        if change_it {
+            change(&other, 8192);
+        }
+        std::fs::rename(&other, &low).unwrap();
+        assert_eq!(scene.reads().await, "lowhigh");
+        let again = OpenOptions::new().write(true).open(&low).unwrap_err();
+        assert_eq!(again.kind(), std::io::ErrorKind::PermissionDenied);
+    }
 }
