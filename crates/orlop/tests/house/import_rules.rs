@@ -44,6 +44,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The keeper shares the words that it exchanges with the daemon, and a page of how to make a process.
     ("wire", &[]),
     ("keeper", &["wire", "processor"]),
+    // So does the server of layers of which parts are not here.
+    ("lazy", &["wire", "disk"]),
     // What stands for runc on a keeper's command lines knows nobody here.
     ("ttrpc", &[]),
     ("shim", &["disk", "orphans", "ttrpc"]),
