@@ -327,8 +327,9 @@ mod tests {
         Parts::open(&layer).unwrap_err();
         std::fs::write(layer.join(PRESENT), [1; 2]).unwrap();
         Parts::open(&layer).unwrap();
-        std::fs::remove_file(layer.join(IMAGE)).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", layer.join(IMAGE)).unwrap();
+        // What it leads to would do.
+        std::fs::rename(layer.join(IMAGE), dir.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", layer.join(IMAGE)).unwrap();
         Parts::open(&layer).unwrap_err();
         Parts::create(dir.path(), LARGEST + 1).unwrap_err();
     }

@@ -227,22 +227,18 @@ fn a_signal_that_kills_nobody_fails_no_read() {
     let node = Node::new();
     let layer = node.layer("signals", 4 * PART, LIMIT);
     // Past the kernel's cache, where any signal is told of.
-    let script = format!(
-        "import os, signal, mmap\n\
-         signal.signal(signal.SIGUSR1, lambda *_: None)\n\
-         fd = os.open({:?}, os.O_RDONLY | os.O_DIRECT)\n\
-         room = mmap.mmap(-1, 4096)\n\
-         signal.setitimer(signal.ITIMER_REAL, 0)\n\
-         got = os.preadv(fd, [room], 0)\n\
-         os.write(1, room[:8])\n",
-        layer.file
-    );
-    let python = Command::new("python3")
-        .args(["-c", &script])
+    let script = "use Fcntl; $SIG{USR1} = sub {};\n\
+         sysopen(my $file, $ARGV[0], O_RDONLY | O_DIRECT) or die $!;\n\
+         my $got = sysread($file, my $bytes, 4096);\n\
+         defined $got or die $!;\n\
+         print substr($bytes, 0, 8);\n";
+    let reader = Command::new("perl")
+        .args(["-e", script])
+        .arg(&layer.file)
         .stdout(Stdio::piped())
         .spawn();
-    let Ok(reader) = python else {
-        orlop_testkit::skip!("needs python3");
+    let Ok(reader) = reader else {
+        orlop_testkit::skip!("needs perl");
     };
     let waits =
         |count| move |server: &Server| server.list().unwrap().iter().any(|it| it.waiting == count);

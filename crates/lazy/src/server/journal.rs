@@ -230,8 +230,20 @@ mod tests {
 
     #[test]
     fn a_file_that_may_shrink_is_refused() {
-        let file = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
-        ftruncate(&file, SharedMap::size(WORDS, READERS, REQUEST_SIZE) as u64).unwrap();
-        Journal::take_over(file).unwrap_err();
+        let journal = Journal::new().unwrap();
+        journal.begun(Agreed::default());
+        let mut bytes = [0; 16];
+        rustix::io::pread(&journal.file, &mut bytes, 0).unwrap();
+        let size = SharedMap::size(WORDS, READERS, REQUEST_SIZE) as u64;
+        let copy = |seals| {
+            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+            let file = memfd_create("copy", flags).unwrap();
+            ftruncate(&file, size).unwrap();
+            rustix::io::pwrite(&file, &bytes, 0).unwrap();
+            fcntl_add_seals(&file, seals).unwrap();
+            Journal::take_over(file)
+        };
+        copy(SealFlags::GROW | SealFlags::SEAL).unwrap_err();
+        copy(SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).unwrap();
     }
 }

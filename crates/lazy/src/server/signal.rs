@@ -5,9 +5,6 @@
 
 /// Whether a signal is pending that ends the thread, or the thread cannot be seen.
 pub(crate) fn is_dying(pid: u32) -> bool {
-    if pid == 0 {
-        return true;
-    }
     let status = orlop_disk::read_kernel_text(format!("/proc/{pid}/status"));
     status.map_or(true, |status| says_dying(&status))
 }
