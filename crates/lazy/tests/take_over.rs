@@ -179,11 +179,15 @@ fn a_server_is_replaced_by_another_version() {
     let layer = node.layer("stays", 8 * PART, LIMIT);
     layer.fetch(0, 4 * PART);
     let file = layer.open();
+    // One whose name the kernel has not looked up yet.
+    let other = node.layer("other", PART, LIMIT);
+    other.fetch(0, PART);
     let held = node.server.take().unwrap().leave().unwrap();
     let server = Server::succeed(&node.place, &held).unwrap();
     check(&file, 0, 4 * PART).unwrap();
+    check(&other.open(), 0, PART).unwrap();
     let listed = server.list().unwrap();
-    assert!(listed[0].open && listed[0].key == "stays" && listed.len() == 1);
+    assert!(listed[0].open && listed[0].key == "stays" && listed.len() == 2);
     server.stop().unwrap();
     assert!(!layer.file.exists());
 }

@@ -76,9 +76,10 @@ impl Node {
             by_journal: false,
         };
         change(&mut place);
-        // It outlives whoever starts it, a test that was killed, too. This does not.
-        let guard = Command::new("sh")
+        // It outlives whoever starts it, a test that was killed with its group, too. This ends it then.
+        let guard = Command::new("setsid")
             .args([
+                "sh",
                 "-c",
                 "while read pid; do pids=$pid; done; kill -9 $pids 2>/dev/null",
             ])
