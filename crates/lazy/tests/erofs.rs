@@ -77,6 +77,20 @@ fn mount_erofs(image: &Path, at: &Path) -> rustix::io::Result<()> {
     move_mount(&mount, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
+/// Mounts a container's view of it, of which other layers are another part.
+fn mount_overlay(lower: &Path, other: &Path, at: &Path) {
+    std::fs::create_dir_all(other).unwrap();
+    std::fs::create_dir_all(at).unwrap();
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
+    let layers = format!("{}:{}", lower.display(), other.display());
+    fsconfig_set_string(&context, "lowerdir", layers).unwrap();
+    fsconfig_create(&context).unwrap();
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY;
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).unwrap();
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(&mount, "", CWD, at, flags).unwrap();
+}
+
 struct Detached<'a>(&'a Path);
 
 impl Drop for Detached<'_> {
@@ -126,9 +140,12 @@ fn a_tree_is_walked_while_its_image_is_fetched_and_servers_die() {
     if let Err(errno) = mount_erofs(&layer.file, &at) {
         skip!("the kernel mounts no EROFS from a file: {errno}");
     }
+    let root = node.dir.path().join("root");
+    let over = Detached(&root);
+    mount_overlay(&at, &node.dir.path().join("other"), &root);
     let walker = {
-        let at = at.clone();
-        std::thread::spawn(move || tree(&at))
+        let root = root.clone();
+        std::thread::spawn(move || tree(&root))
     };
     while !walker.is_finished() {
         std::thread::sleep(Duration::from_millis(20));
@@ -139,7 +156,7 @@ fn a_tree_is_walked_while_its_image_is_fetched_and_servers_die() {
     let walked = walker.join().unwrap();
     assert!(walked == tree(&made), "the trees differ");
     assert!(walked.len() > 300);
-    drop((detached, daemon));
+    drop((over, detached, daemon));
 }
 
 #[test]

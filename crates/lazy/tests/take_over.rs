@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use orlop_lazy::{Fetch, Held, PART, Parts, Place, Server};
+use orlop_lazy::{Fetch, Held, PART, Parts, Server};
 use orlop_testkit::skip_unless;
 use support::{Daemon, LIMIT, Layer, Node, check, content, fill, mix, until};
 
@@ -228,11 +228,10 @@ fn when_both_die_the_session_is_lost_and_a_new_one_begins() {
 fn there_is_one_server_for_a_directory() {
     skip_unless!(support::may_serve());
     let node = Node::new();
-    let place = Place {
-        mount_point: node.dir.path().join("other"),
-        ..node.place.clone()
-    };
-    let second = Server::start(&place).unwrap_err();
+    let layer = node.layer("kept", PART, LIMIT);
+    layer.fetch(0, PART);
+    let second = Server::start(&node.place).unwrap_err();
     assert!(second.to_string().contains("locking"), "{second}");
-    assert_eq!(node.server().list().unwrap(), []);
+    check(&layer.open(), 0, PART).unwrap();
+    assert_eq!(node.server().list().unwrap().len(), 1);
 }

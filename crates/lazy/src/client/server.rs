@@ -9,14 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use orlop_disk::Mountinfo;
 use orlop_wire::{
     AddLayer, LAZY_SOCKET_NAME, LAZY_VERSION, LayerInfo, LazyBegin, LazyStop, ListLayers,
     RemoveLayer,
 };
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
-use rustix::mount::{UnmountFlags, unmount};
 
 use super::connection::Connection;
 use super::error::{Error, Result};
@@ -50,10 +48,7 @@ impl Server {
     /// Begins a session. What is left at the mount point of an earlier one is detached; no layers are
     /// there.
     pub fn start(place: &Place) -> Result<Self> {
-        make_directory(&place.directory, 0o700)?;
-        // What is mounted on is not changed any more.
-        detach(&place.mount_point)?;
-        make_directory(&place.mount_point, 0o711)?;
+        make_directory(&place.directory)?;
         Self::begin(place, None)
     }
 
@@ -196,27 +191,11 @@ fn connect(directory: &Path) -> Result<Option<Connection>> {
     }
 }
 
-fn make_directory(path: &Path, mode: u32) -> Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+fn make_directory(path: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(file("making directory", path))?;
-    let permissions = Permissions::from_mode(mode);
+    let permissions = Permissions::from_mode(0o700);
     std::fs::set_permissions(path, permissions).map_err(file("changing the mode of", path))
-}
-
-/// Detaches what earlier sessions have left. Nothing is asked of them: they may be dead.
-fn detach(mount_point: &Path) -> Result<()> {
-    // This thread's: it may have others than the process.
-    let table = orlop_disk::read_kernel_file("/proc/thread-self/mountinfo");
-    let table = table.map_err(file("reading the mount table to look for", mount_point))?;
-    let table = Mountinfo::from_text(table);
-    let there = table
-        .mounts()
-        .filter(|mount| mount.point() == mount_point && mount.kind().starts_with("fuse"));
-    for _ in there {
-        unmount(mount_point, UnmountFlags::DETACH)
-            .map_err(|errno| file("detaching", mount_point)(errno.into()))?;
-    }
-    Ok(())
 }
 
 fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {

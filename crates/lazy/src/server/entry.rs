@@ -8,13 +8,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use orlop_wire::{
     Body, Failure, FailureKind, Frame, FrameBuffer, LAZY_SOCKET_NAME, LAZY_VERSION, LazyBegin,
     Message,
 };
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, open, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, open, unlinkat};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -28,6 +27,7 @@ use crate::failure::failure;
 use crate::fuse;
 use crate::journal::{Journal, READERS};
 use crate::layers::Layers;
+use crate::place::{lock, make_way};
 use crate::reader;
 use crate::session::Session;
 use crate::sys::{Fork, close_from, exit_now, fork};
@@ -37,9 +37,6 @@ const LOG_NAME: &str = "lazy.log";
 
 /// How many peers may wait to be accepted.
 const ACCEPT_QUEUE: i32 = 16;
-
-/// How long a predecessor may take to be gone for good.
-const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);
 
 /// What a reader's thread needs, many times over.
 const STACK_SIZE: usize = 128 << 10;
@@ -169,6 +166,7 @@ fn settle(
         let journal = Journal::new();
         let journal = journal.map_err(|errno| doing("making a journal")(errno.into()))?;
         let fuse = fuse::open().map_err(doing("opening /dev/fuse"))?;
+        make_way(&mount_point).map_err(doing("making the mount point ready"))?;
         fuse::mount(&fuse, &mount_point).map_err(doing("mounting"))?;
         let agreed = fuse::agree(&fuse, !by_journal).map_err(doing("agreeing with the kernel"))?;
         journal.begun(agreed);
@@ -208,22 +206,6 @@ fn read_requests(session: &Arc<Session>, by_journal: bool) -> io::Result<()> {
             .spawn(move || reader::run(&session, slot))?;
     }
     Ok(())
-}
-
-/// Locks the directory: one server at a time, and a predecessor has to be gone.
-fn lock(directory: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let locked = open(directory, flags, Mode::empty())?;
-    let deadline = Instant::now() + PREDECESSOR_LIMIT;
-    loop {
-        match flock(&locked, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(locked),
-            Err(Errno::AGAIN) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Err(errno) => return Err(errno.into()),
-        }
-    }
 }
 
 /// Sends what is printed as an error to a file in the directory.

@@ -24,6 +24,7 @@ mod failure;
 mod fuse;
 mod journal;
 mod layers;
+mod place;
 mod reader;
 mod session;
 mod signal;
