@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use orlop_lazy::{Fetch, Held, PART, Parts, Server};
 use orlop_testkit::skip_unless;
-use support::{Daemon, LIMIT, Layer, Node, check, content, fill, mix, until};
+use support::{Daemon, LIMIT, Layer, Node, check, content, fill, kill, mix, until};
 
 /// How many times servers are killed: `$ORLOP_LAZY_KILLS`, else this.
-const KILLS: u64 = 150;
+const KILLS: u64 = 60;
 const READERS: u64 = 16;
 const SIZE: u64 = 20_000 * PART;
 
@@ -210,6 +210,10 @@ fn when_both_die_the_session_is_lost_and_a_new_one_begins() {
     );
     assert!(Server::connect(&node.place.directory).unwrap().is_none());
     let server = Server::start(&node.place).unwrap();
+    assert_eq!(server.list().unwrap(), []);
+    // Nor does a successor know what was in the one that is lost.
+    kill(server.pid());
+    let server = Server::succeed(&node.place, server.held()).unwrap();
     assert_eq!(server.list().unwrap(), []);
     server
         .add("lost", &layer.directory, layer.size, LIMIT)
