@@ -167,6 +167,7 @@ fn who_reads_while_there_is_no_server_waits_and_can_be_killed() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     let server = Server::succeed(&node.place, &held).unwrap();
+    node.guard(&server);
     reader.join().unwrap();
     node.server = Some(server);
     node.succeed();
@@ -184,6 +185,7 @@ fn a_server_is_replaced_by_another_version() {
     other.fetch(0, PART);
     let held = node.server.take().unwrap().leave().unwrap();
     let server = Server::succeed(&node.place, &held).unwrap();
+    node.guard(&server);
     check(&file, 0, 4 * PART).unwrap();
     check(&other.open(), 0, PART).unwrap();
     let listed = server.list().unwrap();
@@ -210,10 +212,12 @@ fn when_both_die_the_session_is_lost_and_a_new_one_begins() {
     );
     assert!(Server::connect(&node.place.directory).unwrap().is_none());
     let server = Server::start(&node.place).unwrap();
+    node.guard(&server);
     assert_eq!(server.list().unwrap(), []);
     // Nor does a successor know what was in the one that is lost.
     kill(server.pid());
     let server = Server::succeed(&node.place, server.held()).unwrap();
+    node.guard(&server);
     assert_eq!(server.list().unwrap(), []);
     server
         .add("lost", &layer.directory, layer.size, LIMIT)
@@ -234,7 +238,8 @@ fn there_is_one_server_for_a_directory() {
     let node = Node::new();
     let layer = node.layer("kept", PART, LIMIT);
     layer.fetch(0, PART);
-    let second = Server::start(&node.place).unwrap_err();
+    let second = Server::start(&node.place).map(|second| kill(second.pid()));
+    let second = second.unwrap_err();
     assert!(second.to_string().contains("locking"), "{second}");
     check(&layer.open(), 0, PART).unwrap();
     assert_eq!(node.server().list().unwrap().len(), 1);

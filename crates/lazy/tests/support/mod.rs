@@ -98,10 +98,15 @@ impl Node {
     }
 
     fn is_served_by(&mut self, server: Server) {
+        self.guard(&server);
+        self.server = Some(server);
+    }
+
+    /// Sees to it that a server ends with the test, in place of the one before.
+    pub(crate) fn guard(&mut self, server: &Server) {
         let line = format!("{}\n", server.pid());
         let guard = self.guard.stdin.as_mut().unwrap();
         guard.write_all(line.as_bytes()).unwrap();
-        self.server = Some(server);
     }
 
     pub(crate) fn server(&self) -> &Server {
