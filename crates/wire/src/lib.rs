@@ -1,9 +1,11 @@
-//! The words that the daemon and a keeper exchange.
+//! The words that the daemon exchanges with keepers, and with the server of lazy layers.
 //!
 //! Both ends of a keeper's socket speak *frames* ([`Frame`]): a fixed header, a payload of tagged
 //! fields, and file descriptors beside it. An end skips the fields that it does not know and fills
 //! those that are missing with their defaults, so that an older keeper serves a newer daemon and
 //! the other way round. [`VERSION`] moves only when that is not enough.
+//!
+//! The server of lazy layers is spoken to in frames, too ([`LazyHello`] and what belongs to it).
 //!
 //! A keeper answers every request with exactly one reply that carries the request's number;
 //! [events](Event) carry number 0.
@@ -12,6 +14,7 @@ mod codec;
 mod event;
 mod exit;
 mod frame;
+mod lazy;
 mod message;
 mod reply;
 mod request;
@@ -22,6 +25,11 @@ pub use codec::{Field, Malformed, Value};
 pub use event::{Event, ExecExited, Exited, LogDropped, OomKilled};
 pub use exit::{ExitRecordError, ExitStatus};
 pub use frame::{Frame, FrameBuffer, HEADER_LEN, MAX_FDS, MAX_PAYLOAD};
+pub use lazy::{
+    AddLayer, Fetch, FetchAnswer, LAZY_SOCKET_NAME, LAZY_VERSION, LayerBook, LayerEntry, LayerInfo,
+    LayerListing, LazyBegin, LazyHello, LazyReady, LazyStop, LazySubscribe, ListLayers, ReadFailed,
+    RemoveLayer,
+};
 pub use message::{Body, Message, Request};
 pub use reply::{
     Attached, ContainerInfo, ContainerState, Created, Dialed, Done, ExecInfo, ExecStarted, Failure,

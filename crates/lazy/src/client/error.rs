@@ -1,0 +1,49 @@
+//! What may go wrong between daemon and server.
+
+use std::io;
+use std::path::PathBuf;
+
+use orlop_wire::{FailureKind, Malformed};
+
+/// What the functions of the daemon's side return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why the server does not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The program could not be started.
+    #[error("starting {}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file or directory of the server's is in the way.
+    #[error("{doing} {}", path.display())]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why that failed.
+        source: io::Error,
+    },
+    /// The server did not do it.
+    #[error("{message}")]
+    Refused {
+        /// What sort of failure.
+        kind: FailureKind,
+        /// In the server's words.
+        message: String,
+    },
+    /// The server is gone.
+    #[error("the server of lazy layers is gone")]
+    Gone,
+    /// The server took too long, or the socket failed.
+    #[error("talking to the server of lazy layers")]
+    Socket(#[source] io::Error),
+    /// The server's words make no sense.
+    #[error("understanding the server of lazy layers")]
+    Malformed(#[from] Malformed),
+}
