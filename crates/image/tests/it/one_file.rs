@@ -1,7 +1,6 @@
 //! Layers that are files of EROFS, mounted when they are used.
 
 use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use orlop_image::{Image, Images, StoreForm};
@@ -58,10 +57,21 @@ impl Scene {
     }
 }
 
-/// Writes into a file that nothing guards.
-fn change(file: &Path, at: u64) {
-    let file = OpenOptions::new().write(true).open(file).unwrap();
-    file.write_all_at(&[0x55; 64], at).unwrap();
+/// Puts another file in the place of one, which may be sealed.
+fn spoil(file: &Path, harm: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(file).unwrap();
+    harm(&mut bytes);
+    let other = file.with_extension("other");
+    std::fs::write(&other, bytes).unwrap();
+    std::fs::rename(&other, file).unwrap();
+}
+
+fn change(file: &Path, at: usize) {
+    spoil(file, |bytes| bytes[at..at + 64].fill(0x55));
+}
+
+fn cut(file: &Path) {
+    spoil(file, |bytes| bytes.truncate(bytes.len() / 2));
 }
 
 #[tokio::test]
@@ -134,14 +144,10 @@ async fn a_damaged_file_is_found_and_pulled_again() {
     let verified = scene.place.images.verify(true).await.unwrap();
     assert_eq!((verified.sound, verified.broken.len()), (2, 0));
     let low = scene.files().await[1].clone();
-    let length = std::fs::metadata(&low).unwrap().len();
     for damage in ["content", "cut", "superblock", "gone"] {
         match damage {
             "content" => change(&low, 8192),
-            "cut" => {
-                let file = OpenOptions::new().write(true).open(&low).unwrap();
-                file.set_len(length / 2).unwrap();
-            }
+            "cut" => cut(&low),
             "superblock" => change(&low, 1024),
             _ => std::fs::remove_file(&low).unwrap(),
         }
@@ -168,12 +174,7 @@ async fn a_file_that_is_not_what_it_was_is_repaired_before_it_is_used() {
             rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
         }
         match damage {
-            "cut" => OpenOptions::new()
-                .write(true)
-                .open(&low)
-                .unwrap()
-                .set_len(4096)
-                .unwrap(),
+            "cut" => cut(&low),
             "superblock" => change(&low, 1024),
             _ => std::fs::remove_file(&low).unwrap(),
         }
@@ -237,12 +238,7 @@ async fn a_sealed_file_cannot_be_changed_and_another_in_its_place_is_found() {
             rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
         }
         // As long as it was, and but for a byte what it was; or all that it was, without its seal.
-        let other = low.with_extension("other");
-        std::fs::copy(&low, &other).unwrap();
-        if change_it {
-            change(&other, 8192);
-        }
-        std::fs::rename(&other, &low).unwrap();
+        spoil(&low, |bytes| bytes[8192] ^= u8::from(change_it));
         assert_eq!(scene.reads().await, "lowhigh");
         let again = OpenOptions::new().write(true).open(&low).unwrap_err();
         assert_eq!(again.kind(), std::io::ErrorKind::PermissionDenied);
