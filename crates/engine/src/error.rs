@@ -94,7 +94,7 @@ fn image_code(error: &orlop_image::Error) -> Code {
         E::PermissionDenied { .. } => Code::PermissionDenied,
         E::Busy(_) => Code::Unavailable,
         E::DiskFull { .. } | E::TooLarge { .. } | E::Crowded(_) => Code::ResourceExhausted,
-        E::DigestMismatch { .. } => Code::DataLoss,
+        E::DigestMismatch { .. } | E::Damaged { .. } => Code::DataLoss,
         E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } => {
             Code::FailedPrecondition
         }

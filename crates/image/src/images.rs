@@ -13,7 +13,7 @@ use crate::find::find;
 use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
-use crate::store::{Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
+use crate::store::{self, Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
 use crate::verify::{self, BrokenLayer, Verdict, Verified};
 use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Reference, Result};
 
@@ -69,8 +69,9 @@ impl Images {
     /// Opens the store, mends what an unclean stop left, and reads its index. One process at a
     /// time can; the others get [`Error::Busy`].
     pub async fn open(config: Config) -> Result<Self> {
-        let (root, grace) = (config.root.clone(), config.orphan_grace);
+        let (root, grace, form) = (config.root.clone(), config.orphan_grace, config.store);
         let (store, configs) = blocking(move || {
+            store::check(form)?;
             let store = Store::open(&root)?;
             let configs = load_configs(&store)?;
             store.update_and_sweep(grace, |_, _| Ok(()))?;

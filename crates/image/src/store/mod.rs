@@ -15,6 +15,7 @@ pub(crate) use handle::{Hold, Store, now};
 pub(crate) use index::{Change, State};
 pub(crate) use inherit::{Inherited, inherited};
 pub(crate) use layout::{FS, IMAGE, Layout, Scratch, TAPE};
+pub(crate) use mounts::check;
 pub(crate) use records::{
     Document, Evidence, Form, ImageRecord, LayerRecord, LeaseRecord, Sealed, Signature,
 };

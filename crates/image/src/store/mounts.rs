@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
 use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use rustix::mount::{FsOpenFlags, MoveMountFlags, UnmountFlags, fsopen, move_mount, unmount};
 
 use super::{Form, Sealed, Store};
+use crate::config::StoreForm;
 use crate::{Digest, Error, Result, verity};
 
 impl Store {
@@ -100,6 +101,26 @@ impl Store {
     }
 }
 
+/// Whether layers that come can become this here.
+pub(crate) fn check(form: StoreForm) -> Result<()> {
+    match form {
+        StoreForm::Files => Ok(()),
+        StoreForm::Erofs => kernel_has("erofs"),
+    }
+}
+
+/// Loads the file system, too, where it is a module.
+fn kernel_has(kind: &str) -> Result<()> {
+    match fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC) {
+        Err(Errno::NODEV) => Err(Error::Unsupported(format!(
+            "layers cannot be files here: the kernel has no file system {kind}; \
+             set images.store = \"files\""
+        ))),
+        // Whatever else is wrong is told when a layer is mounted.
+        _ => Ok(()),
+    }
+}
+
 /// Unmounts all layers but those to keep. Blocks.
 pub(super) fn sweep(mounts: &Path, keep: impl Fn(&Digest) -> bool) -> Result<()> {
     let failed = |error| Error::at("listing", mounts, error);
@@ -138,4 +159,16 @@ fn is_mounted(dir: &Path) -> Result<bool> {
     };
     let here = look(dir)?;
     Ok(here.is_some() && here != look(dir.parent().unwrap_or(dir))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_the_kernel_lacks_is_told_with_the_way_out() {
+        kernel_has("tmpfs").unwrap();
+        let refused = kernel_has("no-such-fs").unwrap_err().to_string();
+        assert!(refused.contains("images.store = \"files\""), "{refused}");
+    }
 }
