@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use orlop_image::{Image, Images, StoreForm};
-use orlop_testkit::scratch::mounts_below;
+use orlop_testkit::scratch::{mounts_below, unmount_below};
 use orlop_testkit::{ImageBuilder, Layer, Registry, skip};
 
 use crate::support::{Place, content, pull};
@@ -48,6 +48,16 @@ impl Scene {
 
     fn mounted(&self) -> usize {
         mounts_below(&self.place.config.root.join("mounts")).len()
+    }
+
+    /// As after a boot, or by an administrator.
+    fn unmount(&self) {
+        unmount_below(&self.place.config.root.join("mounts"));
+    }
+
+    async fn lease(&self) {
+        let images = &self.place.images;
+        images.lease("container", &self.image.id).await.unwrap();
     }
 
     async fn reads(&self) -> String {
@@ -98,12 +108,7 @@ async fn layers_are_mounted_when_they_are_used_and_unmounted_when_they_go() {
 #[tokio::test]
 async fn what_a_container_has_stays_mounted_over_a_restart() {
     let mut scene = Scene::new().await;
-    scene
-        .place
-        .images
-        .lease("container", &scene.image.id)
-        .await
-        .unwrap();
+    scene.lease().await;
     let mount = scene.place.images.mount_read_only(&scene.image.id).await;
     let mount = mount.unwrap();
     scene.place.reopen().await;
@@ -120,12 +125,7 @@ async fn what_a_container_has_stays_mounted_over_a_restart() {
 #[tokio::test]
 async fn what_an_earlier_run_left_mounted_is_used_or_unmounted() {
     let mut scene = Scene::new().await;
-    scene
-        .place
-        .images
-        .lease("container", &scene.image.id)
-        .await
-        .unwrap();
+    scene.lease().await;
     let files = scene.files().await;
     assert_eq!(scene.mounted(), 2);
     // As after a kill in the middle of a removal: the directory of a layer is gone, its mount is not.
@@ -152,9 +152,7 @@ async fn a_damaged_file_is_found_and_pulled_again() {
             _ => std::fs::remove_file(&low).unwrap(),
         }
         // What the kernel has read is not read again while it is mounted.
-        for point in mounts_below(&scene.place.config.root.join("mounts")) {
-            rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
-        }
+        scene.unmount();
         let verified = scene.place.images.verify(false).await.unwrap();
         assert_eq!((verified.sound, verified.broken.len()), (1, 1), "{damage}");
         assert_eq!(verified.broken[0].images, [scene.image.id]);
@@ -170,9 +168,7 @@ async fn a_file_that_is_not_what_it_was_is_repaired_before_it_is_used() {
     let layers = || scene.place.images.layers(&scene.image.id);
     for damage in ["cut", "superblock", "gone"] {
         let low = scene.files().await[1].clone();
-        for point in mounts_below(&scene.place.config.root.join("mounts")) {
-            rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
-        }
+        scene.unmount();
         match damage {
             "cut" => cut(&low),
             "superblock" => change(&low, 1024),
@@ -183,9 +179,7 @@ async fn a_file_that_is_not_what_it_was_is_repaired_before_it_is_used() {
     }
     // Without its registry it is refused by name, and nothing half is handed out.
     let low = scene.files().await[1].clone();
-    for point in mounts_below(&scene.place.config.root.join("mounts")) {
-        rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
-    }
+    scene.unmount();
     let Scene {
         registry,
         place,
@@ -234,9 +228,7 @@ async fn a_sealed_file_cannot_be_changed_and_another_in_its_place_is_found() {
     let refused = OpenOptions::new().write(true).open(&low).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
     for change_it in [true, false] {
-        for point in mounts_below(&scene.place.config.root.join("mounts")) {
-            rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
-        }
+        scene.unmount();
         // As long as it was, and but for a byte what it was; or all that it was, without its seal.
         spoil(&low, |bytes| bytes[8192] ^= u8::from(change_it));
         assert_eq!(scene.reads().await, "lowhigh");
