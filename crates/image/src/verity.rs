@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 /// `FS_IOC_ENABLE_VERITY` and `FS_IOC_MEASURE_VERITY`.
 const ENABLE: libc::Ioctl = 0x4080_6685_u32 as libc::Ioctl;
@@ -40,9 +41,28 @@ struct Measured {
     digest: [u8; MAX_DIGEST],
 }
 
-/// Seals a file that nobody has open for writing. What is measured of it from now on, or nothing where
-/// the disk can't do that.
+/// How long a process that is about to execute another program may hold what this one had open.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Seals a file that nobody writes to any more. What is measured of it from now on, or nothing where the
+/// disk can't do that. Blocks.
 pub(crate) fn seal(file: &File) -> io::Result<Option<String>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match enable(file) {
+            // A child that was made while the file was written has it, until it executes its program.
+            Err(error)
+                if error.raw_os_error() == Some(libc::ETXTBSY) && Instant::now() < deadline =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            sealed => return sealed,
+        }
+    }
+}
+
+fn enable(file: &File) -> io::Result<Option<String>> {
     let enable = Enable {
         version: 1,
         hash_algorithm: SHA256,
@@ -81,4 +101,30 @@ pub(crate) fn measure(file: &File) -> io::Result<Option<String>> {
     }
     let length = usize::from(measured.size).min(MAX_DIGEST);
     Ok(Some(orlop_hex::encode(&measured.digest[..length])))
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_testkit::{Scratch, skip};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_a_child_has_for_a_moment_is_sealed() {
+        let ground = Scratch::new();
+        let path = ground.path("file");
+        std::fs::write(&path, "content").unwrap();
+        let file = File::open(&path).unwrap();
+        let writer = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let leaving = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(writer);
+        });
+        let sealed = seal(&file).unwrap();
+        leaving.join().unwrap();
+        if sealed.is_none() {
+            skip!("the disk of the tests' directories seals no files (fs-verity)");
+        }
+        assert_eq!(measure(&file).unwrap(), sealed);
+    }
 }
