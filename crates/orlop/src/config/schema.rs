@@ -176,7 +176,7 @@ section! {
         /// which takes the place of the one above. Empty: none has.
         signature_policy_dir: Option<AbsolutePath> = None => restart,
         /// What the layers of images that are pulled become: a directory with their files each
-        /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.4, and 6.12
+        /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
         /// to do without a loop device. Layers that are there stay what they are.
         store: ImageStore = ImageStore::Files => restart,
         /// Keeps compressed layers after unpacking them; needed to push images on.
