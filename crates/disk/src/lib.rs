@@ -30,7 +30,7 @@ pub use descent::Descent;
 pub use idmap::{mapped_clone, set_idmap};
 pub use log::{LogPlace, make_log_dir};
 pub use membership::Membership;
-pub use mount_attr::{MountAttr, detached_read_only, set_mount_attributes};
+pub use mount_attr::{MountAttr, detached, detached_read_only, set_mount_attributes};
 pub use mountinfo::{Mount, Mountinfo, unescape};
 pub use mounts::{MountTable, Stranger};
 pub use probe::{prepare_probe, probe};

@@ -77,21 +77,10 @@ fn detach() -> io::Result<Option<OwnedFd>> {
 }
 
 /// Waits for the message that says what pod this is.
-#[inline(never)]
 fn first_message(socket: &OwnedFd) -> Option<(u32, Setup, FrameBuffer)> {
-    let mut buffer = FrameBuffer::new();
-    let mut bytes = [0; 4096];
-    loop {
-        let (count, fds) = orlop_wire::recv(socket, &mut bytes).ok()?;
-        if count == 0 {
-            return None;
-        }
-        buffer.push(&bytes[..count], fds);
-        if let Some(frame) = buffer.pop().ok()? {
-            let setup = Setup::decode(&frame.payload).ok()?;
-            return (frame.kind == Setup::KIND).then_some((frame.request, setup, buffer));
-        }
-    }
+    let (frame, buffer) = orlop_wire::first_frame(socket)?;
+    let setup = Setup::decode(&frame.payload).ok()?;
+    (frame.kind == Setup::KIND).then_some((frame.request, setup, buffer))
 }
 
 /// Makes the pod's surroundings.

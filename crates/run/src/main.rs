@@ -37,6 +37,7 @@ mod plan;
 mod protect;
 mod rdt;
 mod report;
+mod search;
 mod state;
 mod sys;
 mod time;

@@ -24,8 +24,7 @@ pub(crate) const MARK: &str = "_ORLOP_RUN_PROTECTED";
 /// Makes this process one that containers can neither look into nor write to. Goes on in a copy of
 /// this program where the file itself could be written.
 pub(crate) fn protect() -> Result<()> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .doing(|| "protecting this process".to_owned())?;
+    may_be_looked_into(false).doing(|| "protecting this process".to_owned())?;
     if is_safe() {
         return Ok(());
     }
@@ -51,6 +50,15 @@ pub(crate) fn protect() -> Result<()> {
     Err(Error::new(format!(
         "executing a protected copy of this program: {failed}"
     )))
+}
+
+/// Whether this process, and children that it makes, are their user's to look into.
+pub(crate) fn may_be_looked_into(may: bool) -> rustix::io::Result<()> {
+    set_dumpable_behavior(if may {
+        DumpableBehavior::Dumpable
+    } else {
+        DumpableBehavior::NotDumpable
+    })
 }
 
 /// Whether the file that is executed cannot be written by whoever holds it.

@@ -91,6 +91,7 @@ fn with_pipes(command: &mut Command) -> (Said, PipeReader) {
     };
     let said = Said {
         ok: status.success(),
+        code: status.code(),
         out: String::new(),
         err: fs::read_to_string(log.path()).unwrap(),
     };

@@ -1,6 +1,7 @@
 //! A program that ends with the test, its output kept in a file.
 
 use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +26,65 @@ pub fn memory(pid: u32, name: &str) -> u64 {
     number
         .and_then(|number| number.parse().ok())
         .unwrap_or_else(|| panic!("{line:?} of the process {pid} is not in kB"))
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Said {
+    /// Whether with code 0.
+    pub ok: bool,
+    /// The code, unless it was killed.
+    pub code: Option<i32>,
+    /// What it said on its standard output.
+    pub out: String,
+    /// What it said on its standard error.
+    pub err: String,
+}
+
+/// What no command of a test takes, on a machine that is not emulated.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The end of a command that is given nothing.
+pub fn ended(command: &mut Command) -> Said {
+    ended_with(command, Stdio::null())
+}
+
+/// The end of a command, which must not take for ever whatever it meets. What it says is written to
+/// files: a container that lives on would hold pipes.
+pub fn ended_with(command: &mut Command, input: Stdio) -> Said {
+    let file = || tempfile::tempfile().expect("make a file");
+    let (out, err) = (file(), file());
+    let for_it = |file: &File| file.try_clone().expect("share a file");
+    let mut child = command
+        .stdin(input)
+        .stdout(for_it(&out))
+        .stderr(for_it(&err))
+        .spawn()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let deadline = Instant::now() + LONGEST * crate::machine::patience();
+    let status = loop {
+        match child.try_wait().expect("wait for a child") {
+            Some(status) => break status,
+            None if Instant::now() > deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("{command:?} did not end");
+            }
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let text = |mut file: File| {
+        let mut bytes = Vec::new();
+        file.rewind().expect("go to its begin");
+        file.read_to_end(&mut bytes).expect("read what was said");
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Said {
+        ok: status.success(),
+        code: status.code(),
+        out: text(out),
+        err: text(err),
+    }
 }
 
 /// The processes whose command line has all these words.

@@ -10,7 +10,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::frame::MAX_FDS;
+use crate::frame::{Frame, FrameBuffer, MAX_FDS};
 
 /// Sends as many of `bytes` as the socket takes, with `fds` beside the first one.
 pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<usize> {
@@ -27,6 +27,24 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<u
             SendFlags::NOSIGNAL,
         )
     })
+}
+
+/// Waits for the first frame that comes. What came behind it is in the buffer. Nothing, where the peer ends
+/// or sends none.
+#[inline(never)]
+pub fn first_frame(socket: impl AsFd) -> Option<(Frame, FrameBuffer)> {
+    let mut buffer = FrameBuffer::new();
+    let mut bytes = [0; 4096];
+    loop {
+        let (count, fds) = recv(&socket, &mut bytes).ok()?;
+        if count == 0 {
+            return None;
+        }
+        buffer.push(&bytes[..count], fds);
+        if let Some(frame) = buffer.pop().ok()? {
+            return Some((frame, buffer));
+        }
+    }
 }
 
 /// Receives what is there: the count of bytes (0 at the end) and the descriptors beside them.

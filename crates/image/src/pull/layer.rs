@@ -387,12 +387,20 @@ impl LayerJob<'_> {
 
     async fn publish(&self, context: &Context, fetched: Fetched, key: Digest) -> Result<Digest> {
         self.tracker.enter(LayerState::Publishing);
-        let sealing = blocking(move || {
-            let mut fetched = fetched;
-            let form = fetched.seal()?;
-            Ok((fetched, form))
-        });
-        let (fetched, form) = self.tracker.steps.during("publish", sealing).await?;
+        let publish = self.put_in_store(context, fetched, key);
+        self.tracker.steps.during("publish", publish).await
+    }
+
+    async fn put_in_store(
+        &self,
+        context: &Context,
+        fetched: Fetched,
+        key: Digest,
+    ) -> Result<Digest> {
+        let (fetched, form) = match fetched.image {
+            Some(_) => blocking(move || fetched.sealed()).await?,
+            None => (fetched, Form::Files),
+        };
         let Fetched {
             scratch,
             unpacked,
@@ -415,8 +423,7 @@ impl LayerJob<'_> {
             created: now(),
             form,
         };
-        let publish = context.store.publish(scratch, record);
-        self.tracker.steps.during("publish", publish).await?;
+        context.store.publish(scratch, record).await?;
         spent.keep();
         Ok(key)
     }
@@ -462,9 +469,9 @@ impl Fetched {
 
     /// Has the file whole, if it is one, and the kernel guard it where it can. What the layer is then.
     /// Blocks.
-    fn seal(&mut self) -> Result<Form> {
+    fn sealed(mut self) -> Result<(Self, Form)> {
         let Some(image) = self.image.take() else {
-            return Ok(Form::Files);
+            return Ok((self, Form::Files));
         };
         let path = self.scratch.path().join(IMAGE);
         let written = image.finish();
@@ -477,7 +484,7 @@ impl Fetched {
         let file = File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
         let verity = verity::seal(&file).map_err(|error| Error::at("sealing", &path, error))?;
         let bytes = summary.bytes;
-        Ok(Form::Erofs(Sealed { bytes, verity }))
+        Ok((self, Form::Erofs(Sealed { bytes, verity })))
     }
 }
 

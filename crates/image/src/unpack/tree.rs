@@ -249,11 +249,7 @@ impl Target for Tree {
     fn opaque(&mut self, path: &[u8]) -> Result<()> {
         // Anything in it has it made.
         let inside = [path, b"/."].concat();
-        let (dir, _) = if path.is_empty() {
-            self.place(b".")?
-        } else {
-            self.place(&inside)?
-        };
+        let (dir, _) = self.place(&inside)?;
         Ok(attributes::set_opaque(&*dir, b".")?)
     }
 

@@ -103,24 +103,14 @@ struct First {
 
 /// Waits for the message that says what is to be done.
 fn first_message(socket: &OwnedFd) -> Option<First> {
-    let mut rest = FrameBuffer::new();
-    let mut bytes = [0; 4096];
-    loop {
-        let (count, fds) = orlop_wire::recv(socket, &mut bytes).ok()?;
-        if count == 0 {
-            return None;
-        }
-        rest.push(&bytes[..count], fds);
-        if let Some(frame) = rest.pop().ok()? {
-            let begin = LazyBegin::decode(&frame.payload).ok()?;
-            return (frame.kind == LazyBegin::KIND).then_some(First {
-                begin,
-                fds: frame.fds,
-                request: frame.request,
-                rest,
-            });
-        }
-    }
+    let (frame, rest) = orlop_wire::first_frame(socket)?;
+    let begin = LazyBegin::decode(&frame.payload).ok()?;
+    (frame.kind == LazyBegin::KIND).then_some(First {
+        begin,
+        fds: frame.fds,
+        request: frame.request,
+        rest,
+    })
 }
 
 /// Makes everything ready; the threads that read requests are at work when this returns.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use orlop_engine::config as engine;
 
 use crate::config::Config;
-use crate::config::values::{AbsolutePath, ImageStore, Limit, RuntimeKind, Sandboxer, StreamsBy};
+use crate::config::values::{AbsolutePath, Limit, RuntimeKind, Sandboxer, StreamsBy};
 
 /// Translates the configuration.
 pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -113,10 +113,7 @@ fn images(config: &Config, root: &Path) -> engine::Images {
         node: section.signature_policy.as_ref().map(own_path),
         namespaces: section.signature_policy_dir.as_ref().map(own_path),
     };
-    images.store = match section.store {
-        ImageStore::Files => engine::ImageStore::Files,
-        ImageStore::Erofs => engine::ImageStore::Erofs,
-    };
+    images.store = section.store;
     images.keep_blobs = section.keep_blobs;
     images.max_connections = section.max_downloads.get() as usize;
     images.limits.image_bytes = section.max_size.get();

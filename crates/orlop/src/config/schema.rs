@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 
 use orlop_dockershim::config::{Hairpin, NetworkPlugin};
 use orlop_engine::config::{
-    CDI_DIRS, CgroupDriver, Cidr, ExecAffinity, InProcess, IpPreference, LogPolicy, Platform,
-    Rlimit,
+    CDI_DIRS, CgroupDriver, Cidr, ExecAffinity, ImageStore, InProcess, IpPreference, LogPolicy,
+    Platform, Rlimit,
 };
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Backend, ByteSize, Group, ImageStore, Interval, LevelFilter, Limit, LogFormat,
+    AbsolutePath, Backend, ByteSize, Group, Interval, LevelFilter, Limit, LogFormat,
     MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, StreamsBy, Value,
 };
 

@@ -17,9 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::process::{
-    DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal,
-};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 pub(crate) use join::{Joining, run as run_joining};
@@ -27,6 +25,7 @@ pub(crate) use walk::{Make, find};
 
 use crate::heap;
 use crate::plan::{NEW_TIME, Plan, Sysctl};
+use crate::protect::may_be_looked_into;
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{
     CloneArgs, Side, bring_up_loopback, clone, end_when_asked, enter_namespaces, exit_now,
@@ -100,7 +99,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     }
     channel.did(Step::Parent, 0);
     if plan.opens_up {
-        look_away().at(Step::Users)?;
+        may_be_looked_into(false).at(Step::Users)?;
     }
     enter_cgroups(&plan.tasks)?;
     if !plan.tasks.is_empty() {
@@ -227,21 +226,16 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     finish::become_program(&plan.process, program, channel)
 }
 
-/// Has nobody look into this process any more: what is its user's may become a container's.
-fn look_away() -> rustix::io::Result<()> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)
-}
-
 /// Makes a time namespace and enters it, which is only given to children otherwise.
 fn make_time(has_offsets: bool, opens_up: bool, channel: &Channel) -> rustix::io::Result<()> {
     unshare_time()?;
     if has_offsets {
         if opens_up {
-            set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+            may_be_looked_into(true)?;
         }
         channel.tell(&Word::Timed).and_then(|()| channel.wait())?;
         if opens_up {
-            look_away()?;
+            may_be_looked_into(false)?;
         }
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;

@@ -3,12 +3,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use orlop_disk::{MountAttr, set_mount_attributes};
+use orlop_disk::detached_read_only;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, open, openat2, stat, statat,
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, open, openat2, stat, statat,
 };
 use rustix::io::{Errno, Result};
-use rustix::mount::{OpenTreeFlags, open_tree};
 
 /// Whether it is the device that swallows all.
 pub(super) fn is_null(look: &Stat) -> bool {
@@ -30,14 +29,7 @@ pub(super) fn lend() -> Option<OwnedFd> {
     if !(0..=2).any(|number| is_host(stream(number))) {
         return None;
     }
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let dev = open_tree(CWD, c"/dev", flags).ok()?;
-    let read_only = MountAttr {
-        set: MountAttr::RDONLY,
-        ..MountAttr::default()
-    };
-    set_mount_attributes(dev.as_fd(), false, &read_only).ok()?;
-    open_in(dev.as_fd()).ok()
+    open_in(detached_read_only(c"/dev").ok()?.as_fd()).ok()
 }
 
 /// A standard stream that is the null device becomes the container's own, or else the one that is lent.

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use orlop_disk::detached;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, chownat, fstat, fstatfs, mkdirat, mknodat, openat,
     symlinkat, unlinkat,
@@ -19,7 +20,8 @@ use super::fresh::{make_file_system, make_fresh, make_fresh_with};
 use super::null::is_null;
 use super::walk::{Make, find};
 use crate::plan::{
-    By, Copied, DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, is_proc,
+    By, Copied, DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, detach,
+    is_proc,
 };
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{MountAttr, set_mount_attributes};
@@ -38,7 +40,7 @@ pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<Owne
         make_private_below(place.as_fd()).at(Step::PlaceRoot)?;
     }
     if plan.copied == Copied::There {
-        plan.tree = copy_of(&plan.place).at(Step::PlaceRoot)?;
+        plan.tree = detach(plan.place.as_c_str()).at(Step::PlaceRoot)?;
         set_mount_attributes(plan.tree.as_fd(), true, &plan.tree_propagation())
             .at(Step::PlaceRoot)?;
     }
@@ -268,7 +270,7 @@ fn mount(
                 (Ok(mount), _) => mount,
                 // Those of a user namespace may only see their own.
                 (Err(Errno::PERM | Errno::BUSY), Some(tree)) => {
-                    tree.copy().at_index(Step::Mount, index)?
+                    tree.using(|tree| dup(tree)).at_index(Step::Mount, index)?
                 }
                 (Err(errno), _) => {
                     return Err(Fault {
@@ -310,7 +312,7 @@ fn place_hierarchy(
     mkdirat(base, hierarchy.name.as_c_str(), Mode::from_raw_mode(0o755))?;
     let target = open_dir(base, &hierarchy.name)?;
     match &hierarchy.what {
-        Ok(tree) => place(tree.copy()?.as_fd(), target.as_fd())?,
+        Ok(tree) => tree.using(|tree| place(tree, target.as_fd()))?,
         Err(options) => {
             let context = fsopen(c"cgroup", FsOpenFlags::FSOPEN_CLOEXEC)?;
             fsconfig_set_string(context.as_fd(), c"source", c"cgroup")?;
@@ -341,14 +343,6 @@ fn place_hierarchy(
 pub(super) fn place(mount: BorrowedFd<'_>, target: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mount, c"", target, c"", flags)
-}
-
-/// A detached copy of a tree, where the parent may make none.
-fn copy_of(path: &CStr) -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(CWD, path, flags)
 }
 
 fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
@@ -422,7 +416,7 @@ pub(super) fn find_outside_proc(
 fn make_device(root: BorrowedFd<'_>, target: &CStr, what: &DeviceWhat) -> rustix::io::Result<()> {
     if let DeviceWhat::Tree(tree) = what {
         let target = find_outside_proc(root, target, false)?;
-        return place(tree.copy()?.as_fd(), target.as_fd());
+        return tree.using(|tree| place(tree, target.as_fd()));
     }
     let DeviceWhat::Node {
         kind,
@@ -527,8 +521,7 @@ fn hide(
 
 /// The host's `/dev/null`, which is looked at: the container has not been turned over to yet.
 fn nothing() -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree = open_tree(CWD, c"/dev/null", flags)?;
+    let tree = detached(c"/dev/null")?;
     if is_null(&fstat(&tree)?) {
         Ok(tree)
     } else {

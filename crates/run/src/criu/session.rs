@@ -13,6 +13,7 @@ use rustix::net::{
 
 use super::request::{Answer, Kind, feature_check, noticed};
 use crate::error::{Error, Result, While};
+use crate::search;
 use crate::sys::wait_for;
 
 /// The longest answer.
@@ -42,13 +43,7 @@ pub(super) fn sockets() -> Result<(OwnedFd, OwnedFd)> {
 
 /// The program, where it is in `PATH`.
 pub(super) fn program() -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = std::env::split_paths(&path).map(|dir| dir.join("criu"));
-    let found = places.find(|place| {
-        let executable = rustix::fs::Access::EXEC_OK;
-        place.is_absolute() && place.is_file() && rustix::fs::access(place, executable).is_ok()
-    });
-    found.ok_or_else(|| {
+    search::program("criu").ok_or_else(|| {
         Error::new("exec: \"criu\": executable file not found in $PATH: install CRIU (criu.org)")
     })
 }

@@ -153,7 +153,7 @@ impl Stage<'_> {
                 continue;
             }
             let source = self.bundle.dir.join(&mount.source);
-            let tree = detach(&source, true).doing(|| source.display().to_string())?;
+            let tree = detach(&source).doing(|| source.display().to_string())?;
             let look = fstat(&tree).doing(told)?;
             let make = match FileType::from_raw_mode(look.st_mode) {
                 FileType::Directory => Make::Directory,
@@ -171,7 +171,7 @@ impl Stage<'_> {
 
 /// Puts a tree in a place.
 fn lay(tree: &Path, place: &Path) -> rustix::io::Result<()> {
-    let tree = detach(tree, true)?;
+    let tree = detach(tree)?;
     // Nothing that is mounted here comes to where the tree is from.
     set_mount_attributes(tree.as_fd(), true, &MountAttr::propagation(libc::MS_SLAVE))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;

@@ -19,7 +19,6 @@ pub(crate) use join::join;
 pub(crate) use words::write_pid;
 
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::args::Globals;
 use crate::bundle::Bundle;
@@ -27,6 +26,7 @@ use crate::child;
 use crate::error::{Error, Result, While, meaning};
 use crate::log::Log;
 use crate::plan::{NEW_TIME, Plan};
+use crate::protect::may_be_looked_into;
 use crate::report::Channel;
 use crate::state::{State, StateDir};
 use crate::sys::{
@@ -162,9 +162,18 @@ fn start(
         // Hooks before the container goes where it may are to be where we are.
         here: plan.create_hooks.steps.is_empty(),
     };
-    if plan.opens_up {
-        may_be_looked_into(true)?;
-    }
+    // Only a child that may be looked into can be given users by one who is not root; there is nobody in its
+    // namespace until then.
+    let opens_up = plan.opens_up;
+    let open_up = |may| {
+        let done = if opens_up {
+            may_be_looked_into(may)
+        } else {
+            Ok(())
+        };
+        done.doing(|| "protecting this process".to_owned())
+    };
+    open_up(true)?;
     let side = match clone(&args) {
         Err(Errno::ACCESS) if beside && cgroup.is_some() => clone(&CloneArgs {
             cgroup: None,
@@ -180,9 +189,7 @@ fn start(
         }
         child::run(plan, theirs);
     }
-    if plan.opens_up {
-        may_be_looked_into(false)?;
-    }
+    open_up(false)?;
     for (kind, own) in restore {
         enter_namespaces(own.as_fd(), kind)
             .doing(|| "going back to our own namespaces".to_owned())?;
@@ -201,17 +208,6 @@ fn start(
         Side::Parent(process) => Ok((process, between)),
         Side::Child => Err(Error::new("a child that went on as its parent")),
     }
-}
-
-/// Whether this process, and the child that it makes, are their user's to look into. Only such a child can be given
-/// users by one who is not root; there is nobody in its namespace until then.
-fn may_be_looked_into(may: bool) -> Result<()> {
-    let behavior = if may {
-        DumpableBehavior::Dumpable
-    } else {
-        DumpableBehavior::NotDumpable
-    };
-    set_dumpable_behavior(behavior).doing(|| "protecting this process".to_owned())
 }
 
 /// What only children are born into: PID and time namespaces. Returns our own, to go back to. A time namespace of

@@ -1,6 +1,5 @@
 //! Whose ids are whose in a user namespace.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use orlop_oci::IdMapping;
@@ -8,7 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
 use crate::error::{Error, Result, While, meaning};
-use crate::users;
+use crate::{search, users};
 
 /// What a mapping program has to say at most.
 const SAID: u64 = 1024;
@@ -55,7 +54,7 @@ fn by_program(pid: i32, maps: &[IdMapping], name: &str) -> Result<()> {
     } else {
         "linux.gidMappings"
     };
-    let program = find(name).ok_or_else(|| {
+    let program = search::program(name).ok_or_else(|| {
         Error::new(format!(
             "{field}: mapping tool not present: {name} is not in PATH (it comes with the package uidmap): {}",
             meaning(Errno::PERM.raw_os_error())
@@ -87,15 +86,6 @@ fn by_program(pid: i32, maps: &[IdMapping], name: &str) -> Result<()> {
         "{field}: failed to use {name} for process {pid}: {status}: {}",
         said.trim()
     )))
-}
-
-/// Where a program is, in this process's own `PATH`.
-fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .filter(|dir| dir.is_absolute())
-        .map(|dir| dir.join(name))
-        .find(|program| program.is_file())
 }
 
 #[cfg(test)]

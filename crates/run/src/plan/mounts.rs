@@ -7,6 +7,7 @@ use std::path::Path;
 use orlop_oci::{Mount, Spec};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, open};
 use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::path::Arg;
 
 use super::cgroup_mount::{CgroupMounts, Hierarchy};
 use super::idmap::Mappings;
@@ -325,12 +326,12 @@ pub(crate) fn is_proc(file: &OwnedFd) -> bool {
     fstatfs(file).is_ok_and(|fs| fs.f_type == PROC_MAGIC)
 }
 
-/// A detached copy of what is at a path.
-pub(crate) fn detach(path: &Path, recursive: bool) -> rustix::io::Result<OwnedFd> {
-    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    if recursive {
-        flags |= OpenTreeFlags::AT_RECURSIVE;
-    }
+/// A detached copy of what is at a path, with all that is mounted below it. Of a path that ends with a NUL it
+/// allocates nothing.
+pub(crate) fn detach(path: impl Arg) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
     open_tree(CWD, path, flags)
 }
 

@@ -63,7 +63,7 @@ impl RootPlan {
         let rootfs = rootfs
             .canonicalize()
             .doing(|| format!("{}: invalid rootfs", told()))?;
-        let (tree, copied) = match detach(&rootfs, true) {
+        let (tree, copied) = match detach(&rootfs) {
             // Who may not in the host's mounts may in those of a user namespace.
             Err(Errno::PERM) if namespaces.makes(NamespaceKind::Mount) => {
                 (name(&rootfs).doing(told)?, Copied::There)

@@ -1,15 +1,15 @@
 //! What is bound of the host's besides volumes: device nodes, cgroups.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::CWD;
-use rustix::io::{Errno, Result, dup};
-use rustix::mount::{OpenTreeFlags, open_tree};
+use orlop_disk::detached;
+use rustix::io::{Errno, Result};
+use rustix::path::Arg;
 
-use super::mounts::{detach, name};
+use super::mounts::name;
 use crate::sys::{MountAttr, set_mount_attributes};
 
 /// A file or a directory of the host's, without what is mounted below it.
@@ -39,24 +39,22 @@ impl Tree {
             let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
             return Ok(Self::Named { path, attr });
         }
-        let tree = detach(path, false)?;
-        if !attr.is_nothing() {
-            set_mount_attributes(tree.as_fd(), false, &attr)?;
-        }
-        Ok(Self::Copied(tree))
+        copy(path, &attr).map(Self::Copied)
     }
 
-    /// The copy. Allocates nothing.
-    pub(crate) fn copy(&self) -> Result<OwnedFd> {
-        let (path, attr) = match self {
-            Self::Copied(tree) => return dup(tree),
-            Self::Named { path, attr } => (path, attr),
-        };
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let tree = open_tree(CWD, path.as_c_str(), flags)?;
-        if !attr.is_nothing() {
-            set_mount_attributes(tree.as_fd(), false, attr)?;
+    /// Does something with the copy, which is made for that where there is none. Allocates nothing.
+    pub(crate) fn using<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
+        match self {
+            Self::Copied(tree) => work(tree.as_fd()),
+            Self::Named { path, attr } => work(copy(path.as_c_str(), attr)?.as_fd()),
         }
-        Ok(tree)
     }
+}
+
+fn copy(path: impl Arg, attr: &MountAttr) -> Result<OwnedFd> {
+    let tree = detached(path)?;
+    if !attr.is_nothing() {
+        set_mount_attributes(tree.as_fd(), false, attr)?;
+    }
+    Ok(tree)
 }

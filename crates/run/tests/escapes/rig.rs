@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
+pub(crate) use orlop_testkit::process::{Said, ended, ended_with};
 use orlop_testkit::{Scratch, machine};
 use serde_json::{Value, json};
 
@@ -18,17 +18,6 @@ pub(crate) struct Rig {
     pub(crate) runtime: PathBuf,
     made: RefCell<Vec<String>>,
 }
-
-/// How a command ended.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) ok: bool,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-/// What nothing here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether containers can be made here.
 pub(crate) fn works() -> Result<(), String> {
@@ -252,45 +241,4 @@ pub(crate) fn without(config: &mut Value, destination: &str) {
 pub(crate) fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
     assert!(copied.success(), "{}", from.display());
-}
-
-/// The end of a command that is given nothing.
-pub(crate) fn ended(command: &mut Command) -> Said {
-    ended_with(command, Stdio::null())
-}
-
-/// The end of a command, which must not take for ever whatever it meets. What it says is written to
-/// files: a container that lives on would hold pipes.
-pub(crate) fn ended_with(command: &mut Command, input: Stdio) -> Said {
-    let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-    let mut child = command
-        .stdin(input)
-        .stdout(out.try_clone().unwrap())
-        .stderr(err.try_clone().unwrap())
-        .spawn()
-        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let deadline = Instant::now() + PATIENCE * machine::patience();
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if Instant::now() > deadline => {
-                let _ = child.kill();
-                let _ = child.wait();
-                panic!("{command:?} did not end");
-            }
-            None => std::thread::sleep(Duration::from_millis(1)),
-        }
-    };
-    let text = |mut file: fs::File| {
-        use std::io::{Read, Seek};
-        file.rewind().unwrap();
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
-    Said {
-        ok: status.success(),
-        out: text(out),
-        err: text(err),
-    }
 }

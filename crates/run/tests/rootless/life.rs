@@ -31,14 +31,20 @@ fn with_writable_root(mut config: Value) -> Value {
     config
 }
 
-#[test]
-fn all_commands_know_a_users_container() {
-    skip_unless!(works());
-    let user = User::new();
+/// A container that waits for its start.
+fn created(user: &User) -> String {
     let (id, bundle) = user.bundle(&user.config(&["sleep", "60"]));
     let mut create = user.command();
     create.args(["create", "--bundle"]).arg(&bundle).arg(&id);
     out(ended(&mut create));
+    id
+}
+
+#[test]
+fn all_commands_know_a_users_container() {
+    skip_unless!(works());
+    let user = User::new();
+    let id = created(&user);
     let state = || -> Value { serde_json::from_str(&out(user.says(&["state", &id]))).unwrap() };
     assert_eq!(state()["status"], "created");
     out(user.says(&["start", &id]));
@@ -96,10 +102,7 @@ fn who_joins_is_one_of_the_containers_processes() {
 fn what_waits_for_its_start_shows_its_user_nothing() {
     skip_unless!(works());
     let user = User::new();
-    let (id, bundle) = user.bundle(&user.config(&["sleep", "60"]));
-    let mut create = user.command();
-    create.args(["create", "--bundle"]).arg(&bundle).arg(&id);
-    out(ended(&mut create));
+    let id = created(&user);
     let state: Value = serde_json::from_str(&out(user.says(&["state", &id]))).unwrap();
     let mut look = Command::new("ls");
     look.arg(format!("/proc/{}/fd", state["pid"]))

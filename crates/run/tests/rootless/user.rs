@@ -6,24 +6,13 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
+pub(crate) use orlop_testkit::process::{Said, ended};
 use orlop_testkit::{Scratch, machine};
 use serde_json::{Value, json};
 
 /// Who it is: nobody else on the machine.
 pub(crate) const ID: u32 = 64_321;
-
-/// What nothing here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How a command ended.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
 
 /// A user, and what is its.
 pub(crate) struct User {
@@ -178,40 +167,4 @@ pub(crate) fn refusal(said: Said) -> String {
 /// Makes something the user's.
 pub(crate) fn own(path: &Path) {
     chown(path, Some(ID), Some(ID)).unwrap();
-}
-
-/// The end of a command, which must not take for ever. What it says is written to files: a container that
-/// lives on would hold pipes.
-pub(crate) fn ended(command: &mut Command) -> Said {
-    let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(out.try_clone().unwrap())
-        .stderr(err.try_clone().unwrap())
-        .spawn()
-        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let deadline = Instant::now() + PATIENCE * machine::patience();
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if Instant::now() > deadline => {
-                let _ = child.kill();
-                let _ = child.wait();
-                panic!("{command:?} did not end");
-            }
-            None => std::thread::sleep(Duration::from_millis(1)),
-        }
-    };
-    let text = |mut file: fs::File| {
-        use std::io::{Read, Seek};
-        file.rewind().unwrap();
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
-    Said {
-        code: status.code(),
-        out: text(out),
-        err: text(err),
-    }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use orlop_dockershim::config::{Hairpin, NetworkPlugin};
-use orlop_engine::config::{CgroupDriver, InProcess, IpPreference, LogPolicy};
+use orlop_engine::config::{CgroupDriver, ImageStore, InProcess, IpPreference, LogPolicy};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -116,13 +116,6 @@ words! {
         "fifo" => Self::Fifo,
         "streaming" => Self::Streaming,
     }
-}
-
-/// What layers become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ImageStore {
-    Files,
-    Erofs,
 }
 
 words! {

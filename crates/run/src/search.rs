@@ -1,0 +1,15 @@
+//! Programs of the machine's, where this process's own `PATH` has them.
+
+use std::path::PathBuf;
+
+use rustix::fs::{Access, access};
+
+/// The first of that name that can be executed.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|place| {
+            place.is_absolute() && place.is_file() && access(place, Access::EXEC_OK).is_ok()
+        })
+}
