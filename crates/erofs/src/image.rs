@@ -1,6 +1,7 @@
 //! The image that is being written.
 
 use std::fs::File;
+use std::ops::Range;
 
 use crate::attributes::{Attributes, Kind, Xattrs};
 use crate::error::{Error, Limit, Result};
@@ -150,6 +151,47 @@ impl Image {
     /// Puts a file that was begun into the tree.
     pub fn end(&mut self, file: Pending) -> Result<()> {
         file.finish(self)
+    }
+
+    /// Sets room aside for contents that come later, from a multiple of `align` on to the next one that has all
+    /// of it. Where that is; what is written to the image goes behind it.
+    pub fn set_aside(&mut self, bytes: u64, align: u64) -> Result<Range<u64>> {
+        let align = align.max(BLOCK).next_multiple_of(BLOCK);
+        let position = self.stream.position();
+        let begin = position.checked_next_multiple_of(align);
+        let begin = begin.ok_or(Error::ImageSize)?;
+        let end = begin.checked_add(bytes);
+        let end = end.and_then(|end| end.checked_next_multiple_of(align));
+        let end = end.filter(|end| block_at(*end).is_some());
+        let end = end.ok_or(Error::ImageSize)?;
+        self.stream.skip(end - position)?;
+        Ok(begin..end)
+    }
+
+    /// Puts a regular file at a path whose content is in room that was set aside, from a block's begin on.
+    pub fn placed(
+        &mut self,
+        path: &[&[u8]],
+        attributes: &Attributes,
+        size: u64,
+        position: u64,
+    ) -> Result<()> {
+        let end = position.checked_add(size);
+        if !position.is_multiple_of(BLOCK) || end.is_none_or(|end| end > self.stream.position()) {
+            return Err(Error::ImageSize);
+        }
+        let place = self.tree.place(path)?;
+        let xattrs = self.encode_xattrs(&attributes.xattrs)?;
+        let content = match size {
+            0 => Content::Nothing,
+            size => Content::Blocks {
+                first: block_at(position).ok_or(Error::ImageSize)?,
+                size,
+            },
+        };
+        self.content_bytes += size;
+        self.put(place, Kind::File, attributes, &xattrs, content)
+            .map(drop)
     }
 
     /// Where the symbolic link at a path leads.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Platform, PolicyFiles};
+use crate::{LazySettings, Platform, PolicyFiles};
 
 /// Settings of an image store. `Config::new` gives the defaults for a root directory.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub struct Config {
     pub platform: Platform,
     /// What layers that come become on disk.
     pub store: StoreForm,
+    /// Which layers are mounted while they are fetched, and how they come.
+    pub lazy: LazySettings,
     /// Keep the compressed layers after unpacking.
     pub keep_blobs: bool,
     /// Connections that download from one registry at the same time, over all pulls.
@@ -99,6 +101,7 @@ impl Config {
             internal_hosts: Vec::new(),
             platform: Platform::host(),
             store: StoreForm::Files,
+            lazy: LazySettings::default(),
             keep_blobs: false,
             max_connections: 8,
             connections_per_blob: 4,

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use tokio::sync::broadcast;
 
 use crate::blocking::blocking;
 use crate::find::find;
+use crate::lazy::{Here, Lazies, LazyCounts, ReadFailure};
 use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
-use crate::store::{self, Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
+use crate::store::{self, Form, Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
 use crate::verify::{self, BrokenLayer, Verdict, Verified};
 use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Reference, Result};
 
@@ -43,6 +45,20 @@ pub struct PullRequest {
     pub policy: PolicyFor,
     /// The handler whose guests get the layers by themselves: none is fetched. Empty: all are.
     pub handler: String,
+    /// How much of its layers must be here when it is done.
+    pub wait: Wait,
+}
+
+/// How much of an image's layers must be here when a pull is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// Layers may come as they are read, where [`Config::lazy`] says so.
+    #[default]
+    ForNothing,
+    /// All of them.
+    ForAll,
+    /// All of them, and none that was made from a table of contents: for those who need the archives.
+    ForOrdinaryLayers,
 }
 
 /// A claim on an image's layers, as [`Images::leases`] lists it.
@@ -81,11 +97,15 @@ impl Images {
         })
         .await?;
         let flights = Flights::new(config.abandon_after);
+        let (store, transport) = (Arc::new(store), Arc::new(Transport::new(&config)));
+        let lazies = Lazies::new(&config, &store, &transport);
+        lazies.resume().await?;
         let context = Context {
-            transport: Arc::new(Transport::new(&config)),
+            transport,
             unpacks: Turns::new(config.max_unpacks),
             blob_locks: BlobLocks::default(),
-            store: Arc::new(store),
+            store,
+            lazies,
             config,
         };
         Ok(Self {
@@ -143,6 +163,7 @@ impl Images {
             credentials: request.auth.filter(|auth| *auth != Credentials::default()),
             policy,
             handler: request.handler,
+            wait: request.wait,
         })
     }
 
@@ -286,6 +307,7 @@ impl Images {
     async fn mounted(&self, keys: Vec<Digest>) -> Result<Vec<PathBuf>> {
         let mut repaired = HashSet::new();
         loop {
+            self.lazies().serve(&keys).await?;
             let (store, wanted) = (Arc::clone(self.store()), keys.clone());
             let damaged = match blocking(move || store.lower_dirs(&wanted)).await {
                 Err(Error::Damaged { layer, reason }) if repaired.insert(layer) => {
@@ -299,6 +321,73 @@ impl Images {
                 self.repair(&record, &self.images_with(&damaged)).await;
             }
         }
+    }
+
+    /// Gets all of an image here whose layers come as they are read, and waits for it.
+    pub async fn fetch_rest(&self, image: &Digest) -> Result<()> {
+        let keys = self.layer_keys(image)?;
+        self.lazies().fetch_rest(&keys).await
+    }
+
+    /// How much of an image's lazy layers is here, in bytes of their files; nothing if it has none.
+    pub async fn here(&self, image: &Digest) -> Result<Option<Here>> {
+        let keys = self.layer_keys(image)?;
+        if !self.lazies().has_any() {
+            return Ok(None);
+        }
+        let lazies = Arc::clone(self.lazies());
+        blocking(move || {
+            let found: Vec<Here> = keys.iter().filter_map(|key| lazies.here(key)).collect();
+            let sum = |of: fn(&Here) -> u64| found.iter().map(of).sum();
+            Ok((!found.is_empty()).then(|| Here {
+                bytes: sum(|here| here.bytes),
+                of: sum(|here| here.of),
+            }))
+        })
+        .await
+    }
+
+    /// What lazy layers have done since the start.
+    pub fn lazy_counts(&self) -> LazyCounts {
+        self.lazies().counts()
+    }
+
+    /// The reads of lazy layers that fail from now on.
+    pub fn read_failures(&self) -> broadcast::Receiver<ReadFailure> {
+        self.lazies().failures()
+    }
+
+    /// Replaces layers that have no archive by ordinary ones, which are pulled.
+    pub(crate) async fn with_archives(&self, image: &Digest) -> Result<()> {
+        let is_lazy = {
+            let state = self.store().state();
+            let keys = layer_keys(&state, image)?;
+            let layout = self.store().layout();
+            keys.iter().any(|key| layout.layer_toc(key).exists())
+        };
+        if !is_lazy {
+            return Ok(());
+        }
+        let found = self
+            .get(image)
+            .ok_or_else(|| Error::NotFound(image.to_string()))?;
+        let mut last = Error::Unsupported(format!(
+            "{image} was fetched bit by bit and has no name to be pulled by; its archives cannot be had"
+        ));
+        for reference in found.repo_digests {
+            let request = PullRequest {
+                reference,
+                auth: None,
+                policy: PolicyFor::Repair,
+                handler: String::new(),
+                wait: Wait::ForOrdinaryLayers,
+            };
+            match self.pull(request).await {
+                Ok(_) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 
     /// Mounts the image's file system read-only, detached: for image volumes. Lease the image
@@ -363,6 +452,7 @@ impl Images {
             let (store, layer) = (Arc::clone(self.store()), record.clone());
             // Held, so that it isn't removed while it is read.
             let hold = store.hold(layer.key);
+            self.lazies().serve(&[layer.key]).await?;
             let verdict = blocking(move || Ok(verify::check(&store, &layer))).await?;
             drop(hold);
             match verdict {
@@ -391,8 +481,20 @@ impl Images {
         let state = self.store().state();
         FsUsage {
             mountpoint: self.store().layout().root().to_owned(),
-            used_bytes: state.layers.values().map(|layer| layer.disk_bytes).sum(),
+            used_bytes: state
+                .layers
+                .values()
+                .map(|layer| self.disk_bytes(layer))
+                .sum(),
             inodes_used: state.layers.values().map(|layer| layer.inodes).sum(),
+        }
+    }
+
+    /// Bytes that a layer takes, also while it comes.
+    fn disk_bytes(&self, layer: &LayerRecord) -> u64 {
+        match layer.form {
+            Form::Lazy(_) => self.lazies().taken(&layer.key),
+            _ => layer.disk_bytes,
         }
     }
 
@@ -413,6 +515,7 @@ impl Images {
     /// its last handle.
     pub async fn close(&self) {
         self.inner.flights.close().await;
+        self.lazies().close().await;
         // Threads notice at their next buffer; nothing tells when the last one has gone.
         let start = std::time::Instant::now();
         while Arc::strong_count(self.store()) > 1 && start.elapsed() < CLOSE_TIMEOUT {
@@ -447,6 +550,7 @@ impl Images {
                 auth: None,
                 policy: PolicyFor::Repair,
                 handler: String::new(),
+                wait: Wait::ForNothing,
             };
             match self.pull(request).await {
                 Ok(_) if self.store().state().layers.contains_key(&key) => {
@@ -493,6 +597,10 @@ impl Images {
 
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.inner.context.store
+    }
+
+    pub(crate) fn lazies(&self) -> &Arc<Lazies> {
+        &self.inner.context.lazies
     }
 
     pub(crate) fn context(&self) -> &Context {

@@ -1,5 +1,7 @@
 //! Manifests and indexes, OCI's and Docker's, as they come from a registry.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use crate::media_type::{self, Kind};
@@ -19,6 +21,7 @@ pub(crate) enum Document {
 pub(crate) struct Manifest {
     pub(crate) config: Descriptor,
     pub(crate) layers: Vec<Descriptor>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 /// A typed pointer to content.
@@ -29,6 +32,7 @@ pub(crate) struct Descriptor {
     pub(crate) size: u64,
     pub(crate) platform: Option<Platform>,
     pub(crate) urls: Vec<String>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 impl Document {
@@ -74,6 +78,7 @@ impl Document {
                     .into_iter()
                     .map(|raw| raw.into_descriptor(what))
                     .collect::<Result<_>>()?,
+                annotations: raw.annotations.unwrap_or_default(),
             })),
             _ => Err(Error::invalid(
                 format!("manifest of {what}"),
@@ -135,6 +140,7 @@ struct RawDocument {
     manifests: Option<Vec<RawDescriptor>>,
     config: Option<RawDescriptor>,
     layers: Option<Vec<RawDescriptor>>,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 /// A descriptor before its digest is looked at.
@@ -148,6 +154,8 @@ pub(crate) struct RawDescriptor {
     platform: Option<RawPlatform>,
     #[serde(default)]
     urls: Option<Vec<String>>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]
@@ -178,6 +186,7 @@ impl RawDescriptor {
                 )
             }),
             urls: self.urls.unwrap_or_default(),
+            annotations: self.annotations.unwrap_or_default(),
         })
     }
 }

@@ -97,6 +97,11 @@ impl Images {
     }
 
     async fn to_export(&self, names: &[&str]) -> Result<(Vec<ExportImage>, Vec<Hold>)> {
+        for name in names {
+            if let Some(image) = self.find(name)? {
+                self.with_archives(&image.id).await?;
+            }
+        }
         let store = Arc::clone(self.store());
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         blocking(move || {

@@ -42,4 +42,4 @@ mod parts;
 
 pub use client::{Answers, Error, Event, Events, Held, Place, Result, Server};
 pub use orlop_wire::{Fetch, LayerInfo, ReadFailed};
-pub use parts::{LARGEST, PART, Parts};
+pub use parts::{IMAGE, LARGEST, PART, Parts};

@@ -27,7 +27,8 @@ pub const PART: u64 = 64 << 10;
 /// The largest layer, in bytes.
 pub const LARGEST: u64 = 1 << 44;
 
-const IMAGE: &str = "image";
+/// The name of a layer's bytes in its directory.
+pub const IMAGE: &str = "image";
 const PRESENT: &str = "present";
 
 /// A part's mark.
@@ -69,6 +70,24 @@ impl Parts {
             image,
             present,
             size,
+        })
+    }
+
+    /// Makes the marks of a layer whose bytes have a file already. Nothing of it is here.
+    pub fn adopt(directory: &Path) -> io::Result<Self> {
+        let opened = open_directory(directory)?;
+        let image = open_in(&opened, IMAGE, OFlags::RDWR | OFlags::NONBLOCK)?;
+        let about = image.metadata()?;
+        if !about.is_file() || about.len() > LARGEST {
+            return Err(invalid("a layer's bytes are no regular file, or too many"));
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let present = open_in(&opened, PRESENT, flags)?;
+        present.set_len(about.len().div_ceil(PART))?;
+        Ok(Self {
+            image,
+            present,
+            size: about.len(),
         })
     }
 

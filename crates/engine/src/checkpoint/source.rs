@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use orlop_cri::v1::ImageSpec;
 use orlop_image::Images;
-use orlop_image::{Image, PolicyFor, PullRequest};
+use orlop_image::{Image, PolicyFor, PullRequest, Wait};
 use orlop_oci as oci;
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open};
 
@@ -217,6 +217,7 @@ pub async fn base_image(node: &Arc<Node>, facts: &ConfigDump, namespace: &str) -
         auth: None,
         policy: PolicyFor::Namespace(namespace.to_owned()),
         handler: String::new(),
+        wait: Wait::default(),
     };
     let pulled = node.images.pull(pull).await;
     pulled.map_err(|source| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use orlop_cri::v1::{AuthConfig, PullImageRequest, PullImageResponse};
-use orlop_image::{Credentials, PolicyFor, PullRequest};
+use orlop_image::{Credentials, PolicyFor, PullRequest, Wait};
 use tokio::sync::oneshot;
 
 use crate::engine::Engine;
@@ -30,6 +30,7 @@ pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<Pu
         auth: request.auth.map(credentials),
         policy: PolicyFor::Namespace(pod.unwrap_or_default().namespace),
         handler: node.runtimes.of_guests(&handler),
+        wait: Wait::default(),
     };
     let (work, _waiter) = node.pulls.begin(&name);
     let (here, left) = oneshot::channel::<()>();

@@ -2,7 +2,7 @@
 
 use orlop_cri::images::{JudgeImageRequest, JudgeImageResponse, JudgedRequirement};
 use orlop_cri::v1::ImageSpec;
-use orlop_image::{PolicyFor, PullRequest, Verdict};
+use orlop_image::{PolicyFor, PullRequest, Verdict, Wait};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -35,6 +35,7 @@ async fn judge(node: &Node, request: &JudgeImageRequest) -> orlop_image::Result<
             auth: None,
             policy: PolicyFor::Namespace(request.namespace.clone()),
             handler: String::new(),
+            wait: Wait::default(),
         };
         return images.judge_pull(pull).await;
     };

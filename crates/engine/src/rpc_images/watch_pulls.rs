@@ -182,6 +182,7 @@ fn layer(layer: &orlop_image::LayerProgress) -> LayerProgress {
         LayerState::Unpacking | LayerState::Publishing => PullStage::Unpacking,
         LayerState::Done => PullStage::Done,
         LayerState::Present => PullStage::Exists,
+        LayerState::Begun => PullStage::Done,
     };
     LayerProgress {
         digest: layer.digest.to_string(),

@@ -41,8 +41,8 @@ pub(crate) async fn import(
         let layers = fetch_layers(
             context,
             &what,
-            &image.manifest,
-            &config,
+            (&image.manifest, &config),
+            vec![None; image.manifest.layers.len()],
             image.origins,
             &tracker,
         )

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::allowance::{Allowance, Spent};
 use super::download::download;
 use super::ingest::{Ingest, IngestReader};
+use super::lazy::Lazily;
 use super::progress::{LayerState, LayerTracker};
 use super::task::Context;
 use crate::blocking::blocking;
@@ -113,8 +114,10 @@ pub(super) struct LayerJob<'a> {
     pub(super) pull: u64,
     /// What the image may bring, with all its layers.
     pub(super) allowance: Arc<Allowance>,
-    /// Keeps both names that the layer may get from being swept.
-    pub(super) _holds: [Hold; 2],
+    /// How it can be had bit by bit.
+    pub(super) lazily: Option<Lazily>,
+    /// Keeps the names that the layer may get from being swept.
+    pub(super) _holds: Vec<Hold>,
     pub(super) tracker: Arc<LayerTracker>,
     /// What it takes of the disk before it is published, also when nobody waits for it any more.
     pub(super) at_work: TaskTracker,
@@ -122,8 +125,8 @@ pub(super) struct LayerJob<'a> {
 
 enum Look {
     Found(Digest),
-    /// It is here, and fits if the layers below leave these directories plain.
-    Depends(Vec<Vec<u8>>),
+    /// It is here by this name, and fits if the layers below leave these directories plain.
+    Depends(Digest, Vec<Vec<u8>>),
     Missing,
 }
 
@@ -134,9 +137,9 @@ impl LayerJob<'_> {
             let mut misfit = false;
             match self.look(context) {
                 Look::Found(key) => return self.present(context, key),
-                Look::Depends(implicit) => {
+                Look::Depends(key, implicit) => {
                     if self.inherited(context, implicit).await?.is_empty() {
-                        return self.present(context, self.diff_id);
+                        return self.present(context, key);
                     }
                     misfit = true;
                 }
@@ -147,8 +150,14 @@ impl LayerJob<'_> {
             match self.look(context) {
                 Look::Found(key) => return self.present(context, key),
                 // Published meanwhile. The layers below may themselves wait for this lock.
-                Look::Depends(_) if !misfit => continue,
+                Look::Depends(..) if !misfit => continue,
                 _ => {}
+            }
+            if let (Origin::Registry(remote), Some(lazily)) = (&self.origin, &self.lazily)
+                && lazily.may_begin
+                && let Some(key) = self.begin(context, remote, lazily).await?
+            {
+                return Ok(key);
             }
             let fetched = match &self.origin {
                 Origin::Registry(remote) => self.fetch(context, remote).await?,
@@ -202,22 +211,52 @@ impl LayerJob<'_> {
         Ok(key)
     }
 
+    /// The names on disk that it may have, each by itself before that above certain layers. An ordinary one is
+    /// better than one that may not be whole.
+    pub(super) fn names(&self) -> impl Iterator<Item = Digest> {
+        self.pairs()
+            .into_iter()
+            .flatten()
+            .flat_map(|(own, above)| [own, above])
+    }
+
+    fn pairs(&self) -> [Option<(Digest, Digest)>; 2] {
+        let lazily = self.lazily.as_ref();
+        let lazily = lazily.map(|lazily| (lazily.key, lazily.above(&self.chain_id)));
+        [Some((self.diff_id, self.chain_id)), lazily]
+    }
+
+    /// Whether it is to be begun, not fetched.
+    pub(super) fn is_to_be_begun(&self) -> bool {
+        self.lazily.as_ref().is_some_and(|lazily| lazily.may_begin)
+    }
+
     fn look(&self, context: &Context) -> Look {
         let state = context.store.state();
-        if self.chain_id != self.diff_id && state.layers.contains_key(&self.chain_id) {
-            return Look::Found(self.chain_id);
-        }
-        match state.layers.get(&self.diff_id) {
-            None => Look::Missing,
-            Some(record) if record.implicit.is_empty() || self.below.is_empty() => {
-                Look::Found(self.diff_id)
+        let mut depends = None;
+        for (own, above) in self.pairs().into_iter().flatten() {
+            if above != own && state.layers.contains_key(&above) {
+                return Look::Found(above);
             }
-            Some(record) => Look::Depends(record.implicit.clone()),
+            match state.layers.get(&own) {
+                None => {}
+                Some(record) if record.implicit.is_empty() || self.below.is_empty() => {
+                    return Look::Found(own);
+                }
+                Some(record) => {
+                    depends.get_or_insert_with(|| Look::Depends(own, record.implicit.clone()));
+                }
+            }
         }
+        depends.unwrap_or(Look::Missing)
     }
 
     /// What the layers below have to say about these directories.
-    async fn inherited(&self, context: &Context, implicit: Vec<Vec<u8>>) -> Result<Vec<Inherited>> {
+    pub(super) async fn inherited(
+        &self,
+        context: &Context,
+        implicit: Vec<Vec<u8>>,
+    ) -> Result<Vec<Inherited>> {
         let mut keys = Vec::with_capacity(self.below.len());
         for below in &self.below {
             let key = *below
@@ -227,6 +266,7 @@ impl LayerJob<'_> {
                 .map_err(|_| Error::Cancelled(format!("unpacking {}", self.what)))?;
             keys.extend(key);
         }
+        context.lazies.serve(&keys).await?;
         let store = Arc::clone(&context.store);
         blocking(move || {
             let lower = store.lower_dirs(&keys)?;

@@ -6,6 +6,7 @@ mod download;
 mod flights;
 mod ingest;
 mod layer;
+mod lazy;
 mod progress;
 mod steps;
 mod task;
@@ -15,8 +16,8 @@ pub(crate) use admission::listed;
 pub(crate) use flights::Flights;
 pub(crate) use layer::{BlobLocks, Origin};
 
-pub(crate) use progress::Tracker;
 pub use progress::{LayerProgress, LayerState, PullProgress};
+pub(crate) use progress::{Tracker, next_number};
 pub use steps::PullStep;
 pub(crate) use task::{Context, Named, Request, check, fetch_layers, judge, pull};
 pub(crate) use turns::Turns;

@@ -48,6 +48,8 @@ pub enum LayerState {
     Done,
     /// It was here before.
     Present,
+    /// It can be used, and comes as it is read.
+    Begun,
 }
 
 impl LayerState {
@@ -59,6 +61,7 @@ impl LayerState {
             Self::Publishing,
             Self::Done,
             Self::Present,
+            Self::Begun,
         ]
         .into_iter()
         .find(|state| *state as u8 == value)
@@ -67,6 +70,11 @@ impl LayerState {
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A number that no other pull has.
+pub(crate) fn next_number() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// Where a pull notes how far it is.
 pub(crate) struct Tracker {
@@ -92,7 +100,7 @@ impl Tracker {
     pub(crate) fn new(reference: String) -> Self {
         Self {
             reference,
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number: next_number(),
             steps: Arc::default(),
             layers: Mutex::default(),
         }

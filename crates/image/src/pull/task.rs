@@ -12,15 +12,17 @@ use tokio_util::task::TaskTracker;
 use super::admission;
 use super::allowance::Allowance;
 use super::layer::{BlobLocks, LayerJob, Origin};
+use super::lazy::Lazily;
 use super::progress::Tracker;
 use super::turns::Turns;
 use crate::blocking::blocking;
+use crate::lazy::Lazies;
 use crate::manifest::{Descriptor, Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{self, Kind};
 use crate::policy::Policy;
 use crate::registry::{Credentials, Remote, Transport};
 use crate::store::{Document, Evidence, ImageRecord, Store, now};
-use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Verdict};
+use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Verdict, Wait};
 
 /// Indexes of indexes are allowed, but not without end.
 const MAX_INDEX_DEPTH: usize = 4;
@@ -35,6 +37,7 @@ pub(crate) struct Context {
     pub(crate) transport: Arc<Transport>,
     pub(crate) unpacks: Arc<Turns>,
     pub(crate) blob_locks: BlobLocks,
+    pub(crate) lazies: Arc<Lazies>,
 }
 
 /// What to pull, with which credentials, and by whose leave.
@@ -45,6 +48,8 @@ pub(crate) struct Request {
     pub(crate) policy: Option<Arc<Policy>>,
     /// For whose guests, who get the layers by themselves; empty: for this node.
     pub(crate) handler: String,
+    /// How much of the layers must be here in the end.
+    pub(crate) wait: Wait,
 }
 
 /// Pulls the image and records it. Returns its id and configuration.
@@ -76,10 +81,16 @@ pub(crate) async fn pull(
     let layers = if request.handler.is_empty() {
         check(context, &what, &manifest, &config)?;
         let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
-        fetch_layers(context, &what, &manifest, &config, sources, tracker).await?
+        let lazily = lazily(context, &request, &remote, &manifest, &config).await;
+        let wanted = (&manifest, &config);
+        fetch_layers(context, &what, wanted, lazily, sources, tracker).await?
     } else {
         Vec::new()
     };
+    if request.wait == Wait::ForAll {
+        let rest = context.lazies.fetch_rest(&layers);
+        steps.during("rest", rest).await?;
+    }
     let id = config_document.digest;
     let repository = reference.repository().clone();
     let by_digest = Reference::new(repository, Selector::Digest(top));
@@ -99,6 +110,40 @@ pub(crate) async fn pull(
     });
     steps.during("record", record).await?;
     Ok((id, config))
+}
+
+/// How each layer can be had bit by bit, where that is wanted.
+async fn lazily(
+    context: &Context,
+    request: &Request,
+    remote: &Remote,
+    manifest: &Manifest,
+    config: &ImageConfig,
+) -> Vec<Option<Lazily>> {
+    let none = || vec![None; manifest.layers.len()];
+    let repository = request.reference.repository();
+    if request.wait == Wait::ForOrdinaryLayers || config.module.is_some() {
+        return none();
+    }
+    let is_wanted = context.lazies.is_for(repository);
+    // What is here so already is used in any case.
+    if !is_wanted && !context.lazies.has_any() {
+        return none();
+    }
+    context
+        .lazies
+        .note(repository, request.credentials.as_ref())
+        .await;
+    let index = super::lazy::soci_index(remote, manifest).await;
+    let layers = manifest.layers.iter().zip(&config.diff_ids);
+    let may_begin = is_wanted && request.wait == Wait::ForNothing;
+    let smallest = context.config.lazy.smallest;
+    layers
+        .map(|(blob, diff_id)| {
+            let may_begin = may_begin && blob.size >= smallest;
+            Lazily::of(blob, diff_id, index.as_ref(), may_begin)
+        })
+        .collect()
 }
 
 /// What the policy would say of the image.
@@ -306,13 +351,13 @@ pub(crate) fn check(
 pub(crate) async fn fetch_layers(
     context: &Context,
     what: &str,
-    manifest: &Manifest,
-    config: &ImageConfig,
+    image: (&Manifest, &ImageConfig),
+    lazily: Vec<Option<Lazily>>,
     origins: Vec<Origin<'_>>,
     tracker: &Tracker,
 ) -> Result<Vec<Digest>> {
     let at_work = TaskTracker::new();
-    let fetched = fetch_all(context, what, manifest, config, origins, tracker, &at_work);
+    let fetched = fetch_all(context, what, image, lazily, origins, tracker, &at_work);
     let fetched = fetched.await;
     if let Err(Error::DiskFull { .. }) = fetched {
         make_room(context, what, &at_work).await;
@@ -340,8 +385,8 @@ async fn make_room(context: &Context, what: &str, at_work: &TaskTracker) {
 async fn fetch_all(
     context: &Context,
     what: &str,
-    manifest: &Manifest,
-    config: &ImageConfig,
+    (manifest, config): (&Manifest, &ImageConfig),
+    lazily: Vec<Option<Lazily>>,
     origins: Vec<Origin<'_>>,
     tracker: &Tracker,
     at_work: &TaskTracker,
@@ -352,10 +397,15 @@ async fn fetch_all(
     let mut work = Vec::new();
     let count = manifest.layers.len();
     let names = names(manifest, config);
-    let described = manifest.layers.iter().zip(names).zip(origins);
-    for (index, ((blob, diff_id), origin)) in described.enumerate() {
+    let described = manifest.layers.iter().zip(names).zip(origins).zip(lazily);
+    for (index, (((blob, diff_id), origin), lazily)) in described.enumerate() {
         let chain_id = Digest::chain(chain.as_ref(), &diff_id);
         chain = Some(chain_id);
+        let mut holds = vec![context.store.hold(diff_id), context.store.hold(chain_id)];
+        if let Some(lazily) = &lazily {
+            holds.push(context.store.hold(lazily.key));
+            holds.push(context.store.hold(lazily.above(&chain_id)));
+        }
         let (done, key) = watch::channel(None);
         let job = LayerJob {
             what: format!("layer {} of {count} of {what} ({})", index + 1, blob.digest),
@@ -367,7 +417,8 @@ async fn fetch_all(
             below: below.clone(),
             pull: tracker.number,
             allowance: Arc::clone(&allowance),
-            _holds: [context.store.hold(diff_id), context.store.hold(chain_id)],
+            lazily,
+            _holds: holds,
             tracker: tracker.add(blob.digest, blob.size),
             at_work: at_work.clone(),
         };
@@ -408,10 +459,9 @@ async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob<'_>]) -> R
     let needed: u64 = {
         let state = context.store.state();
         jobs.iter()
-            .filter(|job| {
-                !state.layers.contains_key(&job.diff_id)
-                    && !state.layers.contains_key(&job.chain_id)
-            })
+            .filter(|job| !job.names().any(|name| state.layers.contains_key(&name)))
+            // Of those that are begun, what has room comes.
+            .filter(|job| !job.is_to_be_begun())
             .map(|job| job.blob.size)
             .sum()
     };

@@ -48,10 +48,15 @@ impl Body {
 
     /// There are more bytes than there should be.
     pub(crate) fn too_long(&self) -> Attempt {
+        self.protocol("it sends more bytes than the manifest says")
+    }
+
+    /// The host does not do what it was asked for.
+    pub(crate) fn protocol(&self, reason: &str) -> Attempt {
         Attempt::Final(Error::Protocol {
             what: self.what.clone(),
             host: self.host.clone(),
-            reason: "it sends more bytes than the manifest says".to_owned(),
+            reason: reason.to_owned(),
         })
     }
 }

@@ -67,7 +67,7 @@ impl Standing {
 
 impl Host {
     /// Host and port, for messages and for matching credentials.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         authority(&self.base)
     }
 }

@@ -203,6 +203,10 @@ impl Remote {
         checked.map_err(|reason| format!("must not be asked: {reason}"))
     }
 
+    pub(crate) fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
     pub(super) async fn connection(&self, host: &Host) -> Result<Connection> {
         self.transport.connections.to(&host.name(), self.pull).await
     }

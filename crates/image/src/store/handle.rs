@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard, RwLockReadGuard};
 
@@ -25,7 +25,11 @@ pub(crate) struct Store {
     /// Held while layers are mounted and unmounted.
     pub(super) mounting: Mutex<()>,
     publisher: Publisher,
+    /// Told of lazy layers that go.
+    on_removal: OnceLock<OnRemoval>,
 }
+
+type OnRemoval = Box<dyn Fn(&Digest) + Send + Sync>;
 
 /// Layers that work in progress needs, beside what images and leases need.
 #[derive(Default)]
@@ -81,7 +85,20 @@ impl Store {
             has_strays,
             mounting: Mutex::default(),
             publisher,
+            on_removal: OnceLock::new(),
         })
+    }
+
+    /// Has somebody told of each lazy layer that goes.
+    pub(crate) fn on_removal(&self, tell: OnRemoval) {
+        // One is told, the first who asks.
+        let _ = self.on_removal.set(tell);
+    }
+
+    pub(super) fn tell_removal(&self, record: &LayerRecord) {
+        if let (Form::Lazy(_), Some(tell)) = (&record.form, self.on_removal.get()) {
+            tell(&record.key);
+        }
     }
 
     pub(crate) fn layout(&self) -> &Layout {

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Form;
+use crate::lazy::TOC;
 use crate::{Digest, Error, Result};
 use orlop_disk::remove_tree_at;
 
@@ -20,6 +21,8 @@ use orlop_disk::remove_tree_at;
 /// ROOT/layers/HEX/fs         a layer as overlayfs wants it
 /// ROOT/layers/HEX/fs.erofs   or as a file, which is mounted at
 /// ROOT/mounts/HEX            once it is used
+/// ROOT/layers/HEX/image      or as a file of which parts are not here yet (also `present`, `toc`), which is
+/// ROOT/lazy/HEX              there whole, as it were, and mounted likewise
 /// ROOT/layers/HEX/layer.json its record, so that the index can be mended
 /// ROOT/layers/HEX/tape.zst   what the archive had beside file contents
 /// ROOT/blobs/HEX             compressed layers, if they are kept
@@ -96,6 +99,15 @@ impl Layout {
         self.layer(key).join(IMAGE)
     }
 
+    /// Where lazy layers are served.
+    pub(crate) fn lazy(&self) -> PathBuf {
+        self.root.join("lazy")
+    }
+
+    pub(crate) fn layer_toc(&self, key: &Digest) -> PathBuf {
+        self.layer(key).join(TOC)
+    }
+
     pub(crate) fn mounts(&self) -> PathBuf {
         self.root.join("mounts")
     }
@@ -108,7 +120,7 @@ impl Layout {
     pub(crate) fn files(&self, key: &Digest, form: &Form) -> PathBuf {
         match form {
             Form::Files => self.layer_fs(key),
-            Form::Erofs(_) => self.mount(key),
+            Form::Erofs(_) | Form::Lazy(_) => self.mount(key),
         }
     }
 

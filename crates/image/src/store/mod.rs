@@ -4,6 +4,7 @@ mod handle;
 mod index;
 mod inherit;
 mod layout;
+mod lazy;
 mod leases;
 mod mounts;
 mod publish;
@@ -17,6 +18,6 @@ pub(crate) use inherit::{Inherited, inherited};
 pub(crate) use layout::{FS, IMAGE, Layout, Scratch, TAPE};
 pub(crate) use mounts::check;
 pub(crate) use records::{
-    Document, Evidence, Form, ImageRecord, LayerRecord, LeaseRecord, Sealed, Signature,
+    Document, Evidence, Form, ImageRecord, LayerRecord, Lazy, LeaseRecord, Sealed, Signature,
 };
 pub use remove::Freed;

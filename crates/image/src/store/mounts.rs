@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,17 +19,62 @@ impl Store {
     /// The directory with the files of a layer. Blocks.
     pub(crate) fn mounted(&self, key: &Digest, form: &Form) -> Result<PathBuf> {
         let dir = self.layout.files(key, form);
-        let Form::Erofs(sealed) = form else {
+        if *form == Form::Files {
             return Ok(dir);
-        };
+        }
         let _turn = self.mounting.lock();
         if !is_mounted(&dir)? {
-            self.mount(key, sealed, &dir)?;
+            make_dir(&dir)?;
+            let mount = self.detached(key, form)?;
+            put(&mount, &dir, MoveMountFlags::empty())?;
         }
         Ok(dir)
     }
 
-    fn mount(&self, key: &Digest, sealed: &Sealed, dir: &Path) -> Result<()> {
+    /// A mount of a layer that is nowhere yet.
+    fn detached(&self, key: &Digest, form: &Form) -> Result<OwnedFd> {
+        match form {
+            Form::Erofs(sealed) => self.mount_sealed(key, sealed),
+            _ => self.mount_lazy(key),
+        }
+    }
+
+    fn mount_lazy(&self, key: &Digest) -> Result<OwnedFd> {
+        let path = self.layout.lazy().join(key.hex());
+        let file = fs::File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
+        let mount = orlop_erofs::mount::mount(file.as_fd());
+        mount.map_err(|error| Error::at("mounting", &path, error))
+    }
+
+    /// Has a layer that is mounted lazily be mounted as it is now, for those who come. Who has it keeps what they
+    /// have.
+    pub(super) fn mount_anew(&self, key: &Digest, form: &Form) -> Result<()> {
+        let dir = self.layout.mount(key);
+        let _turn = self.mounting.lock();
+        if !is_mounted(&dir)? {
+            return Ok(());
+        }
+        let mount = self.detached(key, form)?;
+        // From Linux 6.5 on it takes the other's place; else it hides the other.
+        match put(&mount, &dir, MoveMountFlags::MOVE_MOUNT_BENEATH) {
+            Ok(()) => unmount(&dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+                .map_err(|error| Error::at("unmounting", &dir, error)),
+            Err(_) => put(&mount, &dir, MoveMountFlags::empty()),
+        }
+    }
+
+    /// Unmounts layers whose parts nobody serves any more. Blocks.
+    pub(crate) fn unmount_lazy(&self) -> Result<()> {
+        let keys: Vec<Digest> = self.state().layers.keys().copied().collect();
+        for key in keys {
+            if self.layout.layer_toc(&key).exists() {
+                self.unmount(&key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mount_sealed(&self, key: &Digest, sealed: &Sealed) -> Result<OwnedFd> {
         let path = self.layout.layer_image(key);
         let damaged = |reason: String| Error::Damaged {
             layer: *key,
@@ -56,28 +101,12 @@ impl Store {
                 )));
             }
         }
-        let mount = orlop_erofs::mount::mount(file.as_fd()).map_err(|error| {
-            match error.raw_os_error() {
-                Some(libc::EUCLEAN | libc::EBADMSG | libc::EINVAL) => {
-                    damaged(format!("it cannot be mounted: {error}"))
-                }
-                _ => Error::at("mounting", &path, error),
+        orlop_erofs::mount::mount(file.as_fd()).map_err(|error| match error.raw_os_error() {
+            Some(libc::EUCLEAN | libc::EBADMSG | libc::EINVAL) => {
+                damaged(format!("it cannot be mounted: {error}"))
             }
-        })?;
-        match fs::create_dir(dir) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::at("creating", dir, error));
-            }
-            _ => {}
-        }
-        move_mount(
-            &mount,
-            c"",
-            CWD,
-            dir,
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
-        )
-        .map_err(|error| Error::at("mounting a layer at", dir, error))
+            _ => Error::at("mounting", &path, error),
+        })
     }
 
     /// Unmounts a layer, if it is mounted. Containers that have it keep it. Blocks.
@@ -101,6 +130,22 @@ impl Store {
     }
 }
 
+fn make_dir(dir: &Path) -> Result<()> {
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::at("creating", dir, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Attaches a mount.
+fn put(mount: &OwnedFd, dir: &Path, how: MoveMountFlags) -> Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | how;
+    move_mount(mount, c"", CWD, dir, flags)
+        .map_err(|error| Error::at("mounting a layer at", dir, error))
+}
+
 /// Whether layers that come can become this here.
 pub(crate) fn check(form: StoreForm) -> Result<()> {
     match form {
@@ -110,7 +155,7 @@ pub(crate) fn check(form: StoreForm) -> Result<()> {
 }
 
 /// Loads the file system, too, where it is a module.
-fn kernel_has(kind: &str) -> Result<()> {
+pub(crate) fn kernel_has(kind: &str) -> Result<()> {
     match fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC) {
         Err(Errno::NODEV) => Err(Error::Unsupported(format!(
             "layers cannot be files here: the kernel has no file system {kind}; \

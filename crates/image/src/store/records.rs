@@ -46,6 +46,20 @@ pub(crate) enum Form {
     Files,
     /// A file that is mounted.
     Erofs(Sealed),
+    /// The same while parts of it are not here yet.
+    Lazy(Lazy),
+}
+
+/// A layer that is fetched while it is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lazy {
+    /// How long its file is.
+    pub(crate) bytes: u64,
+    /// The compressed layer, and how long that is.
+    pub(crate) blob: Digest,
+    pub(crate) blob_bytes: u64,
+    /// An image of the repository that it was pulled from.
+    pub(crate) repository: String,
 }
 
 /// How a layer that is one file is known again.

@@ -131,6 +131,7 @@ impl Store {
             }
         }
         self.unmount(&record.key)?;
+        self.tell_removal(record);
         self.move_out(&self.layout.layer(&record.key))
     }
 
@@ -184,11 +185,15 @@ impl Store {
     pub(crate) fn take_out(&self, key: Digest) -> Result<Scratch> {
         let _moves = self.moves.lock();
         let out = self.layout.scratch("broken")?;
+        let record = self.state().layers.get(&key).cloned();
         self.index.update(|_, change| {
             change.layers.push((key, None));
             Ok(())
         })?;
         self.unmount(&key)?;
+        if let Some(record) = record {
+            self.tell_removal(&record);
+        }
         match fs::rename(self.layout.layer(&key), out.path().join(FS)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(Error::at("taking out", &self.layout.layer(&key), error))

@@ -161,6 +161,7 @@ fn is_there(layout: &Layout, record: &LayerRecord) -> Result<bool> {
     let path = match record.form {
         Form::Files => layout.layer_fs(&record.key),
         Form::Erofs(_) => layout.layer_image(&record.key),
+        Form::Lazy(_) => layout.layer(&record.key).join(orlop_lazy::IMAGE),
     };
     match fs::metadata(&path) {
         Ok(found) => Ok(found.is_dir() == (record.form == Form::Files)),

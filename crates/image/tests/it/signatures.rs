@@ -92,6 +92,7 @@ async fn pull_for(images: &Images, name: &str, namespace: &str) -> Result<Image>
     let request = PullRequest {
         reference: name.to_owned(),
         auth: None,
+        wait: orlop_image::Wait::default(),
         handler: String::new(),
         policy: PolicyFor::Namespace(namespace.to_owned()),
     };

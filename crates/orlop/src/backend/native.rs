@@ -7,7 +7,7 @@ use anyhow::Context;
 use orlop_engine::config as engine;
 
 use crate::config::Config;
-use crate::config::values::{AbsolutePath, Limit, RuntimeKind, Sandboxer, StreamsBy};
+use crate::config::values::{AbsolutePath, Laziness, Limit, RuntimeKind, Sandboxer, StreamsBy};
 
 /// Translates the configuration.
 pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -44,6 +44,12 @@ fn keeper(config: &Config) -> anyhow::Result<PathBuf> {
         );
     }
     Ok(keeper)
+}
+
+/// A program that stands beside the daemon's; it is missed when it is needed.
+fn beside_us(name: &str) -> PathBuf {
+    let own = std::env::current_exe();
+    own.map_or_else(|_| PathBuf::from(name), |own| own.with_file_name(name))
 }
 
 fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
@@ -114,6 +120,16 @@ fn images(config: &Config, root: &Path) -> engine::Images {
         namespaces: section.signature_policy_dir.as_ref().map(own_path),
     };
     images.store = section.store;
+    images.lazy = engine::LazyImages {
+        enabled: section.lazy == Laziness::Auto,
+        repositories: section.lazy_repositories.clone(),
+        smallest: section.lazy_min_layer.get(),
+        program: beside_us("orlop-lazy"),
+        run_dir: config.daemon.state.join("lazy"),
+        timeout: section.lazy_timeout.get(),
+        bandwidth: section.lazy_bandwidth.get(),
+        cache: section.lazy_cache.get(),
+    };
     images.keep_blobs = section.keep_blobs;
     images.max_connections = section.max_downloads.get() as usize;
     images.limits.image_bytes = section.max_size.get();

@@ -11,7 +11,7 @@ use orlop_engine::config::{
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Backend, ByteSize, Group, Interval, LevelFilter, Limit, LogFormat,
+    AbsolutePath, Backend, ByteSize, Group, Interval, Laziness, LevelFilter, Limit, LogFormat,
     MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, StreamsBy, Value,
 };
 
@@ -179,6 +179,22 @@ section! {
         /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
         /// to do without a loop device. Layers that are there stay what they are.
         store: ImageStore = ImageStore::Files => restart,
+        /// Whether layers in the formats eStargz, zstd:chunked and SOCI are mounted while they are
+        /// fetched, so that containers start before their image is here (`auto`): `docs/lazy-images.md`.
+        /// Such a container reads from the registry while it runs, and fails to where that is gone.
+        lazy: Laziness = Laziness::Never => restart,
+        /// The repositories whose layers may be lazy, such as `registry.example.com/*`. `*` stands for
+        /// any text at either end. Empty: all.
+        lazy_repositories: Vec<String> = Vec::new() => restart,
+        /// Layers that are smaller, compressed, are fetched whole.
+        lazy_min_layer: ByteSize = ByteSize::mib(4) => restart,
+        /// How long a container waits for what it reads of a lazy layer before the read fails (`EIO`).
+        lazy_timeout: Interval = Interval::from_secs(30) => restart,
+        /// How many bytes a second of lazy layers are fetched while no container waits for them. 0: as
+        /// many as come.
+        lazy_bandwidth: ByteSize = ByteSize::kib(0) => restart,
+        /// Once lazy layers take so much of the disk, only what containers read is fetched. 0: no bound.
+        lazy_cache: ByteSize = ByteSize::kib(0) => restart,
         /// Keeps compressed layers after unpacking them; needed to push images on.
         keep_blobs: bool = false => restart,
         /// Downloads at once from one registry, over all pulls; 16 times as many from all. One pull

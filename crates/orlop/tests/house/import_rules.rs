@@ -27,6 +27,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "disk",
             "duration",
             "erofs",
+            "lazy",
+            "toc",
             "hex",
             "pool",
             "credentials",

@@ -111,6 +111,13 @@ impl Claim {
         }))
     }
 
+    /// What the table of contents must be, as a text of its own for each.
+    pub fn digests(&self) -> String {
+        let digest = |it: Option<Digest>| it.map_or_else(String::new, |it| it.to_string());
+        let Digests { plain, stored } = self.digests;
+        format!("plain {} stored {}", digest(plain), digest(stored))
+    }
+
     /// How long the archive is when it is decompressed, where that is said. Nothing verifies it.
     pub fn uncompressed(&self) -> Option<u64> {
         self.uncompressed

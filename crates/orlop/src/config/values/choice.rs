@@ -70,6 +70,21 @@ impl fmt::Display for Backend {
     }
 }
 
+/// When layers of images are mounted while they are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Laziness {
+    /// When they are of a format that allows it, and the kernel as well.
+    Auto,
+    Never,
+}
+
+words! {
+    Laziness {
+        "auto" => Self::Auto,
+        "never" => Self::Never,
+    }
+}
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {

@@ -18,7 +18,7 @@ mod subnet;
 mod text;
 mod ulimit;
 
-pub(crate) use choice::{Backend, LogFormat, RuntimeKind, Sandboxer, StreamsBy};
+pub(crate) use choice::{Backend, Laziness, LogFormat, RuntimeKind, Sandboxer, StreamsBy};
 pub(crate) use duration::Interval;
 pub(crate) use endpoint::{MetricsEndpoint, SocketPath};
 pub(crate) use group::Group;

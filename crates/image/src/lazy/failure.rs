@@ -1,0 +1,135 @@
+//! Reads that have failed, as they are told.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use orlop_lazy::ReadFailed;
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+
+use crate::store::{Form, Store};
+use crate::{Digest, Reference};
+
+/// Of one layer it is told once in so long: who reads may try again at once.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+/// So many are kept for a slow listener.
+const KEPT: usize = 64;
+
+/// A read of a lazy layer that has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadFailure {
+    /// The layer's name on disk.
+    pub layer: Digest,
+    /// The images that have it, by their ids.
+    pub images: Vec<Digest>,
+    /// Their names.
+    pub names: Vec<String>,
+    /// Where it is fetched from.
+    pub registry: String,
+    /// Why, in words.
+    pub reason: String,
+    /// Whether nothing came in time.
+    pub timed_out: bool,
+}
+
+/// What lazy layers have done since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LazyCounts {
+    /// Layers that are not whole.
+    pub layers: usize,
+    /// Bytes of layers that were fetched.
+    pub fetched: u64,
+    /// Reads that have failed.
+    pub failed: u64,
+    /// Of these, those for which nothing came in time.
+    pub timed_out: u64,
+}
+
+/// Counts failures, and tells of them.
+pub(super) struct Failures {
+    state: Mutex<State>,
+    tell: broadcast::Sender<ReadFailure>,
+}
+
+#[derive(Default)]
+struct State {
+    counts: LazyCounts,
+    told: HashMap<Digest, Instant>,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            tell: broadcast::Sender::new(KEPT),
+        }
+    }
+}
+
+impl Failures {
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<ReadFailure> {
+        self.tell.subscribe()
+    }
+
+    pub(super) fn counts(&self) -> LazyCounts {
+        self.state.lock().counts
+    }
+
+    pub(super) fn note(&self, store: &Store, failed: &ReadFailed) {
+        let Ok(layer) = Digest::from_hex(&failed.key) else {
+            return;
+        };
+        if !self.is_to_be_told(layer, failed.timed_out) {
+            return;
+        }
+        let failure = describe(store, layer, failed);
+        tracing::error!(
+            %layer,
+            registry = failure.registry,
+            images = ?failure.names,
+            reason = failure.reason,
+            "a container reads what is not here and cannot be fetched"
+        );
+        // Nobody may listen.
+        let _ = self.tell.send(failure);
+    }
+
+    fn is_to_be_told(&self, layer: Digest, timed_out: bool) -> bool {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        state.counts.failed += 1;
+        state.counts.timed_out += u64::from(timed_out);
+        state
+            .told
+            .retain(|_, at| now.duration_since(*at) < TOLD_EVERY);
+        if state.told.contains_key(&layer) {
+            return false;
+        }
+        state.told.insert(layer, now);
+        true
+    }
+}
+
+fn describe(store: &Store, layer: Digest, failed: &ReadFailed) -> ReadFailure {
+    let state = store.state();
+    let images = state.images.values();
+    let images: Vec<_> = images
+        .filter(|image| image.layers.contains(&layer))
+        .collect();
+    let names = |image: &&crate::store::ImageRecord| {
+        let name = image.tags.iter().chain(&image.digests).next();
+        name.cloned()
+    };
+    let repository = match state.layers.get(&layer).map(|record| &record.form) {
+        Some(Form::Lazy(lazy)) => lazy.repository.parse::<Reference>().ok(),
+        _ => None,
+    };
+    ReadFailure {
+        layer,
+        names: images.iter().filter_map(names).collect(),
+        images: images.iter().map(|image| image.id).collect(),
+        registry: repository.map_or_else(String::new, |it| it.repository().domain().to_owned()),
+        reason: failed.reason.clone(),
+        timed_out: failed.timed_out,
+    }
+}

@@ -1,0 +1,128 @@
+//! A stretch of a layer, fetched with its registry's client and verified chunk by chunk.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::registry::{Attempt, Body, Capability, Host, Remote, Try};
+use crate::{Digest, Error, Result};
+
+/// What is fetched: bytes of a blob.
+pub(crate) struct Part {
+    /// For messages.
+    pub(crate) what: String,
+    pub(crate) blob: Digest,
+    /// Bytes of all of it.
+    pub(crate) size: u64,
+    pub(crate) range: Range<u64>,
+}
+
+/// Judges what came: bytes that are not what they should be are asked of the next host.
+pub(crate) trait Judge: Send + Sync {
+    /// What is made of the bytes.
+    type Verdict: Send;
+
+    fn judge(
+        &self,
+        host: &str,
+        bytes: Vec<u8>,
+    ) -> impl Future<Output = Result<Self::Verdict, Attempt>> + Send;
+}
+
+/// Fetches the part, from whichever host has what the judge takes.
+pub(crate) async fn fetch<J: Judge>(remote: &Remote, part: &Part, judge: &J) -> Result<J::Verdict> {
+    let came = AtomicU64::new(0);
+    let get = Get {
+        part,
+        judge,
+        came: &came,
+    };
+    remote.attempt(Capability::Pull, &came, &get).await
+}
+
+struct Get<'a, J> {
+    part: &'a Part,
+    judge: &'a J,
+    /// Grows with every byte.
+    came: &'a AtomicU64,
+}
+
+impl<J: Judge> Try for Get<'_, J> {
+    type Done = J::Verdict;
+
+    async fn once(&self, remote: &Remote, host: &Host) -> Result<J::Verdict, Attempt> {
+        let Part {
+            what,
+            blob,
+            size,
+            range,
+        } = self.part;
+        let body = remote.blob(what, host, *blob, range.start, range.end, *size);
+        let bytes = self.read(body.await?).await?;
+        self.judge.judge(&host.name(), bytes).await
+    }
+}
+
+impl<J> Get<'_, J> {
+    async fn read(&self, mut body: Body) -> Result<Vec<u8>, Attempt> {
+        let Part { range, size, .. } = self.part;
+        if !body.is_part && (range.start > 0 || range.end < *size) {
+            return Err(body.protocol("it serves all of a layer of which a part was asked for"));
+        }
+        let wanted = usize::try_from(range.end - range.start)
+            .map_err(|_| Error::too_large("a part of a layer", "the address space"))?;
+        let mut bytes = Vec::with_capacity(wanted);
+        while bytes.len() < wanted {
+            let Some(more) = body.next().await? else {
+                return Err(body.cut_short());
+            };
+            if bytes.len() + more.len() > wanted {
+                return Err(body.too_long());
+            }
+            bytes.extend_from_slice(&more);
+            self.came.fetch_add(more.len() as u64, Ordering::Relaxed);
+        }
+        Ok(bytes)
+    }
+}
+
+/// Takes whatever comes.
+pub(crate) struct Anything;
+
+impl Judge for Anything {
+    type Verdict = Vec<u8>;
+
+    async fn judge(&self, _: &str, bytes: Vec<u8>) -> Result<Vec<u8>, Attempt> {
+        Ok(bytes)
+    }
+}
+
+/// Has work done on a thread for it; what it refuses is the host's fault.
+pub(crate) async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T, Attempt> {
+    match crate::blocking::blocking(work).await {
+        Err(error @ (Error::Protocol { .. } | Error::InvalidImage { .. })) => {
+            Err(Attempt::Final(error))
+        }
+        done => done.map_err(Attempt::Abort),
+    }
+}
+
+/// Fetches from the first of several that can serve it. What the last one said, if none can.
+pub(crate) async fn from_any<J: Judge>(
+    remotes: &[Arc<Remote>],
+    part: &Part,
+    judge: &J,
+) -> Result<J::Verdict> {
+    let mut last = None;
+    for remote in remotes {
+        match fetch(remote, part, judge).await {
+            Ok(done) => return Ok(done),
+            // The disk is nobody's fault.
+            Err(error @ (Error::DiskFull { .. } | Error::Store { .. })) => return Err(error),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::Cancelled(format!("{}: no registry is known", part.what))))
+}

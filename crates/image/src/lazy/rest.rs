@@ -1,0 +1,219 @@
+//! What nobody waits for: fetched a window at a time while nobody waits for anything else.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::layer::Layer;
+use super::{Lazies, Wanted};
+use crate::blocking::blocking;
+use crate::{Digest, Error, Result};
+
+/// So much of an image is fetched at a time.
+const WINDOW: u64 = 4 << 20;
+/// So many windows at a time, where somebody waits for all.
+const WINDOWS: usize = 4;
+/// Between two tries of what could not be had.
+const PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// How often it is looked whether there is room again.
+const ROOM: Duration = Duration::from_secs(10);
+/// After so much that came, the disk is to keep it.
+const SYNC: u64 = 256 << 20;
+
+/// How fast what nobody waits for may come.
+pub(super) struct Budget {
+    per_second: u64,
+    /// When the next may come.
+    next: Mutex<Option<Instant>>,
+}
+
+impl Budget {
+    pub(super) fn new(per_second: u64) -> Self {
+        Self {
+            per_second,
+            next: Mutex::default(),
+        }
+    }
+
+    fn spend(&self, bytes: u64) {
+        if self.per_second == 0 {
+            return;
+        }
+        let takes = Duration::from_secs_f64(bytes as f64 / self.per_second as f64);
+        let now = Instant::now();
+        let mut next = self.next.lock();
+        *next = Some(next.unwrap_or(now).max(now) + takes);
+    }
+
+    async fn wait(&self) {
+        let next = *self.next.lock();
+        if let Some(next) = next {
+            tokio::time::sleep_until(next).await;
+        }
+    }
+}
+
+impl Lazies {
+    /// Fetches a layer until it is whole: first what its maker thinks is wanted soon, then all else when nobody
+    /// wants anything.
+    pub(super) async fn rest(self: Arc<Self>, key: Digest) {
+        if let Some(layer) = self.layer(&key) {
+            let first = {
+                let _wanted = Wanted::new(&self.wanted);
+                self.prioritized(&key, &layer).await
+            };
+            if let Err(error) = first {
+                tracing::debug!(layer = %key, %error, "what is wanted first of a lazy layer is not here yet");
+            }
+        }
+        let mut pause = PAUSE;
+        let mut unsynced = 0;
+        loop {
+            let Some(layer) = self.layer(&key) else {
+                return;
+            };
+            match self.next_window(&layer).await {
+                Ok(None) => {
+                    drop(layer);
+                    match self.promote(&key).await {
+                        Ok(true) => return,
+                        Ok(false) => tokio::time::sleep(PAUSE).await,
+                        Err(error) => {
+                            let error = orlop_causes::with_causes(&error);
+                            tracing::warn!(layer = %key, error, "a layer that is whole stays what it is until the next start");
+                            return;
+                        }
+                    }
+                    continue;
+                }
+                Ok(Some(window)) => match self.fetch_quietly(&key, &layer, window).await {
+                    Ok(fetched) => {
+                        pause = PAUSE;
+                        unsynced += fetched;
+                    }
+                    Err(error) => {
+                        let error = orlop_causes::with_causes(&error);
+                        tracing::info!(layer = %key, error, pause = ?pause, "a lazy layer is not fetched further for now");
+                        drop(layer);
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                        continue;
+                    }
+                },
+                Err(error) => {
+                    tracing::warn!(layer = %key, %error, "a lazy layer is not fetched further");
+                    return;
+                }
+            }
+            if unsynced >= SYNC {
+                unsynced = 0;
+                let synced = blocking(move || {
+                    let synced = layer.parts().sync();
+                    synced.map_err(|error| Error::io("writing a layer to disk", error))
+                });
+                if let Err(error) = synced.await {
+                    tracing::warn!(layer = %key, %error, "parts of a layer may have to be fetched again");
+                }
+            }
+        }
+    }
+
+    fn layer(&self, key: &Digest) -> Option<Arc<Layer>> {
+        self.layers.lock().get(key).cloned()
+    }
+
+    async fn prioritized(&self, key: &Digest, layer: &Arc<Layer>) -> Result<()> {
+        let range = layer.prioritized()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let remotes = self.remotes_of(key).await?;
+        for window in windows(range) {
+            self.spent(layer.fetch(&remotes, window).await?);
+        }
+        Ok(())
+    }
+
+    /// What is missing first.
+    async fn next_window(&self, layer: &Arc<Layer>) -> Result<Option<Range<u64>>> {
+        let layer = Arc::clone(layer);
+        blocking(move || {
+            let missing = layer.parts().missing(0..layer.parts().size());
+            let missing = missing.map_err(|error| Error::io("reading a layer's marks", error))?;
+            let first = missing.into_iter().next();
+            Ok(first.and_then(|range| windows(range).next()))
+        })
+        .await
+    }
+
+    async fn fetch_quietly(
+        &self,
+        key: &Digest,
+        layer: &Arc<Layer>,
+        window: Range<u64>,
+    ) -> Result<u64> {
+        let turn = self.turn.acquire().await;
+        let _turn = turn.map_err(|_| Error::Cancelled("fetching a layer".to_owned()))?;
+        while self.is_full().await? {
+            tokio::time::sleep(ROOM).await;
+        }
+        self.budget.wait().await;
+        let mut wanted = self.wanted.subscribe();
+        // It never ends while this is used.
+        let _ = wanted.wait_for(|count| *count == 0).await;
+        let remotes = self.remotes_of(key).await?;
+        let fetched = self.spent(layer.fetch(&remotes, window).await?);
+        self.budget.spend(fetched);
+        Ok(fetched)
+    }
+
+    /// Fetches all that is missing of a layer, for somebody who waits.
+    pub(super) async fn fetch_windows(&self, key: &Digest, layer: &Arc<Layer>) -> Result<()> {
+        let looked_at = Arc::clone(layer);
+        let missing = blocking(move || {
+            let missing = looked_at.parts().missing(0..looked_at.parts().size());
+            missing.map_err(|error| Error::io("reading a layer's marks", error))
+        });
+        let missing = missing.await?;
+        let remotes = self.remotes_of(key).await?;
+        let windows = missing.into_iter().flat_map(windows);
+        let fetches = windows.map(|window| layer.fetch(&remotes, window));
+        let mut fetches = stream::iter(fetches).buffer_unordered(WINDOWS);
+        while let Some(fetched) = fetches.next().await {
+            self.spent(fetched?);
+        }
+        Ok(())
+    }
+
+    /// Whether lazy layers take as much of the disk as they may.
+    async fn is_full(&self) -> Result<bool> {
+        let most = self.config.lazy.cache;
+        if most == 0 {
+            return Ok(false);
+        }
+        let layers: Vec<Arc<Layer>> = self.layers.lock().values().cloned().collect();
+        blocking(move || {
+            let taken = layers.iter().map(|layer| layer.taken()).sum::<u64>();
+            Ok(taken >= most)
+        })
+        .await
+    }
+
+    fn spent(&self, bytes: u64) -> u64 {
+        self.fetched.fetch_add(bytes, Ordering::Relaxed);
+        bytes
+    }
+}
+
+fn windows(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = range.end;
+    let starts = std::iter::successors(Some(range.start), |start| start.checked_add(WINDOW));
+    let starts = starts.take_while(move |start| *start < end);
+    starts.map(move |start| start..start.saturating_add(WINDOW).min(end))
+}

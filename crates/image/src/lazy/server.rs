@@ -1,0 +1,245 @@
+//! The server of lazy layers on this node: found, started, or succeeded when it dies.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use orlop_lazy::{Answers, Event, Place, Server};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::LazySettings;
+use crate::store::Layout;
+use crate::{Digest, Error, Result};
+
+/// Between two tries to start a successor.
+const PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What the server tells, and by what it is answered.
+pub(super) type Told = (Event, Answers);
+
+/// The server, once it is needed.
+pub(super) struct Serving {
+    place: Place,
+    timeout: Duration,
+    tell: mpsc::UnboundedSender<Told>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Running>,
+    /// Nobody listens any more.
+    closed: bool,
+}
+
+struct Running {
+    server: Arc<Server>,
+    answers: Answers,
+    /// The layers that it has.
+    layers: HashSet<Digest>,
+}
+
+impl Serving {
+    pub(super) fn new(
+        settings: &LazySettings,
+        layout: &Layout,
+        tell: mpsc::UnboundedSender<Told>,
+    ) -> Self {
+        Self {
+            place: Place {
+                program: settings.program.clone(),
+                directory: settings.run_dir.clone(),
+                mount_point: layout.lazy(),
+                by_journal: false,
+            },
+            timeout: settings.timeout,
+            tell,
+            state: Arc::default(),
+        }
+    }
+
+    /// Finds the server that an earlier process has started; whether there is one. Blocks.
+    pub(super) fn find(&self) -> Result<bool> {
+        let mut state = self.state.lock();
+        let found = Server::connect(&self.place.directory).map_err(failed)?;
+        let Some(server) = found else {
+            return Ok(false);
+        };
+        let layers = server.list().map_err(failed)?;
+        let layers = layers
+            .iter()
+            .filter_map(|layer| Digest::from_hex(&layer.key).ok());
+        let layers = layers.collect();
+        self.listen(&mut state, server, layers)?;
+        Ok(true)
+    }
+
+    /// Has the server have a layer, which is in a directory. Blocks.
+    pub(super) fn add(&self, key: &Digest, dir: &std::path::Path, bytes: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        self.start(&mut state)?;
+        let Some(running) = &mut state.running else {
+            return Ok(());
+        };
+        if running.layers.contains(key) {
+            return Ok(());
+        }
+        let added = running.server.add(&key.hex(), dir, bytes, self.timeout);
+        added.map_err(failed)?;
+        running.layers.insert(*key);
+        Ok(())
+    }
+
+    /// Starts the server, if none is there. Blocks.
+    pub(super) fn prepare(&self) -> Result<()> {
+        self.start(&mut self.state.lock())
+    }
+
+    fn start(&self, state: &mut State) -> Result<()> {
+        if state.running.is_some() || state.closed {
+            return Ok(());
+        }
+        let server = Server::start(&self.place).map_err(failed)?;
+        self.listen(state, server, HashSet::new())
+    }
+
+    /// Takes a layer away, whose readers read on what is here. Blocks.
+    pub(super) fn remove(&self, key: &Digest) {
+        let mut state = self.state.lock();
+        let Some(running) = &mut state.running else {
+            return;
+        };
+        if running.layers.remove(key)
+            && let Err(error) = running.server.remove(&key.hex())
+        {
+            tracing::debug!(layer = %key, %error, "a layer could not be taken from the server of lazy layers");
+        }
+    }
+
+    /// The layers that the server has.
+    pub(super) fn layers(&self) -> Vec<Digest> {
+        let state = self.state.lock();
+        let running = state.running.iter();
+        running
+            .flat_map(|running| &running.layers)
+            .copied()
+            .collect()
+    }
+
+    /// Listens no more; the server goes on, unless it is to end, too. Blocks.
+    pub(super) fn close(&self, end: bool) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let Some(running) = state.running.take() else {
+            return;
+        };
+        running.answers.close();
+        if !end {
+            return;
+        }
+        match Arc::into_inner(running.server).map(Server::stop) {
+            None | Some(Ok(())) => {}
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the server of lazy layers does not end");
+            }
+        }
+    }
+
+    fn listen(&self, state: &mut State, server: Server, layers: HashSet<Digest>) -> Result<()> {
+        let events = server.events().map_err(failed)?;
+        let answers = events.answers();
+        tracing::info!(pid = server.pid(), "lazy layers are served");
+        state.running = Some(Running {
+            server: Arc::new(server),
+            answers: answers.clone(),
+            layers,
+        });
+        let listener = Listener {
+            place: self.place.clone(),
+            tell: self.tell.clone(),
+            state: Arc::clone(&self.state),
+        };
+        let started = thread::Builder::new()
+            .name("lazy layers".to_owned())
+            .spawn(move || listener.run(events));
+        let started = started.map_err(|error| Error::io("starting a thread", error));
+        started.map(drop)
+    }
+}
+
+/// Hands on what the server tells, and starts its successor when it is gone.
+struct Listener {
+    place: Place,
+    tell: mpsc::UnboundedSender<Told>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Listener {
+    fn run(self, mut events: orlop_lazy::Events) {
+        loop {
+            let answers = events.answers();
+            while let Ok(event) = events.next() {
+                if self.tell.send((event, answers.clone())).is_err() {
+                    return;
+                }
+            }
+            match self.succeed() {
+                Some(next) => events = next,
+                None => return,
+            }
+        }
+    }
+
+    /// The events of who serves next; nothing when nobody is to.
+    fn succeed(&self) -> Option<orlop_lazy::Events> {
+        let mut pause = PAUSE;
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.closed {
+                    return None;
+                }
+                let running = state.running.as_mut()?;
+                match self.successor(running) {
+                    Ok(events) => {
+                        running.answers = events.answers();
+                        return Some(events);
+                    }
+                    Err(error) => {
+                        tracing::error!(
+                            error = %orlop_causes::with_causes(&error),
+                            "the server of lazy layers is gone, and no successor starts; who reads what is not cached waits"
+                        );
+                    }
+                }
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn successor(&self, running: &mut Running) -> orlop_lazy::Result<orlop_lazy::Events> {
+        // Perhaps the connection alone has ended.
+        let server = match Server::connect(&self.place.directory)? {
+            Some(server) => server,
+            None => {
+                let server = Server::succeed(&self.place, running.server.held())?;
+                tracing::warn!(
+                    pid = running.server.pid(),
+                    successor = server.pid(),
+                    "the server of lazy layers has died; its successor goes on"
+                );
+                server
+            }
+        };
+        running.server = Arc::new(server);
+        running.server.events()
+    }
+}
+
+fn failed(error: orlop_lazy::Error) -> Error {
+    Error::store("serving lazy layers", error)
+}

@@ -1,0 +1,82 @@
+//! Layers that were fetched while they were used, and are whole now.
+
+use std::fs::{self, File};
+use std::io;
+
+use super::layout::{IMAGE, RECORD};
+use super::{Form, LayerRecord, Sealed, Store};
+use crate::{Digest, Error, Result, verity};
+
+/// A record that is about to take the place of the one before.
+const NEW_RECORD: &str = "layer.json.new";
+
+impl Store {
+    /// Makes a layer an ordinary one of which all is here and on the disk. Blocks.
+    pub(crate) fn make_whole(&self, key: &Digest) -> Result<()> {
+        let _moves = self.moves.lock();
+        let record = self.state().layers.get(key).cloned();
+        let Some(mut record) = record.filter(|record| matches!(record.form, Form::Lazy(_))) else {
+            return Ok(());
+        };
+        let sealed = self.seal(key)?;
+        record.disk_bytes = sealed.bytes;
+        record.form = Form::Erofs(sealed);
+        self.rewrite(&record)?;
+        self.index.update(|_, change| {
+            change.layers.push((*key, Some(record.clone())));
+            Ok(())
+        })?;
+        tracing::info!(layer = %key, "all of a lazy layer is here");
+        if let Err(error) = self.mount_anew(key, &record.form) {
+            // What is mounted does as well.
+            tracing::warn!(layer = %key, %error, "a layer that is whole stays mounted as it was");
+        }
+        Ok(())
+    }
+
+    /// Gives the file the name that whole ones have. The other one stays: whoever serves it may open it again.
+    fn seal(&self, key: &Digest) -> Result<Sealed> {
+        let dir = self.layout.layer(key);
+        let (from, to) = (dir.join(orlop_lazy::IMAGE), dir.join(IMAGE));
+        match fs::hard_link(&from, &to) {
+            // An earlier try came as far.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            linked => linked.map_err(|error| Error::at("linking", &to, error))?,
+        }
+        let failed = |error| Error::at("sealing", &to, error);
+        let file = File::open(&to).map_err(failed)?;
+        let verity = verity::seal(&file).map_err(failed)?;
+        let bytes = file.metadata().map_err(failed)?.len();
+        Ok(Sealed { bytes, verity })
+    }
+
+    /// Replaces the record beside a layer, durably.
+    fn rewrite(&self, record: &LayerRecord) -> Result<()> {
+        let dir = self.layout.layer(&record.key);
+        let failed = |error| Error::at("writing", &dir.join(RECORD), error);
+        let text = serde_json::to_vec(record)
+            .map_err(|error| Error::store("encoding a layer record", error))?;
+        let new = dir.join(NEW_RECORD);
+        fs::write(&new, text).map_err(failed)?;
+        File::open(&new)
+            .and_then(|it| it.sync_all())
+            .map_err(failed)?;
+        fs::rename(&new, dir.join(RECORD)).map_err(failed)?;
+        File::open(&dir)
+            .and_then(|it| it.sync_all())
+            .map_err(failed)
+    }
+
+    /// Whether somebody may still read a layer, or have it mounted, that came while it was used.
+    pub(crate) fn may_be_read_lazily(&self) -> bool {
+        let state = self.state();
+        let lazy = state
+            .layers
+            .values()
+            .any(|it| matches!(it.form, Form::Lazy(_)));
+        let leased = state.leases.values().flat_map(|lease| &lease.layers);
+        lazy || leased
+            .into_iter()
+            .any(|key| self.layout.layer_toc(key).exists())
+    }
+}
