@@ -62,7 +62,7 @@ pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
 pub use hanging_network::HangingNetwork;
 pub use hostile_files::{most_memory, said_of_hostile_files};
-pub use image::{BuiltImage, Compression, Format, Hash, ImageBuilder, Layer};
+pub use image::{BuiltImage, Chunked, Compression, Cut, Format, Hash, ImageBuilder, Layer};
 pub use mutation::{Chance, Fuzz};
 pub use nest::nest;
 pub use orlop_nri as nri;

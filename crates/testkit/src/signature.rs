@@ -185,6 +185,7 @@ fn attachment(signatures: &[ImageSignature]) -> BuiltImage {
         other_configs: Vec::new(),
         layers,
         tars: Vec::new(),
+        beside: Vec::new(),
     }
 }
 

@@ -27,9 +27,13 @@ impl BuiltImage {
         let config = format!("{}.json", hex(self.id()));
         let mut files = vec![(config.clone(), self.config.bytes.clone())];
         let mut layers = Vec::new();
-        for (at, tar) in self.tars.iter().enumerate() {
+        for (at, (layer, tar)) in self.layers.iter().zip(&self.tars).enumerate() {
             let path = format!("{at}/layer.tar");
-            files.push((path.clone(), tar.clone()));
+            let tar = match tar.as_slice() {
+                [] => layer.unpacked(),
+                tar => tar.to_vec(),
+            };
+            files.push((path.clone(), tar));
             layers.push(path);
         }
         let manifest = json!([{ "Config": config, "RepoTags": [name], "Layers": layers }]);

@@ -1,11 +1,11 @@
 //! From layers and a config to the manifests and blobs of an image.
 
-use std::io::Write;
+use std::io::{Read as _, Write as _};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256, Sha512};
 
-use crate::image::Layer;
+use crate::image::{Chunked, ChunkedLayer, Cut, Layer, soci};
 
 /// How a layer is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct Blob {
     pub digest: String,
     /// The bytes.
     pub bytes: Vec<u8>,
+    /// What its descriptor says of it besides.
+    pub annotations: serde_json::Map<String, Value>,
 }
 
 impl Blob {
@@ -54,12 +56,33 @@ impl Blob {
             media_type: media_type.to_owned(),
             digest: hash.digest(&bytes),
             bytes,
+            annotations: serde_json::Map::new(),
         }
+    }
+
+    /// The archive that it is, if it is a layer.
+    pub(super) fn unpacked(&self) -> Vec<u8> {
+        let suffixes = [("gzip", Compression::Gzip), ("zstd", Compression::Zstd)];
+        let known = suffixes
+            .iter()
+            .find(|(end, _)| self.media_type.ends_with(end));
+        unpack(
+            &self.bytes,
+            known.map_or(Compression::Plain, |(_, how)| *how),
+        )
     }
 
     /// How a manifest refers to it.
     pub fn descriptor(&self) -> Value {
-        json!({ "mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len() })
+        let mut descriptor = json!({
+            "mediaType": self.media_type,
+            "digest": self.digest,
+            "size": self.bytes.len(),
+        });
+        if !self.annotations.is_empty() {
+            descriptor["annotations"] = Value::Object(self.annotations.clone());
+        }
+        descriptor
     }
 }
 
@@ -76,8 +99,11 @@ pub struct BuiltImage {
     pub other_configs: Vec<Blob>,
     /// The layers as they travel, lowest first.
     pub layers: Vec<Blob>,
-    /// The layers as bare archives, lowest first.
+    /// The layers as bare archives, lowest first. Those that can be fetched bit by bit are left empty: they may be
+    /// large, and [`ChunkedLayer::archive`] makes them.
     pub tars: Vec<Vec<u8>>,
+    /// What is pushed beside the image, each by its digest: what the image names without being made of it.
+    pub beside: Vec<BuiltImage>,
 }
 
 impl BuiltImage {
@@ -100,10 +126,18 @@ impl BuiltImage {
     }
 }
 
+/// What a layer is made from.
+#[derive(Debug)]
+enum Source {
+    Archive(Vec<u8>, Compression),
+    Chunked(ChunkedLayer),
+}
+
 /// An image being described.
 #[derive(Debug)]
 pub struct ImageBuilder {
-    layers: Vec<(Vec<u8>, Compression)>,
+    layers: Vec<Source>,
+    soci: Option<u64>,
     config: serde_json::Map<String, Value>,
     annotations: serde_json::Map<String, Value>,
     format: Format,
@@ -120,6 +154,7 @@ impl ImageBuilder {
         config.insert("Env".to_owned(), json!(["PATH=/bin:/usr/bin"]));
         Self {
             layers: Vec::new(),
+            soci: None,
             config,
             annotations: serde_json::Map::new(),
             format: Format::Oci,
@@ -149,7 +184,25 @@ impl ImageBuilder {
 
     /// Adds a layer from its archive, which may be anything.
     pub fn archive(mut self, tar: Vec<u8>, compression: Compression) -> Self {
-        self.layers.push((tar, compression));
+        self.layers.push(Source::Archive(tar, compression));
+        self
+    }
+
+    /// Adds a layer that can be fetched bit by bit.
+    pub fn chunked(self, layer: Layer, form: Chunked) -> Self {
+        self.cut(layer.chunked(form, &Cut::new()))
+    }
+
+    /// Adds a layer that was packed so that it can be fetched bit by bit.
+    pub fn cut(mut self, layer: ChunkedLayer) -> Self {
+        self.layers.push(Source::Chunked(layer));
+        self
+    }
+
+    /// Puts a SOCI index (version 2) beside the image, and its digest into the manifest: it says how all layers that
+    /// are plain gzip can be entered, each after so many bytes of its archive.
+    pub fn soci(mut self, apart: u64) -> Self {
+        self.soci = Some(apart);
         self
     }
 
@@ -196,16 +249,27 @@ impl ImageBuilder {
     }
 
     /// Makes all blobs.
-    pub fn build(self) -> BuiltImage {
+    pub fn build(mut self) -> BuiltImage {
         let types = MediaTypes::of(self.format);
-        let layers: Vec<Blob> = self
-            .layers
-            .iter()
-            .map(|(tar, how)| Blob::new(types.layer(*how), pack(tar, *how), self.hash))
+        let hash = self.hash;
+        let diff_ids: Vec<_> = self.layers.iter().map(|from| from.diff_id(hash)).collect();
+        // What is packed fastest has few blocks, and can be entered nowhere else.
+        let effort = if self.soci.is_some() { 6 } else { 1 };
+        let sources = std::mem::take(&mut self.layers);
+        let (layers, tars): (Vec<_>, Vec<_>) = sources
+            .into_iter()
+            .map(|from| from.made(&types, hash, effort))
+            .unzip();
+        let beside: Vec<_> = self
+            .soci
+            .and_then(|apart| soci::index(&layers, &tars, apart))
+            .into_iter()
             .collect();
+        if let Some(index) = beside.first() {
+            self = self.annotation(soci::INDEX_DIGEST, index.digest());
+        }
         let own = self.architecture.as_str();
-        let (config, manifest) = self.for_platform(own, &types, &layers);
-        let tars = self.layers.iter().map(|(tar, _)| tar.clone()).collect();
+        let (config, manifest) = self.for_platform(own, &types, &layers, &diff_ids);
         if !self.index {
             return BuiltImage {
                 top: manifest,
@@ -214,10 +278,11 @@ impl ImageBuilder {
                 other_configs: Vec::new(),
                 layers,
                 tars,
+                beside,
             };
         }
         let other = if own == "arm64" { "amd64" } else { "arm64" };
-        let (other_config, other_manifest) = self.for_platform(other, &types, &layers);
+        let (other_config, other_manifest) = self.for_platform(other, &types, &layers, &diff_ids);
         let entry = |manifest: &Blob, architecture: &str| {
             let mut entry = manifest.descriptor();
             entry["platform"] = json!({ "os": "linux", "architecture": architecture });
@@ -235,6 +300,7 @@ impl ImageBuilder {
             other_configs: vec![other_config],
             layers,
             tars,
+            beside,
         }
     }
 
@@ -244,13 +310,9 @@ impl ImageBuilder {
         architecture: &str,
         types: &MediaTypes,
         layers: &[Blob],
+        diff_ids: &[String],
     ) -> (Blob, Blob) {
         let created = "2023-11-14T22:13:20Z";
-        let diff_ids: Vec<_> = self
-            .layers
-            .iter()
-            .map(|(tar, _)| self.hash.digest(tar))
-            .collect();
         let history: Vec<_> = layers
             .iter()
             .map(|_| json!({ "created": created, "created_by": "testkit" }))
@@ -283,6 +345,33 @@ impl ImageBuilder {
 impl Default for ImageBuilder {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Source {
+    fn diff_id(&self, hash: Hash) -> String {
+        match self {
+            Self::Archive(tar, _) => hash.digest(tar),
+            Self::Chunked(layer) if hash == Hash::Sha256 => layer.diff_id.clone(),
+            Self::Chunked(layer) => hash.digest(&layer.archive()),
+        }
+    }
+
+    /// The layer as it travels, and as an archive where that is at hand.
+    fn made(self, types: &MediaTypes, hash: Hash, effort: u32) -> (Blob, Vec<u8>) {
+        match self {
+            Self::Archive(tar, how) => {
+                let blob = Blob::new(types.layer(how), pack(&tar, how, effort), hash);
+                (blob, tar)
+            }
+            Self::Chunked(layer) => {
+                let kind = types.layer(layer.form.compression());
+                let mut blob = Blob::new(kind, layer.bytes, hash);
+                let annotations = layer.annotations.into_iter();
+                blob.annotations = annotations.map(|(key, v)| (key, v.into())).collect();
+                (blob, Vec::new())
+            }
+        }
     }
 }
 
@@ -335,7 +424,7 @@ impl Hash {
     }
 }
 
-fn written(algorithm: &str, hash: &[u8]) -> String {
+pub(super) fn written(algorithm: &str, hash: &[u8]) -> String {
     hash.iter().fold(algorithm.to_owned(), |text, byte| {
         text + &format!("{byte:02x}")
     })
@@ -346,12 +435,12 @@ pub fn digest(bytes: &[u8]) -> String {
     Hash::Sha256.digest(bytes)
 }
 
-fn pack(tar: &[u8], compression: Compression) -> Vec<u8> {
+fn pack(tar: &[u8], compression: Compression, effort: u32) -> Vec<u8> {
     match compression {
         Compression::Plain => tar.to_vec(),
         Compression::Gzip => {
-            let fast = flate2::Compression::fast();
-            let mut packer = flate2::GzBuilder::new().mtime(0).write(Vec::new(), fast);
+            let level = flate2::Compression::new(effort);
+            let mut packer = flate2::GzBuilder::new().mtime(0).write(Vec::new(), level);
             packer
                 .write_all(tar)
                 .and_then(|()| packer.finish())
@@ -359,6 +448,19 @@ fn pack(tar: &[u8], compression: Compression) -> Vec<u8> {
         }
         Compression::Zstd => zstd::encode_all(tar, 1).expect("compress in memory"),
     }
+}
+
+/// The archive that a layer is.
+pub(super) fn unpack(layer: &[u8], compression: Compression) -> Vec<u8> {
+    let mut tar = Vec::new();
+    let read = match compression {
+        Compression::Plain => return layer.to_vec(),
+        Compression::Gzip => flate2::bufread::MultiGzDecoder::new(layer).read_to_end(&mut tar),
+        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(layer)
+            .and_then(|mut decoder| decoder.read_to_end(&mut tar)),
+    };
+    read.expect("decompress in memory");
+    tar
 }
 
 pub(super) fn to_bytes(value: &Value) -> Vec<u8> {
@@ -402,12 +504,12 @@ mod tests {
     #[test]
     fn a_compressed_layer_unpacks_to_its_archive() {
         let tar = Layer::new().noise("noise", 10_000).tar();
-        let zipped = pack(&tar, Compression::Gzip);
+        let zipped = pack(&tar, Compression::Gzip, 1);
         let mut back = Vec::new();
         std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&zipped[..]), &mut back)
             .expect("gunzip");
         assert!(back == tar, "gzip changed the archive");
-        let packed = pack(&tar, Compression::Zstd);
+        let packed = pack(&tar, Compression::Zstd, 1);
         assert!(
             zstd::decode_all(&packed[..]).expect("unzstd") == tar,
             "zstd changed the archive"

@@ -2,13 +2,18 @@
 
 mod archive;
 mod builder;
+mod chunked;
+mod entries;
 mod layer;
 mod push;
+mod soci;
 mod wasm;
 
 pub use builder::{
     Blob, BuiltImage, Compression, Format, Hash, ImageBuilder, digest, host_architecture,
 };
+pub use chunked::{Chunked, ChunkedLayer, ChunkedWriter, Cut};
 pub use layer::Layer;
+pub use soci::{Boundary, boundaries, ztoc};
 pub use tar::EntryType;
 pub use wasm::{Ending, module};

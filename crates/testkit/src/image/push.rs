@@ -35,6 +35,9 @@ struct Target<'a> {
 
 impl Target<'_> {
     async fn push(&self, image: &BuiltImage, tag: &str) -> anyhow::Result<()> {
+        for artifact in &image.beside {
+            Box::pin(self.push(artifact, artifact.digest())).await?;
+        }
         for blob in image.blobs() {
             self.push_blob(blob).await?;
         }

@@ -231,6 +231,7 @@ impl BuiltImage {
             other_configs: Vec::new(),
             layers,
             tars: Vec::new(),
+            beside: Vec::new(),
         }
     }
 

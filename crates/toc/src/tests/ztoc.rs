@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 
+use orlop_testkit::image::boundaries;
+
 use super::archive::{self, content};
-use super::deflate::boundaries;
 use super::flat::{Value, build, text};
 use super::honest::{read, walk};
 use super::layer::compress;

@@ -1,0 +1,98 @@
+//! FlatBuffers, built from the front: what is referred to is appended, and the reference filled in.
+
+/// What a field of a table is.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    None,
+    Int(i32),
+    Long(i64),
+    Bytes(Vec<u8>),
+    Table(Vec<Value>),
+    Vector(Vec<Value>),
+}
+
+impl Value {
+    pub(super) fn text(text: impl AsRef<[u8]>) -> Self {
+        Self::Bytes(text.as_ref().to_vec())
+    }
+
+    /// Bytes of it that stand in the table itself.
+    fn room(&self) -> u16 {
+        match self {
+            Self::None => 0,
+            Self::Long(_) => 8,
+            _ => 4,
+        }
+    }
+}
+
+/// A buffer of a table.
+pub(super) fn build(root: &[Value]) -> Vec<u8> {
+    let mut buffer = vec![0; 4];
+    let at = table(&mut buffer, root);
+    refer(&mut buffer, 0, at);
+    buffer
+}
+
+fn refer(buffer: &mut [u8], from: usize, to: usize) {
+    let forward = u32::try_from(to - from).expect("a buffer has less than 4 GiB");
+    buffer[from..from + 4].copy_from_slice(&forward.to_le_bytes());
+}
+
+/// A table behind its vtable, which says where in it each field is.
+fn table(buffer: &mut Vec<u8>, fields: &[Value]) -> usize {
+    let begin = buffer.len();
+    let length: u16 = fields.iter().map(Value::room).sum();
+    buffer.extend((4 + 2 * fields.len() as u16).to_le_bytes());
+    buffer.extend((4 + length).to_le_bytes());
+    let mut at = 4_u16;
+    for field in fields {
+        let place = if field.room() == 0 { 0 } else { at };
+        buffer.extend(place.to_le_bytes());
+        at += field.room();
+    }
+    let table = buffer.len();
+    buffer.extend(((table - begin) as i32).to_le_bytes());
+    let mut waiting = Vec::new();
+    for field in fields {
+        match field {
+            Value::None => {}
+            Value::Int(value) => buffer.extend(value.to_le_bytes()),
+            Value::Long(value) => buffer.extend(value.to_le_bytes()),
+            elsewhere => {
+                waiting.push((buffer.len(), elsewhere));
+                buffer.extend([0; 4]);
+            }
+        }
+    }
+    for (from, value) in waiting {
+        let to = elsewhere(buffer, value);
+        refer(buffer, from, to);
+    }
+    table
+}
+
+/// What does not stand in a table itself.
+fn elsewhere(buffer: &mut Vec<u8>, value: &Value) -> usize {
+    let at = buffer.len();
+    match value {
+        Value::Table(fields) => table(buffer, fields),
+        Value::Bytes(bytes) => {
+            buffer.extend((bytes.len() as u32).to_le_bytes());
+            buffer.extend(bytes);
+            // Readers of other languages want a NUL behind a text.
+            buffer.push(0);
+            at
+        }
+        Value::Vector(values) => {
+            buffer.extend((values.len() as u32).to_le_bytes());
+            buffer.resize(at + 4 + values.len() * 4, 0);
+            for (number, value) in values.iter().enumerate() {
+                let to = elsewhere(buffer, value);
+                refer(buffer, at + 4 + number * 4, to);
+            }
+            at
+        }
+        _ => unreachable!("it stands in the table"),
+    }
+}

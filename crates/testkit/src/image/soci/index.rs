@@ -1,0 +1,54 @@
+//! The index of an image: an artifact whose layers are ztocs.
+
+use serde_json::json;
+
+use super::ztoc;
+use crate::image::builder::to_bytes;
+use crate::image::{Blob, BuiltImage, Hash};
+
+/// By which annotation a manifest names its index.
+pub(in crate::image) const INDEX_DIGEST: &str = "com.amazon.soci.index-digest";
+
+const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.amazon.soci.index.v2+json";
+
+/// The index of all layers that are plain gzip, of which the archive is at hand; none if there is no such layer.
+pub(in crate::image) fn index(layers: &[Blob], tars: &[Vec<u8>], apart: u64) -> Option<BuiltImage> {
+    let plain = layers.iter().zip(tars);
+    let plain = plain.filter(|(layer, tar)| layer.media_type.ends_with("gzip") && !tar.is_empty());
+    let ztocs: Vec<_> = plain.map(|(layer, _)| described(layer, apart)).collect();
+    if ztocs.is_empty() {
+        return None;
+    }
+    let config = Blob::new(CONFIG, b"{}".to_vec(), Hash::Sha256);
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "artifactType": CONFIG,
+        "config": config.descriptor(),
+        "layers": ztocs.iter().map(Blob::descriptor).collect::<Vec<_>>(),
+        "annotations": { "com.amazon.soci.build-tool-identifier": "testkit" },
+    });
+    Some(BuiltImage {
+        top: Blob::new(OCI_MANIFEST, to_bytes(&manifest), Hash::Sha256),
+        manifests: Vec::new(),
+        config,
+        other_configs: Vec::new(),
+        layers: ztocs,
+        tars: Vec::new(),
+        beside: Vec::new(),
+    })
+}
+
+fn described(layer: &Blob, apart: u64) -> Blob {
+    assert!(layer.digest.starts_with("sha256:"), "SOCI knows no other");
+    let ztoc = ztoc(&layer.bytes, apart);
+    let mut blob = Blob::new("application/octet-stream", ztoc, Hash::Sha256);
+    for (key, value) in [
+        ("com.amazon.soci.image-layer-mediaType", &layer.media_type),
+        ("com.amazon.soci.image-layer-digest", &layer.digest),
+    ] {
+        blob.annotations.insert(key.to_owned(), json!(value));
+    }
+    blob
+}

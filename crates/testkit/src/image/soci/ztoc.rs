@@ -1,0 +1,88 @@
+//! A ztoc: which files are in a gzip layer, and where its stream can be entered.
+
+use super::deflate::{Boundary, boundaries};
+use super::flat::{Value, build};
+use crate::image::digest;
+use crate::image::entries::{Entry, entries};
+
+/// How far a stream may look back (RFC 1951).
+const WINDOW: usize = 32 << 10;
+
+/// A ztoc of any gzip layer, which can be entered where a block begins that is so many bytes of its archive behind the
+/// one before.
+pub fn ztoc(layer: &[u8], apart: u64) -> Vec<u8> {
+    let (archive, blocks) = boundaries(layer);
+    let files = entries(&archive).iter().map(file).collect();
+    let (checkpoints, digests) = spans(layer, &archive, &chosen(&blocks, apart), apart);
+    build(&[
+        Value::text("0.9"),
+        Value::text("testkit"),
+        Value::Long(layer.len() as i64),
+        Value::Long(archive.len() as i64),
+        Value::Table(vec![Value::Vector(files)]),
+        Value::Table(vec![
+            // Not told: gzip.
+            Value::None,
+            Value::Int(digests.len() as i32 - 1),
+            Value::Vector(digests.iter().map(Value::text).collect()),
+            Value::Bytes(checkpoints),
+        ]),
+    ])
+}
+
+fn file(entry: &Entry) -> Value {
+    let record = |(name, value): (&String, &Vec<u8>)| {
+        let key = Value::text(format!("SCHILY.xattr.{name}"));
+        Value::Table(vec![key, Value::text(value)])
+    };
+    Value::Table(vec![
+        Value::text(&entry.name),
+        Value::text(entry.kind),
+        Value::Long(entry.content.start as i64),
+        Value::Long(entry.content.len() as i64),
+        Value::text(&entry.target),
+        Value::Long(i64::from(entry.mode & 0o7777)),
+        Value::Int(entry.uid as i32),
+        Value::Int(entry.gid as i32),
+        Value::None,
+        Value::None,
+        Value::text(&entry.mtime),
+        Value::Long(entry.device.0.into()),
+        Value::Long(entry.device.1.into()),
+        Value::Vector(entry.xattrs.iter().map(record).collect()),
+    ])
+}
+
+/// The first block, and those that are far enough behind the one before.
+fn chosen(blocks: &[Boundary], apart: u64) -> Vec<Boundary> {
+    let mut chosen = vec![blocks[0]];
+    for block in blocks {
+        if (block.out - chosen[chosen.len() - 1].out) as u64 > apart {
+            chosen.push(*block);
+        }
+    }
+    chosen
+}
+
+/// The checkpoints as they are written down, and the digest of what is between each and the next.
+fn spans(layer: &[u8], archive: &[u8], chosen: &[Boundary], apart: u64) -> (Vec<u8>, Vec<String>) {
+    let mut packed = (chosen.len() as u32).to_le_bytes().to_vec();
+    packed.extend(apart.to_le_bytes());
+    let mut digests = Vec::new();
+    for (at, block) in chosen.iter().enumerate() {
+        // Of the byte before, so many bits belong to the span.
+        let bits = (8 - block.bit % 8) % 8;
+        let offset = block.bit.div_ceil(8);
+        packed.extend(offset.to_le_bytes());
+        packed.extend((block.out as u64).to_le_bytes());
+        packed.push(bits as u8);
+        let window = &archive[block.out.saturating_sub(WINDOW)..block.out];
+        packed.resize(packed.len() + WINDOW - window.len(), 0);
+        packed.extend(window);
+        let begin = (offset - u64::from(bits != 0)) as usize;
+        let next = chosen.get(at + 1);
+        let end = next.map_or(layer.len(), |next| next.bit.div_ceil(8) as usize);
+        digests.push(digest(&layer[begin..end]));
+    }
+    (packed, digests)
+}
