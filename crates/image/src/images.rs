@@ -21,6 +21,8 @@ use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Refe
 
 /// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Who has the store at rest: the pulls, and the lazy layers.
+const HANDLES: usize = 2;
 
 /// The images of a node. A handle: clones share the store.
 #[derive(Clone)]
@@ -518,7 +520,7 @@ impl Images {
         self.lazies().close().await;
         // Threads notice at their next buffer; nothing tells when the last one has gone.
         let start = std::time::Instant::now();
-        while Arc::strong_count(self.store()) > 1 && start.elapsed() < CLOSE_TIMEOUT {
+        while Arc::strong_count(self.store()) > HANDLES && start.elapsed() < CLOSE_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

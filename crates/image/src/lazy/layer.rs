@@ -105,6 +105,24 @@ impl Layer {
         })
     }
 
+    pub(super) fn index(&self) -> &Index<Vec<u8>> {
+        &self.index
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Of what a file is made, by where it is.
+    pub(super) fn stretches_of(
+        &self,
+        (node, position): (u32, u64),
+    ) -> Result<Vec<Stretch>, Damaged> {
+        let size = self.index.node(node)?.ok_or(Damaged)?.size;
+        let end = position.checked_add(size).ok_or(Damaged)?;
+        self.plan.stretches(&self.index, &(position..end))
+    }
+
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
     }

@@ -19,6 +19,7 @@ mod plan;
 mod rest;
 mod server;
 mod settings;
+mod verify;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub use failure::{LazyCounts, ReadFailure};
 pub(crate) use fetch::{Anything, Part, fetch};
 pub(crate) use layer::TOC;
 pub use settings::LazySettings;
+pub(crate) use verify::check;
 
 /// How long, and how often, who makes a layer an ordinary one waits for others to let go of it.
 const HAND_TRIES: u32 = 200;

@@ -1,0 +1,1 @@
+//! Bad days of what layers come from and of who serves them.
