@@ -178,7 +178,9 @@ impl Lazies {
         window: Range<u64>,
     ) -> Result<u64> {
         let remotes = self.remotes_of(key).await?;
-        Ok(self.spent(layer.fetch(&remotes, window).await?))
+        let fetched = self.spent(layer.fetch(&remotes, window).await?);
+        self.let_rest(layer);
+        Ok(fetched)
     }
 
     /// Fetches all that is missing of a layer, for somebody who waits.

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use orlop_toc::Damaged;
 
-use super::layer::Layer;
+use super::layer::{Contents, Layer};
 use crate::Error;
 use crate::store::{Form, LayerRecord, Store};
 use crate::verify::Verdict;
@@ -39,9 +39,15 @@ enum Compared {
 fn compare(layer: &Layer) -> Result<Compared, Error> {
     let failed = |error| Error::io("reading a layer", error);
     let damaged = |error: Damaged| Error::invalid("a table of contents", error);
+    let Contents { index, plan } = &*layer.contents()?;
     let mut content = Vec::new();
-    for place in layer.plan().places() {
-        let stretches = layer.stretches_of(place).map_err(damaged)?;
+    for (node, position) in plan.places() {
+        let size = index
+            .node(node)
+            .map_err(damaged)?
+            .map_or(0, |node| node.size);
+        let stretches = plan.stretches(index, &(position..position.saturating_add(size)));
+        let stretches = stretches.map_err(damaged)?;
         for stretch in stretches {
             let Some((number, _)) = stretch.from else {
                 continue;
@@ -50,7 +56,7 @@ fn compare(layer: &Layer) -> Result<Compared, Error> {
             if !parts.has(stretch.image.clone()).map_err(failed)? {
                 continue;
             }
-            let chunk = layer.index().chunk(number).map_err(damaged)?;
+            let chunk = index.chunk(number).map_err(damaged)?;
             let length = usize::try_from(stretch.image.end - stretch.image.start);
             content.resize(length.unwrap_or(0), 0);
             let image = parts.image();
