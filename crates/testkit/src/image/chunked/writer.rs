@@ -148,6 +148,7 @@ impl ChunkedWriter {
         let name = told["name"].clone();
         let first = self.toc.len();
         let own = self.form == Chunked::ZstdChunked;
+        let whole = told["digest"].clone();
         let last = content.len().div_ceil(self.cut.chunk) - 1;
         for (at, piece) in content.chunks(self.cut.chunk).enumerate() {
             let inner = self.begin_chunk();
@@ -161,7 +162,10 @@ impl ChunkedWriter {
             // Go's storage library tells nothing of the only chunk that it does not tell of the file, and the size of
             // all others; the others leave out the size of the last one.
             if !own || last > 0 {
-                told["chunkDigest"] = digest(piece).into();
+                told["chunkDigest"] = match last {
+                    0 => whole.clone(),
+                    _ => digest(piece).into(),
+                };
             }
             if if own { last > 0 } else { at < last } {
                 told["chunkSize"] = piece.len().into();
