@@ -71,6 +71,22 @@ impl Store {
             .map_err(failed)
     }
 
+    /// Removes a layer that was published and cannot be served, unless somebody else wants it. Blocks.
+    pub(crate) fn give_up(&self, key: &Digest) -> Result<()> {
+        {
+            let holds = self.holds.lock();
+            let state = self.state();
+            let images = state.images.values().flat_map(|image| &image.layers);
+            let leases = state.leases.values().flat_map(|lease| &lease.layers);
+            let is_needed = images.chain(leases).any(|needed| needed == key);
+            // Whoever gives up holds it, too.
+            if is_needed || holds.get(key).is_some_and(|count| *count > 1) {
+                return Ok(());
+            }
+        }
+        self.take_out(*key).map(drop)
+    }
+
     /// Whether somebody may still read a layer, or have it mounted, that came while it was used.
     pub(crate) fn may_be_read_lazily(&self) -> bool {
         let state = self.state();
