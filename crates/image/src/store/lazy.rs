@@ -46,9 +46,9 @@ impl Store {
         let failed = |error| Error::at("sealing", &to, error);
         let file = File::open(&to).map_err(failed)?;
         let verity = verity::seal(&file).map_err(failed)?;
-        let (digest, bytes) = Digest::of_all(&file).map_err(failed)?;
+        let digest = Digest::of_all(&file).map_err(failed)?;
         Ok(Sealed {
-            bytes,
+            bytes: file.metadata().map_err(failed)?.len(),
             verity,
             digest: Some(digest),
         })
