@@ -112,10 +112,8 @@ async fn what_mkfs_erofs_makes_is_taken() {
         .unwrap();
     let mount = place.images.mount_read_only(&image.id).await.unwrap();
     assert_eq!(content(&mount, "f"), "of mkfs");
-    assert_eq!(
-        std::fs::read(inside(&mount, "d/large")).unwrap(),
-        [9; 200_000]
-    );
+    let large = std::fs::read(inside(&mount, "d/large")).unwrap();
+    assert!(large == vec![9; 200_000]);
 }
 
 #[tokio::test]
