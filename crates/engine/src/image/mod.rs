@@ -2,9 +2,11 @@
 
 mod admit;
 mod choose;
+mod here;
 mod listed;
 pub mod pulls;
 
 pub use admit::{admit, name_asked_for};
 pub use choose::{asked_for, check_whole, chosen, find};
+pub use here::{here, named};
 pub use listed::{all_listed, listed};
