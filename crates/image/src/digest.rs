@@ -26,6 +26,24 @@ enum Value {
 pub struct InvalidDigest(String);
 
 impl Digest {
+    /// The SHA-256 of all that can be read, and how many bytes that is.
+    pub(crate) fn of_all(mut from: impl std::io::Read) -> std::io::Result<(Self, u64)> {
+        let mut hasher = Hasher::like(None);
+        let mut buffer = vec![0; 1 << 20];
+        let mut bytes = 0;
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => return Ok((hasher.finish(), bytes)),
+                Ok(read) => {
+                    hasher.update(&buffer[..read]);
+                    bytes += read as u64;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// The SHA-256 digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Value::Sha256(sha2::Sha256::digest(bytes).into()))

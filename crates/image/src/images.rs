@@ -15,12 +15,14 @@ use crate::lazy::{Here, Lazies, LazyCounts, ReadFailure};
 use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
-use crate::store::{self, Form, Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
+use crate::store::{self, Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
 use crate::verify::{self, BrokenLayer, Verdict, Verified};
 use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Reference, Result};
 
 /// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Who has the store at rest: the pulls, and the lazy layers.
+const HANDLES: usize = 2;
 
 /// The images of a node. A handle: clones share the store.
 #[derive(Clone)]
@@ -98,7 +100,7 @@ impl Images {
         .await?;
         let flights = Flights::new(config.abandon_after);
         let (store, transport) = (Arc::new(store), Arc::new(Transport::new(&config)));
-        let lazies = Lazies::new(&config, &store, &transport);
+        let lazies = Lazies::new(&config, &store);
         lazies.resume().await?;
         let context = Context {
             transport,
@@ -478,23 +480,15 @@ impl Images {
 
     /// What images take of the file system, from their records.
     pub fn fs_info(&self) -> FsUsage {
-        let state = self.store().state();
+        let (state, layout) = (self.store().state(), self.store().layout());
         FsUsage {
             mountpoint: self.store().layout().root().to_owned(),
             used_bytes: state
                 .layers
                 .values()
-                .map(|layer| self.disk_bytes(layer))
+                .map(|layer| layout.disk_bytes(layer))
                 .sum(),
             inodes_used: state.layers.values().map(|layer| layer.inodes).sum(),
-        }
-    }
-
-    /// Bytes that a layer takes, also while it comes.
-    fn disk_bytes(&self, layer: &LayerRecord) -> u64 {
-        match layer.form {
-            Form::Lazy(_) => self.lazies().taken(&layer.key),
-            _ => layer.disk_bytes,
         }
     }
 
@@ -518,7 +512,7 @@ impl Images {
         self.lazies().close().await;
         // Threads notice at their next buffer; nothing tells when the last one has gone.
         let start = std::time::Instant::now();
-        while Arc::strong_count(self.store()) > 1 && start.elapsed() < CLOSE_TIMEOUT {
+        while Arc::strong_count(self.store()) > HANDLES && start.elapsed() < CLOSE_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

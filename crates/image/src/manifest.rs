@@ -13,7 +13,7 @@ pub(crate) enum Document {
     /// Images for several platforms.
     Index(Vec<Descriptor>),
     /// One image.
-    Manifest(Manifest),
+    Manifest(Box<Manifest>),
 }
 
 /// One image: its configuration and its layers, base first.
@@ -72,14 +72,14 @@ impl Document {
                     .collect::<Result<_>>()?;
                 Ok(Self::Index(entries))
             }
-            (_, None, Some(config), Some(layers)) => Ok(Self::Manifest(Manifest {
+            (_, None, Some(config), Some(layers)) => Ok(Self::Manifest(Box::new(Manifest {
                 config: config.into_descriptor(what)?,
                 layers: layers
                     .into_iter()
                     .map(|raw| raw.into_descriptor(what))
                     .collect::<Result<_>>()?,
                 annotations: raw.annotations.unwrap_or_default(),
-            })),
+            }))),
             _ => Err(Error::invalid(
                 format!("manifest of {what}"),
                 "it has neither manifests nor a config and layers",

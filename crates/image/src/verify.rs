@@ -1,9 +1,11 @@
 //! Checking what is on disk against its digests.
 
+use std::fs::File;
 use std::io::Write;
 
 use crate::digest::Hasher;
-use crate::store::{LayerRecord, Store};
+use crate::lazy;
+use crate::store::{Form, LayerRecord, Sealed, Store};
 use crate::tape::play;
 use crate::{Digest, Error, Result};
 
@@ -48,6 +50,14 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
     if !root.is_dir() {
         return Verdict::Broken("its directory is missing".to_owned());
     }
+    match &layer.form {
+        Form::Lazy(_) => return lazy::check(store, layer),
+        Form::Erofs(Sealed {
+            digest: Some(digest),
+            ..
+        }) => return check_file(store, layer, digest),
+        _ => {}
+    }
     if !layer.replayable {
         return Verdict::Unchecked;
     }
@@ -55,6 +65,16 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
         Ok(digest) if digest == layer.diff_id => Verdict::Sound,
         Ok(digest) => Verdict::Broken(format!("its files give the digest {digest}")),
         Err(error) => Verdict::Broken(orlop_causes::with_causes(&error)),
+    }
+}
+
+/// A layer that came bit by bit has no tape. It was whole once, and is to be the same.
+fn check_file(store: &Store, layer: &LayerRecord, expected: &Digest) -> Verdict {
+    let path = store.layout().layer_image(&layer.key);
+    match File::open(&path).and_then(Digest::of_all) {
+        Ok((digest, _)) if digest == *expected => Verdict::Sound,
+        Ok((digest, _)) => Verdict::Broken(format!("its file has the digest {digest}")),
+        Err(error) => Verdict::Broken(format!("reading {}: {error}", path.display())),
     }
 }
 
@@ -70,6 +90,12 @@ pub(crate) fn write_archive(
     layer: &LayerRecord,
     out: &mut impl Write,
 ) -> Result<()> {
+    if store.layout().layer_toc(&layer.key).exists() {
+        return Err(Error::Unsupported(format!(
+            "layer {} was fetched bit by bit and has no archive",
+            layer.diff_id
+        )));
+    }
     if !layer.replayable {
         return Err(Error::Unsupported(format!(
             "the archive of layer {} writes a file twice and can't be put together again",

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
@@ -21,7 +22,21 @@ pub struct Answer {
 }
 
 /// Sends one request over a connection of its own. The `Host` header is added where missing.
-pub async fn send(to: SocketAddr, mut request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
+pub async fn send(to: SocketAddr, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
+    let (parts, body) = open(to, request).await?.into_parts();
+    let body = body.collect().await;
+    Ok(Answer {
+        status: parts.status,
+        headers: parts.headers,
+        body: body.with_context(|| format!("asking {to}"))?.to_bytes(),
+    })
+}
+
+/// The same, but the body is still to come.
+pub async fn open(
+    to: SocketAddr,
+    mut request: Request<Full<Bytes>>,
+) -> anyhow::Result<Response<Incoming>> {
     let stream = TcpStream::connect(to)
         .await
         .with_context(|| format!("connecting to {to}"))?;
@@ -36,19 +51,8 @@ pub async fn send(to: SocketAddr, mut request: Request<Full<Bytes>>) -> anyhow::
                 .parse()
                 .expect("an address is a header value")
         });
-    let exchange = async {
-        let response = sender.send_request(request).await?;
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await?.to_bytes();
-        Ok::<_, hyper::Error>(Answer {
-            status: parts.status,
-            headers: parts.headers,
-            body,
-        })
-    };
-    // The connection has to be driven beside the exchange; it ends with it.
-    let driver = tokio::spawn(connection);
-    let answer = exchange.await.with_context(|| format!("asking {to}"));
-    driver.abort();
-    answer
+    // The connection has to be driven beside the exchange; it ends with the body, or with who reads it.
+    tokio::spawn(connection);
+    let response = sender.send_request(request).await;
+    response.with_context(|| format!("asking {to}"))
 }

@@ -10,7 +10,7 @@
 //! | [`proxy`] | a registry's bad days: faults, login walls, request counts |
 //! | [`tls`], [`web_proxy`] | TLS before a server, and the proxy between a node and the world |
 //! | [`mutation`] | bounded fuzzing with the stable compiler |
-//! | [`image`] | layers and images made from busybox, pushed or written as archives |
+//! | [`image`] | layers and images made from busybox, pushed or written as archives; layers to be fetched bit by bit |
 //! | [`signature`] | keys, and signatures of images as cosign makes them |
 //! | [`said_of_hostile_files`](said_of_hostile_files()) | what a reader says of files that are too large or never end |
 //! | [`hanging_network`], [`silent_mount`] | a network and a file system that never answer |
@@ -62,7 +62,10 @@ pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
 pub use hanging_network::HangingNetwork;
 pub use hostile_files::{most_memory, said_of_hostile_files};
-pub use image::{BuiltImage, Chunked, Compression, Cut, Format, Hash, ImageBuilder, Layer};
+pub use image::{
+    BuiltImage, Chunked, ChunkedLayer, Compression, Cut, Format, Hash, ImageBuilder, LargeTree,
+    Layer,
+};
 pub use mutation::{Chance, Fuzz};
 pub use nest::nest;
 pub use orlop_nri as nri;

@@ -178,7 +178,7 @@ impl Source {
             let document = self.blob(digest)?;
             let what = digest.to_string();
             match ManifestDocument::parse(&what, &document.bytes, None)? {
-                ManifestDocument::Manifest(manifest) => return Ok((manifest, document)),
+                ManifestDocument::Manifest(manifest) => return Ok((*manifest, document)),
                 ManifestDocument::Index(entries) => {
                     digest = choose(&what, &entries, &config.platform)?.digest;
                 }
@@ -255,7 +255,7 @@ impl Source {
         let origins = entry.layers.into_iter().map(origin).collect();
         Ok(Found {
             names,
-            manifest,
+            manifest: *manifest,
             document,
             config,
             origins,

@@ -30,7 +30,7 @@ pub(crate) fn describe(what: &str, index: &Index<Vec<u8>>, limits: &Limits) -> R
     let mut described = Described::default();
     let mut seen = vec![false; index.nodes() as usize + 1];
     let mut entries = 0;
-    walk(index, &mut |path, node| {
+    walk(index, |path, node| {
         entries += 1;
         if node.implicit && !path.is_empty() {
             described.implicit.push(path.join(&b'/'));
@@ -134,7 +134,7 @@ fn write(
     let places: HashMap<u32, u64> = plan.places().collect();
     // Where the first name is of what has several.
     let mut names: HashMap<u32, Vec<Vec<u8>>> = HashMap::new();
-    walk(index, &mut |path, node| {
+    walk(index, |path, node| {
         if node.links > 1 && node.kind != Kind::Directory {
             if let Some(first) = names.get(&node.number) {
                 let first: Vec<&[u8]> = first.iter().map(Vec::as_slice).collect();
@@ -172,7 +172,7 @@ fn write(
 /// Visits everything by its path, directories before what is in them.
 fn walk(
     index: &Index<Vec<u8>>,
-    visit: &mut dyn FnMut(&[&[u8]], &Node) -> Result<(), Unbuilt>,
+    mut visit: impl FnMut(&[&[u8]], &Node) -> Result<(), Unbuilt>,
 ) -> Result<(), Unbuilt> {
     let root = index.node(ROOT)?.ok_or(Damaged)?;
     visit(&[], &root)?;

@@ -8,11 +8,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use orlop_lazy::Parts;
-use orlop_toc::{Damaged, Index};
+use orlop_toc::Index;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -27,6 +28,9 @@ pub(crate) const TOC: &str = "toc";
 /// No larger one is written.
 const LARGEST_TOC: u64 = 1 << 30;
 
+/// What a layer holds is kept in memory for so long after it was of use.
+const IDLE: Duration = Duration::from_secs(10);
+
 /// So much of a layer is fetched with one request, if what is wanted is not larger by itself.
 const REQUEST: u64 = 4 << 20;
 /// So much that nobody wants is fetched rather than another request made.
@@ -35,17 +39,33 @@ const GAP: u64 = 32 << 10;
 /// A layer that is being fetched.
 pub(crate) struct Layer {
     key: Digest,
+    dir: PathBuf,
     /// Its blob, and how many bytes that has.
     blob: (Digest, u64),
-    index: Index<Vec<u8>>,
-    plan: Plan,
     parts: Parts,
+    /// What is read from the disk when it is needed, and kept for a moment.
+    contents: Mutex<Cache>,
     claims: Mutex<Claims>,
     /// Told whenever a claim is given back.
     changed: Notify,
 }
 
+/// What a layer holds, and where.
+pub(super) struct Contents {
+    pub(super) index: Index<Vec<u8>>,
+    pub(super) plan: Plan,
+}
+
+#[derive(Default)]
+struct Cache {
+    contents: Option<Arc<Contents>>,
+    used: Option<Instant>,
+    /// Whether somebody sees to it that it is let go of.
+    watched: bool,
+}
+
 /// Who fetches what.
+#[derive(Default)]
 struct Claims {
     in_flight: HashSet<u32>,
     /// A bit for each chunk that was written since the layer was opened, also where its part is not whole yet.
@@ -75,38 +95,71 @@ struct Run {
 impl Layer {
     /// Opens the layer in a directory. Blocks.
     pub(crate) fn open(key: Digest, dir: &Path, blob: (Digest, u64)) -> Result<Self> {
-        let path = dir.join(TOC);
-        let bytes = orlop_disk::read_file(&path, LARGEST_TOC)
-            .map_err(|error| Error::at("reading", &path, error))?;
-        let damaged = |_| damaged(key);
-        let index = Index::open(bytes).map_err(damaged)?;
-        index.check().map_err(damaged)?;
-        let plan = Plan::of(&index).map_err(damaged)?;
-        let plan = plan.map_err(|error| Error::Damaged {
-            layer: key,
-            reason: error.to_string(),
-        })?;
         let parts = Parts::open(dir).map_err(|error| Error::at("opening", dir, error))?;
-        if parts.size() < plan.room().end {
-            return Err(damaged(Damaged));
-        }
-        let words = (index.chunks() as usize).div_ceil(64);
-        Ok(Self {
+        let layer = Self {
             key,
+            dir: dir.to_owned(),
             blob,
-            index,
-            plan,
             parts,
-            claims: Mutex::new(Claims {
-                in_flight: HashSet::new(),
-                written: vec![0; words],
-            }),
+            contents: Mutex::default(),
+            claims: Mutex::default(),
             changed: Notify::new(),
-        })
+        };
+        let contents = layer.contents()?;
+        if layer.parts.size() < contents.plan.room().end {
+            return Err(layer.damaged());
+        }
+        layer.claims.lock().written = vec![0; (contents.index.chunks() as usize).div_ceil(64)];
+        Ok(layer)
     }
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// What the layer holds. Blocks.
+    pub(super) fn contents(&self) -> Result<Arc<Contents>> {
+        let mut cache = self.contents.lock();
+        cache.used = Some(Instant::now());
+        if let Some(contents) = &cache.contents {
+            return Ok(Arc::clone(contents));
+        }
+        let path = self.dir.join(TOC);
+        let bytes = orlop_disk::read_file(&path, LARGEST_TOC)
+            .map_err(|error| Error::at("reading", &path, error))?;
+        let damaged = |_| self.damaged();
+        let index = Index::open(bytes).map_err(damaged)?;
+        index.check().map_err(damaged)?;
+        let plan = Plan::of(&index).map_err(damaged)?;
+        let plan = plan.map_err(|_| self.damaged())?;
+        let contents = Arc::new(Contents { index, plan });
+        cache.contents = Some(Arc::clone(&contents));
+        Ok(contents)
+    }
+
+    /// Lets go of what the layer holds once nobody has asked for it in a while.
+    pub(super) fn rest_when_idle(self: &Arc<Self>) -> Option<impl Future<Output = ()> + use<>> {
+        let watched = std::mem::replace(&mut self.contents.lock().watched, true);
+        let layer = Arc::downgrade(self);
+        let watch = async move {
+            loop {
+                tokio::time::sleep(IDLE).await;
+                let layer = layer.upgrade();
+                if layer.is_none_or(|layer| layer.rests()) {
+                    return;
+                }
+            }
+        };
+        (!watched).then_some(watch)
+    }
+
+    fn rests(&self) -> bool {
+        let mut cache = self.contents.lock();
+        let is_idle = cache.used.is_none_or(|used| used.elapsed() >= IDLE);
+        if is_idle {
+            *cache = Cache::default();
+        }
+        is_idle
     }
 
     /// Bytes that it takes on the disk. Blocks.
@@ -117,9 +170,10 @@ impl Layer {
 
     /// The part of the image that is wanted first.
     pub(super) fn prioritized(&self) -> Result<Range<u64>> {
-        let end = self.plan.reaches(&self.index, self.index.prioritized());
-        let end = end.map_err(|_| damaged(self.key))?;
-        Ok(self.plan.room().start..end)
+        let Contents { index, plan } = &*self.contents()?;
+        let end = plan.reaches(index, index.prioritized());
+        let end = end.map_err(|_| self.damaged())?;
+        Ok(plan.room().start..end)
     }
 
     /// Gets a stretch of the image here. How many bytes were fetched for it.
@@ -138,7 +192,7 @@ impl Layer {
                 Claimed::Others => changed.await,
                 // All was written, and is still missing.
                 Claimed::Runs(claim) if claim.runs.is_empty() && in_vain => {
-                    return Err(damaged(self.key));
+                    return Err(self.damaged());
                 }
                 Claimed::Runs(claim) => {
                     in_vain = claim.runs.is_empty();
@@ -160,11 +214,12 @@ impl Layer {
         if missing.is_empty() {
             return Ok(Claimed::Nothing);
         }
-        let harmed = |_| damaged(self.key);
+        let harmed = |_| self.damaged();
+        let Contents { index, plan } = &*self.contents()?;
         let mut stretches = Vec::new();
         for range in &missing {
-            let widened = self.plan.widened(&self.index, range).map_err(harmed)?;
-            stretches.extend(self.plan.stretches(&self.index, &widened).map_err(harmed)?);
+            let widened = plan.widened(index, range).map_err(harmed)?;
+            stretches.extend(plan.stretches(index, &widened).map_err(harmed)?);
         }
         stretches.sort_unstable_by_key(|stretch| stretch.image.start);
         stretches.dedup();
@@ -183,18 +238,18 @@ impl Layer {
             chunks: free.clone(),
         };
         Ok(Claimed::Runs(Claim {
-            runs: self.runs(&free)?,
+            runs: self.runs(index, &free)?,
             stretches: Arc::new(stretches),
             _given_back: given_back,
         }))
     }
 
     /// The requests by which chunks are fetched.
-    fn runs(&self, chunks: &[u32]) -> Result<Vec<Run>> {
+    fn runs(&self, index: &Index<Vec<u8>>, chunks: &[u32]) -> Result<Vec<Run>> {
         let mut ranges = Vec::with_capacity(chunks.len());
         for number in chunks {
-            let chunk = self.index.chunk(*number).map_err(|_| damaged(self.key))?;
-            let chunk = chunk.ok_or_else(|| damaged(self.key))?;
+            let chunk = index.chunk(*number).map_err(|_| self.damaged())?;
+            let chunk = chunk.ok_or_else(|| self.damaged())?;
             let range = chunk.range();
             ranges.push((range.start, range.end, *number));
         }
@@ -240,6 +295,7 @@ impl Layer {
 
     /// Verifies chunks and puts them where they belong. Blocks.
     fn write(&self, host: &str, run: &Run, bytes: &[u8], stretches: &[Stretch]) -> Result<()> {
+        let contents = self.contents()?;
         let mut of_chunks: HashMap<u32, Vec<(&Stretch, u64)>> = HashMap::new();
         for stretch in stretches {
             if let Some((chunk, at)) = stretch.from {
@@ -247,14 +303,14 @@ impl Layer {
             }
         }
         for number in &run.chunks {
-            let chunk = self.index.chunk(*number).map_err(|_| damaged(self.key))?;
-            let chunk = chunk.ok_or_else(|| damaged(self.key))?;
+            let chunk = contents.index.chunk(*number).map_err(|_| self.damaged())?;
+            let chunk = chunk.ok_or_else(|| self.damaged())?;
             let at = |offset: u64| usize::try_from(offset - run.range.start).ok();
             let (start, end) = (at(chunk.range().start), at(chunk.range().end));
             let fetched = start
                 .zip(end)
                 .and_then(|(start, end)| bytes.get(start..end));
-            let fetched = fetched.ok_or_else(|| damaged(self.key))?;
+            let fetched = fetched.ok_or_else(|| self.damaged())?;
             let content = chunk.open(fetched).map_err(|error| Error::Protocol {
                 what: format!("a part of layer {}", self.blob.0),
                 host: host.to_owned(),
@@ -265,7 +321,7 @@ impl Layer {
                 let range = usize::try_from(at).ok().zip(usize::try_from(length).ok());
                 let piece = range
                     .and_then(|(at, length)| content.get(at..at.checked_add(length)?))
-                    .ok_or_else(|| damaged(self.key))?;
+                    .ok_or_else(|| self.damaged())?;
                 let written = self.parts.write(stretch.image.start, piece);
                 written.map_err(|error| Error::io("writing a part of a layer", error))?;
             }
@@ -283,13 +339,20 @@ impl Layer {
             here.map(|stretch| stretch.image.start..stretch.end)
                 .collect()
         };
-        let room = self.plan.room();
+        let room = self.contents()?.plan.room();
         // The room's begin is the first file's, its end the last one's.
         for range in parts(filled, &room) {
             let marked = self.parts.mark(range);
             marked.map_err(|error| Error::io("marking a part of a layer", error))?;
         }
         Ok(())
+    }
+
+    fn damaged(&self) -> Error {
+        Error::Damaged {
+            layer: self.key,
+            reason: "its table of contents has changed".to_owned(),
+        }
     }
 
     fn unreadable(&self, error: std::io::Error) -> Error {
@@ -343,12 +406,5 @@ impl Judge for Write<'_> {
         let (layer, run) = (Arc::clone(self.layer), self.run.clone());
         let (stretches, host) = (Arc::clone(self.stretches), host.to_owned());
         on_a_thread(move || layer.write(&host, &run, &bytes, &stretches)).await
-    }
-}
-
-fn damaged(layer: Digest) -> Error {
-    Error::Damaged {
-        layer,
-        reason: "its table of contents has changed".to_owned(),
     }
 }

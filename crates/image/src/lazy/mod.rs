@@ -19,6 +19,7 @@ mod plan;
 mod rest;
 mod server;
 mod settings;
+mod verify;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,7 +45,13 @@ pub use failure::{LazyCounts, ReadFailure};
 pub(crate) use fetch::{Anything, Part, fetch};
 pub(crate) use layer::TOC;
 pub use settings::LazySettings;
+pub(crate) use verify::check;
 
+/// So many connections may stall before a read fails, each no shorter than this.
+const STALLS: u32 = 3;
+const SHORTEST_STALL: Duration = Duration::from_secs(1);
+/// How much longer than a read a fetch for it goes on.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long, and how often, who makes a layer an ordinary one waits for others to let go of it.
 const HAND_TRIES: u32 = 200;
 const HAND_PAUSE: Duration = Duration::from_millis(5);
@@ -83,17 +90,17 @@ pub struct Here {
 }
 
 impl Lazies {
-    pub(crate) fn new(
-        config: &Config,
-        store: &Arc<Store>,
-        transport: &Arc<Transport>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(config: &Config, store: &Arc<Store>) -> Arc<Self> {
+        let mut config = config.clone();
+        // A connection that stalls is given up while who reads still waits.
+        let stalls = (config.lazy.timeout / STALLS).max(SHORTEST_STALL);
+        config.progress_timeout = config.progress_timeout.min(stalls);
         let (tell, told) = mpsc::unbounded_channel();
         let lazies = Arc::new(Self {
             serving: Arc::new(Serving::new(&config.lazy, store.layout(), tell)),
-            config: config.clone(),
             store: Arc::clone(store),
-            transport: Arc::clone(transport),
+            // Of its own: pulls take no connections from who reads.
+            transport: Arc::new(Transport::new(&config)),
             layers: Mutex::default(),
             credentials: Mutex::default(),
             remotes: tokio::sync::Mutex::default(),
@@ -104,6 +111,7 @@ impl Lazies {
             fetched: AtomicU64::new(0),
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
+            config,
         });
         let serving = Arc::downgrade(&lazies);
         store.on_removal(Box::new({
@@ -125,7 +133,12 @@ impl Lazies {
             lazy.iter().map(|record| record.key).collect::<Vec<_>>()
         });
         blocking(move || {
-            if serving.find()? {
+            let found = serving.find().unwrap_or_else(|error| {
+                let error = orlop_causes::with_causes(&error);
+                tracing::warn!(error, "the server of lazy layers that runs is of no use; another takes its place");
+                false
+            });
+            if found {
                 for gone in serving.layers().iter().filter(|key| !keys.contains(key)) {
                     serving.remove(gone);
                 }
@@ -225,6 +238,7 @@ impl Lazies {
             Ok(layer)
         });
         let layer = Arc::new(layer.await?);
+        self.let_rest(&layer);
         let known = self.layers.lock().insert(key, Arc::clone(&layer));
         if known.is_none() {
             let lazies = Arc::clone(self);
@@ -282,12 +296,6 @@ impl Lazies {
         })
     }
 
-    /// Bytes that a layer takes on the disk. Blocks for a moment.
-    pub(crate) fn taken(&self, key: &Digest) -> u64 {
-        let layer = self.layers.lock().get(key).cloned();
-        layer.map_or(0, |layer| layer.taken())
-    }
-
     pub(crate) fn counts(&self) -> LazyCounts {
         let mut counts = self.failures.counts();
         counts.layers = self.layers.lock().len();
@@ -303,7 +311,8 @@ impl Lazies {
     /// Answers a read of what is not here.
     async fn answer(self: Arc<Self>, fetch: Fetch, answers: Answers) {
         let _wanted = Wanted::new(&self.wanted);
-        let patience = self.config.lazy.timeout;
+        // Who reads is let go of a little earlier, by the server, which counts from the read on.
+        let patience = self.config.lazy.timeout + GRACE;
         let brought = tokio::time::timeout(patience, self.bring(&fetch)).await;
         let answered = match brought {
             Ok(Ok(())) => answers.is_here(fetch.id),
@@ -327,6 +336,7 @@ impl Lazies {
         let end = fetch.offset.saturating_add(fetch.length);
         let remotes = self.remotes_of(&key).await?;
         let fetched = layer.fetch(&remotes, fetch.offset..end).await?;
+        self.let_rest(&layer);
         self.fetched.fetch_add(fetched, Ordering::Relaxed);
         Ok(())
     }
@@ -411,6 +421,12 @@ impl Lazies {
             tokio::time::sleep(HAND_PAUSE).await;
         }
         None
+    }
+
+    fn let_rest(&self, layer: &Arc<Layer>) {
+        if let Some(watch) = layer.rest_when_idle() {
+            self.spawn(watch);
+        }
     }
 
     fn lazy_records(&self) -> Vec<LayerRecord> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
+use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
 use super::layer::Layer;
@@ -75,12 +76,14 @@ impl Lazies {
         let mut pause = PAUSE;
         let mut unsynced = 0;
         loop {
-            let Some(layer) = self.layer(&key) else {
+            // Nobody else has the layer in hand meanwhile.
+            let leave = self.leave().await;
+            let Some((layer, turn)) = self.layer(&key).zip(leave) else {
                 return;
             };
             match self.next_window(&layer).await {
                 Ok(None) => {
-                    drop(layer);
+                    drop((layer, turn));
                     match self.promote(&key).await {
                         Ok(true) => return,
                         Ok(false) => tokio::time::sleep(PAUSE).await,
@@ -92,15 +95,16 @@ impl Lazies {
                     }
                     continue;
                 }
-                Ok(Some(window)) => match self.fetch_quietly(&key, &layer, window).await {
+                Ok(Some(window)) => match self.fetch_window(&key, &layer, window).await {
                     Ok(fetched) => {
+                        self.budget.spend(fetched);
                         pause = PAUSE;
                         unsynced += fetched;
                     }
                     Err(error) => {
                         let error = orlop_causes::with_causes(&error);
                         tracing::info!(layer = %key, error, pause = ?pause, "a lazy layer is not fetched further for now");
-                        drop(layer);
+                        drop((layer, turn));
                         tokio::time::sleep(pause).await;
                         pause = (pause * 2).min(LONGEST_PAUSE);
                         continue;
@@ -152,24 +156,30 @@ impl Lazies {
         .await
     }
 
-    async fn fetch_quietly(
+    /// Waits until what nobody waits for may be fetched; nothing once all ends.
+    async fn leave(&self) -> Option<SemaphorePermit<'_>> {
+        let mut wanted = self.wanted.subscribe();
+        loop {
+            let turn = self.turn.acquire().await.ok()?;
+            self.budget.wait().await;
+            wanted.wait_for(|count| *count == 0).await.ok()?;
+            if !self.is_full().await {
+                return Some(turn);
+            }
+            drop(turn);
+            tokio::time::sleep(ROOM).await;
+        }
+    }
+
+    async fn fetch_window(
         &self,
         key: &Digest,
         layer: &Arc<Layer>,
         window: Range<u64>,
     ) -> Result<u64> {
-        let turn = self.turn.acquire().await;
-        let _turn = turn.map_err(|_| Error::Cancelled("fetching a layer".to_owned()))?;
-        while self.is_full().await? {
-            tokio::time::sleep(ROOM).await;
-        }
-        self.budget.wait().await;
-        let mut wanted = self.wanted.subscribe();
-        // It never ends while this is used.
-        let _ = wanted.wait_for(|count| *count == 0).await;
         let remotes = self.remotes_of(key).await?;
         let fetched = self.spent(layer.fetch(&remotes, window).await?);
-        self.budget.spend(fetched);
+        self.let_rest(layer);
         Ok(fetched)
     }
 
@@ -192,17 +202,14 @@ impl Lazies {
     }
 
     /// Whether lazy layers take as much of the disk as they may.
-    async fn is_full(&self) -> Result<bool> {
+    async fn is_full(&self) -> bool {
         let most = self.config.lazy.cache;
         if most == 0 {
-            return Ok(false);
+            return false;
         }
         let layers: Vec<Arc<Layer>> = self.layers.lock().values().cloned().collect();
-        blocking(move || {
-            let taken = layers.iter().map(|layer| layer.taken()).sum::<u64>();
-            Ok(taken >= most)
-        })
-        .await
+        let taken = blocking(move || Ok(layers.iter().map(|layer| layer.taken()).sum::<u64>()));
+        taken.await.is_ok_and(|taken| taken >= most)
     }
 
     fn spent(&self, bytes: u64) -> u64 {

@@ -223,17 +223,16 @@ impl Listener {
 
     fn successor(&self, running: &mut Running) -> orlop_lazy::Result<orlop_lazy::Events> {
         // Perhaps the connection alone has ended.
-        let server = match Server::connect(&self.place.directory)? {
-            Some(server) => server,
-            None => {
-                let server = Server::succeed(&self.place, running.server.held())?;
-                tracing::warn!(
-                    pid = running.server.pid(),
-                    successor = server.pid(),
-                    "the server of lazy layers has died; its successor goes on"
-                );
-                server
-            }
+        let server = if let Some(server) = Server::connect(&self.place.directory)? {
+            server
+        } else {
+            let server = Server::succeed(&self.place, running.server.held())?;
+            tracing::warn!(
+                pid = running.server.pid(),
+                successor = server.pid(),
+                "the server of lazy layers has died; its successor goes on"
+            );
+            server
         };
         running.server = Arc::new(server);
         running.server.events()

@@ -524,7 +524,14 @@ impl Fetched {
         let file = File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
         let verity = verity::seal(&file).map_err(|error| Error::at("sealing", &path, error))?;
         let bytes = summary.bytes;
-        Ok((self, Form::Erofs(Sealed { bytes, verity })))
+        Ok((
+            self,
+            Form::Erofs(Sealed {
+                bytes,
+                verity,
+                digest: None,
+            }),
+        ))
     }
 }
 

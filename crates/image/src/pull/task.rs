@@ -122,7 +122,9 @@ async fn lazily(
 ) -> Vec<Option<Lazily>> {
     let none = || vec![None; manifest.layers.len()];
     let repository = request.reference.repository();
-    if request.wait == Wait::ForOrdinaryLayers || config.module.is_some() {
+    // Compressed layers that are to be kept have to come.
+    let is_whole = request.wait == Wait::ForOrdinaryLayers || context.config.keep_blobs;
+    if is_whole || config.module.is_some() {
         return none();
     }
     let is_wanted = context.lazies.is_for(repository);
@@ -207,7 +209,7 @@ async fn find_manifest(
                         digest,
                         bytes: bytes.into(),
                     },
-                    manifest,
+                    *manifest,
                     way,
                 ));
             }

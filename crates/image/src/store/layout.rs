@@ -1,6 +1,6 @@
 //! Where things are below the image root.
 
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::Form;
+use super::{Form, LayerRecord};
 use crate::lazy::TOC;
 use crate::{Digest, Error, Result};
 use orlop_disk::remove_tree_at;
@@ -122,6 +122,15 @@ impl Layout {
             Form::Files => self.layer_fs(key),
             Form::Erofs(_) | Form::Lazy(_) => self.mount(key),
         }
+    }
+
+    /// Bytes that a layer takes, also while it comes.
+    pub(crate) fn disk_bytes(&self, layer: &LayerRecord) -> u64 {
+        let Form::Lazy(_) = layer.form else {
+            return layer.disk_bytes;
+        };
+        let image = self.layer(&layer.key).join(orlop_lazy::IMAGE);
+        std::fs::metadata(image).map_or(0, |look| look.blocks() * 512)
     }
 
     pub(crate) fn layer_tape(&self, key: &Digest) -> PathBuf {

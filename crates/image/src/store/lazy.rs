@@ -46,8 +46,12 @@ impl Store {
         let failed = |error| Error::at("sealing", &to, error);
         let file = File::open(&to).map_err(failed)?;
         let verity = verity::seal(&file).map_err(failed)?;
-        let bytes = file.metadata().map_err(failed)?.len();
-        Ok(Sealed { bytes, verity })
+        let (digest, bytes) = Digest::of_all(&file).map_err(failed)?;
+        Ok(Sealed {
+            bytes,
+            verity,
+            digest: Some(digest),
+        })
     }
 
     /// Replaces the record beside a layer, durably.

@@ -69,6 +69,9 @@ pub(crate) struct Sealed {
     pub(crate) bytes: u64,
     /// What the kernel measures of it, in hexadecimal digits, where it has sealed it (fs-verity).
     pub(crate) verity: Option<String>,
+    /// Digest of the file, where there is no tape to check it by.
+    #[serde(default)]
+    pub(crate) digest: Option<Digest>,
 }
 
 /// An image: a configuration, its layers and its names.
@@ -214,6 +217,7 @@ mod tests {
             form: Form::Erofs(Sealed {
                 bytes: 8192,
                 verity: Some("f00d".to_owned()),
+                digest: Some(Digest::of(b"e")),
             }),
         };
         let text = serde_json::to_vec(&record).unwrap();

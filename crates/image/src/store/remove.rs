@@ -24,10 +24,10 @@ pub struct Freed {
 }
 
 impl Freed {
-    fn add(&mut self, layer: &LayerRecord) {
+    fn add(&mut self, layer: &LayerRecord, bytes: u64) {
         self.layers += 1;
         self.removed.push(layer.diff_id);
-        self.bytes += layer.disk_bytes;
+        self.bytes += bytes;
     }
 }
 
@@ -92,9 +92,10 @@ impl Store {
             }
         }
         for record in swept {
+            let bytes = self.layout.disk_bytes(&record);
             match self.throw_away(&record) {
                 Ok(out) => {
-                    freed.add(&record);
+                    freed.add(&record, bytes);
                     trash.push(out);
                 }
                 Err(error) => {
@@ -255,7 +256,7 @@ impl Store {
         let holds = self.holds.lock();
         for (key, record) in unneeded_layers(&after) {
             if !holds.contains_key(key) {
-                freed.add(record);
+                freed.add(record, self.layout.disk_bytes(record));
             }
         }
         drop(holds);

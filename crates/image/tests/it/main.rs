@@ -16,6 +16,8 @@ mod crash;
 mod faults;
 mod fuzzed;
 mod layers;
+mod lazy;
+mod lazy_bad_days;
 mod manifests;
 mod modules;
 mod node;

@@ -4,6 +4,7 @@ mod archive;
 mod builder;
 mod chunked;
 mod entries;
+mod large;
 mod layer;
 mod push;
 mod soci;
@@ -13,6 +14,7 @@ pub use builder::{
     Blob, BuiltImage, Compression, Format, Hash, ImageBuilder, digest, host_architecture,
 };
 pub use chunked::{Chunked, ChunkedLayer, ChunkedWriter, Cut};
+pub use large::LargeTree;
 pub use layer::Layer;
 pub use soci::{Boundary, boundaries, ztoc};
 pub use tar::EntryType;

@@ -27,6 +27,9 @@ impl Registry {
     }
 }
 
+/// Bytes of a blob that are sent at once.
+const PART: usize = 16 << 20;
+
 struct Target<'a> {
     address: SocketAddr,
     repository: &'a str,
@@ -63,17 +66,27 @@ impl Target<'_> {
             answer.status == StatusCode::ACCEPTED,
             "starting an upload: {answer:?}"
         );
-        let location = answer.headers[header::LOCATION].to_str()?;
-        // The registry answers with an absolute address; only its path matters to us.
-        let path = match location.split_once("://") {
-            Some((_, rest)) => &rest[rest.find('/').unwrap_or(rest.len())..],
-            None => location,
-        };
+        let mut path = location(&answer)?;
+        let octets = Some("application/octet-stream");
+        // In parts: a large blob is not in memory twice.
+        let (parts, last) = blob
+            .bytes
+            .split_at(blob.bytes.len().saturating_sub(1) / PART * PART);
+        for part in parts.chunks(PART) {
+            let answer = self
+                .ask(Method::PATCH, &path, octets, part.to_vec())
+                .await?;
+            ensure!(
+                answer.status == StatusCode::ACCEPTED,
+                "uploading a part of {}: {answer:?}",
+                blob.digest
+            );
+            path = location(&answer)?;
+        }
         let joint = if path.contains('?') { '&' } else { '?' };
         let finish = format!("{path}{joint}digest={}", blob.digest);
-        let octets = Some("application/octet-stream");
         let answer = self
-            .ask(Method::PUT, &finish, octets, blob.bytes.clone())
+            .ask(Method::PUT, &finish, octets, last.to_vec())
             .await?;
         ensure!(
             answer.status == StatusCode::CREATED,
@@ -114,10 +127,19 @@ impl Target<'_> {
     }
 }
 
+/// Where an upload goes on. The registry answers with an absolute address; only its path matters to us.
+fn location(answer: &Answer) -> anyhow::Result<String> {
+    let location = answer.headers[header::LOCATION].to_str()?;
+    Ok(match location.split_once("://") {
+        Some((_, rest)) => rest[rest.find('/').unwrap_or(rest.len())..].to_owned(),
+        None => location.to_owned(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Compression, Format, ImageBuilder, Layer};
+    use crate::image::{Chunked, Compression, Format, ImageBuilder, Layer};
     use crate::{machine, skip_unless};
 
     async fn fetch(registry: &Registry, path: &str) -> Answer {
@@ -132,6 +154,27 @@ mod tests {
         http::send(registry.address(), request)
             .await
             .expect("the registry answers")
+    }
+
+    #[tokio::test]
+    async fn a_large_blob_and_what_is_beside_an_image_come_back_as_pushed() {
+        skip_unless!(machine::has_program("docker-registry"));
+        let registry = Registry::start();
+        let image = ImageBuilder::new()
+            .layer(Layer::new().noise("n", 2 * PART + 1000))
+            .chunked(Layer::new().noise("n", 1000), Chunked::EStargz)
+            .soci(1 << 20)
+            .build();
+        registry.push(&image, "large:1").await;
+        let [soci] = &image.beside[..] else {
+            panic!("nothing is beside the image");
+        };
+        let path = format!("/v2/large/manifests/{}", soci.digest());
+        assert!(fetch(&registry, &path).await.body == soci.top.bytes);
+        for blob in image.blobs().chain(soci.blobs()) {
+            let path = format!("/v2/large/blobs/{}", blob.digest);
+            assert!(fetch(&registry, &path).await.body == blob.bytes);
+        }
     }
 
     #[tokio::test]

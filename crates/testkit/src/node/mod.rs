@@ -13,5 +13,5 @@ mod v1_only;
 
 pub use builder::{NodeBuilder, Which};
 pub use ground::Ground;
-pub use orlop::{binary, is_release, keeper_binary, run_binary};
+pub use orlop::{binary, is_release, keeper_binary, lazy_binary, run_binary};
 pub use running::{Node, Start};

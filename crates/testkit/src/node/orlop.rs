@@ -151,6 +151,11 @@ pub fn keeper_binary() -> PathBuf {
     find("ORLOP_KEEPER_BIN", "orlop-keeper")
 }
 
+/// The program that serves lazy layers: `$ORLOP_LAZY_BIN`, else the one beside the daemon's.
+pub fn lazy_binary() -> PathBuf {
+    find("ORLOP_LAZY_BIN", "orlop-lazy")
+}
+
 /// The runtime under test.
 pub fn run_binary() -> PathBuf {
     find("ORLOP_RUN_BIN", "orlop-run")

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,7 +11,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Frame, Incoming, SizeHint};
+
+use super::bandwidth::Line;
 
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -22,6 +26,11 @@ enum Step {
     Break,
 }
 
+/// A body as it comes from the registry.
+pub(super) fn passed(body: Incoming) -> Body {
+    body.map_err(io::Error::other).boxed_unsync()
+}
+
 pub(super) fn whole(bytes: Bytes) -> Body {
     Full::new(bytes)
         .map_err(|never| match never {})
@@ -31,6 +40,26 @@ pub(super) fn whole(bytes: Bytes) -> Body {
 /// A body that keeps something until it is gone.
 pub(super) fn kept(body: Body, kept: impl Send + Unpin + 'static) -> Body {
     Kept { body, _kept: kept }.boxed_unsync()
+}
+
+/// A body that goes over a line with others, and what has gone of it.
+pub(super) fn sent(body: Body, line: Arc<Line>, gone: Arc<AtomicU64>) -> Body {
+    let frames = stream::unfold((body, Bytes::new()), move |(mut body, mut waiting)| {
+        let (line, gone) = (Arc::clone(&line), Arc::clone(&gone));
+        async move {
+            while waiting.is_empty() {
+                match body.frame().await? {
+                    Ok(frame) => waiting = frame.into_data().unwrap_or_default(),
+                    Err(error) => return Some((Err(error), (body, waiting))),
+                }
+            }
+            let portion = waiting.split_to(line.portion().min(waiting.len()));
+            line.send(portion.len()).await;
+            gone.fetch_add(portion.len() as u64, Ordering::SeqCst);
+            Some((Ok(Frame::data(portion)), (body, waiting)))
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
 }
 
 struct Kept<T> {

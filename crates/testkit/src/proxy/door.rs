@@ -58,6 +58,11 @@ impl Guard {
         }
     }
 
+    /// No token is good any more.
+    pub(super) fn expire(&mut self) {
+        self.issued.clear();
+    }
+
     /// Whether credentials on a request are meant for the door, not for what is behind it.
     pub(super) fn is_shut(&self) -> bool {
         !matches!(self.door, Door::Open)

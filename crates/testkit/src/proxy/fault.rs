@@ -54,6 +54,29 @@ pub enum Fault {
     },
     /// `Range` requests are answered with the whole, as some servers do.
     IgnoreRange,
+    /// `Range` requests are answered with a range that is so far behind, and the answer says so.
+    OtherRange {
+        /// How far.
+        by: u64,
+    },
+    /// `Range` requests are answered with bytes that are so far behind, and the answer does not say so.
+    ShiftedRange {
+        /// How far.
+        by: u64,
+    },
+    /// `Range` requests are answered with their first bytes alone, and the answer says so.
+    ShortRange {
+        /// How many.
+        bytes: u64,
+    },
+    /// One byte of the blob is another, in whichever range it is asked for.
+    Damage {
+        /// Which byte of the blob.
+        at: u64,
+    },
+    /// All tokens have expired when the request comes ([`Door::Bearer`](crate::proxy::Door::Bearer)): it is asked
+    /// for a new one.
+    Expire,
 }
 
 impl Fault {
@@ -83,6 +106,14 @@ impl Fault {
             status: 307,
             headers,
             body: Vec::new(),
+        }
+    }
+
+    /// After so many bytes nothing comes any more, and nothing ends.
+    pub fn stall(after: usize) -> Self {
+        Self::Stall {
+            after,
+            hold: Duration::MAX,
         }
     }
 

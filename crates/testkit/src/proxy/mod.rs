@@ -1,12 +1,18 @@
 //! A registry's bad days: a proxy that fails as told, asks for logins and counts requests.
 
+mod bandwidth;
 mod body;
 mod door;
 mod fault;
+mod fetched;
+mod range;
+#[cfg(test)]
+mod range_tests;
 mod server;
 #[cfg(test)]
 mod tests;
 
 pub use door::{Door, TokenRules};
 pub use fault::{Fault, Rule};
+pub use fetched::Fetched;
 pub use server::{FaultProxy, Seen};

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,12 +14,16 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, RANGE, TRANSFER_ENCODING, WWW
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
 
 use crate::http::{self, Answer};
+use crate::proxy::bandwidth::Line;
 use crate::proxy::body::{self, Body};
 use crate::proxy::door::{Door, Guard, Verdict};
 use crate::proxy::fault::{Fault, Rule};
+use crate::proxy::fetched::Fetched;
+use crate::proxy::range;
 
 /// A request that came by.
 #[derive(Debug, Clone)]
@@ -37,6 +42,14 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct FaultProxy {
     shared: Arc<Shared>,
+    running: Mutex<Option<Running>>,
+    /// Has the address while nobody listens there. It never does.
+    _address: TcpSocket,
+}
+
+/// The thread that serves; dropping it ends it and all connections.
+#[derive(Debug)]
+struct Running {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,6 +61,8 @@ struct Shared {
     rules: Mutex<Vec<Rule>>,
     guard: Mutex<Guard>,
     seen: Mutex<Vec<Seen>>,
+    fetched: Mutex<Vec<Fetched>>,
+    line: Arc<Line>,
     crowd: Arc<Crowd>,
 }
 
@@ -87,40 +102,39 @@ impl FaultProxy {
     }
 
     fn launch(upstream: Option<SocketAddr>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("find a free port");
-        listener
-            .set_nonblocking(true)
-            .expect("make a socket non-blocking");
+        let address = TcpSocket::new_v4().expect("make a socket");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        address
+            .set_reuseaddr(true)
+            .and_then(|()| address.bind(any))
+            .expect("find a free port");
         let shared = Arc::new(Shared {
-            own: listener
-                .local_addr()
-                .expect("a bound socket has an address"),
+            own: address.local_addr().expect("a bound socket has an address"),
             upstream,
             rules: Mutex::default(),
             guard: Mutex::default(),
             seen: Mutex::default(),
+            fetched: Mutex::default(),
+            line: Arc::default(),
             crowd: Arc::default(),
         });
-        let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::spawn({
-            let shared = shared.clone();
-            move || {
-                tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .expect("start a reactor")
-                    .block_on(async {
-                        tokio::select! {
-                            () = accept(listener, shared) => {}
-                            _ = stopped => {}
-                        }
-                    });
-            }
-        });
         Self {
+            running: Mutex::new(Some(Running::start(&shared))),
             shared,
-            stop: Some(stop),
-            thread: Some(thread),
+            _address: address,
+        }
+    }
+
+    /// Ends all connections and refuses others, as if the machine had nobody who listens.
+    pub fn leave(&self) {
+        drop(lock(&self.running).take());
+    }
+
+    /// Is back where it was, if it had left.
+    pub fn come_back(&self) {
+        let mut running = lock(&self.running);
+        if running.is_none() {
+            *running = Some(Running::start(&self.shared));
         }
     }
 
@@ -154,6 +168,35 @@ impl FaultProxy {
         *lock(&self.shared.guard) = Guard::of(door);
     }
 
+    /// No token that was given is good any more.
+    pub fn expire_tokens(&self) {
+        lock(&self.shared.guard).expire();
+    }
+
+    /// Sends so many bytes a second from now on, over all connections together; as many as go if not said.
+    pub fn bandwidth(&self, bytes_per_second: Option<u64>) {
+        self.shared.line.set(bytes_per_second);
+    }
+
+    /// What was asked for of blobs so far, and how much of it left.
+    pub fn fetched(&self) -> Vec<Fetched> {
+        lock(&self.shared.fetched).clone()
+    }
+
+    /// How many bytes of a blob have left so far, in all answers with content of it.
+    pub fn sent_of(&self, digest: &str) -> u64 {
+        let fetched = self.fetched();
+        let of_it = fetched.iter().filter(|one| one.digest == digest);
+        let content = of_it.filter(|one| matches!(one.status, 200 | 206));
+        content.map(Fetched::sent).sum()
+    }
+
+    /// Forgets what was seen and fetched so far.
+    pub fn forget(&self) {
+        lock(&self.shared.seen).clear();
+        lock(&self.shared.fetched).clear();
+    }
+
     /// All that came by so far.
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
@@ -173,7 +216,34 @@ impl FaultProxy {
     }
 }
 
-impl Drop for FaultProxy {
+impl Running {
+    fn start(shared: &Arc<Shared>) -> Self {
+        let listener = TcpListener::bind(shared.own).expect("listen at an address of our own");
+        listener
+            .set_nonblocking(true)
+            .expect("make a socket non-blocking");
+        let (stop, stopped) = oneshot::channel();
+        let shared = Arc::clone(shared);
+        let thread = std::thread::spawn(move || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("start a reactor")
+                .block_on(async {
+                    tokio::select! {
+                        () = accept(listener, shared) => {}
+                        _ = stopped => {}
+                    }
+                });
+        });
+        Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -214,13 +284,22 @@ async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Re
     let status = result
         .as_ref()
         .map_or(0, |response| response.status().as_u16());
+    let mut gone = Arc::default();
+    if let Ok(response) = &result {
+        let fetched = Fetched::of(&method, &path, &headers, status, response.headers());
+        if let Some(fetched) = fetched {
+            gone = fetched.counter();
+            lock(&shared.fetched).push(fetched);
+        }
+    }
     lock(&shared.seen).push(Seen {
         method,
         path,
         headers,
         status,
     });
-    result.map(|response| response.map(|body| body::kept(body, present)))
+    let line = Arc::clone(&shared.line);
+    result.map(|response| response.map(|body| body::kept(body::sent(body, line, gone), present)))
 }
 
 impl Shared {
@@ -250,6 +329,7 @@ impl Shared {
                 *response.body_mut() = body::endless();
                 return Ok(response);
             }
+            Some(Fault::Expire) => lock(&self.guard).expire(),
             _ => {}
         }
         let (parts, incoming) = request.into_parts();
@@ -278,25 +358,44 @@ impl Shared {
         let Some(upstream) = self.upstream else {
             return Ok(reply(404, &[], Vec::new()));
         };
+        let asked = range::asked(&parts.headers);
+        let instead = asked
+            .as_ref()
+            .and_then(|asked| range::instead(asked, fault.as_ref()));
         let mut onward = Request::builder().method(method).uri(path);
         for (name, value) in &parts.headers {
             // The door's keys are not the registry's.
             let ours = name == AUTHORIZATION && lock(&self.guard).is_shut();
             let ignored = name == RANGE && matches!(fault, Some(Fault::IgnoreRange));
+            let value = match &instead {
+                Some(instead) if name == RANGE => instead,
+                _ => value,
+            };
             if !ours && !ignored {
                 onward = onward.header(name, value);
             }
         }
         let onward = onward.body(Full::from(sent)).map_err(io::Error::other)?;
+        if fault.is_none() && method == Method::GET {
+            let answer = http::open(upstream, onward).await;
+            let mut answer = answer.map_err(io::Error::other)?.map(body::passed);
+            answer.headers_mut().remove(TRANSFER_ENCODING);
+            return Ok(answer);
+        }
         let answer = http::send(upstream, onward)
             .await
             .map_err(io::Error::other)?;
-        Ok(spoil(answer, fault, method))
+        Ok(spoil(answer, fault, method, asked))
     }
 }
 
 /// Passes an answer on, with its fault.
-fn spoil(answer: Answer, fault: Option<Fault>, method: &Method) -> Response<Body> {
+fn spoil(
+    answer: Answer,
+    fault: Option<Fault>,
+    method: &Method,
+    asked: Option<Range<u64>>,
+) -> Response<Body> {
     let length = answer.body.len();
     let bytes = answer.body;
     let mut headers = answer.headers;
@@ -308,12 +407,19 @@ fn spoil(answer: Answer, fault: Option<Fault>, method: &Method) -> Response<Body
         Some(Fault::Truncate { after }) => body::truncated(bytes, after),
         Some(Fault::Stall { after, hold }) => body::stalled(bytes, after, hold),
         Some(Fault::Slow { bytes_per_second }) => body::slow(bytes, bytes_per_second),
-        Some(Fault::Corrupt { offset }) => {
-            let mut changed = bytes.to_vec();
-            if let Some(byte) = changed.get_mut(offset) {
-                *byte ^= 0x20;
+        Some(Fault::Corrupt { offset }) => body::whole(changed(&bytes, Some(offset))),
+        Some(Fault::Damage { at }) => {
+            let start = range::answered(&headers).map_or(0, |(range, _)| range.start);
+            let at = at
+                .checked_sub(start)
+                .and_then(|at| usize::try_from(at).ok());
+            body::whole(changed(&bytes, at))
+        }
+        Some(Fault::ShiftedRange { .. }) => {
+            if let Some(asked) = asked {
+                range::pretend(&mut headers, asked.start);
             }
-            body::whole(changed.into())
+            body::whole(bytes)
         }
         Some(Fault::Header { name, value }) => {
             headers.insert(name, value.parse().expect("a header value"));
@@ -325,6 +431,15 @@ fn spoil(answer: Answer, fault: Option<Fault>, method: &Method) -> Response<Body
     *response.status_mut() = answer.status;
     *response.headers_mut() = headers;
     response
+}
+
+/// Bytes of which one is another, if it is one of them.
+fn changed(bytes: &Bytes, at: Option<usize>) -> Bytes {
+    let mut changed = bytes.to_vec();
+    if let Some(byte) = at.and_then(|at| changed.get_mut(at)) {
+        *byte ^= 0x20;
+    }
+    changed.into()
 }
 
 fn reply(status: u16, headers: &[(String, String)], bytes: Vec<u8>) -> Response<Body> {

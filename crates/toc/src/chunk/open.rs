@@ -103,6 +103,16 @@ impl<'a> Chunk<'a> {
         self.length
     }
 
+    /// Whether this is its content; nothing where only what is fetched has a digest.
+    pub fn is_content(&self, content: &[u8]) -> Option<bool> {
+        match self.how {
+            How::Member { .. } | How::Frame { .. } => {
+                Some(self.length == content.len() as u64 && self.digest == Digest::of(content))
+            }
+            How::Span { .. } | How::Plain => None,
+        }
+    }
+
     /// Its content, made of the bytes of the layer in [`Chunk::range`]: as many as [`Chunk::length`] says, and those
     /// that were promised. No more is decompressed than is needed for it.
     pub fn open(&self, fetched: &[u8]) -> Result<Vec<u8>, OpenError> {

@@ -4,6 +4,7 @@ mod cut;
 mod footer;
 mod layer;
 mod order;
+mod packer;
 mod writer;
 
 pub use cut::{Chunked, Cut};

@@ -1,13 +1,12 @@
 //! A layer that is packed entry by entry, with its table of contents behind it.
 
-use std::io::Write as _;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::footer;
+use super::packer::Packer;
 use super::{Chunked, ChunkedLayer, Cut};
 use crate::image::builder::{to_bytes, written};
 use crate::image::entries::{Entry, entries};
@@ -22,10 +21,14 @@ const LANDMARK: [u8; 1] = [0xf];
 const END: [u8; 1024] = [0; 1024];
 
 /// A layer under way. Of what was added it holds no more than is packed: a large layer is added bit by bit.
-#[derive(Debug)]
+#[allow(
+    missing_debug_implementations,
+    reason = "a layer under way has nothing to show"
+)]
 pub struct ChunkedWriter {
     form: Chunked,
     cut: Cut,
+    packer: Packer,
     blob: Vec<u8>,
     /// What is not packed yet.
     pending: Vec<u8>,
@@ -45,6 +48,7 @@ impl ChunkedWriter {
         Self {
             form,
             cut: cut.clone(),
+            packer: Packer::new(form.compression(), cut.level),
             blob: Vec::new(),
             pending: Vec::new(),
             toc: Vec::new(),
@@ -148,6 +152,7 @@ impl ChunkedWriter {
         let name = told["name"].clone();
         let first = self.toc.len();
         let own = self.form == Chunked::ZstdChunked;
+        let whole = told["digest"].clone();
         let last = content.len().div_ceil(self.cut.chunk) - 1;
         for (at, piece) in content.chunks(self.cut.chunk).enumerate() {
             let inner = self.begin_chunk();
@@ -161,7 +166,10 @@ impl ChunkedWriter {
             // Go's storage library tells nothing of the only chunk that it does not tell of the file, and the size of
             // all others; the others leave out the size of the last one.
             if !own || last > 0 {
-                told["chunkDigest"] = digest(piece).into();
+                told["chunkDigest"] = match last {
+                    0 => whole.clone(),
+                    _ => digest(piece).into(),
+                };
             }
             if if own { last > 0 } else { at < last } {
                 told["chunkSize"] = piece.len().into();
@@ -198,8 +206,7 @@ impl ChunkedWriter {
 
     fn flush(&mut self) {
         if !self.pending.is_empty() {
-            let (form, level) = (self.form.compression(), self.cut.level);
-            pack(form, level, &self.pending, &mut self.blob);
+            self.packer.pack(&self.pending, &mut self.blob);
             self.pending.clear();
         }
     }
@@ -221,7 +228,7 @@ impl ChunkedWriter {
         self.write(&END);
         self.flush();
         let mut stored = Vec::new();
-        pack(Compression::Zstd, self.cut.level, toc, &mut stored);
+        self.packer.pack(toc, &mut stored);
         let offset = self.blob.len() as u64 + footer::FRAME_HEADER;
         let place = [offset, stored.len() as u64, toc.len() as u64];
         footer::skipped(&mut self.blob, &stored);
@@ -246,21 +253,5 @@ impl ChunkedWriter {
                 format!("{offset}:{length}:{plain}:1"),
             ),
         ]
-    }
-}
-
-/// Adds a member or a frame of its own.
-fn pack(form: Compression, level: u32, content: &[u8], to: &mut Vec<u8>) {
-    if form == Compression::Gzip {
-        let level = flate2::Compression::new(level);
-        let mut packer = flate2::GzBuilder::new().mtime(0).write(to, level);
-        packer
-            .write_all(content)
-            .and_then(|()| packer.finish().map(drop))
-            .expect("compress in memory");
-    } else {
-        let level = i32::try_from(level).expect("a level of compression");
-        let frame = zstd::bulk::compress(content, level).expect("compress in memory");
-        to.extend(frame);
     }
 }

@@ -1,0 +1,349 @@
+//! Bad days of what layers come from as they are read, and of who serves them.
+
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use orlop_image::{Image, ReadFailure};
+use orlop_testkit::proxy::{Door, TokenRules};
+use orlop_testkit::{Chunked, Cut, Fault, ImageBuilder, Layer, Login, Rule, skip_unless};
+use tokio::sync::broadcast;
+
+use crate::lazy::scene::{Scene, assert_same, can, everything, unpacked};
+use crate::support::until;
+
+/// How long a read waits here.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// An image that is mounted, of which nothing was read.
+struct Mounted {
+    scene: Scene,
+    image: Image,
+    mount: OwnedFd,
+    blob: String,
+    failures: broadcast::Receiver<ReadFailure>,
+}
+
+impl Mounted {
+    async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    async fn with(set: impl FnOnce(&mut orlop_image::Config)) -> Self {
+        let layer = Layer::new()
+            .noise("a", 1_000_000)
+            .noise("b", 1_000_000)
+            .noise("c", 1_000_000);
+        let built = ImageBuilder::new()
+            .cut(layer.chunked(Chunked::EStargz, &Cut::new().chunk(100_000)))
+            .build();
+        let scene = Scene::with(|config| {
+            config.lazy.timeout = TIMEOUT;
+            set(config);
+        })
+        .await;
+        let image = scene.pulled(&built).await;
+        let mount = scene.mounted(&image).await;
+        Self {
+            failures: scene.place.images.read_failures(),
+            blob: format!("blobs/{}", built.layers[0].digest),
+            scene,
+            image,
+            mount,
+        }
+    }
+
+    fn befalls(&self, fault: Fault) {
+        self.scene.proxy.rule(Rule::on(&self.blob, fault));
+    }
+
+    async fn reads(&self, path: &str) -> std::io::Result<Vec<u8>> {
+        self.scene.reads(&self.mount, path).await
+    }
+
+    /// Reads what cannot be had. What is told of it.
+    async fn fails(&mut self, path: &str) -> ReadFailure {
+        let start = Instant::now();
+        let error = self.reads(path).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
+        assert!(start.elapsed() < 5 * TIMEOUT, "{:?}", start.elapsed());
+        let told = tokio::time::timeout(TIMEOUT, self.failures.recv()).await;
+        told.expect("it is told").expect("somebody tells")
+    }
+
+    /// All is well again, a moment later.
+    async fn heals(&self) {
+        self.scene.proxy.heal();
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        for path in ["a", "b", "c"] {
+            let read = self.reads(path).await;
+            assert_eq!(read.map(|it| it.len()).ok(), Some(1_000_000), "{path}");
+        }
+        let (_place, whole) = unpacked(&self.scene.registry.reference("app:1")).await;
+        let (found, expected) = (everything(&self.mount).await, everything(&whole).await);
+        assert_same(&found, &expected, "in the end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_is_gone_fails_reads_and_serves_them_when_it_is_back() {
+    skip_unless!(can());
+    let mut mounted = Mounted::new().await;
+    mounted.befalls(Fault::Disconnect);
+    let told = mounted.fails("a").await;
+    assert_eq!(told.images, [mounted.image.id]);
+    assert_eq!(told.names, [mounted.scene.proxy.reference("app:1")]);
+    assert_eq!(told.registry, mounted.scene.proxy.host());
+    assert!(!told.reason.is_empty());
+    let counts = mounted.scene.place.images.lazy_counts();
+    assert!(counts.failed > 0);
+    mounted.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_stalls_holds_nobody_longer_than_is_said() {
+    skip_unless!(can());
+    let mut mounted = Mounted::new().await;
+    let hold = Duration::from_secs(60);
+    mounted.befalls(Fault::Stall { after: 1000, hold });
+    let told = mounted.fails("b").await;
+    assert!(told.timed_out, "{}", told.reason);
+    assert!(mounted.scene.place.images.lazy_counts().timed_out > 0);
+    mounted.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_registry_that_stalls_can_be_killed() {
+    skip_unless!(can());
+    let mounted = Mounted::with(|config| config.lazy.timeout = Duration::from_secs(60)).await;
+    let hold = Duration::from_secs(60);
+    mounted.befalls(Fault::Stall { after: 0, hold });
+    let path = crate::support::inside(&mounted.mount, "a");
+    let mut reader = std::process::Command::new("cat")
+        .arg(
+            path.to_str()
+                .unwrap()
+                .replace("self", &std::process::id().to_string()),
+        )
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(reader.try_wait().unwrap().is_none(), "it waits");
+    let start = Instant::now();
+    reader.kill().unwrap();
+    tokio::task::spawn_blocking(move || reader.wait().unwrap())
+        .await
+        .unwrap();
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_were_changed_reach_nobody() {
+    skip_unless!(can());
+    let mut mounted = Mounted::new().await;
+    mounted.befalls(Fault::Corrupt { offset: 5000 });
+    let told = mounted.fails("a").await;
+    let is_named = told.reason.contains("digest") || told.reason.contains("decompress");
+    assert!(is_named, "{}", told.reason);
+    mounted.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_forgets_about_ranges_is_not_believed() {
+    skip_unless!(can());
+    let mut mounted = Mounted::new().await;
+    mounted.befalls(Fault::IgnoreRange);
+    let told = mounted.fails("c").await;
+    assert!(told.reason.contains("all of a layer"), "{}", told.reason);
+    mounted.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_without_ranges_gives_whole_layers() {
+    skip_unless!(can());
+    let layer = Layer::new().noise("a", 1_000_000);
+    let built = ImageBuilder::new().chunked(layer, Chunked::EStargz).build();
+    let scene = Scene::new().await;
+    scene.proxy.rule(Rule::on("blobs/", Fault::IgnoreRange));
+    let image = scene.pulled(&built).await;
+    assert_eq!(scene.here(&image).await, None);
+    let mount = scene.mounted(&image).await;
+    assert_eq!(scene.reads(&mount, "a").await.unwrap().len(), 1_000_000);
+    assert!(scene.guard.servers().len() <= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_contents_that_is_not_the_promised_one_is_not_used() {
+    skip_unless!(can());
+    let layer = Layer::new().noise("a", 1_000_000);
+    let mut chunked = layer.chunked(Chunked::EStargz, &Cut::new());
+    for (name, value) in &mut chunked.annotations {
+        if name.ends_with("toc.digest") {
+            *value = orlop_image::Digest::of(b"another").to_string();
+        }
+    }
+    let built = ImageBuilder::new().cut(chunked).build();
+    let scene = Scene::new().await;
+    let image = scene.pulled(&built).await;
+    assert_eq!(scene.here(&image).await, None, "it was pulled whole");
+    let mount = scene.mounted(&image).await;
+    assert_eq!(scene.reads(&mount, "a").await.unwrap().len(), 1_000_000);
+}
+
+/// Nobody computes the digest of a lazy layer's archive: an image that claims to have a layer of another's
+/// must not have the other get what it brings.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_image_gets_the_lazy_layer_of_one_that_lies_about_its_archive() {
+    skip_unless!(can());
+    let scene = Scene::new().await;
+    let honest = Layer::new()
+        .file("f", "honest", 0o644)
+        .chunked(Chunked::EStargz, &Cut::new());
+    let mut evil = Layer::new()
+        .file("f", "evil!!", 0o644)
+        .chunked(Chunked::EStargz, &Cut::new());
+    evil.diff_id.clone_from(&honest.diff_id);
+    let evil = ImageBuilder::new().cut(evil).marked("evil").build();
+    scene.registry.push(&evil, "evil:1").await;
+    let evil = scene.pull("evil:1").await.unwrap();
+    let mount = scene.mounted(&evil).await;
+    assert_eq!(scene.reads(&mount, "f").await.unwrap(), b"evil!!");
+    let honest = ImageBuilder::new().cut(honest).build();
+    let honest = scene.pulled(&honest).await;
+    let mount = scene.mounted(&honest).await;
+    assert_eq!(scene.reads(&mount, "f").await.unwrap(), b"honest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_ends_in_the_middle_is_replaced() {
+    skip_unless!(can());
+    let mounted = Mounted::new().await;
+    mounted.scene.proxy.guard(Door::Bearer(TokenRules {
+        requests_per_token: Some(2),
+        ..TokenRules::default()
+    }));
+    for path in ["a", "b", "c"] {
+        assert_eq!(mounted.reads(path).await.unwrap().len(), 1_000_000);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_is_succeeded_and_readers_go_on() {
+    skip_unless!(can());
+    let mounted = Mounted::new().await;
+    assert_eq!(mounted.reads("a").await.unwrap().len(), 1_000_000);
+    for path in ["b", "c"] {
+        let before = mounted.scene.guard.servers();
+        mounted.scene.guard.kill();
+        assert_eq!(mounted.reads(path).await.unwrap().len(), 1_000_000);
+        assert_ne!(mounted.scene.guard.servers(), before);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_boot_layers_are_fetched_further() {
+    skip_unless!(can());
+    let mut mounted = Mounted::new().await;
+    assert_eq!(mounted.reads("a").await.unwrap().len(), 1_000_000);
+    let scene = &mut mounted.scene;
+    let images = &scene.place.images;
+    images.lease("container", &mounted.image.id).await.unwrap();
+    images.close().await;
+    // Nobody is left who has the session.
+    scene.guard.kill();
+    scene.place.reopen().await;
+    let mount = scene.mounted(&mounted.image).await;
+    for path in ["a", "b", "c"] {
+        assert_eq!(scene.reads(&mount, path).await.unwrap().len(), 1_000_000);
+    }
+    let (_place, whole) = unpacked(&scene.registry.reference("app:1")).await;
+    let (found, expected) = (everything(&mount).await, everything(&whole).await);
+    assert_same(&found, &expected, "after a boot");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_is_full_fails_reads_until_there_is_room() {
+    skip_unless!(can());
+    let disk = orlop_testkit::Scratch::new();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=16m", "disk"])
+        .arg(disk.dir())
+        .status();
+    assert!(mounted.unwrap().success());
+    let root = disk.path("images");
+    let mut mounted = Mounted::with(|config| config.root = root).await;
+    let filler = disk.path("filler");
+    let mut fill = std::fs::File::create(&filler).unwrap();
+    let full = std::io::copy(&mut std::io::repeat(1), &mut fill).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::StorageFull);
+    let told = mounted.fails("a").await;
+    assert!(told.reason.contains("no space left"), "{}", told.reason);
+    drop(fill);
+    std::fs::remove_file(filler).unwrap();
+    mounted.heals().await;
+    mounted.scene.place.images.close().await;
+    drop(mounted);
+    orlop_testkit::scratch::unmount_below(disk.dir());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn layers_that_somebody_reads_stay_while_their_image_is_removed() {
+    skip_unless!(can());
+    let mounted = Mounted::new().await;
+    let images = &mounted.scene.place.images;
+    images.lease("container", &mounted.image.id).await.unwrap();
+    images.remove(&mounted.image.id.to_string()).await.unwrap();
+    images.gc(Duration::ZERO).await.unwrap();
+    assert_eq!(mounted.reads("b").await.unwrap().len(), 1_000_000);
+    images.release("container").await.unwrap();
+    assert_eq!(mounted.scene.place.layer_dirs(), 0);
+    // Who has it open still has what was here, and fails for the rest.
+    assert_eq!(mounted.reads("b").await.unwrap().len(), 1_000_000);
+    mounted.reads("c").await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_broken_off_is_gone_on_with() {
+    skip_unless!(can());
+    let mut mounted = Mounted::with(|config| config.lazy.cache = 1).await;
+    assert_eq!(mounted.reads("a").await.unwrap().len(), 1_000_000);
+    let before = mounted.scene.here(&mounted.image).await.unwrap();
+    mounted.scene.place.config.lazy.cache = 0;
+    mounted.scene.place.reopen().await;
+    mounted.scene.until_whole(&mounted.image).await;
+    let fetched = mounted.scene.place.images.lazy_counts().fetched;
+    assert!(before.0 > 1_000_000);
+    assert!(
+        fetched < 2_500_000,
+        "{fetched} bytes: what was here came again"
+    );
+    until("it is served no more", || {
+        mounted.scene.place.entries("lazy").is_empty()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_of_the_pull_are_those_of_the_reads() {
+    skip_unless!(can());
+    let login = Login::new("me", "secret");
+    let layer = Layer::new().noise("a", 1_000_000);
+    let built = ImageBuilder::new().chunked(layer, Chunked::EStargz).build();
+    let scene = Scene::new().await;
+    scene.registry.push(&built, "app:1").await;
+    scene.proxy.guard(Door::Basic(login.clone()));
+    scene.pull("app:1").await.unwrap_err();
+    let request = orlop_image::PullRequest {
+        reference: scene.proxy.reference("app:1"),
+        auth: Some(orlop_image::Credentials {
+            username: login.user,
+            password: login.password,
+            ..orlop_image::Credentials::default()
+        }),
+        ..orlop_image::PullRequest::default()
+    };
+    let image = scene.place.images.pull(request).await.unwrap();
+    let mount = scene.mounted(&image).await;
+    assert_eq!(scene.reads(&mount, "a").await.unwrap().len(), 1_000_000);
+}

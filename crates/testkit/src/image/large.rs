@@ -1,0 +1,202 @@
+//! Large trees, made file by file: the same each time, and never all in memory.
+
+use super::{Chunked, ChunkedLayer, ChunkedWriter, Cut, Layer};
+
+/// Directories in each directory.
+const FAN: usize = 16;
+
+/// So many files with so many bytes in all, in so many directories.
+#[derive(Debug, Clone)]
+pub struct LargeTree {
+    files: usize,
+    directories: usize,
+    bytes: u64,
+    seed: u64,
+    words: bool,
+}
+
+impl LargeTree {
+    /// Files of noise that don't compress. They differ in size: none is larger than twice the average, but for the
+    /// first one, which has what is left over.
+    pub fn new(files: usize, directories: usize, bytes: u64) -> Self {
+        assert!(files > 0 && directories > 0, "a tree has something in it");
+        Self {
+            files,
+            directories,
+            bytes,
+            seed: 1,
+            words: false,
+        }
+    }
+
+    /// Other content than with another seed.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Content that compresses to about half.
+    pub fn words(mut self) -> Self {
+        self.words = true;
+        self
+    }
+
+    /// How many files there are; they are numbered from 0.
+    pub fn files(&self) -> usize {
+        self.files
+    }
+
+    /// The path of a file.
+    pub fn path(&self, file: usize) -> String {
+        format!("{}/f{file}", directory(file % self.directories))
+    }
+
+    /// Bytes of a file.
+    pub fn size(&self, file: usize) -> usize {
+        let files = self.files as u64;
+        let average = self.bytes / files;
+        let left = if file == 0 { self.bytes % files } else { 0 };
+        // Of two files one has more than the average by what the other lacks.
+        let pair = file / 2;
+        let alone = pair * 2 + 1 == self.files;
+        let more = if alone || average == 0 {
+            0
+        } else {
+            Noise::new(self.seed, pair as u64).next() % average
+        };
+        let size = if file.is_multiple_of(2) {
+            average - more + left
+        } else {
+            average + more
+        };
+        usize::try_from(size).expect("a file fits into memory")
+    }
+
+    /// The content of a file.
+    pub fn content(&self, file: usize) -> Vec<u8> {
+        let mut noise = Noise::new(self.seed, file as u64 ^ (1 << 40));
+        let mut content = vec![0; self.size(file).next_multiple_of(8)];
+        for word in content.as_chunks_mut::<8>().0 {
+            let next = noise.next();
+            *word = if self.words {
+                // Of each byte four bits are another: the letters from `a` to `o`, and a sign.
+                ((next & 0x0f0f_0f0f_0f0f_0f0f) | 0x6060_6060_6060_6060).to_le_bytes()
+            } else {
+                next.to_le_bytes()
+            };
+        }
+        content.truncate(self.size(file));
+        content
+    }
+
+    /// The tree as a layer that can be fetched bit by bit.
+    pub fn chunked(&self, form: Chunked, cut: &Cut) -> ChunkedLayer {
+        let mut writer = ChunkedWriter::new(form, cut);
+        for piece in self.pieces() {
+            writer.add(&piece.tar());
+        }
+        writer.finish()
+    }
+
+    /// The tree as a layer, which is as large as it.
+    pub fn layer(&self) -> Layer {
+        let mut whole = Layer::new();
+        for number in 0..self.directories {
+            whole = whole.dir(&directory(number), 0o755);
+        }
+        for file in 0..self.files {
+            whole = whole.file(&self.path(file), self.content(file), 0o644);
+        }
+        whole
+    }
+
+    /// All directories, then file by file.
+    fn pieces(&self) -> impl Iterator<Item = Layer> + '_ {
+        let directories = 0..self.directories;
+        let directories = directories.map(|at| Layer::new().dir(&directory(at), 0o755));
+        let files = 0..self.files;
+        let files = files.map(|at| Layer::new().file(&self.path(at), self.content(at), 0o644));
+        directories.chain(files)
+    }
+}
+
+/// The path of a directory; those it is in have lower numbers.
+fn directory(number: usize) -> String {
+    match number {
+        0 => "tree".to_owned(),
+        _ => format!("{}/d{number}", directory((number - 1) / FAN)),
+    }
+}
+
+/// Numbers without order (xorshift).
+struct Noise(u64);
+
+impl Noise {
+    fn new(seed: u64, number: u64) -> Self {
+        let mixed = (seed ^ number.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut noise = Self(mixed | 1);
+        // Of seeds that are near each other the first numbers are, too.
+        for _ in 0..8 {
+            noise.next();
+        }
+        noise
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::image::entries::entries;
+
+    #[test]
+    fn a_tree_has_what_was_asked_for_and_is_the_same_each_time() {
+        let tree = LargeTree::new(501, 40, 3_000_007);
+        let archive = tree.layer().tar();
+        let found = entries(&archive);
+        assert_eq!(found.len(), 541);
+        let files = found.iter().filter(|entry| !entry.is_directory());
+        assert_eq!(
+            files.clone().map(|f| f.content.len()).sum::<usize>(),
+            3_000_007
+        );
+        let contents: HashSet<_> = files.map(|f| &archive[f.content.clone()]).collect();
+        assert_eq!(contents.len(), 501, "files are alike");
+        let mut known = HashSet::from([String::new()]);
+        for entry in &found {
+            let path = String::from_utf8(entry.path().to_vec()).expect("text");
+            let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            assert!(known.contains(parent), "{path} is in no directory");
+            known.insert(path);
+        }
+        assert!(tree.layer().tar() == archive);
+        assert!(tree.clone().seed(2).layer().tar() != archive);
+        for form in Chunked::ALL {
+            let layer = tree.chunked(form, &Cut::new());
+            let whole = layer.archive();
+            assert!(
+                whole.starts_with(&archive[..archive.len() - 1024]),
+                "{form:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn noise_does_not_compress_and_words_do() {
+        for (tree, least, most) in [
+            (LargeTree::new(10, 1, 1_000_000), 1_000_000, 1_010_000),
+            (LargeTree::new(10, 1, 1_000_000).words(), 400_000, 700_000),
+        ] {
+            let bytes = tree.chunked(Chunked::ZstdChunked, &Cut::new()).bytes.len();
+            assert!((least..most).contains(&bytes), "{bytes}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A line that all connections share.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// How late a portion may be without the line having been idle: no clock is exact.
+const SLACK: Duration = Duration::from_millis(20);
+
+/// A line of so many bytes a second, or of any number.
+#[derive(Debug, Default)]
+pub(super) struct Line(Mutex<Option<State>>);
+
+#[derive(Debug)]
+struct State {
+    bytes_per_second: u64,
+    /// When all that is on the line has gone.
+    free: Instant,
+}
+
+impl Line {
+    pub(super) fn set(&self, bytes_per_second: Option<u64>) {
+        *self.lock() = bytes_per_second.map(|rate| State {
+            bytes_per_second: rate.max(1),
+            free: Instant::now(),
+        });
+    }
+
+    /// How many bytes to send at once, so that others get their turn: what goes in 20 ms.
+    pub(super) fn portion(&self) -> usize {
+        let portion = |state: &State| (state.bytes_per_second / 50).clamp(1, 1 << 20) as usize;
+        self.lock().as_ref().map_or(usize::MAX, portion)
+    }
+
+    /// Waits until so many bytes have gone.
+    pub(super) async fn send(&self, bytes: usize) {
+        let gone = {
+            let mut state = self.lock();
+            let Some(state) = state.as_mut() else {
+                return;
+            };
+            let begin = state.free.max(Instant::now() - SLACK);
+            let time = bytes as f64 / state.bytes_per_second as f64;
+            state.free = begin + Duration::from_secs_f64(time);
+            state.free
+        };
+        sleep_until(gone).await;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<State>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

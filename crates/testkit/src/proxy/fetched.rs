@@ -1,0 +1,57 @@
+//! What was fetched of which blob.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::header::CONTENT_LENGTH;
+use hyper::{HeaderMap, Method};
+
+use super::range;
+
+/// A blob, or a part of it, that was asked for and got an answer.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// The digest that it was asked for by.
+    pub digest: String,
+    /// What was asked for; all that there is where it was the whole.
+    pub range: Range<u64>,
+    /// The status of the answer.
+    pub status: u16,
+    sent: Arc<AtomicU64>,
+}
+
+impl Fetched {
+    /// The record of an exchange, if it is one about a blob's content.
+    pub(super) fn of(
+        method: &Method,
+        path: &str,
+        request: &HeaderMap,
+        status: u16,
+        answer: &HeaderMap,
+    ) -> Option<Self> {
+        let (_, rest) = path.rsplit_once("/blobs/")?;
+        let digest = rest.split(['?', '/']).next()?;
+        if method != Method::GET || !digest.contains(':') {
+            return None;
+        }
+        let length = answer.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok());
+        let length = length.and_then(|text| text.parse().ok());
+        let whole = || 0..length.unwrap_or_default();
+        Some(Self {
+            digest: digest.to_owned(),
+            range: range::asked(request).unwrap_or_else(whole),
+            status,
+            sent: Arc::default(),
+        })
+    }
+
+    /// How many bytes of the answer have left.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.sent)
+    }
+}
