@@ -11,7 +11,8 @@ pub async fn here(images: &Images, image: &Image) -> Result<Option<ImageHere>> {
         doing: format!("looking how much of image {} is here", image.id),
         source,
     };
-    let Some(Here { bytes, of }) = images.here(&image.id).await.map_err(failed)? else {
+    let here = images.here(&image.id).await.map_err(failed)?;
+    let Some(Here { bytes, of }) = here.filter(|here| here.bytes < here.of) else {
         return Ok(None);
     };
     let forms = images.layer_forms(&image.id).map_err(failed)?;
