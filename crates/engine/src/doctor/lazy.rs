@@ -40,9 +40,9 @@ fn program(path: &Path) -> Finding {
 
 fn fuse(path: &Path) -> Finding {
     let shown = path.display();
-    let error = match File::options().read(true).write(true).open(path) {
-        Ok(_) => return Finding::ok(AREA, format!("{shown} can be opened")),
-        Err(error) => error,
+    let opened = File::options().read(true).write(true).open(path);
+    let Err(error) = opened else {
+        return Finding::ok(AREA, format!("{shown} can be opened"));
     };
     if error.kind() == io::ErrorKind::NotFound {
         return Finding::problem(
