@@ -129,10 +129,27 @@ impl Serving {
             .collect()
     }
 
+    /// Whether there is a server.
+    pub(super) fn is_running(&self) -> bool {
+        self.state.lock().running.is_some()
+    }
+
+    /// Ends the server if nobody needs it, until somebody does. Blocks.
+    pub(super) fn end_unless(&self, is_needed: impl FnOnce() -> bool) {
+        let mut state = self.state.lock();
+        if state.running.is_some() && !is_needed() {
+            Self::take_leave(&mut state, true);
+        }
+    }
+
     /// Listens no more; the server goes on, unless it is to end, too. Blocks.
     pub(super) fn close(&self, end: bool) {
         let mut state = self.state.lock();
         state.closed = true;
+        Self::take_leave(&mut state, end);
+    }
+
+    fn take_leave(state: &mut State, end: bool) {
         let Some(running) = state.running.take() else {
             return;
         };

@@ -104,7 +104,7 @@ async fn a_registry_that_is_gone_fails_reads_and_serves_them_when_it_is_back() {
 async fn a_registry_that_stalls_holds_nobody_longer_than_is_said() {
     skip_unless!(can());
     let mut mounted = Mounted::new().await;
-    let hold = Duration::from_secs(60);
+    let hold = Duration::from_mins(1);
     mounted.befalls(Fault::Stall { after: 1000, hold });
     let told = mounted.fails("b").await;
     assert!(told.timed_out, "{}", told.reason);
@@ -115,8 +115,8 @@ async fn a_registry_that_stalls_holds_nobody_longer_than_is_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_a_registry_that_stalls_can_be_killed() {
     skip_unless!(can());
-    let mounted = Mounted::with(|config| config.lazy.timeout = Duration::from_secs(60)).await;
-    let hold = Duration::from_secs(60);
+    let mounted = Mounted::with(|config| config.lazy.timeout = Duration::from_mins(1)).await;
+    let hold = Duration::from_mins(1);
     mounted.befalls(Fault::Stall { after: 0, hold });
     let path = crate::support::inside(&mounted.mount, "a");
     let mut reader = std::process::Command::new("cat")

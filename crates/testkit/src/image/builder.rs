@@ -172,9 +172,12 @@ impl ImageBuilder {
             .config("Cmd", json!(["sh"]))
     }
 
-    /// Adds a layer, gzipped.
+    /// Adds a layer, gzipped; where all is to be fetched bit by bit (`$ORLOP_TEST_IMAGE_STORE` is `lazy`), as eStargz.
     pub fn layer(self, layer: Layer) -> Self {
-        self.packed(layer, Compression::Gzip)
+        match std::env::var("ORLOP_TEST_IMAGE_STORE").as_deref() {
+            Ok("lazy") if self.hash == Hash::Sha256 => self.chunked(layer, Chunked::EStargz),
+            _ => self.packed(layer, Compression::Gzip),
+        }
     }
 
     /// Adds a layer.

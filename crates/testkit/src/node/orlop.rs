@@ -63,8 +63,11 @@ sandboxer = "{sandboxer}"
 /// What the layers of images become: `$ORLOP_TEST_IMAGE_STORE`. Versions that know nothing of it are not
 /// told.
 fn image_store() -> String {
-    let form = std::env::var("ORLOP_TEST_IMAGE_STORE");
-    form.map_or_else(|_| String::new(), |form| format!("store = \"{form}\""))
+    match std::env::var("ORLOP_TEST_IMAGE_STORE").as_deref() {
+        Ok("lazy") => "lazy = \"auto\"\nlazy_min_layer = \"0\"".to_owned(),
+        Ok(form) => format!("store = \"{form}\""),
+        Err(_) => String::new(),
+    }
 }
 
 /// Shims have names of a kind.
