@@ -52,6 +52,8 @@ const STALLS: u32 = 3;
 const SHORTEST_STALL: Duration = Duration::from_secs(1);
 /// How much longer than a read a fetch for it goes on.
 const GRACE: Duration = Duration::from_secs(1);
+/// When a registry that was away is asked again.
+const AGAIN: Duration = Duration::from_millis(500);
 /// How long, and how often, who makes a layer an ordinary one waits for others to let go of it.
 const HAND_TRIES: u32 = 200;
 const HAND_PAUSE: Duration = Duration::from_millis(5);
@@ -313,7 +315,7 @@ impl Lazies {
         let _wanted = Wanted::new(&self.wanted);
         // Who reads is let go of a little earlier, by the server, which counts from the read on.
         let patience = self.config.lazy.timeout + GRACE;
-        let brought = tokio::time::timeout(patience, self.bring(&fetch)).await;
+        let brought = tokio::time::timeout(patience, self.bring_in_the_end(&fetch)).await;
         let answered = match brought {
             Ok(Ok(())) => answers.is_here(fetch.id),
             Ok(Err(error)) => answers.failed(fetch.id, &orlop_causes::with_causes(&error)),
@@ -324,6 +326,19 @@ impl Lazies {
         };
         if let Err(error) = answered {
             tracing::debug!(%error, "a fetch could not be answered; the server asks again");
+        }
+    }
+
+    /// A registry that is away may come back while who reads waits.
+    async fn bring_in_the_end(self: &Arc<Self>, fetch: &Fetch) -> Result<()> {
+        loop {
+            match self.bring(fetch).await {
+                Err(error @ Error::RegistryUnavailable { .. }) => {
+                    tracing::debug!(layer = fetch.key, %error, "the registry is asked again");
+                    tokio::time::sleep(AGAIN).await;
+                }
+                done => return done,
+            }
         }
     }
 

@@ -347,3 +347,58 @@ async fn credentials_of_the_pull_are_those_of_the_reads() {
     let mount = scene.mounted(&image).await;
     assert_eq!(scene.reads(&mount, "a").await.unwrap().len(), 1_000_000);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_is_asked_before_a_byte_of_a_layer_is() {
+    skip_unless!(can());
+    let policy = orlop_testkit::Scratch::new();
+    let file = policy.path("policy.json");
+    std::fs::write(&file, r#"{"default": [{"type": "reject"}]}"#).unwrap();
+    let layer = Layer::new().noise("a", 1_000_000);
+    let built = ImageBuilder::new().chunked(layer, Chunked::EStargz).build();
+    let scene = Scene::with(|config| config.policies.node = Some(file)).await;
+    scene.registry.push(&built, "app:1").await;
+    scene.pull("app:1").await.unwrap_err();
+    assert_eq!(scene.proxy.sent_of(&built.layers[0].digest), 0);
+    std::fs::write(
+        policy.path("policy.json"),
+        r#"{"default": [{"type": "insecureAcceptAnything"}]}"#,
+    )
+    .unwrap();
+    scene.pull("app:1").await.unwrap();
+    assert!(scene.proxy.sent_of(&built.layers[0].digest) > 0);
+}
+
+/// A range that is another's is verified like any other bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_lies_about_ranges_is_not_believed() {
+    skip_unless!(can());
+    let mut mounted = Mounted::new().await;
+    for fault in [
+        Fault::ShiftedRange { by: 7 },
+        Fault::OtherRange { by: 7 },
+        Fault::ShortRange { bytes: 100 },
+    ] {
+        mounted.scene.proxy.heal();
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let told = format!("{fault:?}");
+        mounted.befalls(fault);
+        let error = mounted.reads("a").await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO), "{told}: {error}");
+    }
+    mounted.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_comes_back_in_time_costs_nobody_a_read() {
+    skip_unless!(can());
+    let mounted = Mounted::with(|config| config.lazy.timeout = Duration::from_secs(20)).await;
+    mounted.scene.proxy.leave();
+    let reading = mounted.reads("a");
+    let back = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        mounted.scene.proxy.come_back();
+    };
+    let (read, ()) = tokio::join!(reading, back);
+    assert_eq!(read.unwrap().len(), 1_000_000);
+}

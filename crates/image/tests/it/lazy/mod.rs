@@ -2,8 +2,11 @@
 
 pub(crate) mod scene;
 
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use orlop_image::{ExportFormat, ImportSource};
+use orlop_testkit::image::ChunkedLayer;
 use orlop_testkit::scratch::mounts_below;
 use orlop_testkit::{Chunked, Compression, Cut, ImageBuilder, Layer, skip_unless};
 
@@ -129,7 +132,9 @@ async fn what_is_wanted_first_comes_at_once() {
     assert!(fetched < 1_000_000, "{fetched} bytes were fetched");
     let mount = scene.mounted(&image).await;
     scene.reads(&mount, "first").await.unwrap();
-    assert_eq!(came(), fetched, "it was here");
+    // The kernel reads ahead, behind the file.
+    let more = came() - fetched;
+    assert!(more < 300_000, "it was here, and {more} bytes were fetched");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,4 +222,131 @@ async fn an_image_that_goes_takes_all_of_it_along() {
     );
     images.close().await;
     crate::support::until("the server ends", || scene.guard.servers().is_empty()).await;
+}
+
+/// Programs, links, capabilities and settings of a system that is not ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_distribution_is_what_it_is_unpacked() {
+    skip_unless!(can());
+    let archive = std::process::Command::new("tar")
+        .args([
+            "--xattrs",
+            "--xattrs-include=*",
+            "--sort=name",
+            "-C",
+            "/",
+            "-cf",
+            "-",
+        ])
+        .args([
+            "etc",
+            "usr/sbin",
+            "usr/share/perl5",
+            "usr/share/zoneinfo",
+            "usr/lib/systemd",
+        ])
+        .output()
+        .expect("run tar");
+    assert!(
+        archive.status.success(),
+        "{}",
+        String::from_utf8_lossy(&archive.stderr)
+    );
+    for form in [Chunked::EStargz, Chunked::ZstdChunked] {
+        let layer = ChunkedLayer::of(&archive.stdout, form, &Cut::new());
+        let built = ImageBuilder::new().cut(layer).build();
+        let scene = Scene::new().await;
+        let image = scene.pulled(&built).await;
+        let mount = scene.mounted(&image).await;
+        let (_place, whole) = unpacked(&scene.registry.reference("app:1")).await;
+        let (found, expected) = (everything(&mount).await, everything(&whole).await);
+        assert!(expected.len() > 1000, "{}", expected.len());
+        assert_same(&found, &expected, &format!("{form:?}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_on_the_disk_is_found_and_fetched_again() {
+    skip_unless!(can());
+    let built = ImageBuilder::new()
+        .cut(below().chunked(Chunked::EStargz, &cut()))
+        .build();
+    let scene = Scene::new().await;
+    let image = scene.pulled(&built).await;
+    let mount = scene.mounted(&image).await;
+    let large = scene.reads(&mount, "d/large").await.unwrap();
+    drop(mount);
+    let verify = async |repair| scene.place.images.verify(repair).await.unwrap();
+    assert_eq!(verify(false).await.broken, []);
+    let file = scene.layers(&image).remove(0).join("image");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let at = bytes.windows(64).position(|window| window == &large[..64]);
+    bytes[at.expect("it is here")] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let broken = verify(true).await.broken;
+    assert_eq!(broken.len(), 1);
+    assert!(
+        broken[0].repaired && broken[0].reason.contains("chunk"),
+        "{broken:?}"
+    );
+    let mount = scene.mounted(&image).await;
+    assert!(scene.reads(&mount, "d/large").await.unwrap() == large);
+    assert_eq!(verify(false).await.broken, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_came_bit_by_bit_is_exported_by_its_archives() {
+    skip_unless!(can());
+    let built = ImageBuilder::new()
+        .cut(below().chunked(Chunked::EStargz, &cut()))
+        .build();
+    let scene = Scene::new().await;
+    let image = scene.pulled(&built).await;
+    let archive = scene.place.scratch.path("archive");
+    let out = std::fs::File::create(&archive).unwrap();
+    let name = scene.proxy.reference("app:1");
+    let images = &scene.place.images;
+    images
+        .export(&[&name], ExportFormat::OciLayout, out)
+        .await
+        .unwrap();
+    assert_eq!(
+        scene.here(&image).await,
+        None,
+        "its layers are ordinary ones now"
+    );
+    let other = crate::support::Place::open().await;
+    let file = std::fs::File::open(&archive).unwrap();
+    let imported = other
+        .images
+        .import(ImportSource::Stream(Box::new(file)), None)
+        .await;
+    assert_eq!(imported.unwrap()[0].id, image.id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directories_that_a_layer_does_not_describe_look_as_below() {
+    skip_unless!(can());
+    let below = Layer::new()
+        .owner(5, 6)
+        .dir("d", 0o750)
+        .file("d/below", "below", 0o644);
+    let above = Layer::new()
+        .file("d/above", "above", 0o644)
+        .file("own/file", "own", 0o644);
+    let built = ImageBuilder::new()
+        .cut(below.chunked(Chunked::EStargz, &cut()))
+        .cut(above.chunked(Chunked::EStargz, &cut()))
+        .build();
+    let scene = Scene::new().await;
+    let image = scene.pulled(&built).await;
+    let mount = scene.mounted(&image).await;
+    let look = std::fs::metadata(crate::support::inside(&mount, "d")).unwrap();
+    assert_eq!((look.uid(), look.gid(), look.mode() & 0o777), (5, 6, 0o750));
+    assert_eq!(scene.reads(&mount, "d/above").await.unwrap(), b"above");
+    assert_eq!(scene.reads(&mount, "own/file").await.unwrap(), b"own");
+    // Pulled anew, it is what is here.
+    let again = scene.pull("app:1").await.unwrap();
+    assert_eq!(again.id, image.id);
+    assert_eq!(scene.place.layer_dirs(), 2);
 }
