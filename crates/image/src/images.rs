@@ -144,7 +144,10 @@ impl Images {
                 let context = Arc::clone(&self.inner.context);
                 let configs = Arc::clone(&self.inner.configs);
                 async move {
-                    let (id, config) = pull::pull(&context, request, &tracker).await?;
+                    let pulled = pull::pull(&context, request, &tracker).await;
+                    // What was to be begun may have failed, or have come whole.
+                    context.lazies.end_when_idle().await;
+                    let (id, config) = pulled?;
                     let mut configs = configs.write();
                     configs.insert(id, Arc::new(config));
                     Ok(id)
