@@ -41,9 +41,8 @@ pub(crate) async fn look(
 /// The part that is here; never all of it while something is missing.
 pub(crate) fn percent(image: &ImageHere) -> String {
     let (bytes, size) = (u128::from(image.bytes), u128::from(image.size));
-    let part = (bytes * 100).checked_div(size).unwrap_or(0);
-    let most = if image.bytes < image.size { 99 } else { 100 };
-    format!("{}%", part.min(most))
+    let part = (bytes.min(size) * 100).checked_div(size).unwrap_or(0);
+    format!("{part}%")
 }
 
 /// What an image is called.
@@ -69,6 +68,7 @@ mod tests {
         assert_eq!(of(999_999, 1_000_000), "99%");
         assert_eq!(of(u64::MAX - 1, u64::MAX), "99%");
         assert_eq!(of(1000, 1000), "100%");
+        assert_eq!(of(2000, 1000), "100%");
         assert_eq!(of(0, 0), "0%");
     }
 }
