@@ -37,7 +37,7 @@ use self::rest::Budget;
 use self::server::{Serving, Told};
 use crate::blocking::blocking;
 use crate::registry::{Credentials, Remote, Transport};
-use crate::store::{Form, LayerRecord, Store};
+use crate::store::{Form, LayerRecord, Store, is_known};
 use crate::{Config, Digest, Error, Reference, Repository, Result};
 
 pub(crate) use build::{Described, build, describe};
@@ -212,7 +212,14 @@ impl Lazies {
     /// Has the server ready before anything is begun.
     pub(crate) async fn prepare(&self) -> Result<()> {
         let serving = Arc::clone(&self.serving);
-        blocking(move || serving.prepare()).await
+        blocking(move || {
+            if !is_known("erofs") {
+                let problem = "the kernel has no EROFS, which lazy layers are mounted as";
+                return Err(Error::Unsupported(problem.to_owned()));
+            }
+            serving.prepare()
+        })
+        .await
     }
 
     /// Takes up a layer that was published.

@@ -318,10 +318,7 @@ async fn what_is_broken_off_is_gone_on_with() {
         fetched < 2_500_000,
         "{fetched} bytes: what was here came again"
     );
-    until("it is served no more", || {
-        mounted.scene.place.entries("lazy").is_empty()
-    })
-    .await;
+    until("it is served no more", || !mounted.scene.is_served()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -373,7 +370,7 @@ async fn a_policy_is_asked_before_a_byte_of_a_layer_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_lies_about_ranges_is_not_believed() {
     skip_unless!(can());
-    let mut mounted = Mounted::new().await;
+    let mounted = Mounted::new().await;
     for fault in [
         Fault::ShiftedRange { by: 7 },
         Fault::OtherRange { by: 7 },

@@ -10,7 +10,7 @@ use std::time::Duration;
 use orlop_image::{Config, Digest, Image, Images, PullRequest, Result};
 use orlop_testkit::node::lazy_binary;
 use orlop_testkit::process::processes;
-use orlop_testkit::scratch::unmount_below;
+use orlop_testkit::scratch::{mounts_below, unmount_below};
 use orlop_testkit::{BuiltImage, FaultProxy, Registry};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -105,6 +105,12 @@ impl Scene {
     /// Reads a file on another thread: what is read may have to be fetched by this one.
     pub(crate) async fn reads(&self, mount: &OwnedFd, path: &str) -> std::io::Result<Vec<u8>> {
         read(&inside(mount, path)).await
+    }
+
+    /// Whether layers are served: who serves them may outlive that for as long as any mount namespace of the
+    /// machine has a copy of what was mounted.
+    pub(crate) fn is_served(&self) -> bool {
+        !mounts_below(&self.place.config.root.join("lazy")).is_empty()
     }
 
     /// How much of the image is here; nothing once it is whole.
