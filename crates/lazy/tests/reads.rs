@@ -289,6 +289,23 @@ fn who_waits_is_served_by_the_next_daemon() {
     node.server = Some(server);
 }
 
+/// A layer that has become whole is removed, too, and who waited for the last of it gets it.
+#[test]
+fn who_waits_for_what_has_come_gets_it_when_the_layer_is_removed() {
+    skip_unless!(support::may_serve());
+    let node = Node::new();
+    let layer = Arc::new(node.layer("whole", 40 * PART, LIMIT));
+    let waiter = {
+        let layer = Arc::clone(&layer);
+        std::thread::spawn(move || check(&layer.open(), 20 * PART, 10))
+    };
+    until("it waits", || node.server().list().unwrap()[0].waiting > 0);
+    // Nobody answers what is asked for.
+    layer.fetch(0, 40 * PART);
+    node.server().remove("whole").unwrap();
+    waiter.join().unwrap().unwrap();
+}
+
 #[test]
 fn who_has_a_layer_open_reads_on_when_it_is_removed() {
     skip_unless!(support::may_serve());

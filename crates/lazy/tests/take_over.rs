@@ -195,6 +195,36 @@ fn a_server_is_replaced_by_another_version() {
 }
 
 #[test]
+fn a_server_that_is_stopped_serves_whoever_is_left_and_ends_then() {
+    skip_unless!(support::may_serve());
+    let mut node = Node::new();
+    let layer = Arc::new(node.layer("left", 8 * PART, LIMIT));
+    layer.fetch(0, 4 * PART);
+    let file = layer.open();
+    check(&file, 0, 10).unwrap();
+    let waiter = {
+        let layer = Arc::clone(&layer);
+        std::thread::spawn(move || check(&layer.open(), 6 * PART, 10))
+    };
+    until("it waits", || node.server().list().unwrap()[0].waiting > 0);
+    let server = node.server.take().unwrap();
+    let old = format!("/proc/{}", server.pid());
+    server.stop().unwrap();
+    waiter.join().unwrap().unwrap_err();
+    assert!(!layer.file.exists());
+    // Its place is free at once.
+    let next = Server::start(&node.place).unwrap();
+    node.guard(&next);
+    check(&file, 2 * PART, 2 * PART).unwrap();
+    check(&file, 5 * PART, 10).unwrap_err();
+    assert!(std::path::Path::new(&old).exists());
+    drop(file);
+    until("it ends", || !std::path::Path::new(&old).exists());
+    assert_eq!(next.list().unwrap().len(), 0);
+    node.server = Some(next);
+}
+
+#[test]
 fn when_both_die_the_session_is_lost_and_a_new_one_begins() {
     skip_unless!(support::may_serve());
     let mut node = Node::new();

@@ -8,6 +8,7 @@ use orlop_erofs::{Attributes, Image, Options, Timestamp, Xattrs};
 use orlop_lazy::{IMAGE, PART, Parts};
 use orlop_toc::{Damaged, Index, Kind, Node, ROOT};
 
+use super::layer::read;
 use super::plan::Plan;
 use crate::config::Limits;
 use crate::store::Inherited;
@@ -58,16 +59,11 @@ pub(crate) fn describe(what: &str, index: &Index<Vec<u8>>, limits: &Limits) -> R
     Ok(described)
 }
 
-/// Makes the files of a lazy layer in a directory: all but the content of its files is here. How many bytes the
-/// image has. Blocks.
-pub(crate) fn build(
-    what: &str,
-    index: &Index<Vec<u8>>,
-    looks: &[Inherited],
-    dir: &Path,
-    limits: &Limits,
-) -> Result<u64> {
+/// Makes the files of a lazy layer in a directory that has its table of contents: all but the content of its files
+/// is here. How many bytes the image has. Blocks.
+pub(crate) fn build(what: &str, looks: &[Inherited], dir: &Path, limits: &Limits) -> Result<u64> {
     let failed = |error| Error::at("writing", dir, error);
+    let index = &Index::open(read(dir)?).map_err(|error| unbuilt(what, error.into()))?;
     let plan = Plan::of(index).map_err(|error| unbuilt(what, error.into()))?;
     let plan = plan.map_err(|error| Error::too_large(format!("{what}: {error}"), "16 TiB"))?;
     let file = File::create_new(dir.join(IMAGE)).map_err(failed)?;

@@ -121,7 +121,12 @@ pub(crate) async fn from_any<J: Judge>(
             Ok(done) => return Ok(done),
             // The disk is nobody's fault.
             Err(error @ (Error::DiskFull { .. } | Error::Store { .. })) => return Err(error),
-            Err(error) => last = Some(error),
+            Err(error) => {
+                if let Error::Unauthenticated { .. } | Error::PermissionDenied { .. } = error {
+                    remote.note_refusal();
+                }
+                last = Some(error);
+            }
         }
     }
     Err(last.unwrap_or_else(|| Error::Cancelled(format!("{}: no registry is known", part.what))))

@@ -85,6 +85,12 @@ impl Claims {
     }
 }
 
+/// The table of contents in a directory. Blocks.
+pub(super) fn read(dir: &Path) -> Result<Vec<u8>> {
+    let path = dir.join(TOC);
+    orlop_disk::read_file(&path, LARGEST_TOC).map_err(|error| Error::at("reading", &path, error))
+}
+
 /// Chunks that stand together in the layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Run {
@@ -110,6 +116,7 @@ impl Layer {
             return Err(layer.damaged());
         }
         layer.claims.lock().written = vec![0; (contents.index.chunks() as usize).div_ceil(64)];
+        layer.let_go();
         Ok(layer)
     }
 
@@ -124,11 +131,8 @@ impl Layer {
         if let Some(contents) = &cache.contents {
             return Ok(Arc::clone(contents));
         }
-        let path = self.dir.join(TOC);
-        let bytes = orlop_disk::read_file(&path, LARGEST_TOC)
-            .map_err(|error| Error::at("reading", &path, error))?;
         let damaged = |_| self.damaged();
-        let index = Index::open(bytes).map_err(damaged)?;
+        let index = Index::open(read(&self.dir)?).map_err(damaged)?;
         index.check().map_err(damaged)?;
         let plan = Plan::of(&index).map_err(damaged)?;
         let plan = plan.map_err(|_| self.damaged())?;
@@ -151,6 +155,11 @@ impl Layer {
             }
         };
         (!watched).then_some(watch)
+    }
+
+    /// Lets go of what the layer holds, which is read again when it is needed.
+    pub(super) fn let_go(&self) {
+        self.contents.lock().contents = None;
     }
 
     fn rests(&self) -> bool {

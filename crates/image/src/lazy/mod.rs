@@ -19,24 +19,26 @@ mod plan;
 mod rest;
 mod server;
 mod settings;
+mod sources;
 mod verify;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use orlop_lazy::{Answers, Event, Fetch};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, broadcast, mpsc, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::layer::Layer;
 use self::rest::Budget;
 use self::server::{Serving, Told};
+use self::sources::Sources;
 use crate::blocking::blocking;
-use crate::registry::{Credentials, Remote, Transport};
+use crate::registry::{Credentials, Remote};
 use crate::store::{Form, LayerRecord, Store, is_known};
 use crate::{Config, Digest, Error, Reference, Repository, Result};
 
@@ -57,19 +59,20 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How long, and how often, who makes a layer an ordinary one waits for others to let go of it.
 const HAND_TRIES: u32 = 200;
 const HAND_PAUSE: Duration = Duration::from_millis(5);
-/// So many repositories are remembered with what they were pulled with.
-const MOST_REMEMBERED: usize = 256;
+/// Of so many layers what they hold is kept in memory at a time.
+const MOST_KEPT: usize = 4;
 
 /// All lazy layers of a store.
 pub(crate) struct Lazies {
     config: Config,
     store: Arc<Store>,
-    transport: Arc<Transport>,
+    sources: Sources,
     serving: Arc<Serving>,
     layers: Mutex<HashMap<Digest, Arc<Layer>>>,
-    /// What repositories were pulled with last.
-    credentials: Mutex<HashMap<Repository, Option<Credentials>>>,
-    remotes: tokio::sync::Mutex<HashMap<Repository, Arc<Remote>>>,
+    /// The layers that were of use last.
+    used: Mutex<VecDeque<Weak<Layer>>>,
+    /// Tables of contents are read one after the other: each may be large.
+    tables: Semaphore,
     /// How many fetches somebody waits for.
     wanted: watch::Sender<usize>,
     /// One layer at a time is fetched that nobody waits for.
@@ -101,11 +104,10 @@ impl Lazies {
         let lazies = Arc::new(Self {
             serving: Arc::new(Serving::new(&config.lazy, store.layout(), tell)),
             store: Arc::clone(store),
-            // Of its own: pulls take no connections from who reads.
-            transport: Arc::new(Transport::new(&config)),
+            sources: Sources::new(config.clone()),
             layers: Mutex::default(),
-            credentials: Mutex::default(),
-            remotes: tokio::sync::Mutex::default(),
+            used: Mutex::default(),
+            tables: Semaphore::new(1),
             wanted: watch::Sender::new(0),
             turn: Semaphore::new(1),
             budget: Budget::new(config.lazy.bandwidth),
@@ -157,12 +159,16 @@ impl Lazies {
             store.unmount_lazy()
         })
         .await?;
-        for record in lazy {
-            if let Err(error) = self.open(&record).await {
-                let error = orlop_causes::with_causes(&error);
-                tracing::warn!(layer = %record.key, error, "a lazy layer cannot be fetched further");
+        let lazies = Arc::clone(self);
+        // Who reads meanwhile has its layer opened first.
+        self.spawn(async move {
+            for record in lazy {
+                if let Err(error) = lazies.open(&record).await {
+                    let error = orlop_causes::with_causes(&error);
+                    tracing::warn!(layer = %record.key, error, "a lazy layer cannot be fetched further");
+                }
             }
-        }
+        });
         Ok(())
     }
 
@@ -172,7 +178,7 @@ impl Lazies {
         self.tasks.close();
         self.tasks.wait().await;
         self.layers.lock().clear();
-        self.remotes.lock().await.clear();
+        self.sources.clear().await;
         let end = !self.store.may_be_read_lazily();
         let serving = Arc::clone(&self.serving);
         let closed = blocking(move || {
@@ -191,22 +197,25 @@ impl Lazies {
 
     /// Whether there is a lazy layer.
     pub(crate) fn has_any(&self) -> bool {
-        !self.layers.lock().is_empty()
+        let state = self.store.state();
+        let mut layers = state.layers.values();
+        layers.any(|record| matches!(record.form, Form::Lazy(_)))
     }
 
-    /// Remembers by what a repository was read last.
-    pub(crate) async fn note(&self, repository: &Repository, credentials: Option<&Credentials>) {
-        let changed = {
-            let mut known = self.credentials.lock();
-            if known.len() >= MOST_REMEMBERED && !known.contains_key(repository) {
-                known.clear();
-            }
-            let before = known.insert(repository.clone(), credentials.cloned());
-            before.as_ref().map(Option::as_ref) != Some(credentials)
-        };
-        if changed {
-            self.remotes.lock().await.remove(repository);
-        }
+    /// Remembers what a repository was pulled with; `proven` if its registry has served a layer for it.
+    pub(crate) async fn note(
+        &self,
+        repository: &Repository,
+        credentials: Option<&Credentials>,
+        proven: bool,
+    ) {
+        self.sources.note(repository, credentials, proven).await;
+    }
+
+    /// Waits until a table of contents may be read.
+    pub(crate) async fn turn_to_read(&self) -> Result<SemaphorePermit<'_>> {
+        let turn = self.tables.acquire().await;
+        turn.map_err(|_| Error::Cancelled("reading a table of contents".to_owned()))
     }
 
     /// Has the server ready before anything is begun.
@@ -247,7 +256,6 @@ impl Lazies {
             Ok(layer)
         });
         let layer = Arc::new(layer.await?);
-        self.let_rest(&layer);
         let known = self.layers.lock().insert(key, Arc::clone(&layer));
         if known.is_none() {
             let lazies = Arc::clone(self);
@@ -350,17 +358,34 @@ impl Lazies {
     }
 
     async fn bring(self: &Arc<Self>, fetch: &Fetch) -> Result<()> {
-        let layer = Digest::from_hex(&fetch.key).ok();
-        let layer = layer.and_then(|key| Some((key, self.layers.lock().get(&key).cloned()?)));
-        let Some((key, layer)) = layer else {
-            return Err(Error::NotFound(fetch.key.clone()));
-        };
+        let unknown = || Error::NotFound(fetch.key.clone());
+        let key = Digest::from_hex(&fetch.key).map_err(|_| unknown())?;
+        if self.is_whole(&key).await? {
+            return Ok(());
+        }
+        self.serve(&[key]).await?;
+        let layer = self.layers.lock().get(&key).cloned();
+        let layer = layer.ok_or_else(unknown)?;
         let end = fetch.offset.saturating_add(fetch.length);
         let remotes = self.remotes_of(&key).await?;
         let fetched = layer.fetch(&remotes, fetch.offset..end).await?;
         self.let_rest(&layer);
         self.fetched.fetch_add(fetched, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether all of a layer came that is no more on the list.
+    async fn is_whole(&self, key: &Digest) -> Result<bool> {
+        if self.layers.lock().contains_key(key) {
+            return Ok(false);
+        }
+        let dir = self.store.layout().layer(key);
+        blocking(move || {
+            let parts = orlop_lazy::Parts::open_to_read(&dir);
+            let is_whole = parts.and_then(|parts| parts.has(0..parts.size()));
+            Ok(is_whole.unwrap_or(false))
+        })
+        .await
     }
 
     /// The registries that may have a layer: where it was pulled from, and where else its images are from.
@@ -378,37 +403,13 @@ impl Lazies {
             let names = images.flat_map(|image| image.digests.iter().chain(&image.tags));
             repositories.extend(names.filter_map(|name| name.parse::<Reference>().ok()));
         }
-        let mut remotes: Vec<Arc<Remote>> = Vec::new();
-        let mut seen = Vec::new();
+        let mut seen: Vec<Repository> = Vec::new();
         for reference in repositories {
-            let repository = reference.repository();
-            if !seen.contains(repository) {
-                seen.push(repository.clone());
-                remotes.push(self.remote(repository).await?);
+            if !seen.contains(reference.repository()) {
+                seen.push(reference.repository().clone());
             }
         }
-        Ok(remotes)
-    }
-
-    async fn remote(&self, repository: &Repository) -> Result<Arc<Remote>> {
-        let mut remotes = self.remotes.lock().await;
-        if let Some(remote) = remotes.get(repository) {
-            return Ok(Arc::clone(remote));
-        }
-        let credentials = self.credentials.lock().get(repository).cloned().flatten();
-        let remote = Remote::open(
-            Arc::clone(&self.transport),
-            &self.config,
-            repository.clone(),
-            credentials,
-            crate::pull::next_number(),
-        );
-        let remote = Arc::new(remote.await?);
-        if remotes.len() >= MOST_REMEMBERED {
-            remotes.clear();
-        }
-        remotes.insert(repository.clone(), Arc::clone(&remote));
-        Ok(remote)
+        self.sources.of(&seen).await
     }
 
     /// Makes a layer that is whole an ordinary one. Whether that is done: not while somebody has it in hand.
@@ -461,9 +462,23 @@ impl Lazies {
         None
     }
 
+    /// Sees to it that what a layer holds does not stay in memory.
     fn let_rest(&self, layer: &Arc<Layer>) {
         if let Some(watch) = layer.rest_when_idle() {
             self.spawn(watch);
+        }
+        let mut used = self.used.lock();
+        used.retain(|other| {
+            other
+                .upgrade()
+                .is_some_and(|other| !Arc::ptr_eq(&other, layer))
+        });
+        used.push_back(Arc::downgrade(layer));
+        while used.len() > MOST_KEPT {
+            let oldest = used.pop_front().and_then(|oldest| oldest.upgrade());
+            if let Some(oldest) = oldest {
+                oldest.let_go();
+            }
         }
     }
 
@@ -499,7 +514,7 @@ impl Drop for Wanted {
 }
 
 /// Hands what the server tells to work of its own.
-async fn dispatch(lazies: std::sync::Weak<Lazies>, mut told: mpsc::UnboundedReceiver<Told>) {
+async fn dispatch(lazies: Weak<Lazies>, mut told: mpsc::UnboundedReceiver<Told>) {
     while let Some((event, answers)) = told.recv().await {
         let Some(lazies) = lazies.upgrade() else {
             return;

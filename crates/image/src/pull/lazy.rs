@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orlop_toc::{Claim, Compression, Index, Limits, Step, Toc, soci};
+use orlop_toc::{Claim, Compression, Limits, Step, Toc, soci};
 
 use super::layer::LayerJob;
 use super::progress::LayerState;
@@ -10,10 +10,13 @@ use super::task::Context;
 use crate::blocking::blocking;
 use crate::lazy::{self, Anything, Described, Part, TOC};
 use crate::manifest::{Descriptor, Manifest};
-use crate::registry::Remote;
-use crate::store::{Form, Inherited, LayerRecord, Lazy, now};
+use crate::registry::{Credentials, Remote};
+use crate::store::{Form, Inherited, LayerRecord, Lazy, Scratch, now};
 use crate::unpack::Spending as _;
 use crate::{Digest, Error, Result};
+
+/// A table of contents that is larger as it is fetched is not worth it.
+const LARGEST: u64 = 32 << 20;
 
 /// How a layer can be had bit by bit.
 #[derive(Debug, Clone)]
@@ -23,6 +26,8 @@ pub(crate) struct Lazily {
     pub(super) key: Digest,
     /// Whether it is to be had so if it is not here.
     pub(super) may_begin: bool,
+    /// With which its registry is asked.
+    pub(super) credentials: Option<Credentials>,
 }
 
 #[derive(Debug, Clone)]
@@ -39,7 +44,6 @@ impl Lazily {
         blob: &Descriptor,
         diff_id: &Digest,
         index: Option<&soci::Manifest>,
-        may_begin: bool,
     ) -> Option<Self> {
         let way = by_claim(blob).or_else(|| by_index(blob, index?))?;
         let table = match &way {
@@ -52,7 +56,8 @@ impl Lazily {
         Some(Self {
             way,
             key,
-            may_begin,
+            may_begin: false,
+            credentials: None,
         })
     }
 
@@ -124,8 +129,10 @@ impl LayerJob<'_> {
     ) -> Result<Option<Digest>> {
         let begun = async {
             context.lazies.prepare().await?;
-            let (index, described) = self.table(context, remote, lazily).await?;
-            self.put(context, remote, lazily, index, described).await
+            let table = self.table(context, remote, lazily).await?;
+            let (repository, credentials) = (remote.repository(), lazily.credentials.as_ref());
+            context.lazies.note(repository, credentials, true).await;
+            self.put(context, remote, lazily, table).await
         };
         match self.tracker.steps.during("contents", begun).await {
             Ok(key) => {
@@ -150,8 +157,11 @@ impl LayerJob<'_> {
         context: &Context,
         remote: &Remote,
         lazily: &Lazily,
-    ) -> Result<(Index<Vec<u8>>, Described)> {
-        let limits = Limits::default();
+    ) -> Result<(Scratch, Described)> {
+        let limits = Limits {
+            fetched: LARGEST,
+            ..Limits::default()
+        };
         let blob = self.blob.size;
         let what = self.what.clone();
         let malformed = move |error: orlop_toc::Error| {
@@ -174,12 +184,18 @@ impl LayerJob<'_> {
             }
         };
         let fetched = self.fetch_part(remote, digest, size, toc.range()).await?;
-        let what = self.what.clone();
-        let image_limits = context.config.limits.clone();
+        let (store, image_limits) = (Arc::clone(&context.store), context.config.limits.clone());
+        let (what, at_work) = (self.what.clone(), self.at_work.token());
+        // What it holds waits on the disk for the layers below.
+        let _turn = context.lazies.turn_to_read().await?;
         blocking(move || {
             let index = toc.parse(&fetched, &limits).map_err(malformed)?;
             let described = lazy::describe(&what, &index, &image_limits)?;
-            Ok((index, described))
+            let scratch = store.layout().scratch("layer")?.counted(at_work);
+            let path = scratch.path().join(TOC);
+            std::fs::write(&path, index.bytes())
+                .map_err(|error| Error::at("writing", &path, error))?;
+            Ok((scratch, described))
         })
         .await
     }
@@ -205,8 +221,7 @@ impl LayerJob<'_> {
         context: &Context,
         remote: &Remote,
         lazily: &Lazily,
-        index: Index<Vec<u8>>,
-        described: Described,
+        (scratch, described): (Scratch, Described),
     ) -> Result<Digest> {
         let spent = self.allowance.for_layer();
         spent.spend(described.bytes)?;
@@ -221,7 +236,7 @@ impl LayerJob<'_> {
             implicit.clear();
             lazily.above(&self.chain_id)
         };
-        let (scratch, bytes) = self.build(context, index, looks).await?;
+        let (scratch, bytes) = self.build(context, scratch, looks).await?;
         let record = LayerRecord {
             key,
             diff_id: self.diff_id,
@@ -254,17 +269,13 @@ impl LayerJob<'_> {
     async fn build(
         &self,
         context: &Context,
-        index: Index<Vec<u8>>,
+        scratch: Scratch,
         looks: Vec<Inherited>,
-    ) -> Result<(crate::store::Scratch, u64)> {
-        let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
-        let (what, at_work) = (self.what.clone(), self.at_work.token());
+    ) -> Result<(Scratch, u64)> {
+        let (what, limits) = (self.what.clone(), context.config.limits.clone());
+        let _turn = context.lazies.turn_to_read().await?;
         blocking(move || {
-            let scratch = store.layout().scratch("layer")?.counted(at_work);
-            let path = scratch.path().join(TOC);
-            std::fs::write(&path, index.bytes())
-                .map_err(|error| Error::at("writing", &path, error))?;
-            let bytes = lazy::build(&what, &index, &looks, scratch.path(), &limits)?;
+            let bytes = lazy::build(&what, &looks, scratch.path(), &limits)?;
             Ok((scratch, bytes))
         })
         .await

@@ -134,7 +134,7 @@ async fn lazily(
     }
     context
         .lazies
-        .note(repository, request.credentials.as_ref())
+        .note(repository, request.credentials.as_ref(), false)
         .await;
     let index = super::lazy::soci_index(remote, manifest).await;
     let layers = manifest.layers.iter().zip(&config.diff_ids);
@@ -142,8 +142,10 @@ async fn lazily(
     let smallest = context.config.lazy.smallest;
     layers
         .map(|(blob, diff_id)| {
-            let may_begin = may_begin && blob.size >= smallest;
-            Lazily::of(blob, diff_id, index.as_ref(), may_begin)
+            let mut lazily = Lazily::of(blob, diff_id, index.as_ref())?;
+            lazily.may_begin = may_begin && blob.size >= smallest;
+            lazily.credentials.clone_from(&request.credentials);
+            Some(lazily)
         })
         .collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use http::header::{
@@ -49,6 +50,8 @@ pub(crate) struct Remote {
     authorizer: Authorizer,
     /// Where blobs turned out to be, so that each piece of a large one isn't looked up anew.
     redirects: Mutex<HashMap<(String, Digest), Url>>,
+    /// Whether the credentials were not taken.
+    refused: AtomicBool,
 }
 
 impl Remote {
@@ -77,6 +80,7 @@ impl Remote {
             hosts,
             authorizer: Authorizer::new(credentials, config.credential_files.clone()),
             redirects: Mutex::default(),
+            refused: AtomicBool::new(false),
         })
     }
 
@@ -201,6 +205,15 @@ impl Remote {
         };
         let checked = self.transport.reach.check(&own.base, url).await;
         checked.map_err(|reason| format!("must not be asked: {reason}"))
+    }
+
+    /// Remembers that the credentials are not taken.
+    pub(crate) fn note_refusal(&self) {
+        self.refused.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
     }
 
     pub(crate) fn repository(&self) -> &Repository {

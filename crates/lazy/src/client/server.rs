@@ -158,7 +158,8 @@ impl Server {
         Ok(listing.layers)
     }
 
-    /// Ends the server and unmounts its file system, which ends the session once nobody uses it.
+    /// Unmounts the file system, and leaves its place to another server. This one answers reads of what is here, and
+    /// ends when nobody has a file of it any more.
     pub fn stop(self) -> Result<()> {
         self.calls
             .lock()

@@ -42,7 +42,16 @@ pub(crate) struct Control {
     subscriber: Option<u64>,
     next_key: u64,
     answers: Answers,
-    stop: bool,
+    stop: Option<Stop>,
+}
+
+/// Why a server stops.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// Another goes on with the session.
+    ForSuccessor,
+    /// The session is to end.
+    ForGood,
 }
 
 impl Control {
@@ -55,7 +64,7 @@ impl Control {
             subscriber: None,
             next_key: 1,
             answers: Answers::default(),
-            stop: false,
+            stop: None,
         }
     }
 
@@ -83,14 +92,34 @@ impl Control {
             self.look_at_signalled();
             self.late();
             self.ask();
-            if self.stop {
-                return ExitCode::SUCCESS;
+            match self.stop {
+                None => {}
+                Some(Stop::ForSuccessor) => return ExitCode::SUCCESS,
+                Some(Stop::ForGood) => return self.linger(),
             }
             if self.session.is_over() {
                 eprintln!("orlop-lazy: the file system is no more");
                 return ExitCode::FAILURE;
             }
         }
+    }
+
+    /// Answers reads of what is here until nobody has the file system. Nobody else talks to this server.
+    fn linger(self) -> ExitCode {
+        let Self {
+            session,
+            listener,
+            connections,
+            ..
+        } = self;
+        drop((listener, connections));
+        while !session.is_over() {
+            let mut fds = [PollFd::new(&session.bell, PollFlags::IN)];
+            if poll(&mut fds, None).is_ok() {
+                let _ = rustix::io::read(&session.bell, &mut [0_u8; 8]);
+            }
+        }
+        ExitCode::SUCCESS
     }
 
     fn wait(&self) -> Vec<Ready> {
@@ -259,7 +288,8 @@ impl Control {
         let node = self.session.layers.write().remove(key)?;
         let released = self.session.waiting.lock().of_layer(node);
         for released in released {
-            self.session.give_up(released);
+            // What it waits for may have come just now.
+            self.session.finish(released, &mut self.answers);
         }
         // Where the kernel does not know the name, nobody has the file open.
         if !fuse::forget_name(&self.session.fuse, key) {
@@ -283,13 +313,22 @@ impl Control {
     }
 
     fn stop(&mut self, keep: bool) -> Result<(), Failure> {
-        if !keep {
-            unmount(&self.mount_point, UnmountFlags::DETACH).map_err(|errno| {
-                let what = format!("unmounting {}: {errno}", self.mount_point.display());
-                failure(FailureKind::Failed, what)
-            })?;
+        if keep {
+            self.stop = Some(Stop::ForSuccessor);
+            return Ok(());
         }
-        self.stop = true;
+        unmount(&self.mount_point, UnmountFlags::DETACH).map_err(|errno| {
+            let what = format!("unmounting {}: {errno}", self.mount_point.display());
+            failure(FailureKind::Failed, what)
+        })?;
+        let nodes = self.session.layers.write().leave();
+        for node in nodes {
+            let released = self.session.waiting.lock().of_layer(node);
+            for released in released {
+                self.session.finish(released, &mut self.answers);
+            }
+        }
+        self.stop = Some(Stop::ForGood);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use orlop_lazy::Parts;
 use orlop_wire::{Failure, FailureKind, LayerBook, LayerEntry, Message as _};
-use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
 
 use crate::failure::failure;
 use crate::fuse::{About, ROOT};
@@ -59,6 +59,8 @@ pub(crate) struct Layers {
     next_node: u64,
     by_node: BTreeMap<u64, Arc<Layer>>,
     by_key: BTreeMap<String, u64>,
+    /// The directory is somebody else's now.
+    left: bool,
 }
 
 impl Layers {
@@ -69,6 +71,7 @@ impl Layers {
             next_node: FIRST_NODE,
             by_node: BTreeMap::new(),
             by_key: BTreeMap::new(),
+            left: false,
         };
         layers.write_down(layers.book())?;
         Ok(layers)
@@ -85,6 +88,7 @@ impl Layers {
             next_node: book.next_node.max(FIRST_NODE),
             by_node: BTreeMap::new(),
             by_key: BTreeMap::new(),
+            left: false,
         };
         for entry in book.layers {
             if !entry.removed {
@@ -172,6 +176,21 @@ impl Layers {
         Ok(node)
     }
 
+    /// Takes all names away, and leaves the directory to another server. The numbers of all layers.
+    pub(crate) fn leave(&mut self) -> Vec<u64> {
+        self.left = true;
+        self.by_key.clear();
+        for layer in self.by_node.values_mut() {
+            let mut entry = layer.entry.clone();
+            entry.removed = true;
+            let parts = open(&entry).ok();
+            *layer = Arc::new(Layer { entry, parts });
+        }
+        // Whoever waits for it tries for a while.
+        let _ = flock(&self.directory, FlockOperation::Unlock);
+        self.by_node.keys().copied().collect()
+    }
+
     /// The kernel has forgotten a layer: one without a name is no more.
     pub(crate) fn forgotten(&mut self, node: u64) {
         if self.is_removed(node) {
@@ -226,6 +245,9 @@ impl Layers {
 
     /// It needs to outlive this process, not the machine: nothing is synced.
     fn write_down(&self, book: LayerBook) -> std::io::Result<()> {
+        if self.left {
+            return Ok(());
+        }
         let mut bytes = Vec::new();
         book.encode(&mut bytes);
         let flags =

@@ -80,7 +80,12 @@ impl Session {
     fn wait(&self, read: Read, noted: Option<(usize, Noted)>, answers: &mut Answers) {
         let layer = self.layers.read().by_node(read.node);
         let Some(layer) = layer.filter(|layer| !layer.entry.removed) else {
-            return self.fail_noted(read, noted, Errno::IO);
+            // All of it may have come, and the layer been removed for that.
+            self.serve_or_fail(&read, answers);
+            if let Some((entry, _)) = noted {
+                self.erase(entry);
+            }
+            return;
         };
         let now = Instant::now();
         let mut waiting = self.waiting.lock();

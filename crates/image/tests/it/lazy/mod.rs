@@ -342,3 +342,45 @@ async fn directories_that_a_layer_does_not_describe_look_as_below() {
     assert_eq!(again.id, image.id);
     assert_eq!(scene.place.layer_dirs(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_contents_that_changes_on_the_disk_is_fetched_again() {
+    skip_unless!(can());
+    let built = ImageBuilder::new()
+        .cut(below().chunked(Chunked::EStargz, &cut()))
+        .build();
+    for at in [20, 1000] {
+        let mut scene = Scene::new().await;
+        let image = scene.pulled(&built).await;
+        let toc = scene.layers(&image).remove(0).join("toc");
+        let mut bytes = std::fs::read(&toc).unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(&toc, bytes).unwrap();
+        reopened(&mut scene).await;
+        let mount = scene.mounted(&image).await;
+        let large = scene.reads(&mount, "d/large").await.unwrap();
+        assert_eq!(large.len(), 3_000_000, "{at}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_while_the_last_of_a_layer_comes_reads_it() {
+    skip_unless!(can());
+    let mut layer = Layer::new();
+    for index in 0..40 {
+        layer = layer.noise(&format!("{index}"), 50_000);
+    }
+    let built = ImageBuilder::new()
+        .cut(layer.chunked(Chunked::EStargz, &cut()))
+        .build();
+    for round in 0..8 {
+        let scene = Scene::with(|config| config.lazy.cache = 0).await;
+        let image = scene.pulled(&built).await;
+        let mount = scene.mounted(&image).await;
+        let reads = (0..40).rev().map(async |index| {
+            let read = scene.reads(&mount, &index.to_string()).await;
+            assert_eq!(read.unwrap().len(), 50_000, "{round}: {index}");
+        });
+        futures_util::future::join_all(reads).await;
+    }
+}

@@ -1,0 +1,128 @@
+//! Where layers are fetched from, and with which credentials.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::registry::{Credentials, Remote, Transport};
+use crate::{Config, Repository, Result};
+
+/// So many repositories are remembered, and so many credentials of each.
+const MOST_REPOSITORIES: usize = 256;
+const MOST_CREDENTIALS: usize = 8;
+/// A registry's settings are read anew after so long.
+const FRESH: Duration = Duration::from_mins(5);
+
+/// The repositories that lazy layers come from.
+pub(super) struct Sources {
+    config: Config,
+    transport: Arc<Transport>,
+    known: Mutex<HashMap<Repository, Vec<Source>>>,
+}
+
+/// A repository with what it was pulled with.
+struct Source {
+    credentials: Option<Credentials>,
+    /// Opened when it is used.
+    remote: Option<(Arc<Remote>, Instant)>,
+}
+
+impl Source {
+    fn new(credentials: Option<Credentials>) -> Self {
+        Self {
+            credentials,
+            remote: None,
+        }
+    }
+
+    fn is_refused(&self) -> bool {
+        let remote = self.remote.as_ref();
+        remote.is_some_and(|(remote, _)| remote.is_refused())
+    }
+}
+
+impl Sources {
+    /// With connections of their own: pulls take none from who reads.
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            transport: Arc::new(Transport::new(&config)),
+            config,
+            known: Mutex::default(),
+        }
+    }
+
+    pub(super) async fn clear(&self) {
+        self.known.lock().await.clear();
+    }
+
+    /// Remembers credentials. Some that are not `proven` may be anybody's, who pulls by digest what is here: they
+    /// count where there are no others.
+    pub(super) async fn note(
+        &self,
+        repository: &Repository,
+        credentials: Option<&Credentials>,
+        proven: bool,
+    ) {
+        let mut known = self.known.lock().await;
+        if known.len() >= MOST_REPOSITORIES && !known.contains_key(repository) {
+            known.clear();
+        }
+        let sources = known.entry(repository.clone()).or_default();
+        if !proven && sources.iter().any(|source| !source.is_refused()) {
+            return;
+        }
+        let same = |source: &Source| source.credentials.as_ref() == credentials;
+        if proven {
+            // What a registry has refused it may take now.
+            sources.retain(|source| !same(source) || !source.is_refused());
+        }
+        if sources.iter().any(same) {
+            return;
+        }
+        if sources.len() >= MOST_CREDENTIALS {
+            let refused = sources.iter().position(Source::is_refused);
+            sources.remove(refused.unwrap_or(sources.len() - 1));
+        }
+        sources.insert(0, Source::new(credentials.cloned()));
+    }
+
+    /// The registries of these repositories, each with all that it may be asked with.
+    pub(super) async fn of(&self, repositories: &[Repository]) -> Result<Vec<Arc<Remote>>> {
+        let mut known = self.known.lock().await;
+        let mut remotes = Vec::new();
+        for repository in repositories {
+            let sources = known.entry(repository.clone()).or_default();
+            // After a restart nothing is known but the node's own credentials.
+            if sources.is_empty() {
+                sources.push(Source::new(None));
+            }
+            let all_are_refused = sources.iter().all(Source::is_refused);
+            for source in sources {
+                if all_are_refused || !source.is_refused() {
+                    remotes.push(self.open(repository, source).await?);
+                }
+            }
+        }
+        Ok(remotes)
+    }
+
+    async fn open(&self, repository: &Repository, source: &mut Source) -> Result<Arc<Remote>> {
+        match &source.remote {
+            Some((remote, opened)) if opened.elapsed() < FRESH => return Ok(Arc::clone(remote)),
+            _ => {}
+        }
+        let opening = Remote::open(
+            Arc::clone(&self.transport),
+            &self.config,
+            repository.clone(),
+            source.credentials.clone(),
+            crate::pull::next_number(),
+        );
+        let remote = Arc::new(opening.await?);
+        source.remote = Some((Arc::clone(&remote), Instant::now()));
+        Ok(remote)
+    }
+}
