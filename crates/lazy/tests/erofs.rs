@@ -168,7 +168,7 @@ fn a_file_whose_part_never_comes_is_an_error_and_the_others_are_read() {
     let source = node.dir.path().join("source");
     skip_unless!(image_of(&made, &source));
     let size = std::fs::metadata(&source).unwrap().len();
-    let layer = node.layer("erofs", size, Duration::from_millis(500));
+    let layer = node.layer("erofs", size, Duration::from_millis(1500));
     let from = std::fs::File::open(&source).unwrap();
     // The large file is most of the image: what lies in its middle is not had.
     let never = size / 2 / PART * PART;
@@ -193,7 +193,7 @@ fn a_file_whose_part_never_comes_is_an_error_and_the_others_are_read() {
     // Who reads it can be killed before.
     let slow = node.server().add("erofs", &layer.directory, size, LIMIT);
     slow.unwrap();
-    std::thread::sleep(Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1600));
     let mut reader = Command::new("cat")
         .arg(at.join("large"))
         .stdout(std::process::Stdio::null())
