@@ -29,6 +29,14 @@ pub struct Gauges {
     pub store_bytes: i64,
     /// Inodes that images take.
     pub store_inodes: i64,
+    /// Layers that come as they are read, and of which something is missing.
+    pub lazy_layers: i64,
+    /// Bytes that were fetched of such layers.
+    pub lazy_fetched_bytes: u64,
+    /// Reads of such layers that have failed.
+    pub lazy_reads_failed: u64,
+    /// Of these, those for which nothing came in time.
+    pub lazy_reads_timed_out: u64,
 }
 
 impl Engine {
@@ -80,6 +88,11 @@ impl Engine {
         let store = node.images.fs_info();
         gauges.store_bytes = i64::try_from(store.used_bytes).unwrap_or(i64::MAX);
         gauges.store_inodes = i64::try_from(store.inodes_used).unwrap_or(i64::MAX);
+        let lazy = node.images.lazy_counts();
+        gauges.lazy_layers = number(lazy.layers);
+        gauges.lazy_fetched_bytes = lazy.fetched;
+        gauges.lazy_reads_failed = lazy.failed;
+        gauges.lazy_reads_timed_out = lazy.timed_out;
         gauges
     }
 }

@@ -21,6 +21,7 @@ use crate::error::{Error, Result, chain};
 use crate::events::Events;
 use crate::node::Node;
 use crate::node::cgroups::Cgroups;
+use crate::node::cgroups::KEEPER_OOM_SCORE;
 use crate::node::commands::Commands;
 use crate::node::metrics::Metrics;
 use crate::node::paths::{Paths, private_dir};
@@ -57,7 +58,7 @@ impl Engine {
         let cgroup_driver = cgroups.driver();
         // Side by side: each waits for the disk or for programs.
         let (images, networks, runtimes) = tokio::join!(
-            open_images(&config),
+            open_images(&config, &cgroups),
             open_networks(&config),
             find_runtimes(&config, cgroup_driver),
         );
@@ -147,8 +148,12 @@ async fn find_runtimes(config: &Config, driver: Driver) -> Result<Runtimes> {
     Runtimes::find(config, driver).await
 }
 
-async fn open_images(config: &Config) -> Result<Images> {
-    let opened = Images::open(config.images.clone()).await;
+async fn open_images(config: &Config, cgroups: &Cgroups) -> Result<Images> {
+    let mut images = config.images.clone();
+    // As keepers do, the server of lazy layers outlives the daemon, and serves all pods.
+    images.lazy.cgroups = cgroups.for_keepers();
+    images.lazy.oom_score_adj = Some(KEEPER_OOM_SCORE);
+    let opened = Images::open(images).await;
     opened.map_err(|source| {
         Error::Image {
             doing: "opening the image store".into(),

@@ -26,22 +26,14 @@ enum Value {
 pub struct InvalidDigest(String);
 
 impl Digest {
-    /// The SHA-256 of all that can be read, and how many bytes that is.
-    pub(crate) fn of_all(mut from: impl std::io::Read) -> std::io::Result<(Self, u64)> {
-        let mut hasher = Hasher::like(None);
-        let mut buffer = vec![0; 1 << 20];
-        let mut bytes = 0;
-        loop {
-            match from.read(&mut buffer) {
-                Ok(0) => return Ok((hasher.finish(), bytes)),
-                Ok(read) => {
-                    hasher.update(&buffer[..read]);
-                    bytes += read as u64;
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+    /// The SHA-256 of all that can be read.
+    pub(crate) fn of_all(from: impl std::io::Read) -> std::io::Result<Self> {
+        hash_all(Hasher::like(None), from)
+    }
+
+    /// The same, with this one's algorithm.
+    pub(crate) fn of_all_like(&self, from: impl std::io::Read) -> std::io::Result<Self> {
+        hash_all(Hasher::like(Some(self)), from)
     }
 
     /// The SHA-256 digest of these bytes.
@@ -187,6 +179,18 @@ impl io::Write for Hasher {
 
 fn shorten(text: &str) -> String {
     text.chars().take(80).collect()
+}
+
+fn hash_all(mut hasher: Hasher, mut from: impl std::io::Read) -> std::io::Result<Digest> {
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(hasher.finish()),
+            Ok(read) => hasher.update(&buffer[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -144,7 +144,10 @@ impl Images {
                 let context = Arc::clone(&self.inner.context);
                 let configs = Arc::clone(&self.inner.configs);
                 async move {
-                    let (id, config) = pull::pull(&context, request, &tracker).await?;
+                    let pulled = pull::pull(&context, request, &tracker).await;
+                    // What was to be begun may have failed, or have come whole.
+                    context.lazies.end_when_idle().await;
+                    let (id, config) = pulled?;
                     let mut configs = configs.write();
                     configs.insert(id, Arc::new(config));
                     Ok(id)
@@ -213,7 +216,7 @@ impl Images {
         let (store, name) = (Arc::clone(self.store()), name.to_owned());
         let configs = Arc::clone(&self.inner.configs);
         let grace = self.inner.context.config.orphan_grace;
-        blocking(move || {
+        let freed = blocking(move || {
             let (removed, freed) = store.update_and_sweep(grace, |state, change| {
                 let Some(record) = find(state, &name)? else {
                     return Ok(None);
@@ -228,7 +231,9 @@ impl Images {
             }
             Ok(freed)
         })
-        .await
+        .await;
+        self.lazies().end_when_idle().await;
+        freed
     }
 
     /// Claims an image's layers for `owner` until [`Images::release`], durably. A second lease
@@ -252,7 +257,7 @@ impl Images {
     pub async fn release(&self, owner: &str) -> Result<Freed> {
         let (store, owner) = (Arc::clone(self.store()), owner.to_owned());
         let grace = self.inner.context.config.orphan_grace;
-        blocking(move || {
+        let freed = blocking(move || {
             let decide = |state: &State, change: &mut crate::store::Change| {
                 if state.leases.contains_key(&owner) {
                     change.leases.push((owner, None));
@@ -263,7 +268,9 @@ impl Images {
             store.sweep_replaced()?;
             Ok(freed)
         })
-        .await
+        .await;
+        self.lazies().end_when_idle().await;
+        freed
     }
 
     /// All claims.

@@ -16,6 +16,7 @@ mod config;
 mod digest;
 mod error;
 mod find;
+mod forms;
 #[doc(hidden)]
 pub mod fuzzing;
 mod image;
@@ -44,6 +45,7 @@ pub use archive::ExportFormat;
 pub use config::{Config, Limits, StoreForm};
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Cause, Error, Result};
+pub use forms::LayerForm;
 pub use image::Image;
 pub use image_config::ImageConfig;
 pub use images::{FsUsage, Images, Lease, PullRequest, Wait};

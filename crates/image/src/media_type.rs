@@ -8,6 +8,8 @@ pub(crate) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// OCI layer, uncompressed.
 pub(crate) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+/// Layer that is an image of EROFS.
+pub(crate) const EROFS_LAYER: &str = "application/vnd.erofs.layer.v1";
 /// Docker manifest, schema 2.
 pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 /// Docker manifest list.
@@ -30,6 +32,8 @@ pub(crate) enum Kind {
     Manifest,
     Config,
     Layer,
+    /// A layer that is a file system of its own.
+    ErofsLayer,
     EncryptedLayer,
     /// A module of WebAssembly as it is.
     Module,
@@ -58,6 +62,16 @@ fn layer_kind(bare: &str) -> Kind {
         "application/vnd.docker.image.rootfs.diff.tar",
         "application/vnd.docker.image.rootfs.foreign.diff.tar",
     ];
+    // The last one is of earlier makers.
+    const EROFS: [&str; 3] = [
+        EROFS_LAYER,
+        "application/vnd.erofs",
+        "application/vnd.oci.image.layer.v1.erofs",
+    ];
+    let unpacked = bare.strip_suffix("+zstd").unwrap_or(bare);
+    if EROFS.contains(&unpacked) {
+        return Kind::ErofsLayer;
+    }
     for prefix in PREFIXES {
         match bare.strip_prefix(prefix) {
             Some("" | "+gzip" | "+zstd" | ".gzip" | ".zstd") => return Kind::Layer,
@@ -83,6 +97,15 @@ mod tests {
         ] {
             assert_eq!(kind(layer), Kind::Layer, "{layer}");
         }
+        for erofs in [
+            "application/vnd.erofs.layer.v1",
+            "application/vnd.erofs.layer.v1+zstd",
+            "application/vnd.erofs+zstd",
+            "application/vnd.oci.image.layer.v1.erofs",
+        ] {
+            assert_eq!(kind(erofs), Kind::ErofsLayer, "{erofs}");
+        }
+        assert_eq!(kind("application/vnd.erofs+gzip"), Kind::Other);
         assert_eq!(
             kind("application/vnd.oci.image.layer.v1.tar+gzip+encrypted"),
             Kind::EncryptedLayer

@@ -209,12 +209,15 @@ macro_rules! serve_extensions {
             asking {
                 judge_image(JudgeImageRequest) -> JudgeImageResponse;
                 collect_garbage(CollectGarbageRequest) -> CollectGarbageResponse;
+                list_images_here(ListImagesHereRequest) -> ListImagesHereResponse;
             }
             acting {}
             streaming {
                 watch_pulls(WatchPullsRequest) -> PullProgress as WatchPullsStream;
                 export_images(ExportImagesRequest) -> ExportImagesResponse as ExportImagesStream;
                 verify_images(VerifyImagesRequest) -> VerifyImagesResponse as VerifyImagesStream;
+                fetch_images(FetchImagesRequest) -> ImageHere as FetchImagesStream;
+                watch_read_failures(WatchReadFailuresRequest) -> ReadFailure as WatchReadFailuresStream;
             }
             taking {
                 import_images(ImportImagesRequest) -> ImportImagesResponse;

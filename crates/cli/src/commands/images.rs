@@ -1,14 +1,17 @@
 //! `images`: lists images.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::str::FromStr;
 
 use orlop_cri::client::ImageClient;
+use orlop_cri::images::ImageHere;
 use orlop_cri::v1::{Image, ImageFilter, ImageSpec, ListImagesResponse};
 use regex_lite::Regex;
 
-use crate::connect::Session;
-use crate::output::{self, FormatFlags, Table, short_bytes, short_id, stdout};
+use crate::connect::{Dialect, Session};
+use crate::families::here;
+use crate::output::{self, Format, FormatFlags, Table, short_bytes, short_id, stdout};
 
 const NONE: &str = "<none>";
 
@@ -48,10 +51,17 @@ pub struct Args {
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let format = args.format.or_table()?;
+    let connection = session.quick_image_connection().await?;
     let images = args
         .which
-        .list(&session.images().await?, args.name.clone())
+        .list(&connection.images(), args.name.clone())
         .await?;
+    let is_for_people = matches!(format, Format::Table) && !args.quiet;
+    let missing = if is_for_people && session.dialect == Dialect::Orlop {
+        here::ask(connection.orlop_images(), "").await
+    } else {
+        HashMap::new()
+    };
     let answer = ListImagesResponse { images };
     let mut out = stdout();
     if !output::list(&mut out, &answer, &format)? {
@@ -61,21 +71,26 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             }
         } else if args.verbose {
             for image in &answer.images {
-                in_full(&mut out, image)?;
+                in_full(&mut out, image, missing.get(&image.id))?;
             }
         } else {
-            table(&answer.images, &args).print(&mut out)?;
+            table(&answer.images, &missing, &args).print(&mut out)?;
         }
     }
     Ok(out.flush()?)
 }
 
-fn table(images: &[Image], args: &Args) -> Table {
+/// The column of what is here stands where something is missing.
+fn table(images: &[Image], missing: &HashMap<String, ImageHere>, args: &Args) -> Table {
+    let is_any = images.iter().any(|image| missing.contains_key(&image.id));
     let mut heading = vec!["IMAGE", "TAG"];
     if args.digests {
         heading.push("DIGEST");
     }
     heading.extend(["IMAGE ID", "SIZE"]);
+    if is_any {
+        heading.push("HERE");
+    }
     if args.pinned {
         heading.push("PINNED");
     }
@@ -95,6 +110,10 @@ fn table(images: &[Image], args: &Args) -> Table {
                 row.push(shown(digest));
             }
             row.extend([shown(&image.id), short_bytes(image.size)]);
+            if is_any {
+                let missing = missing.get(&image.id);
+                row.push(missing.map_or_else(|| "100%".to_owned(), here::percent));
+            }
             if args.pinned {
                 row.push(image.pinned.to_string());
             }
@@ -104,7 +123,7 @@ fn table(images: &[Image], args: &Args) -> Table {
     table
 }
 
-fn in_full(out: &mut impl Write, image: &Image) -> io::Result<()> {
+fn in_full(out: &mut impl Write, image: &Image, here: Option<&ImageHere>) -> io::Result<()> {
     writeln!(out, "ID: {}", image.id)?;
     for tag in &image.repo_tags {
         writeln!(out, "RepoTags: {tag}")?;
@@ -114,6 +133,9 @@ fn in_full(out: &mut impl Write, image: &Image) -> io::Result<()> {
     }
     if image.size != 0 {
         writeln!(out, "Size: {}", image.size)?;
+    }
+    if let Some(here) = here {
+        writeln!(out, "Here: {} of {}", here.bytes, here.size)?;
     }
     if let Some(uid) = &image.uid {
         writeln!(out, "Uid: {}", uid.value)?;
@@ -250,7 +272,41 @@ fn is_named(image: &Image, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_is_here_is_a_column_where_something_is_missing() {
+        let images = [
+            image("sha256:1", &["a:1"], &[]),
+            image("sha256:2", &["b:1"], &[]),
+        ];
+        let text = |missing: &HashMap<String, ImageHere>| {
+            let mut out = Vec::new();
+            let args = Line::parse_from(["images"]).args;
+            table(&images, missing, &args).print(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(!text(&HashMap::new()).contains("HERE"));
+        let here = ImageHere {
+            bytes: 12,
+            size: 100,
+            ..ImageHere::default()
+        };
+        let other = HashMap::from([("sha256:3".to_owned(), here.clone())]);
+        assert!(!text(&other).contains("HERE"));
+        let text = text(&HashMap::from([("sha256:2".to_owned(), here)]));
+        let last = |row: &str| row.split_whitespace().last().map(str::to_owned);
+        let lasts: Vec<_> = text.lines().filter_map(last).collect();
+        assert_eq!(lasts, ["HERE", "100%", "12%"], "{text}");
+    }
 
     fn image(id: &str, tags: &[&str], digests: &[&str]) -> Image {
         Image {

@@ -68,7 +68,7 @@ commands! {
         Events = events,
         /// Run a command in a container
         Exec = exec,
-        /// Import, export, verify and clean up images; without a word of these, list them
+        /// Import, export, fetch, verify and clean up images; without a word of these, list them
         Image = image,
         /// Show how full the image file systems are
         Imagefsinfo = imagefsinfo,

@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use orlop_cri::client::PullRequest;
 use orlop_cri::v1::{AuthConfig, ImageSpec, PodSandboxConfig};
 
-use crate::connect::Session;
+use crate::connect::{Dialect, Session};
+use crate::families::here;
 use crate::input::schema::PodSchema;
 use crate::input::{Pair, Span, manifest, map};
 use crate::output::write_all;
@@ -57,7 +58,24 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     };
     let timeout = args.pull_timeout.map(|span| span.0);
     let id = fetch(session, image, auth, pod, timeout).await?;
+    if session.dialect == Dialect::Orlop {
+        say_what_comes_later(session, &id).await?;
+    }
     Ok(write_all(&format!("Image is up to date for {id}\n"))?)
+}
+
+/// Of layers that come as they are read.
+async fn say_what_comes_later(session: &Session, id: &str) -> anyhow::Result<()> {
+    let connection = session.quick_image_connection().await?;
+    let missing = here::ask(connection.orlop_images(), id).await;
+    if let Some(image) = missing.get(id) {
+        say!(
+            "{} of {} layers come as they are read",
+            image.lazy_layers,
+            image.layers
+        );
+    }
+    Ok(())
 }
 
 /// Pulls, showing how it gets on where the runtime tells.

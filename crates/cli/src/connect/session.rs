@@ -158,10 +158,7 @@ impl Session {
 
     /// A client of the image service.
     pub(crate) async fn images(&self) -> anyhow::Result<ImageClient> {
-        Ok(self
-            .image_connection(self.timeout.unwrap_or(QUICK))
-            .await?
-            .images())
+        Ok(self.quick_image_connection().await?.images())
     }
 
     /// A client of the image service for calls that change something.
@@ -175,6 +172,11 @@ impl Session {
     /// The connection to the image service, for several clients on it.
     pub(crate) async fn patient_image_connection(&self) -> anyhow::Result<Connection> {
         self.image_connection(self.timeout.unwrap_or(PATIENT)).await
+    }
+
+    /// The connection to the image service for questions, for several clients on it.
+    pub(crate) async fn quick_image_connection(&self) -> anyhow::Result<Connection> {
+        self.image_connection(self.timeout.unwrap_or(QUICK)).await
     }
 
     /// The connection to the runtime, for what orlop does beyond the CRI.

@@ -146,7 +146,10 @@ impl Painter {
         let mut summary = None;
         if lines.len() > most {
             let is_done = |layer: &LayerProgress| {
-                matches!(layer.stage(), PullStage::Done | PullStage::Exists)
+                matches!(
+                    layer.stage(),
+                    PullStage::Done | PullStage::Exists | PullStage::Begun
+                )
             };
             let done = lines.iter().filter(|(layer, _)| is_done(layer)).count();
             summary = Some(format!("{done} of {} layers are done", lines.len()));
@@ -236,6 +239,7 @@ fn stage(stage: PullStage) -> &'static str {
         PullStage::Done => "done",
         PullStage::Exists => "exists",
         PullStage::Failed => "failed",
+        PullStage::Begun => "mounted",
     }
 }
 
@@ -272,6 +276,18 @@ mod tests {
             done.starts_with("\x1b[1A\x1b[2K0123456789abc  done"),
             "{done:?}"
         );
+    }
+
+    #[test]
+    fn a_layer_that_comes_later_is_mounted_and_not_downloaded() {
+        let begun = progress(PullStage::Begun, 20);
+        let text = Painter::new(true).paint(&begun, Instant::now());
+        assert!(
+            text.contains("0123456789abc  mounted     2MB\n"),
+            "{text:?}"
+        );
+        let text = Painter::new(false).paint(&begun, Instant::now());
+        assert_eq!(text, "0123456789abc mounted 2MB\n");
     }
 
     #[test]

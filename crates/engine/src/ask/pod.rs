@@ -12,6 +12,7 @@ use orlop_service::attachment::attachment;
 
 use crate::ask::FilesAsk;
 use crate::error::{Error, Result};
+use crate::image::may_be_lazy;
 use crate::node::Node;
 use crate::node::paths::Paths;
 use crate::node::runtimes::Handler;
@@ -64,6 +65,7 @@ impl PodAsk {
             .ok_or_else(|| Error::invalid("config", "is missing"))?;
         let name = PodName::of(&config)?;
         check(&config)?;
+        may_be_lazy("config", &config)?;
         let handler = node.runtimes.handler(&request.runtime_handler)?;
         let id = PodId::random();
         let parts = PodParts::read(node, &id, &config, &handler)?;

@@ -17,9 +17,10 @@ use orlop_pool::Place;
 
 use crate::checkpoint::go_on;
 use crate::config::Config;
-use crate::container::image_volumes::{self, ImageVolume};
+use crate::container::image_volumes::{self, ImageVolume, VolumeImage};
 use crate::container::plan::Plan;
 use crate::error::{Error, Result};
+use crate::image::may_be_lazy;
 use crate::node::Node;
 use crate::node::metrics::Metrics;
 use crate::node::paths::Paths;
@@ -88,6 +89,42 @@ pub async fn build(
         }
     };
     trace.step("rootfs", &name, build).await
+}
+
+/// Waits until all of the images is here, where the pod wants that. They are held, so that nobody removes
+/// what has come.
+pub async fn fetch_images(
+    node: &Node,
+    container: &Container,
+    plan: &Plan,
+    trace: &Trace,
+) -> Result<()> {
+    if may_be_lazy("config", &container.pod.config)? {
+        return Ok(());
+    }
+    let fetching = async {
+        hold_images(&node.images, container, plan).await?;
+        let volumes = plan.volumes.iter().map(VolumeImage::image);
+        for image in std::iter::once(&plan.image).chain(volumes) {
+            fetch_all(&node.images, image).await?;
+        }
+        Ok(())
+    };
+    let name = container.metadata().name;
+    trace.step("image", &name, fetching).await
+}
+
+async fn fetch_all(images: &Images, image: &Image) -> Result<()> {
+    let fetched = images.fetch_rest(&image.id).await;
+    fetched.map_err(|source| {
+        let name = image.repo_tags.iter().chain(&image.repo_digests).next();
+        let id = image.id.to_string();
+        let doing = format!(
+            "fetching all of image {}, which is to be here before its pod's containers are made",
+            name.unwrap_or(&id)
+        );
+        Error::Image { doing, source }.into()
+    })
 }
 
 /// The node's paths that the request names and the specification looks at.

@@ -1,6 +1,6 @@
 //! All checks of a host.
 
-use super::{Finding, cgroups, clock, disk, kernel, registries, runtimes, signatures};
+use super::{Finding, cgroups, clock, disk, kernel, lazy, registries, runtimes, signatures};
 use crate::blocking;
 use crate::config::{Config, RuntimeHandler};
 use crate::node::runtimes::adapter;
@@ -13,6 +13,7 @@ pub async fn examine_host(config: &Config) -> Vec<Finding> {
         let mut findings = kernel::examine();
         findings.extend(cgroups::examine());
         findings.extend(keeper(&own));
+        findings.extend(lazy::examine(&own.images.lazy));
         findings.extend(registries::examine(&own.images.registry_dirs));
         findings.extend(signatures::examine(&own.images.policies));
         findings.extend(disk::examine(&own.root, &own.state));

@@ -2,9 +2,13 @@
 
 mod admit;
 mod choose;
+mod here;
+mod laziness;
 mod listed;
 pub mod pulls;
 
 pub use admit::{admit, name_asked_for};
 pub use choose::{asked_for, check_whole, chosen, find};
+pub use here::{here, named};
+pub use laziness::may_be_lazy;
 pub use listed::{all_listed, listed};

@@ -119,6 +119,18 @@ impl Cgroups {
 
     /// The directories that a keeper moves itself into.
     pub fn of_keepers(&self) -> Vec<PathBuf> {
+        let directories = self.for_keepers();
+        for directory in &directories {
+            if let Err(error) = std::fs::create_dir_all(directory) {
+                tracing::warn!(%error, "making the keepers' cgroup; they stay in the daemon's");
+                return Vec::new();
+            }
+        }
+        directories
+    }
+
+    /// The same, which may not be there yet.
+    pub fn for_keepers(&self) -> Vec<PathBuf> {
         // No controller is switched on for it: with version 2 that would make the daemon's own
         // cgroup, which has processes, a threaded one. A new cpuset of version 1 takes nobody
         // before it has processors, and keepers need none of their own.
@@ -126,12 +138,6 @@ impl Cgroups {
         let v1_cpuset = cpuset.filter(|_| !self.hierarchies.is_v2());
         let mut directories = self.hierarchies.directories(&self.keepers);
         directories.retain(|directory| Some(directory) != v1_cpuset.as_ref());
-        for directory in &directories {
-            if let Err(error) = std::fs::create_dir_all(directory) {
-                tracing::warn!(%error, "making the keepers' cgroup; they stay in the daemon's");
-                return Vec::new();
-            }
-        }
         directories
     }
 

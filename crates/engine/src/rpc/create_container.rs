@@ -289,6 +289,8 @@ async fn complete(
     from: Option<Box<From>>,
     trace: &Trace,
 ) -> Result<()> {
+    // Plugins are not kept waiting for a registry.
+    bundle::fetch_images(node, container, &plan, trace).await?;
     let _hold = node.nri.hold().await;
     let effective = build(node, container, plan, trace).await?;
     if let Some(from) = from {

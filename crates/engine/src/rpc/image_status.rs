@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use orlop_cri::v1::{ImageStatusRequest, ImageStatusResponse};
-use orlop_image::Image;
-use orlop_image::Images;
+use orlop_image::{Here, Image, Images, LayerForm};
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
@@ -46,12 +45,18 @@ async fn info(images: &Images, image: &Image) -> Result<HashMap<String, String>>
     let config = images.raw_config(&image.id).await.map_err(failed)?;
     let config: Value = serde_json::from_slice(&config).unwrap_or_default();
     let layers = images.layer_dirs(&image.id).map_err(failed)?;
-    let info = json!({
+    let forms = images.layer_forms(&image.id).map_err(failed)?;
+    let forms = forms.into_iter().map(LayerForm::name);
+    let mut info = json!({
         "chainID": image.config.chain_id().map(|id| id.to_string()).unwrap_or_default(),
         "imageSpec": config,
+        "layerForms": forms.collect::<Vec<_>>(),
         "layers": layers,
         "manifest": image.manifest.to_string(),
         "size": image.size,
     });
+    if let Some(Here { bytes, of }) = images.here(&image.id).await.map_err(failed)? {
+        info["here"] = json!({ "bytes": bytes, "of": of });
+    }
     Ok(HashMap::from([("info".to_owned(), info.to_string())]))
 }

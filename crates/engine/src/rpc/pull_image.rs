@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::image::may_be_lazy;
 use crate::timeline::{Origin, Outcome};
 
 /// Answers the call.
@@ -19,7 +20,13 @@ pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<Pu
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
-    let pod = request.sandbox_config.and_then(|config| config.metadata);
+    let pod = request.sandbox_config.unwrap_or_default();
+    let wait = if may_be_lazy("sandbox_config", &pod)? {
+        Wait::ForNothing
+    } else {
+        Wait::ForAll
+    };
+    let pod = pod.metadata;
     let handler = match &pod {
         // Kubelets tell it only with the feature RuntimeClassInImageCriApi, but the pod is there.
         Some(pod) if image.runtime_handler.is_empty() => node.pods.runtime_of(pod),
@@ -30,7 +37,7 @@ pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<Pu
         auth: request.auth.map(credentials),
         policy: PolicyFor::Namespace(pod.unwrap_or_default().namespace),
         handler: node.runtimes.of_guests(&handler),
-        wait: Wait::default(),
+        wait,
     };
     let (work, _waiter) = node.pulls.begin(&name);
     let (here, left) = oneshot::channel::<()>();

@@ -141,6 +141,8 @@ async fn info(node: &Node) -> HashMap<String, String> {
         "runtimes": handlers,
         "pods": node.pods.all().len(),
         "containers": node.containers.all().len(),
+        "lazyImages": node.config.images.lazy.enabled,
+        "lazyLayers": node.images.lazy_counts().layers,
     });
     HashMap::from([
         ("config".to_owned(), config.to_string()),

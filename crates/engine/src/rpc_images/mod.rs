@@ -3,7 +3,10 @@
 
 pub mod collect_garbage;
 pub mod export_images;
+pub mod fetch_images;
 pub mod import_images;
 pub mod judge_image;
+pub mod list_images_here;
 pub mod verify_images;
 pub mod watch_pulls;
+pub mod watch_read_failures;

@@ -182,7 +182,7 @@ fn layer(layer: &orlop_image::LayerProgress) -> LayerProgress {
         LayerState::Unpacking | LayerState::Publishing => PullStage::Unpacking,
         LayerState::Done => PullStage::Done,
         LayerState::Present => PullStage::Exists,
-        LayerState::Begun => PullStage::Done,
+        LayerState::Begun => PullStage::Begun,
     };
     LayerProgress {
         digest: layer.digest.to_string(),
@@ -193,11 +193,35 @@ fn layer(layer: &orlop_image::LayerProgress) -> LayerProgress {
     }
 }
 
-/// A layer of a pull that is done is done, whatever was told of it last.
+/// A layer of a pull that is done is done, whatever was told of it last, unless it comes as it is read.
 fn finish(layer: &mut LayerProgress) {
-    if layer.stage() != PullStage::Exists {
-        layer.set_stage(PullStage::Done);
+    match layer.stage() {
+        PullStage::Begun => return,
+        PullStage::Exists => {}
+        _ => layer.set_stage(PullStage::Done),
     }
     layer.fetched = layer.size;
     layer.unpacked = layer.size;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_that_comes_as_it_is_read_is_not_told_as_downloaded() {
+        let told = |stage| {
+            let mut layer = LayerProgress {
+                size: 100,
+                fetched: 10,
+                ..LayerProgress::default()
+            };
+            layer.set_stage(stage);
+            finish(&mut layer);
+            (layer.stage(), layer.fetched)
+        };
+        assert_eq!(told(PullStage::Downloading), (PullStage::Done, 100));
+        assert_eq!(told(PullStage::Exists), (PullStage::Exists, 100));
+        assert_eq!(told(PullStage::Begun), (PullStage::Begun, 10));
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::inode::Layout;
 use super::{Entry, Error, Inode, Reader, Result, Source};
-use crate::attributes::Kind;
+use crate::attributes::{Kind, Xattrs};
 
 /// How much an image may have before it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +44,20 @@ impl<S: Source> Reader<S> {
     /// Walks all of the tree: directories are sorted and lead back, each has one name, what is in them is
     /// what they say, its links are counted, and all contents and attributes are in the image.
     pub fn check(&self, limits: Limits) -> Result<Census> {
+        self.check_each(limits, &mut |_, _| Ok(()))
+    }
+
+    /// The same, where somebody else has a word to say on each inode.
+    pub fn check_each(
+        &self,
+        limits: Limits,
+        judge: &mut dyn FnMut(&Inode, &Xattrs) -> Result<()>,
+    ) -> Result<Census> {
         let root = self.root()?;
         let mut walk = Walk {
             reader: self,
             limits,
+            judge,
             census: Census::default(),
             directories: HashSet::from([root.nid]),
             links: HashMap::new(),
@@ -69,6 +79,7 @@ impl<S: Source> Reader<S> {
 struct Walk<'a, S> {
     reader: &'a Reader<S>,
     limits: Limits,
+    judge: &'a mut dyn FnMut(&Inode, &Xattrs) -> Result<()>,
     census: Census,
     /// Directories that have a name.
     directories: HashSet<u64>,
@@ -135,13 +146,15 @@ impl<S: Source> Walk<'_, S> {
 
     fn inode(&mut self, inode: &Inode) -> Result<()> {
         self.census.inodes += 1;
-        for (name, value) in self.reader.xattrs(inode)? {
+        let xattrs = self.reader.xattrs(inode)?;
+        for (name, value) in &xattrs {
             self.census.xattr_bytes += (name.len() + value.len()) as u64;
         }
         if self.census.xattr_bytes > self.limits.xattr_bytes {
             let limit = self.limits.xattr_bytes;
             return Err(Error::TooMany(limit, "bytes of extended attributes"));
         }
+        (self.judge)(inode, &xattrs)?;
         if inode.kind() == Kind::Symlink {
             let target = self.reader.target(inode)?;
             if target.is_empty() || target.contains(&0) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::media_type::{OCI_CONFIG, OCI_INDEX, OCI_LAYER, OCI_MANIFEST};
+use crate::media_type::{EROFS_LAYER, OCI_CONFIG, OCI_INDEX, OCI_LAYER, OCI_MANIFEST};
 use crate::store::{Document, LayerRecord, Store};
 use crate::verify::write_archive;
 use crate::{Digest, Error, Result};
@@ -65,6 +65,12 @@ fn write(
         ExportFormat::DockerArchive => format!("{}/layer.tar", digest.hex()),
     };
     for layer in images.iter().flat_map(|image| &image.layers) {
+        if format == ExportFormat::DockerArchive && layer.is_published() {
+            return Err(Error::Unsupported(format!(
+                "layer {} was published as EROFS, which a docker archive has no word for; export it as an OCI image layout",
+                layer.diff_id
+            )));
+        }
         if written.insert(layer.diff_id) {
             let path = layer_path(&layer.diff_id);
             sink.file(&path, layer.archive_bytes, &mut |mut out| {
@@ -85,7 +91,14 @@ fn write_layout(images: &[ExportImage], sink: &mut impl Sink) -> Result<()> {
         let layers: Vec<Value> = image
             .layers
             .iter()
-            .map(|layer| descriptor(OCI_LAYER, &layer.diff_id, layer.archive_bytes))
+            .map(|layer| {
+                let kind = if layer.is_published() {
+                    EROFS_LAYER
+                } else {
+                    OCI_LAYER
+                };
+                descriptor(kind, &layer.diff_id, layer.archive_bytes)
+            })
             .collect();
         let manifest = json!({
             "schemaVersion": 2,

@@ -402,9 +402,25 @@ impl Lazies {
             drop(layer);
             store.make_whole(&key)?;
             serving.remove(&key);
+            serving.end_unless(|| store.may_be_read_lazily());
             Ok(true)
         })
         .await
+    }
+
+    /// Ends the server when the last layer has gone that anybody may read by it.
+    pub(crate) async fn end_when_idle(&self) {
+        let (store, serving) = (Arc::clone(&self.store), Arc::clone(&self.serving));
+        if !serving.is_running() {
+            return;
+        }
+        let ended = blocking(move || {
+            serving.end_unless(|| store.may_be_read_lazily());
+            Ok(())
+        });
+        if let Err(error) = ended.await {
+            tracing::debug!(%error, "ending the server of lazy layers");
+        }
     }
 
     /// Takes a layer off the list that nobody else has in hand. Who has fetched the last of it lets go of it soon.

@@ -1,6 +1,7 @@
 //! The server of lazy layers on this node: found, started, or succeeded when it dies.
 
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -22,10 +23,38 @@ pub(super) type Told = (Event, Answers);
 
 /// The server, once it is needed.
 pub(super) struct Serving {
-    place: Place,
+    home: Home,
     timeout: Duration,
     tell: mpsc::UnboundedSender<Told>,
     state: Arc<Mutex<State>>,
+}
+
+/// Where a server runs.
+#[derive(Clone)]
+struct Home {
+    place: Place,
+    cgroups: Vec<PathBuf>,
+    oom_score_adj: Option<i32>,
+}
+
+impl Home {
+    /// Sees to it that a server shares neither the daemon's memory nor its end.
+    fn settle(&self, server: &Server) {
+        let pid = server.pid().to_string();
+        for cgroup in &self.cgroups {
+            let made = std::fs::create_dir_all(cgroup);
+            let moved = made.and_then(|()| std::fs::write(cgroup.join("cgroup.procs"), &pid));
+            if let Err(error) = moved {
+                tracing::warn!(cgroup = %cgroup.display(), %error, "the server of lazy layers stays in the daemon's control group");
+            }
+        }
+        if let Some(score) = self.oom_score_adj {
+            let path = format!("/proc/{pid}/oom_score_adj");
+            if let Err(error) = std::fs::write(path, score.to_string()) {
+                tracing::debug!(score, %error, "the server of lazy layers keeps the daemon's oom_score_adj");
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -49,11 +78,15 @@ impl Serving {
         tell: mpsc::UnboundedSender<Told>,
     ) -> Self {
         Self {
-            place: Place {
-                program: settings.program.clone(),
-                directory: settings.run_dir.clone(),
-                mount_point: layout.lazy(),
-                by_journal: false,
+            home: Home {
+                place: Place {
+                    program: settings.program.clone(),
+                    directory: settings.run_dir.clone(),
+                    mount_point: layout.lazy(),
+                    by_journal: false,
+                },
+                cgroups: settings.cgroups.clone(),
+                oom_score_adj: settings.oom_score_adj,
             },
             timeout: settings.timeout,
             tell,
@@ -64,7 +97,7 @@ impl Serving {
     /// Finds the server that an earlier process has started; whether there is one. Blocks.
     pub(super) fn find(&self) -> Result<bool> {
         let mut state = self.state.lock();
-        let found = Server::connect(&self.place.directory).map_err(failed)?;
+        let found = Server::connect(&self.home.place.directory).map_err(failed)?;
         let Some(server) = found else {
             return Ok(false);
         };
@@ -78,7 +111,7 @@ impl Serving {
     }
 
     /// Has the server have a layer, which is in a directory. Blocks.
-    pub(super) fn add(&self, key: &Digest, dir: &std::path::Path, bytes: u64) -> Result<()> {
+    pub(super) fn add(&self, key: &Digest, dir: &Path, bytes: u64) -> Result<()> {
         let mut state = self.state.lock();
         self.start(&mut state)?;
         let Some(running) = &mut state.running else {
@@ -102,7 +135,8 @@ impl Serving {
         if state.running.is_some() || state.closed {
             return Ok(());
         }
-        let server = Server::start(&self.place).map_err(failed)?;
+        let server = Server::start(&self.home.place).map_err(failed)?;
+        self.home.settle(&server);
         self.listen(state, server, HashSet::new())
     }
 
@@ -129,10 +163,27 @@ impl Serving {
             .collect()
     }
 
+    /// Whether there is a server.
+    pub(super) fn is_running(&self) -> bool {
+        self.state.lock().running.is_some()
+    }
+
+    /// Ends the server if nobody needs it, until somebody does. Blocks.
+    pub(super) fn end_unless(&self, is_needed: impl FnOnce() -> bool) {
+        let mut state = self.state.lock();
+        if state.running.is_some() && !is_needed() {
+            Self::take_leave(&mut state, true);
+        }
+    }
+
     /// Listens no more; the server goes on, unless it is to end, too. Blocks.
     pub(super) fn close(&self, end: bool) {
         let mut state = self.state.lock();
         state.closed = true;
+        Self::take_leave(&mut state, end);
+    }
+
+    fn take_leave(state: &mut State, end: bool) {
         let Some(running) = state.running.take() else {
             return;
         };
@@ -158,7 +209,7 @@ impl Serving {
             layers,
         });
         let listener = Listener {
-            place: self.place.clone(),
+            home: self.home.clone(),
             tell: self.tell.clone(),
             state: Arc::clone(&self.state),
         };
@@ -172,7 +223,7 @@ impl Serving {
 
 /// Hands on what the server tells, and starts its successor when it is gone.
 struct Listener {
-    place: Place,
+    home: Home,
     tell: mpsc::UnboundedSender<Told>,
     state: Arc<Mutex<State>>,
 }
@@ -223,10 +274,11 @@ impl Listener {
 
     fn successor(&self, running: &mut Running) -> orlop_lazy::Result<orlop_lazy::Events> {
         // Perhaps the connection alone has ended.
-        let server = if let Some(server) = Server::connect(&self.place.directory)? {
+        let server = if let Some(server) = Server::connect(&self.home.place.directory)? {
             server
         } else {
-            let server = Server::succeed(&self.place, running.server.held())?;
+            let server = Server::succeed(&self.home.place, running.server.held())?;
+            self.home.settle(&server);
             tracing::warn!(
                 pid = running.server.pid(),
                 successor = server.pid(),

@@ -21,6 +21,10 @@ pub struct LazySettings {
     pub run_dir: PathBuf,
     /// How long who reads what is not here waits before the read fails.
     pub timeout: Duration,
+    /// The control groups that it lives in, as directories; the daemon's own if there are none.
+    pub cgroups: Vec<PathBuf>,
+    /// How ready the kernel is to kill it where memory runs out.
+    pub oom_score_adj: Option<i32>,
     /// Bytes per second that are fetched while nobody waits for them; 0 for as many as come.
     pub bandwidth: u64,
     /// Bytes of lazy layers that are here beyond which nothing is fetched that nobody waits for; 0 for no bound.
@@ -50,6 +54,8 @@ impl Default for LazySettings {
             program: PathBuf::from("orlop-lazy"),
             run_dir: PathBuf::from("/run/orlop/lazy"),
             timeout: Duration::from_secs(30),
+            cgroups: Vec::new(),
+            oom_score_adj: None,
             bandwidth: 0,
             cache: 0,
         }

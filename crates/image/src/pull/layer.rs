@@ -30,12 +30,13 @@ use super::task::Context;
 use crate::blocking::blocking;
 use crate::config::StoreForm;
 use crate::manifest::Descriptor;
+use crate::media_type::{self, Kind};
 use crate::registry::Remote;
 use crate::store::{
     FS, Form, Hold, IMAGE, Inherited, LayerRecord, Scratch, Sealed, TAPE, inherited, now,
 };
 use crate::tape::Recorder;
-use crate::unpack::{Layer, Spending as _, Unpacked, open_beneath, pack, unpack};
+use crate::unpack::{Layer, Spending as _, Unpacked, open_beneath, pack, take, unpack};
 use crate::{Digest, Error, Result, verity};
 
 /// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
@@ -371,6 +372,7 @@ impl LayerJob<'_> {
     ) -> Result<Fetched> {
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
         let form = context.config.store;
+        let is_erofs = media_type::kind(&self.blob.media_type) == Kind::ErofsLayer;
         let (what, diff_id) = (self.what.clone(), self.diff_id);
         let file = self.file.clone().map(|path| (path, self.blob.size));
         let at_work = self.at_work.token();
@@ -386,8 +388,27 @@ impl LayerJob<'_> {
                 abandon: &abandon,
                 spending: &spent,
             };
+            let create = |path: &std::path::Path| {
+                let options = File::options()
+                    .read(true)
+                    .write(true)
+                    .create_new(true)
+                    .open(path);
+                options.map_err(|error| Error::at("creating", path, error))
+            };
+            if is_erofs {
+                let mut file = create(&scratch.path().join(IMAGE))?;
+                let unpacked = take(&layer, open()?, &mut file, &limits)?;
+                return Ok(Fetched {
+                    scratch,
+                    unpacked,
+                    written: Written::Taken,
+                    replayable: false,
+                    spent,
+                });
+            }
             let recorder = Recorder::create(&scratch.path().join(TAPE))?;
-            let (unpacked, image, recorder) = match form {
+            let (unpacked, written, recorder) = match form {
                 StoreForm::Files => {
                     let root = scratch.path().join(FS);
                     std::fs::DirBuilder::new()
@@ -395,14 +416,12 @@ impl LayerJob<'_> {
                         .create(&root)
                         .map_err(|error| Error::at("creating", &root, error))?;
                     let done = unpack(&layer, open()?, recorder, &root, &limits)?;
-                    (done.0, None, done.1)
+                    (done.0, Written::Files, done.1)
                 }
                 StoreForm::Erofs => {
-                    let path = scratch.path().join(IMAGE);
-                    let file = File::create_new(&path)
-                        .map_err(|error| Error::at("creating", &path, error))?;
+                    let file = create(&scratch.path().join(IMAGE))?;
                     let done = pack(&layer, open()?, recorder, file, &limits)?;
-                    (done.0, Some(done.1), done.2)
+                    (done.0, Written::Packing(Box::new(done.1)), done.2)
                 }
             };
             let replayable = recorder.finish()?;
@@ -410,7 +429,7 @@ impl LayerJob<'_> {
             Ok(Fetched {
                 scratch,
                 unpacked,
-                image,
+                written,
                 replayable,
                 spent,
             })
@@ -437,9 +456,9 @@ impl LayerJob<'_> {
         fetched: Fetched,
         key: Digest,
     ) -> Result<Digest> {
-        let (fetched, form) = match fetched.image {
-            Some(_) => blocking(move || fetched.sealed()).await?,
-            None => (fetched, Form::Files),
+        let (fetched, form) = match fetched.written {
+            Written::Files => (fetched, Form::Files),
+            _ => blocking(move || fetched.sealed()).await?,
         };
         let Fetched {
             scratch,
@@ -481,12 +500,20 @@ fn with_bookkeeping(unpacked: Unpacked, scratch: &Scratch) -> Result<Unpacked> {
     })
 }
 
+/// In which form a layer is written.
+enum Written {
+    Files,
+    /// As one file, until that is whole.
+    Packing(Box<orlop_erofs::Image>),
+    /// As the file that was published.
+    Taken,
+}
+
 /// A layer unpacked, but not published.
 struct Fetched {
     scratch: Scratch,
     unpacked: Unpacked,
-    /// What becomes one file, until it is whole.
-    image: Option<orlop_erofs::Image>,
+    written: Written,
     /// Whether its archive can be put together again.
     replayable: bool,
     /// What it has had of what the image may bring.
@@ -498,9 +525,9 @@ impl Fetched {
     fn dressed(mut self, looks: &[Inherited]) -> Result<Self> {
         let root = self.scratch.path().join(FS);
         for look in looks {
-            match &mut self.image {
-                Some(image) => look.apply_to_image(image)?,
-                None => look.apply(&root)?,
+            match &mut self.written {
+                Written::Packing(image) => look.apply_to_image(image)?,
+                Written::Files | Written::Taken => look.apply(&root)?,
             }
         }
         self.unpacked.implicit.clear();
@@ -510,28 +537,28 @@ impl Fetched {
     /// Has the file whole, if it is one, and the kernel guard it where it can. What the layer is then.
     /// Blocks.
     fn sealed(mut self) -> Result<(Self, Form)> {
-        let Some(image) = self.image.take() else {
-            return Ok((self, Form::Files));
-        };
         let path = self.scratch.path().join(IMAGE);
-        let written = image.finish();
-        let summary = written.map_err(|error| match error {
-            orlop_erofs::Error::Write(error) => Error::at("writing", &path, error),
-            error => Error::store(format!("finishing {}", path.display()), error),
-        })?;
-        self.unpacked.disk_bytes += summary.bytes;
+        let (bytes, digest) = match std::mem::replace(&mut self.written, Written::Taken) {
+            Written::Files => return Ok((self, Form::Files)),
+            Written::Taken => (self.unpacked.archive_bytes, self.unpacked.diff_id),
+            Written::Packing(image) => {
+                let summary = image.finish().map_err(|error| match error {
+                    orlop_erofs::Error::Write(error) => Error::at("writing", &path, error),
+                    error => Error::store(format!("finishing {}", path.display()), error),
+                })?;
+                (summary.bytes, None)
+            }
+        };
+        self.unpacked.disk_bytes += bytes;
         // Nobody may have it open for writing.
         let file = File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
         let verity = verity::seal(&file).map_err(|error| Error::at("sealing", &path, error))?;
-        let bytes = summary.bytes;
-        Ok((
-            self,
-            Form::Erofs(Sealed {
-                bytes,
-                verity,
-                digest: None,
-            }),
-        ))
+        let sealed = Sealed {
+            bytes,
+            verity,
+            digest,
+        };
+        Ok((self, Form::Erofs(sealed)))
     }
 }
 

@@ -243,7 +243,11 @@ impl LayerJob<'_> {
         };
         context.store.publish(scratch, record).await?;
         spent.keep();
-        context.lazies.begin(&key).await?;
+        if let Err(error) = context.lazies.begin(&key).await {
+            let store = Arc::clone(&context.store);
+            blocking(move || store.give_up(&key)).await?;
+            return Err(error);
+        }
         Ok(key)
     }
 

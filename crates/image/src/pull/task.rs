@@ -21,7 +21,7 @@ use crate::manifest::{Descriptor, Document as ManifestDocument, Manifest, choose
 use crate::media_type::{self, Kind};
 use crate::policy::Policy;
 use crate::registry::{Credentials, Remote, Transport};
-use crate::store::{Document, Evidence, ImageRecord, Store, now};
+use crate::store::{Document, Evidence, ImageRecord, Store, is_known, now};
 use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Verdict, Wait};
 
 /// Indexes of indexes are allowed, but not without end.
@@ -329,6 +329,13 @@ pub(crate) fn check(
     for layer in &manifest.layers {
         match media_type::kind(&layer.media_type) {
             kind if kind == wanted => {}
+            Kind::ErofsLayer if wanted == Kind::Layer => {
+                if !is_known("erofs") {
+                    return Err(Error::Unsupported(format!(
+                        "{what} has layers of EROFS, which the kernel has not"
+                    )));
+                }
+            }
             Kind::EncryptedLayer => {
                 return Err(Error::Unsupported(format!("{what} has encrypted layers")));
             }

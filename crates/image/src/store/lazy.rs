@@ -46,9 +46,9 @@ impl Store {
         let failed = |error| Error::at("sealing", &to, error);
         let file = File::open(&to).map_err(failed)?;
         let verity = verity::seal(&file).map_err(failed)?;
-        let (digest, bytes) = Digest::of_all(&file).map_err(failed)?;
+        let digest = Digest::of_all(&file).map_err(failed)?;
         Ok(Sealed {
-            bytes,
+            bytes: file.metadata().map_err(failed)?.len(),
             verity,
             digest: Some(digest),
         })
@@ -69,6 +69,22 @@ impl Store {
         File::open(&dir)
             .and_then(|it| it.sync_all())
             .map_err(failed)
+    }
+
+    /// Removes a layer that was published and cannot be served, unless somebody else wants it. Blocks.
+    pub(crate) fn give_up(&self, key: &Digest) -> Result<()> {
+        {
+            let holds = self.holds.lock();
+            let state = self.state();
+            let images = state.images.values().flat_map(|image| &image.layers);
+            let leases = state.leases.values().flat_map(|lease| &lease.layers);
+            let is_needed = images.chain(leases).any(|needed| needed == key);
+            // Whoever gives up holds it, too.
+            if is_needed || holds.get(key).is_some_and(|count| *count > 1) {
+                return Ok(());
+            }
+        }
+        self.take_out(*key).map(drop)
     }
 
     /// Whether somebody may still read a layer, or have it mounted, that came while it was used.

@@ -16,7 +16,7 @@ pub(crate) use handle::{Hold, Store, now};
 pub(crate) use index::{Change, State};
 pub(crate) use inherit::{Inherited, inherited};
 pub(crate) use layout::{FS, IMAGE, Layout, Scratch, TAPE};
-pub(crate) use mounts::check;
+pub(crate) use mounts::{check, is_known};
 pub(crate) use records::{
     Document, Evidence, Form, ImageRecord, LayerRecord, Lazy, LeaseRecord, Sealed, Signature,
 };

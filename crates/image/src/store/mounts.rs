@@ -154,16 +154,21 @@ pub(crate) fn check(form: StoreForm) -> Result<()> {
     }
 }
 
-/// Loads the file system, too, where it is a module.
-pub(crate) fn kernel_has(kind: &str) -> Result<()> {
-    match fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC) {
-        Err(Errno::NODEV) => Err(Error::Unsupported(format!(
-            "layers cannot be files here: the kernel has no file system {kind}; \
-             set images.store = \"files\""
-        ))),
-        // Whatever else is wrong is told when a layer is mounted.
-        _ => Ok(()),
+fn kernel_has(kind: &str) -> Result<()> {
+    if is_known(kind) {
+        return Ok(());
     }
+    Err(Error::Unsupported(format!(
+        "layers cannot be files here: the kernel has no file system {kind}; \
+         set images.store = \"files\""
+    )))
+}
+
+/// Whether the kernel has a file system, which is loaded, too, where it is a module. Whatever else is wrong is told
+/// when a layer is mounted.
+pub(crate) fn is_known(kind: &str) -> bool {
+    let opened = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC);
+    !matches!(opened, Err(Errno::NODEV))
 }
 
 /// Unmounts all layers but those to keep. Blocks.

@@ -37,6 +37,13 @@ pub(crate) struct LayerRecord {
     pub(crate) form: Form,
 }
 
+impl LayerRecord {
+    /// Whether it was published as the file that it is.
+    pub(crate) fn is_published(&self) -> bool {
+        matches!(&self.form, Form::Erofs(sealed) if sealed.digest == Some(self.diff_id))
+    }
+}
+
 /// What a layer is on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -77,16 +77,18 @@ pub(super) fn wanted(xattrs: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = (&[u
     xattrs
         .iter()
         .map(|(name, value)| (&name[..], &value[..]))
-        .filter(|(name, _)| {
-            let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
-            user || matches!(
-                *name,
-                b"security.capability"
-                    | b"security.ima"
-                    | b"system.posix_acl_access"
-                    | b"system.posix_acl_default"
-            )
-        })
+        .filter(|(name, _)| is_wanted(name))
+}
+
+pub(super) fn is_wanted(name: &[u8]) -> bool {
+    let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
+    user || matches!(
+        name,
+        b"security.capability"
+            | b"security.ima"
+            | b"system.posix_acl_access"
+            | b"system.posix_acl_default"
+    )
 }
 
 /// A file system without extended attributes still makes a usable image.

@@ -161,9 +161,10 @@ fn archive<'a>(
     Ok(Box::new(head.chain(bytes.take(size)).chain(tail)))
 }
 
-struct Hashing<R> {
-    input: R,
-    hasher: Hasher,
+/// Hashes what is read.
+pub(super) struct Hashing<R> {
+    pub(super) input: R,
+    pub(super) hasher: Hasher,
 }
 
 impl<R: Read> Read for &mut Hashing<R> {

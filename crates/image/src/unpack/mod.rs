@@ -8,6 +8,7 @@ mod layer;
 mod packed;
 mod pipe;
 mod root;
+mod taken;
 mod target;
 mod tree;
 
@@ -15,3 +16,4 @@ pub use changes::{plain, unpack_changes};
 pub(crate) use extract::{RecordFiles, Spending, Unpacked};
 pub(crate) use layer::{Layer, pack, unpack};
 pub(crate) use root::{LayerRoot, open_beneath};
+pub(crate) use taken::take;

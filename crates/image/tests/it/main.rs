@@ -22,6 +22,7 @@ mod manifests;
 mod modules;
 mod node;
 mod one_file;
+mod published;
 mod pull;
 mod restart;
 mod signatures;

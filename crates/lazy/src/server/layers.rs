@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use orlop_lazy::Parts;
 use orlop_wire::{Failure, FailureKind, LayerBook, LayerEntry, Message as _};
-use rustix::fs::{Mode, OFlags, openat, renameat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 
 use crate::failure::failure;
 use crate::fuse::{About, ROOT};
@@ -232,8 +232,14 @@ impl Layers {
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::from_bits_truncate(0o600);
         let mut file = File::from(openat(&self.directory, BOOK_NEW, flags, mode)?);
-        file.write_all(&bytes)?;
-        Ok(renameat(&self.directory, BOOK_NEW, &self.directory, BOOK)?)
+        let written = file
+            .write_all(&bytes)
+            .and_then(|()| Ok(renameat(&self.directory, BOOK_NEW, &self.directory, BOOK)?));
+        if written.is_err() {
+            // A disk that is full has no room for half a book.
+            let _ = unlinkat(&self.directory, BOOK_NEW, AtFlags::empty());
+        }
+        written
     }
 }
 

@@ -129,6 +129,7 @@ fn images(config: &Config, root: &Path) -> engine::Images {
         timeout: section.lazy_timeout.get(),
         bandwidth: section.lazy_bandwidth.get(),
         cache: section.lazy_cache.get(),
+        ..engine::LazyImages::default()
     };
     images.keep_blobs = section.keep_blobs;
     images.max_connections = section.max_downloads.get() as usize;

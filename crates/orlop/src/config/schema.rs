@@ -180,7 +180,7 @@ section! {
         /// to do without a loop device. Layers that are there stay what they are.
         store: ImageStore = ImageStore::Files => restart,
         /// Whether layers in the formats eStargz, zstd:chunked and SOCI are mounted while they are
-        /// fetched, so that containers start before their image is here (`auto`): `docs/lazy-images.md`.
+        /// fetched, so that containers start before their image is here (`auto`): `docs/images.md`.
         /// Such a container reads from the registry while it runs, and fails to where that is gone.
         lazy: Laziness = Laziness::Never => restart,
         /// The repositories whose layers may be lazy, such as `registry.example.com/*`. `*` stands for

@@ -7,6 +7,7 @@ use orlop_dockershim::Shim;
 use orlop_engine::Engine;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 /// The backend, once it runs.
@@ -71,10 +72,36 @@ impl Collector for EngineGauges {
                 "Inodes that images take",
                 gauges.store_inodes,
             ),
+            (
+                "orlop_lazy_layers",
+                "Layers that come as they are read, of which something is missing",
+                gauges.lazy_layers,
+            ),
         ] {
             let gauge = ConstGauge::new(value);
             let descriptor = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
             gauge.encode(descriptor)?;
+        }
+        for (name, help, value) in [
+            (
+                "orlop_lazy_fetched_bytes",
+                "Bytes fetched of layers that come as they are read",
+                gauges.lazy_fetched_bytes,
+            ),
+            (
+                "orlop_lazy_reads_failed",
+                "Reads of what was not here of a layer and could not be fetched",
+                gauges.lazy_reads_failed,
+            ),
+            (
+                "orlop_lazy_reads_timed_out",
+                "Of the reads that failed, those for which nothing came in time",
+                gauges.lazy_reads_timed_out,
+            ),
+        ] {
+            let counter = ConstCounter::new(value);
+            let descriptor = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
+            counter.encode(descriptor)?;
         }
         Ok(())
     }

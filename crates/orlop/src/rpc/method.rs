@@ -26,6 +26,9 @@ const EXTENSIONS: [(&str, &[&str]); 7] = [
             "VerifyImages",
             "JudgeImage",
             "CollectGarbage",
+            "FetchImages",
+            "ListImagesHere",
+            "WatchReadFailures",
         ],
     ),
     (

@@ -30,6 +30,7 @@ mod images;
 mod joins;
 mod kata;
 mod keepers;
+mod lazy_clients;
 mod logs;
 mod metrics;
 mod networks;

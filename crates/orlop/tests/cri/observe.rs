@@ -137,7 +137,7 @@ async fn a_start_is_told_step_by_step() {
 }
 
 /// Asks the metrics endpoint, a unix socket.
-async fn get(socket: &Path, path: &str) -> String {
+pub(crate) async fn get(socket: &Path, path: &str) -> String {
     let mut stream = UnixStream::connect(socket).await.expect("connect");
     let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("ask");
@@ -177,6 +177,10 @@ async fn metrics_count_what_happened_and_pass_a_lint() {
         "orlop_pulls",
         "orlop_pull_bytes",
         "orlop_image_store_bytes",
+        "orlop_lazy_fetched_bytes",
+        "orlop_lazy_layers",
+        "orlop_lazy_reads_failed",
+        "orlop_lazy_reads_timed_out",
         "orlop_leaks_found",
         "orlop_gc_freed_bytes",
         "process_resident_memory_bytes",
@@ -187,6 +191,8 @@ async fn metrics_count_what_happened_and_pass_a_lint() {
         "orlop_pods{state=\"ready\"} 1",
         "orlop_containers{state=\"running\"} 1",
         "orlop_keepers 1",
+        "orlop_lazy_layers 0",
+        "orlop_lazy_reads_failed_total 0",
         "orlop_pulls_total{outcome=\"done\"} 1",
         "orlop_pod_calls_total{handler=\"test\",call=\"StartContainer\",outcome=\"done\"} 1",
         "orlop_step_duration_seconds_count{handler=\"test\",step=\"runtime\"} 1",

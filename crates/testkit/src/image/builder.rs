@@ -131,6 +131,8 @@ impl BuiltImage {
 enum Source {
     Archive(Vec<u8>, Compression),
     Chunked(ChunkedLayer),
+    /// A file system, and its media type.
+    Erofs(Vec<u8>, String),
 }
 
 /// An image being described.
@@ -199,6 +201,13 @@ impl ImageBuilder {
     /// Adds a layer that was packed so that it can be fetched bit by bit.
     pub fn cut(mut self, layer: ChunkedLayer) -> Self {
         self.layers.push(Source::Chunked(layer));
+        self
+    }
+
+    /// Adds a layer that is an image of EROFS, compressed if its media type ends so.
+    pub fn erofs(mut self, image: Vec<u8>, media_type: &str) -> Self {
+        self.layers
+            .push(Source::Erofs(image, media_type.to_owned()));
         self
     }
 
@@ -354,7 +363,7 @@ impl Default for ImageBuilder {
 impl Source {
     fn diff_id(&self, hash: Hash) -> String {
         match self {
-            Self::Archive(tar, _) => hash.digest(tar),
+            Self::Archive(bytes, _) | Self::Erofs(bytes, _) => hash.digest(bytes),
             Self::Chunked(layer) if hash == Hash::Sha256 => layer.diff_id.clone(),
             Self::Chunked(layer) => hash.digest(&layer.archive()),
         }
@@ -363,6 +372,15 @@ impl Source {
     /// The layer as it travels, and as an archive where that is at hand.
     fn made(self, types: &MediaTypes, hash: Hash, effort: u32) -> (Blob, Vec<u8>) {
         match self {
+            Self::Erofs(image, media_type) => {
+                let how = if media_type.ends_with("+zstd") {
+                    Compression::Zstd
+                } else {
+                    Compression::Plain
+                };
+                let blob = Blob::new(&media_type, pack(&image, how, effort), hash);
+                (blob, Vec::new())
+            }
             Self::Archive(tar, how) => {
                 let blob = Blob::new(types.layer(how), pack(&tar, how, effort), hash);
                 (blob, tar)

@@ -257,7 +257,7 @@ impl Node {
     }
 
     /// Whether it is the node's own and no pod's: the bridge, the parents of the pods' and the
-    /// keepers' cgroups, the directory whose mounts stay private.
+    /// keepers' cgroups, the directory whose mounts stay private, who serves lazy layers.
     fn is_its_own(&self, leak: &Leak) -> bool {
         match leak {
             Leak::Interface(name) => name == self.id(),
@@ -270,9 +270,15 @@ impl Node {
                 *path == self.state().join("private")
                     // Of layers that are files, as long as their images are here.
                     || path.starts_with(self.scratch.dir().join("root/images/mounts"))
+                    // Of those that come as they are read, as long as the daemon runs.
+                    || *path == self.scratch.dir().join("root/images/lazy")
                     || shared && [self.scratch.dir(), self.scratch.run()].contains(&path.as_path())
             }
-            Leak::Process(..) | Leak::Netns(_) => false,
+            Leak::Process(_, command) => command
+                .split(' ')
+                .next()
+                .is_some_and(|program| program.ends_with("/orlop-lazy")),
+            Leak::Netns(_) => false,
         }
     }
 

@@ -2,6 +2,7 @@
 //! another name of `images`.
 
 mod export;
+mod fetch;
 mod gc;
 mod import;
 mod policy;
@@ -34,6 +35,8 @@ enum Verb {
     Import(import::Args),
     /// Write images as one archive
     Export(export::Args),
+    /// Get all of images here whose layers come as they are read
+    Fetch(fetch::Args),
     /// Compare what is stored with its digests
     Verify(verify::Args),
     /// Tell whether an image may be used, by which rule and key
@@ -47,6 +50,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         None => images::run(args.list, session).await?,
         Some(Verb::Import(args)) => import::run(args, session).await?,
         Some(Verb::Export(args)) => export::run(args, session).await?,
+        Some(Verb::Fetch(args)) => return fetch::run(args, session).await,
         Some(Verb::Verify(args)) => return verify::run(args, session).await,
         Some(Verb::Policy(args)) => return policy::run(args, session).await,
         Some(Verb::Gc(args)) => gc::run(args, session).await?,

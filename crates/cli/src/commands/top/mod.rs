@@ -58,7 +58,8 @@ const SHORTEST: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let interval = args.interval.0.max(SHORTEST);
-    let sampler = Sampler::new(session.runtime().await?);
+    let images = session.quick_image_connection().await?.orlop_images();
+    let sampler = Sampler::new(session.runtime().await?, images);
     let mut view = View::new(args.sort, !args.containers, args.filter.clone());
     let format = args.format.or_table()?;
     let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();

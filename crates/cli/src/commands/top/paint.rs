@@ -3,8 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use orlop_cri::images::ImageHere;
+
 use super::sample::Usage;
 use super::view::{Column, Kind, Row, View};
+use crate::families::here;
 use crate::output::{Style, ago, cut, short_bytes};
 
 /// Levels of a sparkline.
@@ -207,8 +210,21 @@ fn status(view: &View, rows: usize) -> String {
         None if !view.filter.is_empty() => {
             format!("{rows} rows with `{}` (esc: all)", view.filter)
         }
-        None => String::new(),
+        None => images(view),
     }
+}
+
+/// What comes as it is read.
+fn images(view: &View) -> String {
+    let image = |image: &ImageHere| {
+        let size = short_bytes(image.size);
+        format!("{} {} of {size}", here::name(image), here::percent(image))
+    };
+    let images: Vec<String> = view.node.images.iter().map(image).collect();
+    if images.is_empty() {
+        return String::new();
+    }
+    format!("here of images: {}", images.join(", "))
 }
 
 fn shown(width: usize) -> impl Iterator<Item = &'static Field> {
@@ -352,6 +368,7 @@ mod tests {
                 }],
                 ..Pod::default()
             }],
+            images: Vec::new(),
         });
         view
     }
@@ -390,6 +407,25 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn what_comes_as_it_is_read_stands_where_nothing_else_does() {
+        let mut view = view();
+        view.node.images.push(ImageHere {
+            names: vec!["r.test/a:1".into()],
+            bytes: 30,
+            size: 1000,
+            ..ImageHere::default()
+        });
+        let line =
+            |view: &mut View| frame(view, "unix:///x", Duration::from_secs(2), 80, 24)[2].clone();
+        assert_eq!(
+            line(&mut view).trim_end(),
+            "here of images: r.test/a:1 3% of 1kB"
+        );
+        view.filter = "web".into();
+        assert!(line(&mut view).starts_with("2 rows with"));
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::time::Duration;
 
+use orlop_cri::images::ImageHere;
 use serde_json::{Value, json};
 
 use super::paint::{percent, speed};
 use super::sample::Sampler;
 use super::view::{Kind, Row, View};
+use crate::families::here;
 use crate::output::{self, Format, Table, short_bytes, short_id, stdout};
 
 /// Looks `count` times, for ever with zero. What is used in a time takes two looks to know.
@@ -30,9 +32,17 @@ pub(super) async fn run(
                 writeln!(out)?;
             }
             table(&rows).print(&mut out)?;
+            if !view.node.images.is_empty() {
+                writeln!(out)?;
+                images(&view.node.images).print(&mut out)?;
+            }
         } else {
             let rows: Vec<Value> = rows.iter().map(value).collect();
-            output::value(&mut out, &json!({ "rows": rows }), format)?;
+            let mut look = json!({ "rows": rows });
+            if !view.node.images.is_empty() {
+                look["images"] = view.node.images.iter().map(image).collect();
+            }
+            output::value(&mut out, &look, format)?;
         }
         out.flush()?;
         done += 1;
@@ -72,6 +82,28 @@ fn table(rows: &[Row]) -> Table {
         ]);
     }
     table
+}
+
+/// What comes as it is read.
+fn images(images: &[ImageHere]) -> Table {
+    let mut table = Table::new(["IMAGE", "HERE", "OF"]);
+    for image in images {
+        table.row([
+            here::name(image).to_owned(),
+            here::percent(image),
+            short_bytes(image.size),
+        ]);
+    }
+    table
+}
+
+fn image(image: &ImageHere) -> Value {
+    json!({
+        "id": image.id,
+        "name": here::name(image),
+        "hereBytes": image.bytes,
+        "sizeBytes": image.size,
+    })
 }
 
 fn value(row: &Row) -> Value {

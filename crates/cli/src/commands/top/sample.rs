@@ -3,11 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use orlop_cri::client::RuntimeClient;
+use orlop_cri::images::ImageHere;
+use orlop_cri::images::images_client::ImagesClient;
 use orlop_cri::v1::{
     Container, ContainerState, ContainerStats, PodSandboxMetrics, PodSandboxState, PodSandboxStats,
 };
 use tonic::Code;
+use tonic::transport::Channel;
 
+use crate::families::here;
 use crate::families::usage::number;
 
 /// How many looks are remembered.
@@ -17,6 +21,8 @@ pub(super) const REMEMBERED: usize = 60;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
     pub(super) pods: Vec<Pod>,
+    /// The images of which something is missing, by name.
+    pub(super) images: Vec<ImageHere>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -66,6 +72,7 @@ pub(super) struct Sampler {
     /// Not asked again where the runtime doesn't know the call.
     pods_tell: bool,
     metrics_tell: bool,
+    images: Option<ImagesClient<Channel>>,
     memory: HashMap<String, Memory>,
 }
 
@@ -91,11 +98,12 @@ struct Count {
 }
 
 impl Sampler {
-    pub(super) fn new(client: RuntimeClient) -> Self {
+    pub(super) fn new(client: RuntimeClient, images: ImagesClient<Channel>) -> Self {
         Self {
             client,
             pods_tell: true,
             metrics_tell: true,
+            images: Some(images),
             memory: HashMap::new(),
         }
     }
@@ -149,7 +157,26 @@ impl Sampler {
             });
         }
         self.memory.retain(|_, memory| memory.seen);
+        node.images = self.images().await;
         Ok(node)
+    }
+
+    /// What comes as it is read. The picture is a good one without it.
+    async fn images(&mut self) -> Vec<ImageHere> {
+        let Some(client) = &mut self.images else {
+            return Vec::new();
+        };
+        match here::look(client, "").await {
+            Ok(mut images) => {
+                images.sort_by(|a, b| here::name(a).cmp(here::name(b)));
+                images
+            }
+            Err(Code::Unimplemented) => {
+                self.images = None;
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        }
     }
 
     async fn pod_stats(&mut self) -> anyhow::Result<Vec<PodSandboxStats>> {

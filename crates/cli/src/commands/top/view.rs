@@ -349,6 +349,7 @@ mod tests {
                 pod("web", 5.0, vec![one("main", 1.0, 30), one("side", 4.0, 10)]),
                 pod("db", 9.0, vec![one("postgres", 9.0, 20)]),
             ],
+            images: Vec::new(),
         });
         view
     }

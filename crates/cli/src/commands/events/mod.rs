@@ -1,12 +1,16 @@
 //! `events`: what happens to containers, as it happens.
 
+mod unreadable;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::str::FromStr;
 
+use orlop_cri::images::ReadFailure;
 use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, ContainerStatus};
 
+use self::unreadable::Failures;
 use crate::connect::Session;
 use crate::output::{self, Format, FormatFlags, Style, rfc3339, short_id, stdout};
 
@@ -16,7 +20,7 @@ pub struct Args {
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Only events that fit: type=created|started|stopped|deleted, pod=NAME or id,
+    /// Only events that fit: type=created|started|stopped|deleted|unreadable, pod=NAME or id,
     /// namespace=NAME, container=NAME or id, label=KEY=VALUE (of the pod). Several of one kind
     /// are alternatives
     #[arg(short, long, value_name = "CONDITION")]
@@ -32,30 +36,56 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let filter = Filter::new(args.filter);
     let mut events = session.runtime().await?.container_events().await?;
     let style = Style::of(&io::stdout());
+    let mut failures = Failures::watch(session).await?;
     let mut left = args.count;
     while left != Some(0) {
-        let Some(event) = events.next().await? else {
-            break;
+        let event = tokio::select! {
+            event = events.next() => match event? {
+                Some(event) => Event::Container(Box::new(event)),
+                None => break,
+            },
+            failure = failures.next() => Event::Unreadable(failure),
         };
         if !filter.lets_through(&event) {
             continue;
         }
         let mut out = stdout();
-        if matches!(format, Format::Table) {
-            writeln!(out, "{}", line(&event, style))?;
-        } else {
-            output::list(&mut out, &event, &format)?;
-        }
+        event.print(&mut out, &format, style)?;
         out.flush()?;
         left = left.map(|left| left - 1);
     }
     Ok(())
 }
 
+/// What happens on a node.
+enum Event {
+    /// To a container or pod.
+    Container(Box<ContainerEventResponse>),
+    /// What is not here of an image was read, and could not be fetched.
+    Unreadable(ReadFailure),
+}
+
+impl Event {
+    fn print(&self, out: &mut impl Write, format: &Format, style: Style) -> anyhow::Result<()> {
+        match (self, format) {
+            (Self::Container(event), Format::Table) => writeln!(out, "{}", line(event, style))?,
+            (Self::Container(event), _) => drop(output::list(out, &**event, format)?),
+            (Self::Unreadable(failure), Format::Table) => {
+                writeln!(out, "{}", unreadable::line(failure, style))?;
+            }
+            (Self::Unreadable(failure), _) => {
+                output::value(out, &unreadable::value(failure), format)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What an event must be like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Condition {
     Type(ContainerEventType),
+    Unreadable,
     Pod(String),
     Namespace(String),
     Container(String),
@@ -67,7 +97,7 @@ impl FromStr for Condition {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || {
-            "write type=created|started|stopped|deleted, pod=NAME, namespace=NAME, \
+            "write type=created|started|stopped|deleted|unreadable, pod=NAME, namespace=NAME, \
              container=NAME or label=KEY=VALUE"
                 .to_owned()
         };
@@ -77,6 +107,7 @@ impl FromStr for Condition {
         }
         let value_text = value.to_owned();
         match key {
+            "type" if value.eq_ignore_ascii_case("unreadable") => Ok(Self::Unreadable),
             "type" => Ok(Self::Type(match value.to_ascii_lowercase().as_str() {
                 "created" | "container_created_event" => ContainerEventType::ContainerCreatedEvent,
                 "started" | "container_started_event" => ContainerEventType::ContainerStartedEvent,
@@ -104,7 +135,7 @@ impl Filter {
         let mut kinds: BTreeMap<String, Vec<Condition>> = BTreeMap::new();
         for condition in conditions {
             let kind = match &condition {
-                Condition::Type(_) => "type".to_owned(),
+                Condition::Type(_) | Condition::Unreadable => "type".to_owned(),
                 Condition::Pod(_) => "pod".to_owned(),
                 Condition::Namespace(_) => "namespace".to_owned(),
                 Condition::Container(_) => "container".to_owned(),
@@ -115,10 +146,12 @@ impl Filter {
         Self(kinds)
     }
 
-    fn lets_through(&self, event: &ContainerEventResponse) -> bool {
-        self.0
-            .values()
-            .all(|kind| kind.iter().any(|condition| condition.holds(event)))
+    fn lets_through(&self, event: &Event) -> bool {
+        let holds = |condition: &Condition| match event {
+            Event::Container(event) => condition.holds(event),
+            Event::Unreadable(_) => *condition == Condition::Unreadable,
+        };
+        self.0.values().all(|kind| kind.iter().any(holds))
     }
 }
 
@@ -128,6 +161,7 @@ impl Condition {
         let metadata = pod.and_then(|pod| pod.metadata.as_ref());
         match self {
             Self::Type(kind) => event.container_event_type() == *kind,
+            Self::Unreadable => false,
             Self::Pod(word) => {
                 metadata.is_some_and(|metadata| metadata.name == *word)
                     || pod.is_some_and(|pod| pod.id.starts_with(word))
@@ -239,7 +273,7 @@ mod tests {
     fn conditions_of_one_kind_are_alternatives_and_kinds_add_up() {
         let lets = |conditions: &[&str]| {
             let parsed = conditions.iter().map(|text| text.parse().unwrap());
-            Filter::new(parsed.collect()).lets_through(&event())
+            Filter::new(parsed.collect()).lets_through(&Event::Container(Box::new(event())))
         };
         assert!(lets(&[]));
         assert!(lets(&["type=started", "type=stopped"]));
@@ -251,6 +285,21 @@ mod tests {
         for wrong in ["type=x", "pod", "pod=", "colour=red", "label=a"] {
             assert!(wrong.parse::<Condition>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn failed_reads_are_a_type_of_their_own() {
+        let lets = |conditions: &[&str], event: &Event| {
+            let parsed = conditions.iter().map(|text| text.parse().unwrap());
+            Filter::new(parsed.collect()).lets_through(event)
+        };
+        let failure = Event::Unreadable(ReadFailure::default());
+        assert!(lets(&[], &failure));
+        assert!(lets(&["type=started", "type=unreadable"], &failure));
+        assert!(!lets(&["type=started"], &failure));
+        assert!(!lets(&["pod=web-0"], &failure));
+        let other = Event::Container(Box::new(event()));
+        assert!(!lets(&["type=unreadable"], &other));
     }
 
     #[test]
