@@ -6,8 +6,9 @@ use std::time::Duration;
 use orlop_testkit::process::{memory, processes};
 use orlop_testkit::{ContainerSpec, Cri, FaultProxy, Node, NodeBuilder};
 
-/// How long nobody reads before it is looked, so that what is kept for a moment is let go of.
-const SETTLE: Duration = Duration::from_secs(25);
+/// How long nobody reads before it is looked: what is kept for a moment is let go of, ten seconds by the
+/// daemon and ten by its idle threads.
+const SETTLE: Duration = Duration::from_secs(22);
 /// How long it is looked who wakes up.
 const REST: Duration = Duration::from_secs(5);
 

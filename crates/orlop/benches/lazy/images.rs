@@ -51,8 +51,10 @@ impl Shape {
         let tree = self.tree();
         // In no order that an archive has.
         let count = self.files / READ;
-        let step = (0..count).map(|n| n * 7919 % count * READ + READ / 2);
-        step.map(|file| tree.path(file)).collect()
+        let numbers = (0..count).map(|n| n * 7919 % count);
+        // Of two neighbours one is small.
+        let files = numbers.map(|number| number * READ + number % 2);
+        files.map(|file| tree.path(file)).collect()
     }
 
     /// How many of them it reads before it answers.
@@ -100,7 +102,7 @@ pub(crate) fn command(port: u16) -> String {
 pub(crate) async fn push_small(registry: &Registry, files: usize, number: usize) -> String {
     let tree = LargeTree::new(files, files / FILES_OF_A_DIRECTORY, files as u64 * 100);
     let tree = tree.seed(number as u64 + 2);
-    let layer = tree.chunked(Chunked::EStargz, &Cut::new());
+    let layer = tree.chunked(Chunked::EStargz, &Cut::new().member(64 << 10));
     let list: String = (0..files)
         .step_by(READ)
         .map(|file| format!("/{}\n", tree.path(file)))

@@ -14,7 +14,7 @@ use crate::images;
 /// No pull takes longer.
 const LONGEST: Duration = Duration::from_mins(5);
 /// How often it is asked whether a container answers.
-const POLL: Duration = Duration::from_millis(2);
+const POLL: Duration = Duration::from_millis(5);
 
 /// When what had happened, from RunPodSandbox on, and what had been fetched by then.
 #[derive(Debug, Clone, Copy)]
