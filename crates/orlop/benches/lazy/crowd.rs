@@ -6,9 +6,6 @@ use std::time::Duration;
 use orlop_testkit::process::{memory, processes};
 use orlop_testkit::{ContainerSpec, Cri, FaultProxy, Node, NodeBuilder};
 
-/// How long nobody reads before it is looked: what is kept for a moment is let go of, ten seconds by the
-/// daemon and ten by its idle threads.
-const SETTLE: Duration = Duration::from_secs(22);
 /// How long it is looked who wakes up.
 const REST: Duration = Duration::from_secs(5);
 
@@ -21,8 +18,13 @@ pub(crate) struct Crowd {
     pub(crate) server: Option<(u64, u64)>,
 }
 
-/// Runs a container of each image, which reads one file of 20 and then sleeps.
-pub(crate) async fn measure(node: NodeBuilder, proxy: &FaultProxy, names: &[String]) -> Crowd {
+/// Runs a container of each image, which reads some files and then sleeps. After a while it is looked.
+pub(crate) async fn measure(
+    node: NodeBuilder,
+    proxy: &FaultProxy,
+    names: &[String],
+    settle: Duration,
+) -> Crowd {
     let node = node.start().await;
     let cri = node.cri().await;
     let pod = node.pod("crowd");
@@ -36,7 +38,7 @@ pub(crate) async fn measure(node: NodeBuilder, proxy: &FaultProxy, names: &[Stri
         let log = pod.logs().join(format!("c{number}.log"));
         wait_for(&log).await;
     }
-    tokio::time::sleep(SETTLE).await;
+    tokio::time::sleep(settle).await;
     let found = crowd(&node).await;
     end(&cri).await;
     found

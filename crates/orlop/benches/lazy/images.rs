@@ -6,6 +6,8 @@ use orlop_testkit::{Chunked, Cut, ImageBuilder, LargeTree, Layer, Registry};
 const READ: usize = 20;
 /// Of so many files that it reads, one is read before it answers.
 const FIRST: usize = 5;
+/// The same of a small image, one of many.
+const READ_OF_MANY: usize = 300;
 /// Directories in which the files are, one for so many.
 const FILES_OF_A_DIRECTORY: usize = 30;
 /// Where what the container serves is.
@@ -104,7 +106,7 @@ pub(crate) async fn push_small(registry: &Registry, files: usize, number: usize)
     let tree = tree.seed(number as u64 + 2);
     let layer = tree.chunked(Chunked::EStargz, &Cut::new().member(64 << 10));
     let list: String = (0..files)
-        .step_by(READ)
+        .step_by(READ_OF_MANY)
         .map(|file| format!("/{}\n", tree.path(file)))
         .collect();
     let base = Layer::busybox().file("first", list, 0o644);
