@@ -56,6 +56,14 @@ pub fn wasm_shim() -> Result<String, String> {
         .map_err(|_| "ORLOP_TEST_WASM_SHIM names no shim; `make test-wasm` builds one".to_owned())
 }
 
+/// A server of stargz-snapshotter, which Debian has no package of: it takes a socket and a directory, and registries
+/// on loopback by plain HTTP.
+pub fn stargz_server() -> Result<PathBuf, String> {
+    let path = std::env::var_os("ORLOP_TEST_STARGZ").map(PathBuf::from);
+    path.filter(|path| path.is_file())
+        .ok_or_else(|| "ORLOP_TEST_STARGZ names no server of stargz-snapshotter".to_owned())
+}
+
 /// Whether all that running a pod takes is there: root and an OCI runtime.
 pub fn can_run_pods() -> Result<(), String> {
     is_root()?;

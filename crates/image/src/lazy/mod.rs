@@ -12,6 +12,7 @@
 //! very table of contents does not get it.
 
 mod build;
+mod demand;
 mod failure;
 mod fetch;
 mod layer;
@@ -29,10 +30,11 @@ use std::time::Duration;
 
 use orlop_lazy::{Answers, Event, Fetch};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit, broadcast, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::demand::Demand;
 use self::layer::Layer;
 use self::rest::Budget;
 use self::server::{Serving, Told};
@@ -73,8 +75,9 @@ pub(crate) struct Lazies {
     used: Mutex<VecDeque<Weak<Layer>>>,
     /// Tables of contents are read one after the other: each may be large.
     tables: Semaphore,
-    /// How many fetches somebody waits for.
-    wanted: watch::Sender<usize>,
+    demand: Demand,
+    /// Told when a layer is gone, or is no lazy one any more.
+    room: Notify,
     /// One layer at a time is fetched that nobody waits for.
     turn: Semaphore,
     budget: Budget,
@@ -108,7 +111,8 @@ impl Lazies {
             layers: Mutex::default(),
             used: Mutex::default(),
             tables: Semaphore::new(1),
-            wanted: watch::Sender::new(0),
+            demand: Demand::default(),
+            room: Notify::new(),
             turn: Semaphore::new(1),
             budget: Budget::new(config.lazy.bandwidth),
             failures: failure::Failures::default(),
@@ -256,6 +260,8 @@ impl Lazies {
             Ok(layer)
         });
         let layer = Arc::new(layer.await?);
+        // Who pulls an image reads of it soon.
+        self.demand.expected();
         let known = self.layers.lock().insert(key, Arc::clone(&layer));
         if known.is_none() {
             let lazies = Arc::clone(self);
@@ -281,6 +287,7 @@ impl Lazies {
     /// Forgets a layer that is removed. Blocks.
     pub(crate) fn forget(&self, key: &Digest) {
         self.layers.lock().remove(key);
+        self.room.notify_waiters();
         self.serving.remove(key);
     }
 
@@ -292,7 +299,7 @@ impl Lazies {
                 continue;
             };
             {
-                let _wanted = Wanted::new(&self.wanted);
+                let _wanted = self.demand.wanted();
                 self.fetch_windows(key, &layer).await?;
             }
             drop(layer);
@@ -327,7 +334,7 @@ impl Lazies {
 
     /// Answers a read of what is not here.
     async fn answer(self: Arc<Self>, fetch: Fetch, answers: Answers) {
-        let _wanted = Wanted::new(&self.wanted);
+        let _wanted = self.demand.wanted();
         // Who reads is let go of a little earlier, by the server, which counts from the read on.
         let patience = self.config.lazy.timeout + GRACE;
         let brought = tokio::time::timeout(patience, self.bring_in_the_end(&fetch)).await;
@@ -418,7 +425,7 @@ impl Lazies {
             return Ok(!self.layers.lock().contains_key(key));
         };
         let (store, serving, key) = (Arc::clone(&self.store), Arc::clone(&self.serving), *key);
-        blocking(move || {
+        let promoted = blocking(move || {
             let synced = layer.parts().sync();
             synced.map_err(|error| Error::io("writing a layer to disk", error))?;
             // It is sealed when nobody has it open for writing.
@@ -427,8 +434,10 @@ impl Lazies {
             serving.remove(&key);
             serving.end_unless(|| store.may_be_read_lazily());
             Ok(true)
-        })
-        .await
+        });
+        let promoted = promoted.await;
+        self.room.notify_waiters();
+        promoted
     }
 
     /// Ends the server when the last layer has gone that anybody may read by it.
@@ -494,22 +503,6 @@ impl Lazies {
         self.tasks.spawn(async move {
             let _ = cancel.run_until_cancelled(work).await;
         });
-    }
-}
-
-/// Somebody waits for a fetch, until this is dropped.
-struct Wanted(watch::Sender<usize>);
-
-impl Wanted {
-    fn new(count: &watch::Sender<usize>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(count.clone())
-    }
-}
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 

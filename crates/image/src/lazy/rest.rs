@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
+use super::Lazies;
 use super::layer::Layer;
-use super::{Lazies, Wanted};
 use crate::blocking::blocking;
 use crate::{Digest, Error, Result};
 
@@ -22,8 +22,6 @@ const WINDOWS: usize = 4;
 /// Between two tries of what could not be had.
 const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// How often it is looked whether there is room again.
-const ROOM: Duration = Duration::from_secs(10);
 /// After so much that came, the disk is to keep it.
 const SYNC: u64 = 256 << 20;
 
@@ -66,7 +64,7 @@ impl Lazies {
     pub(super) async fn rest(self: Arc<Self>, key: Digest) {
         if let Some(layer) = self.layer(&key) {
             let first = {
-                let _wanted = Wanted::new(&self.wanted);
+                let _wanted = self.demand.wanted();
                 self.prioritized(&key, &layer).await
             };
             if let Err(error) = first {
@@ -158,16 +156,17 @@ impl Lazies {
 
     /// Waits until what nobody waits for may be fetched; nothing once all ends.
     async fn leave(&self) -> Option<SemaphorePermit<'_>> {
-        let mut wanted = self.wanted.subscribe();
         loop {
+            let room = self.room.notified();
             let turn = self.turn.acquire().await.ok()?;
             self.budget.wait().await;
-            wanted.wait_for(|count| *count == 0).await.ok()?;
+            self.demand.quiet().await;
             if !self.is_full().await {
                 return Some(turn);
             }
             drop(turn);
-            tokio::time::sleep(ROOM).await;
+            // All that is here stays here until then.
+            room.await;
         }
     }
 

@@ -31,6 +31,14 @@ pub struct Cri {
 impl Cri {
     /// Connects to a socket.
     pub async fn connect(socket: &Path) -> Result<Self, tonic::transport::Error> {
+        Self::connect_for(socket, PATIENCE).await
+    }
+
+    /// The same, where a call may take so long.
+    pub async fn connect_for(
+        socket: &Path,
+        patience: Duration,
+    ) -> Result<Self, tonic::transport::Error> {
         let socket: PathBuf = socket.to_owned();
         let connector = tower::service_fn(move |_| {
             let socket = socket.clone();
@@ -38,7 +46,7 @@ impl Cri {
         });
         // The host part is for the HTTP headers only.
         let channel = Endpoint::from_static("http://localhost")
-            .timeout(PATIENCE)
+            .timeout(patience)
             .connect_with_connector(connector)
             .await?;
         Ok(Self {

@@ -1,5 +1,7 @@
 //! Large trees, made file by file: the same each time, and never all in memory.
 
+use std::collections::HashMap;
+
 use super::{Chunked, ChunkedLayer, ChunkedWriter, Cut, Layer};
 
 /// Directories in each directory.
@@ -89,11 +91,33 @@ impl LargeTree {
         content
     }
 
-    /// The tree as a layer that can be fetched bit by bit.
+    /// The tree as a layer that can be fetched bit by bit. What is to come first are files of it.
     pub fn chunked(&self, form: Chunked, cut: &Cut) -> ChunkedLayer {
         let mut writer = ChunkedWriter::new(form, cut);
-        for piece in self.pieces() {
-            writer.add(&piece.tar());
+        let landmark = cut.landmarks && form != Chunked::ZstdChunked;
+        if landmark && cut.first.is_empty() {
+            writer.nothing_wanted();
+        }
+        for number in 0..self.directories {
+            writer.add(&Layer::new().dir(&directory(number), 0o755).tar());
+        }
+        let mut is_first = vec![false; self.files];
+        if !cut.first.is_empty() {
+            let numbers: HashMap<String, usize> =
+                (0..self.files).map(|at| (self.path(at), at)).collect();
+            for path in &cut.first {
+                let file = numbers.get(path);
+                let file = *file.unwrap_or_else(|| panic!("{path} is no file of the tree"));
+                if !std::mem::replace(&mut is_first[file], true) {
+                    writer.add(&self.file(file).tar());
+                }
+            }
+            if landmark {
+                writer.wanted_soon();
+            }
+        }
+        for file in (0..self.files).filter(|file| !is_first[*file]) {
+            writer.add(&self.file(file).tar());
         }
         writer.finish()
     }
@@ -110,13 +134,9 @@ impl LargeTree {
         whole
     }
 
-    /// All directories, then file by file.
-    fn pieces(&self) -> impl Iterator<Item = Layer> + '_ {
-        let directories = 0..self.directories;
-        let directories = directories.map(|at| Layer::new().dir(&directory(at), 0o755));
-        let files = 0..self.files;
-        let files = files.map(|at| Layer::new().file(&self.path(at), self.content(at), 0o644));
-        directories.chain(files)
+    /// A file, as a layer of its own.
+    fn file(&self, number: usize) -> Layer {
+        Layer::new().file(&self.path(number), self.content(number), 0o644)
     }
 }
 
@@ -180,13 +200,32 @@ mod tests {
         assert!(tree.layer().tar() == archive);
         assert!(tree.clone().seed(2).layer().tar() != archive);
         for form in Chunked::ALL {
-            let layer = tree.chunked(form, &Cut::new());
+            let layer = tree.chunked(form, &Cut::new().without_landmark());
             let whole = layer.archive();
             assert!(
                 whole.starts_with(&archive[..archive.len() - 1024]),
                 "{form:?}"
             );
         }
+    }
+
+    #[test]
+    fn files_that_are_wanted_come_first() {
+        let tree = LargeTree::new(50, 4, 50_000);
+        let (one, other) = (tree.path(40), tree.path(7));
+        let cut = Cut::new().first(&[&one, &other, &one]);
+        let archive = tree.chunked(Chunked::EStargz, &cut).archive();
+        let found = entries(&archive);
+        let paths: Vec<_> = found.iter().map(|entry| entry.path()).collect();
+        let landmark = b".prefetch.landmark".as_slice();
+        assert_eq!(paths[4..7], [one.as_bytes(), other.as_bytes(), landmark]);
+        assert_eq!(paths.len(), 4 + 50 + 2, "with the table of contents");
+        let mut sorted = paths.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), paths.len(), "a file is there twice");
+        let any = tree.chunked(Chunked::EStargz, &Cut::new()).archive();
+        assert_eq!(entries(&any)[0].path(), b".no.prefetch.landmark");
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct NodeBuilder {
     pub(super) programs: Option<PathBuf>,
     /// Whether the reference runs pods by our shim.
     pub(super) our_shim: bool,
+    /// The server of stargz-snapshotter that the reference's images go to.
+    pub(super) stargz: Option<PathBuf>,
 }
 
 impl NodeBuilder {
@@ -55,6 +57,7 @@ impl NodeBuilder {
                 Ok("orlop") => true,
                 Ok(other) => panic!("ORLOP_TEST_PEER_SHIM is {other:?}; only orlop is known"),
             },
+            stargz: None,
         }
     }
 
@@ -102,6 +105,13 @@ impl NodeBuilder {
     /// Has the reference run its pods by `containerd-shim-orlop-v1`.
     pub fn our_shim(mut self) -> Self {
         self.our_shim = true;
+        self
+    }
+
+    /// Has the reference mount images while they are fetched, by a server of stargz-snapshotter
+    /// ([`machine::stargz_server`](crate::machine::stargz_server)).
+    pub fn stargz(mut self, server: &Path) -> Self {
+        self.stargz = Some(server.to_owned());
         self
     }
 

@@ -1,7 +1,9 @@
 //! Debian's containerd with its CRI plugin, on directories of the test's own. `ORLOP_TEST_PEER_SHIM=orlop`
 //! has its pods run by our shim instead of its own.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -10,6 +12,7 @@ use crate::machine::{self, CgroupDriver};
 use crate::node::builder::NodeBuilder;
 use crate::node::network;
 use crate::node::running::{directories, socket};
+use crate::process::Process;
 use crate::scratch::Scratch;
 
 /// The image of the process that containerd puts into every pod.
@@ -40,6 +43,16 @@ pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     } else {
         ("io.containerd.runc.v2", words)
     };
+    let snapshotter = snapshotter(builder);
+    // Only stargz-snapshotter needs to be told of layers.
+    let quiet = builder.stargz.is_none();
+    let proxied = if builder.stargz.is_some() {
+        let address = stargz_socket(scratch);
+        let address = address.display();
+        format!("[proxy_plugins.stargz]\ntype = \"snapshot\"\naddress = \"{address}\"\n")
+    } else {
+        String::new()
+    };
     // Pods want a lower oom_score_adj than ours, which takes a capability that containers
     // and build machines often lack.
     let config = format!(
@@ -63,15 +76,38 @@ config_path = "{certs}"
 bin_dir = "{bin}"
 conf_dir = "{conf}"
 [plugins."io.containerd.grpc.v1.cri".containerd]
-snapshotter = "overlayfs"
+snapshotter = "{snapshotter}"
+disable_snapshot_annotations = {quiet}
 default_runtime_name = "test"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test]
 runtime_type = "{kind}"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test.options]
 {options}
-"#
+{proxied}"#
     );
     std::fs::write(scratch.path("containerd.toml"), config).expect("write the configuration");
+}
+
+fn snapshotter(builder: &NodeBuilder) -> &'static str {
+    match builder.stargz {
+        Some(_) => "stargz",
+        None => "overlayfs",
+    }
+}
+
+fn stargz_socket(scratch: &Scratch) -> PathBuf {
+    scratch.run().join("stargz.sock")
+}
+
+/// Starts the server that its images go to, if there is one.
+pub(super) fn start_stargz(builder: &NodeBuilder, scratch: &Scratch) -> Option<Process> {
+    let socket = stargz_socket(scratch);
+    let mut command = Command::new(builder.stargz.as_ref()?);
+    command.arg(&socket).arg(scratch.subdir("stargz"));
+    let log = scratch.path("stargz.log");
+    let mut server = Process::spawn("stargz-snapshotter", &mut command, &log);
+    server.wait_until(Duration::from_secs(20), "listen", || socket.exists());
+    Some(server)
 }
 
 pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
@@ -106,6 +142,7 @@ pub(super) fn import_pause(builder: &NodeBuilder, scratch: &Scratch) {
         .arg("--address")
         .arg(socket(scratch))
         .args(["--namespace", "k8s.io", "images", "import"])
+        .args(["--snapshotter", snapshotter(builder)])
         .arg(&archive)
         .output()
         .expect("run ctr");

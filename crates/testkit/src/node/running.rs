@@ -26,6 +26,8 @@ pub struct Node {
     builder: NodeBuilder,
     // Dropped by hand in order: the process, what it made, the directories.
     process: Option<Process>,
+    /// What the reference needs beside it.
+    beside: Option<Process>,
     v1_only: Option<V1Only>,
     scratch: Scratch,
 }
@@ -67,12 +69,16 @@ impl Node {
             v1_only: V1Only::for_runtime(&builder.runtime, &scratch),
             builder,
             process: None,
+            beside: None,
             scratch,
         };
         network::write_cni(&node.scratch);
         match node.builder.which {
             Which::Orlop => orlop::prepare(&node.builder, &node.scratch),
-            Which::Containerd => containerd::prepare(&node.builder, &node.scratch),
+            Which::Containerd => {
+                containerd::prepare(&node.builder, &node.scratch);
+                node.beside = containerd::start_stargz(&node.builder, &node.scratch);
+            }
         }
         node.spawn();
         node.ready().await;
@@ -130,6 +136,11 @@ impl Node {
     /// What the daemon has written.
     pub fn log(&self) -> String {
         std::fs::read_to_string(log_file(&self.scratch)).unwrap_or_default()
+    }
+
+    /// The process id of the server that the reference's images go to, if there is one.
+    pub fn beside_pid(&self) -> Option<u32> {
+        self.beside.as_ref().map(Process::pid)
     }
 
     /// Clients on its socket.
@@ -238,7 +249,7 @@ impl Node {
 
     /// All that carries the node's name, beside what a node keeps between pods.
     pub fn leaks(&self) -> BTreeSet<Leak> {
-        let daemon = self.process.iter().map(Process::pid);
+        let daemon = self.process.iter().chain(&self.beside).map(Process::pid);
         let own: Vec<u32> = daemon.chain(self.v1_only.iter().map(V1Only::pid)).collect();
         let mut leaks = leaks::find(self.id(), &own);
         leaks.retain(|leak| !self.is_its_own(leak));
@@ -347,7 +358,11 @@ impl Drop for Node {
         if let Some(mut process) = self.process.take() {
             process.stop(STOP_LIMIT);
         }
+        let beside = self.beside.take().map(|process| process.log());
         if std::thread::panicking() {
+            if let Some(log) = beside {
+                eprintln!("--- the log of what is beside it ---\n{log}");
+            }
             eprintln!(
                 "--- the daemon's log ---\n{}--- end of the daemon's log ---",
                 self.log()

@@ -258,6 +258,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         let Ok((stream, _)) = listener.accept().await else {
             continue;
         };
+        // As servers do: the end of a short answer waits for nobody's acknowledgement.
+        let _ = stream.set_nodelay(true);
         let shared = shared.clone();
         // Ends with the reactor, thus with the proxy.
         tokio::spawn(async move {

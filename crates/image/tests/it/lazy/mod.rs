@@ -1,6 +1,7 @@
 //! Layers that come as they are read.
 
 pub(crate) mod scene;
+mod turns;
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;

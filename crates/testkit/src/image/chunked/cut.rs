@@ -39,8 +39,8 @@ pub struct Cut {
     pub(super) chunk: usize,
     pub(super) member: usize,
     pub(super) level: u32,
-    pub(super) first: Vec<String>,
-    pub(super) landmarks: bool,
+    pub(in crate::image) first: Vec<String>,
+    pub(in crate::image) landmarks: bool,
 }
 
 impl Cut {

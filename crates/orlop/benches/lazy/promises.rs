@@ -1,0 +1,58 @@
+//! What SPECIFICATION.md promises of lazy images.
+
+/// Seconds until the first answer.
+pub(crate) const FIRST: f64 = 1.5;
+/// Of what stargz-snapshotter takes in the same run.
+pub(crate) const OF_STARGZ: f64 = 1.0;
+/// Of the speed at which unpacked files are read that are cached.
+pub(crate) const READ: f64 = 0.8;
+/// Cached stats a second.
+pub(crate) const LOOKS: f64 = 100_000.0;
+/// Megabytes of the server with all images.
+pub(crate) const SERVER_MB: f64 = 30.0;
+/// How often the daemon may wake up more in 5 s than with the same images whole, as others make it.
+pub(crate) const DAEMON_WAKES: f64 = 3.0;
+
+/// Says which are kept.
+pub(crate) struct Promises {
+    slack: f64,
+    broken: bool,
+}
+
+impl Promises {
+    pub(crate) fn new(slack: f64) -> Self {
+        Self {
+            slack,
+            broken: false,
+        }
+    }
+
+    pub(crate) fn at_most(&mut self, what: &str, found: f64, promised: f64) {
+        let limit = promised * self.slack;
+        self.say(what, found, &format!("at most {limit}"), found <= limit);
+    }
+
+    pub(crate) fn at_least(&mut self, what: &str, found: f64, promised: f64) {
+        let limit = promised / self.slack;
+        self.say(what, found, &format!("at least {limit}"), found >= limit);
+    }
+
+    pub(crate) fn exactly_none(&mut self, what: &str, found: u64) {
+        self.say(what, found as f64, "none", found == 0);
+    }
+
+    pub(crate) fn failed(&mut self, why: &str) {
+        println!("BROKEN  {why}");
+        self.broken = true;
+    }
+
+    pub(crate) fn are_broken(&self) -> bool {
+        self.broken
+    }
+
+    fn say(&mut self, what: &str, found: f64, limit: &str, kept: bool) {
+        let verdict = if kept { "kept" } else { "BROKEN" };
+        println!("{verdict:<7} {what}: {found:.2}, promised {limit}");
+        self.broken |= !kept;
+    }
+}
