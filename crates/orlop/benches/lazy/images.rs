@@ -73,10 +73,8 @@ impl Shape {
         };
         let layer = self.tree().chunked(Chunked::EStargz, &cut);
         let list = |paths: &[String]| {
-            paths
-                .iter()
-                .map(|path| format!("/{path}\n"))
-                .collect::<String>()
+            let lines = paths.iter().flat_map(|path| ["/", path, "\n"]);
+            lines.collect::<String>()
         };
         let (first, rest) = read.split_at(self.first());
         let base = Layer::busybox()
@@ -105,9 +103,9 @@ pub(crate) async fn push_small(registry: &Registry, files: usize, number: usize)
     let tree = LargeTree::new(files, files / FILES_OF_A_DIRECTORY, files as u64 * 100);
     let tree = tree.seed(number as u64 + 2);
     let layer = tree.chunked(Chunked::EStargz, &Cut::new().member(64 << 10));
-    let list: String = (0..files)
-        .step_by(READ_OF_MANY)
-        .map(|file| format!("/{}\n", tree.path(file)))
+    let paths = (0..files).step_by(READ_OF_MANY).map(|file| tree.path(file));
+    let list: String = paths
+        .flat_map(|path| ["/".to_owned(), path, "\n".to_owned()])
         .collect();
     let base = Layer::busybox().file("first", list, 0o644);
     let image = ImageBuilder::new().layer(base).cut(layer).build();

@@ -41,11 +41,6 @@ impl Promises {
         self.say(what, found as f64, "none", found == 0);
     }
 
-    pub(crate) fn failed(&mut self, why: &str) {
-        println!("BROKEN  {why}");
-        self.broken = true;
-    }
-
     pub(crate) fn are_broken(&self) -> bool {
         self.broken
     }

@@ -157,7 +157,11 @@ async fn answer(address: SocketAddr, path: &str) {
 }
 
 fn sent(proxy: &FaultProxy) -> u64 {
-    proxy.fetched().iter().map(|one| one.sent()).sum()
+    proxy
+        .fetched()
+        .iter()
+        .map(orlop_testkit::proxy::Fetched::sent)
+        .sum()
 }
 
 fn free_port() -> u16 {

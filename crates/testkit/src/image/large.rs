@@ -216,7 +216,10 @@ mod tests {
         let cut = Cut::new().first(&[&one, &other, &one]);
         let archive = tree.chunked(Chunked::EStargz, &cut).archive();
         let found = entries(&archive);
-        let paths: Vec<_> = found.iter().map(|entry| entry.path()).collect();
+        let paths: Vec<_> = found
+            .iter()
+            .map(super::super::entries::Entry::path)
+            .collect();
         let landmark = b".prefetch.landmark".as_slice();
         assert_eq!(paths[4..7], [one.as_bytes(), other.as_bytes(), landmark]);
         assert_eq!(paths.len(), 4 + 50 + 2, "with the table of contents");
