@@ -342,20 +342,25 @@ impl Images {
         self.lazies().fetch_rest(&keys).await
     }
 
-    /// How much of an image's lazy layers is here, in bytes of their files; nothing if it has none.
+    /// How much of an image is here, in bytes of its layers' files; nothing if none of them is lazy.
     pub async fn here(&self, image: &Digest) -> Result<Option<Here>> {
         let keys = self.layer_keys(image)?;
         if !self.lazies().has_any() {
             return Ok(None);
         }
-        let lazies = Arc::clone(self.lazies());
+        let (lazies, store) = (Arc::clone(self.lazies()), Arc::clone(self.store()));
         blocking(move || {
-            let found: Vec<Here> = keys.iter().filter_map(|key| lazies.here(key)).collect();
-            let sum = |of: fn(&Here) -> u64| found.iter().map(of).sum();
-            Ok((!found.is_empty()).then(|| Here {
-                bytes: sum(|here| here.bytes),
-                of: sum(|here| here.of),
-            }))
+            let mut is_lazy = false;
+            let mut all = Here::default();
+            for key in keys {
+                let here = lazies.here(&key).inspect(|_| is_lazy = true);
+                let state = store.state();
+                let bytes = state.layers.get(&key).map_or(0, |record| record.bytes);
+                let here = here.unwrap_or(Here { bytes, of: bytes });
+                all.bytes += here.bytes;
+                all.of += here.of;
+            }
+            Ok(is_lazy.then_some(all))
         })
         .await
     }

@@ -76,7 +76,7 @@ pub(crate) struct Lazies {
     /// Tables of contents are read one after the other: each may be large.
     tables: Semaphore,
     demand: Demand,
-    /// Told when a layer is gone, or is no lazy one any more.
+    /// Told when a layer is gone, is whole, or is no lazy one any more.
     room: Notify,
     /// One layer at a time is fetched that nobody waits for.
     turn: Semaphore,
@@ -378,6 +378,19 @@ impl Lazies {
         let fetched = layer.fetch(&remotes, fetch.offset..end).await?;
         self.let_rest(&layer);
         self.fetched.fetch_add(fetched, Ordering::Relaxed);
+        self.tell_if_whole(layer).await
+    }
+
+    /// Has a layer made an ordinary one that was read to its end.
+    async fn tell_if_whole(&self, layer: Arc<Layer>) -> Result<()> {
+        let parts = move || {
+            let parts = layer.parts();
+            parts.has(0..parts.size())
+        };
+        let failed = |error| Error::io("reading a layer's marks", error);
+        if blocking(move || parts().map_err(failed)).await? {
+            self.room.notify_waiters();
+        }
         Ok(())
     }
 

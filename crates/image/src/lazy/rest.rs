@@ -74,14 +74,14 @@ impl Lazies {
         let mut pause = PAUSE;
         let mut unsynced = 0;
         loop {
-            // Nobody else has the layer in hand meanwhile.
-            let leave = self.leave().await;
-            let Some((layer, turn)) = self.layer(&key).zip(leave) else {
+            let changed = self.room.notified();
+            // Who reads may have fetched all of it.
+            let Some(next) = self.next_window(&key).await else {
                 return;
             };
-            match self.next_window(&layer).await {
+            let window = match next {
+                Ok(Some(window)) => window,
                 Ok(None) => {
-                    drop((layer, turn));
                     match self.promote(&key).await {
                         Ok(true) => return,
                         Ok(false) => tokio::time::sleep(PAUSE).await,
@@ -93,26 +93,35 @@ impl Lazies {
                     }
                     continue;
                 }
-                Ok(Some(window)) => match self.fetch_window(&key, &layer, window).await {
-                    Ok(fetched) => {
-                        self.budget.spend(fetched);
-                        pause = PAUSE;
-                        unsynced += fetched;
-                    }
-                    Err(error) => {
-                        let error = orlop_causes::with_causes(&error);
-                        tracing::info!(layer = %key, error, pause = ?pause, "a lazy layer is not fetched further for now");
-                        drop((layer, turn));
-                        tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(LONGEST_PAUSE);
-                        continue;
-                    }
-                },
                 Err(error) => {
                     tracing::warn!(layer = %key, %error, "a lazy layer is not fetched further");
                     return;
                 }
+            };
+            // Nobody has the layer in hand meanwhile.
+            let leave = tokio::select! {
+                leave = self.leave() => leave,
+                () = changed => continue,
+            };
+            let Some((layer, turn)) = self.layer(&key).zip(leave) else {
+                return;
+            };
+            match self.fetch_window(&key, &layer, window).await {
+                Ok(fetched) => {
+                    self.budget.spend(fetched);
+                    pause = PAUSE;
+                    unsynced += fetched;
+                }
+                Err(error) => {
+                    let error = orlop_causes::with_causes(&error);
+                    tracing::info!(layer = %key, error, pause = ?pause, "a lazy layer is not fetched further for now");
+                    drop((layer, turn));
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    continue;
+                }
             }
+            drop(turn);
             if unsynced >= SYNC {
                 unsynced = 0;
                 let synced = blocking(move || {
@@ -142,16 +151,16 @@ impl Lazies {
         Ok(())
     }
 
-    /// What is missing first.
-    async fn next_window(&self, layer: &Arc<Layer>) -> Result<Option<Range<u64>>> {
-        let layer = Arc::clone(layer);
-        blocking(move || {
+    /// What is missing first; nothing if the layer is no lazy one any more.
+    async fn next_window(&self, key: &Digest) -> Option<Result<Option<Range<u64>>>> {
+        let layer = self.layer(key)?;
+        let looked = blocking(move || {
             let missing = layer.parts().missing(0..layer.parts().size());
             let missing = missing.map_err(|error| Error::io("reading a layer's marks", error))?;
             let first = missing.into_iter().next();
             Ok(first.and_then(|range| windows(range).next()))
-        })
-        .await
+        });
+        Some(looked.await)
     }
 
     /// Waits until what nobody waits for may be fetched; nothing once all ends.

@@ -131,8 +131,9 @@ impl Store {
                 remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
             }
         }
-        self.unmount(&record.key)?;
+        // First, so that no read that waits for what is not here holds the unmounting up.
         self.tell_removal(record);
+        self.unmount(&record.key)?;
         self.move_out(&self.layout.layer(&record.key))
     }
 
@@ -191,10 +192,10 @@ impl Store {
             change.layers.push((key, None));
             Ok(())
         })?;
-        self.unmount(&key)?;
         if let Some(record) = record {
             self.tell_removal(&record);
         }
+        self.unmount(&key)?;
         match fs::rename(self.layout.layer(&key), out.path().join(FS)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(Error::at("taking out", &self.layout.layer(&key), error))

@@ -17,9 +17,10 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An image that is mounted, of which nothing was read.
 struct Mounted {
+    // First: it goes while there is still somebody who answers its reads.
+    mount: OwnedFd,
     scene: Scene,
     image: Image,
-    mount: OwnedFd,
     blob: String,
     failures: broadcast::Receiver<ReadFailure>,
 }
@@ -115,7 +116,7 @@ async fn a_registry_that_stalls_holds_nobody_longer_than_is_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_a_registry_that_stalls_can_be_killed() {
     skip_unless!(can());
-    let mounted = Mounted::with(|config| config.lazy.timeout = Duration::from_mins(1)).await;
+    let mounted = Mounted::with(|config| config.lazy.timeout = Duration::from_secs(20)).await;
     let hold = Duration::from_mins(1);
     mounted.befalls(Fault::Stall { after: 0, hold });
     let path = crate::support::inside(&mounted.mount, "a");
@@ -398,4 +399,43 @@ async fn a_registry_that_comes_back_in_time_costs_nobody_a_read() {
     };
     let (read, ()) = tokio::join!(reading, back);
     assert_eq!(read.unwrap().len(), 1_000_000);
+}
+
+/// A read that was killed still waits in the kernel for its page.
+#[tokio::test(flavor = "multi_thread")]
+async fn removing_a_layer_waits_for_no_read() {
+    skip_unless!(can());
+    let mounted = Mounted::with(|config| config.lazy.timeout = Duration::from_secs(30)).await;
+    let Mounted {
+        mount,
+        scene,
+        image,
+        blob,
+        ..
+    } = mounted;
+    scene.proxy.rule(Rule::on(&blob, Fault::stall(0)));
+    let path = crate::support::inside(&mount, "a");
+    let path = path
+        .to_str()
+        .unwrap()
+        .replace("self", &std::process::id().to_string());
+    let mut reader = std::process::Command::new("cat")
+        .arg(path)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    reader.kill().unwrap();
+    tokio::task::spawn_blocking(move || reader.wait().unwrap())
+        .await
+        .unwrap();
+    let start = Instant::now();
+    let removed = scene.place.images.remove(&image.id.to_string()).await;
+    removed.unwrap();
+    drop(mount);
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
 }

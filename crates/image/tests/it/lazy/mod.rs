@@ -385,3 +385,21 @@ async fn who_reads_while_the_last_of_a_layer_comes_reads_it() {
         futures_util::future::join_all(reads).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_that_was_read_to_its_end_is_an_ordinary_one_too() {
+    skip_unless!(can());
+    let layer = Layer::new().noise("a", 300_000).noise("b", 300_000);
+    let built = ImageBuilder::new()
+        .cut(layer.chunked(Chunked::EStargz, &cut()))
+        .build();
+    // Nothing comes that nobody reads.
+    let scene = Scene::new().await;
+    let image = scene.pulled(&built).await;
+    let mount = scene.mounted(&image).await;
+    for file in ["a", "b"] {
+        scene.reads(&mount, file).await.unwrap();
+    }
+    scene.until_whole(&image).await;
+    assert!(scene.layers(&image).remove(0).join("fs.erofs").exists());
+}
