@@ -126,12 +126,14 @@ async fn measure(size: &Size, short: bool, promises: &mut Promises) {
                 of_theirs,
                 promises::OF_STARGZ,
             );
-            let of_theirs = ours.all.as_secs_f64() / theirs.all.as_secs_f64();
-            promises.at_most(
-                "all read, of stargz-snapshotter's time",
-                of_theirs,
-                promises::OF_STARGZ,
-            );
+            if order == Order::Wanted {
+                let of_theirs = ours.all.as_secs_f64() / theirs.all.as_secs_f64();
+                promises.at_most(
+                    "all read, of stargz-snapshotter's time",
+                    of_theirs,
+                    promises::OF_STARGZ,
+                );
+            }
         }
     }
     cached(size, &proxy, promises).await;
