@@ -72,15 +72,11 @@ impl Shape {
             Order::Any => Cut::new(),
         };
         let layer = self.tree().chunked(Chunked::EStargz, &cut);
-        let list = |paths: &[String]| {
-            let lines = paths.iter().flat_map(|path| ["/", path, "\n"]);
-            lines.collect::<String>()
-        };
         let (first, rest) = read.split_at(self.first());
         let base = Layer::busybox()
             .dir(SERVED, 0o755)
-            .file("first", list(first), 0o644)
-            .file("rest", list(rest), 0o644);
+            .file("first", listed(first), 0o644)
+            .file("rest", listed(rest), 0o644);
         let image = ImageBuilder::new().layer(base).cut(layer).build();
         let name = order.repository();
         registry.push(&image, &name).await;
@@ -103,13 +99,24 @@ pub(crate) async fn push_small(registry: &Registry, files: usize, number: usize)
     let tree = LargeTree::new(files, files / FILES_OF_A_DIRECTORY, files as u64 * 100);
     let tree = tree.seed(number as u64 + 2);
     let layer = tree.chunked(Chunked::EStargz, &Cut::new().member(64 << 10));
-    let paths = (0..files).step_by(READ_OF_MANY).map(|file| tree.path(file));
-    let list: String = paths
-        .flat_map(|path| ["/".to_owned(), path, "\n".to_owned()])
+    let read: Vec<_> = (0..files)
+        .step_by(READ_OF_MANY)
+        .map(|file| tree.path(file))
         .collect();
-    let base = Layer::busybox().file("first", list, 0o644);
+    let base = Layer::busybox().file("first", listed(&read), 0o644);
     let image = ImageBuilder::new().layer(base).cut(layer).build();
     let name = format!("small-{number}:1");
     registry.push(&image, &name).await;
     name
+}
+
+/// Paths of an image, a line for each.
+fn listed(paths: &[String]) -> String {
+    let mut list = String::new();
+    for path in paths {
+        list.push('/');
+        list.push_str(path);
+        list.push('\n');
+    }
+    list
 }

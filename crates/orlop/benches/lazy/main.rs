@@ -44,8 +44,8 @@ struct Size {
     rounds: usize,
     /// Other images, and files of each.
     crowd: (usize, usize),
-    /// How long nobody reads before it is looked at what they cost. The daemon keeps for ten seconds what it
-    /// has just read of an image, and idle threads.
+    /// How long nobody reads before it is looked at what they cost. The daemon keeps for up to half a minute
+    /// what it may need again: contents of images, threads, deadlines.
     settle: Duration,
     /// How many times what is promised is still good.
     slack: f64,
@@ -77,7 +77,7 @@ fn main() {
             },
             rounds: 3,
             crowd: (20, 30_000),
-            settle: Duration::from_secs(22),
+            settle: Duration::from_secs(40),
             slack: 1.0,
         }
     };
@@ -123,12 +123,14 @@ async fn measure(size: &Size, short: bool, promises: &mut Promises) {
                 of_theirs,
                 promises::OF_STARGZ,
             );
-            let of_theirs = ours.all.as_secs_f64() / theirs.all.as_secs_f64();
-            promises.at_most(
-                "all read, of stargz-snapshotter's time",
-                of_theirs,
-                promises::OF_STARGZ,
-            );
+            if order == Order::Wanted {
+                let of_theirs = ours.all.as_secs_f64() / theirs.all.as_secs_f64();
+                promises.at_most(
+                    "all read, of stargz-snapshotter's time",
+                    of_theirs,
+                    promises::OF_STARGZ,
+                );
+            }
         }
     }
     cached(size, &proxy, promises).await;
@@ -230,11 +232,7 @@ async fn crowded(
         without.daemon_kb, without.daemon_wakes
     );
     let more = with.daemon_wakes.saturating_sub(without.daemon_wakes);
-    promises.at_most(
-        "wake-ups of the daemon for lazy images",
-        more as f64,
-        promises::DAEMON_WAKES,
-    );
+    promises.exactly_none("wake-ups of the daemon for lazy images", more);
 }
 
 fn show(what: &str, start: &Start) {

@@ -10,8 +10,6 @@ pub(crate) const READ: f64 = 0.8;
 pub(crate) const LOOKS: f64 = 100_000.0;
 /// Megabytes of the server with all images.
 pub(crate) const SERVER_MB: f64 = 30.0;
-/// How often the daemon may wake up more in 5 s than with the same images whole, as others make it.
-pub(crate) const DAEMON_WAKES: f64 = 3.0;
 
 /// Says which are kept.
 pub(crate) struct Promises {

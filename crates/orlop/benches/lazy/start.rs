@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
+use orlop_testkit::proxy::Fetched;
 use orlop_testkit::{ContainerSpec, Cri, FaultProxy, Node, NodeBuilder, PodSpec, http, process};
 
 use crate::images;
@@ -157,11 +158,7 @@ async fn answer(address: SocketAddr, path: &str) {
 }
 
 fn sent(proxy: &FaultProxy) -> u64 {
-    proxy
-        .fetched()
-        .iter()
-        .map(orlop_testkit::proxy::Fetched::sent)
-        .sum()
+    proxy.fetched().iter().map(Fetched::sent).sum()
 }
 
 fn free_port() -> u16 {

@@ -175,7 +175,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::image::entries::entries;
+    use crate::image::entries::{Entry, entries};
 
     #[test]
     fn a_tree_has_what_was_asked_for_and_is_the_same_each_time() {
@@ -216,10 +216,7 @@ mod tests {
         let cut = Cut::new().first(&[&one, &other, &one]);
         let archive = tree.chunked(Chunked::EStargz, &cut).archive();
         let found = entries(&archive);
-        let paths: Vec<_> = found
-            .iter()
-            .map(super::super::entries::Entry::path)
-            .collect();
+        let paths: Vec<_> = found.iter().map(Entry::path).collect();
         let landmark = b".prefetch.landmark".as_slice();
         assert_eq!(paths[4..7], [one.as_bytes(), other.as_bytes(), landmark]);
         assert_eq!(paths.len(), 4 + 50 + 2, "with the table of contents");

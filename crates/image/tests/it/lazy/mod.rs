@@ -262,7 +262,11 @@ async fn a_distribution_is_what_it_is_unpacked() {
 async fn what_changes_on_the_disk_is_found_and_fetched_again() {
     skip_unless!(can());
     let built = ImageBuilder::new()
-        .cut(below().chunked(Chunked::EStargz, &cut()))
+        .cut(
+            below()
+                .noise("unread", 2_000_000)
+                .chunked(Chunked::EStargz, &cut()),
+        )
         .build();
     let scene = Scene::new().await;
     let image = scene.pulled(&built).await;

@@ -38,7 +38,7 @@ async fn what_nobody_reads_comes_when_there_is_room_again() {
     let scene = Scene::with(|config| config.lazy.cache = 1 << 20).await;
     let mut images = Vec::new();
     for (name, bytes) in [("large", 3_000_000), ("small", 400_000)] {
-        let layer = Layer::new().noise(name, bytes).noise("unread", 200_000);
+        let layer = Layer::new().noise(name, bytes).noise("unread", 2_000_000);
         let built = ImageBuilder::new()
             .cut(layer.chunked(Chunked::EStargz, &Cut::new().chunk(100_000)))
             .build();
