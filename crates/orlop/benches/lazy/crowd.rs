@@ -1,5 +1,6 @@
 //! Many lazy images on a node where nobody reads: memory, and who wakes up.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -63,13 +64,13 @@ async fn crowd(node: &Node) -> Crowd {
     );
     let server = servers.first().map(|pid| pid.unsigned_abs());
     let all: Vec<u32> = [node.pid()].into_iter().chain(server).collect();
-    let before: Vec<u64> = all.iter().map(|pid| wakes(*pid)).collect();
+    let before: Vec<_> = all.iter().map(|pid| wakes(*pid)).collect();
     tokio::time::sleep(REST).await;
-    let after = all.iter().map(|pid| wakes(*pid));
-    let woke: Vec<u64> = after
-        .zip(before)
-        .map(|(after, before)| after - before)
-        .collect();
+    let since = |(pid, before): (&u32, HashMap<String, u64>)| {
+        let of = |(thread, now): (String, u64)| now - before.get(&thread).unwrap_or(&0);
+        wakes(*pid).into_iter().map(of).sum()
+    };
+    let woke: Vec<u64> = all.iter().zip(before).map(since).collect();
     Crowd {
         daemon_kb: memory(node.pid(), "VmRSS:"),
         daemon_wakes: woke[0],
@@ -82,17 +83,17 @@ pub(crate) fn server_of(node: &Node) -> Vec<i32> {
     processes(&["orlop-lazy", node.id()])
 }
 
-/// How often threads of a process went to sleep and woke up.
-fn wakes(pid: u32) -> u64 {
+/// How often each thread of a process went to sleep and woke up.
+fn wakes(pid: u32) -> HashMap<String, u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
-    let statuses = tasks.flatten().filter_map(|task| {
+    let counts = tasks.flatten().filter_map(|task| {
         let status = std::fs::read_to_string(task.path().join("status")).ok()?;
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
-        line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+        let mut lines = status.lines();
+        let line = lines.find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
+        let count = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some((task.file_name().to_string_lossy().into_owned(), count))
     });
-    statuses.sum()
+    counts.collect()
 }
 
 async fn end(cri: &Cri) {
