@@ -79,6 +79,8 @@ fn enable(file: &File) -> io::Result<Option<String>> {
     match error.raw_os_error() {
         // Not in this kernel, not on this disk, or not with blocks of this size.
         Some(libc::ENOTTY | libc::EOPNOTSUPP | libc::EINVAL) => Ok(None),
+        // It is sealed already.
+        Some(libc::EEXIST) => measure(file),
         _ => Err(error),
     }
 }
@@ -126,5 +128,6 @@ mod tests {
             skip!("the disk of the tests' directories seals no files (fs-verity)");
         }
         assert_eq!(measure(&file).unwrap(), sealed);
+        assert_eq!(seal(&file).unwrap(), sealed, "once more");
     }
 }

@@ -23,6 +23,7 @@ mod settings;
 mod sources;
 mod verify;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -255,18 +256,26 @@ impl Lazies {
         let (store, serving) = (Arc::clone(&self.store), Arc::clone(&self.serving));
         let layer = blocking(move || {
             let dir = store.layout().layer(&key);
+            // An earlier process came as far as that: nobody may write to it any more.
+            if store.layout().layer_image(&key).exists() {
+                store.make_whole(&key)?;
+                return Ok(None);
+            }
             let layer = Layer::open(key, &dir, blob)?;
             serving.add(&key, &dir, bytes)?;
-            Ok(layer)
+            Ok(Some(layer))
         });
-        let layer = Arc::new(layer.await?);
+        let Some(layer) = layer.await? else {
+            return Ok(());
+        };
         // Who pulls an image reads of it soon.
         self.demand.expected();
-        let known = self.layers.lock().insert(key, Arc::clone(&layer));
-        if known.is_none() {
-            let lazies = Arc::clone(self);
-            self.spawn(async move { lazies.rest(key).await });
+        match self.layers.lock().entry(key) {
+            Entry::Occupied(_) => return Ok(()),
+            Entry::Vacant(vacant) => drop(vacant.insert(Arc::new(layer))),
         }
+        let lazies = Arc::clone(self);
+        self.spawn(async move { lazies.rest(key).await });
         Ok(())
     }
 

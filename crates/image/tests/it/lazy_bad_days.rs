@@ -429,13 +429,86 @@ async fn removing_a_layer_waits_for_no_read() {
     tokio::task::spawn_blocking(move || reader.wait().unwrap())
         .await
         .unwrap();
+    // What is removed is the last that has the layer, and waits for its pages.
+    drop(mount);
     let start = Instant::now();
     let removed = scene.place.images.remove(&image.id.to_string()).await;
     removed.unwrap();
-    drop(mount);
     assert!(
         start.elapsed() < Duration::from_secs(10),
         "{:?}",
         start.elapsed()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_is_refused_before_it_is_begun() {
+    skip_unless!(can());
+    let mut layer = Layer::new().noise("a", 1_000_000);
+    for index in 0..20 {
+        layer = layer.file(&format!("{index}"), "small", 0o644);
+    }
+    let built = ImageBuilder::new().chunked(layer, Chunked::EStargz).build();
+    type Set = fn(&mut orlop_image::Config);
+    let limits: [(Set, &str); 3] = [
+        (|config| config.limits.layer_bytes = 900_000, "900000 bytes"),
+        (|config| config.limits.layer_entries = 10, "10"),
+        (
+            |config| config.limits.image_bytes = 1_900_000,
+            "1900000 bytes",
+        ),
+    ];
+    for (set, told) in limits {
+        let scene = Scene::with(set).await;
+        scene.registry.push(&built, "app:1").await;
+        let refused = scene.pull("app:1").await.unwrap_err();
+        let is_told = matches!(refused, orlop_image::Error::TooLarge { .. });
+        assert!(is_told && refused.to_string().contains(told), "{refused}");
+        let sent = scene.proxy.sent_of(&built.layers[0].digest);
+        assert!(sent < 100_000, "{sent} bytes of the layer were fetched");
+        scene.place.sweep().await;
+        assert_eq!(scene.place.layer_dirs(), 0);
+    }
+}
+
+/// Who pulls by digest what is here need not know anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_of_a_stranger_take_nobody_s_reads_away() {
+    skip_unless!(can());
+    let login = Login::new("me", "secret");
+    let layer = Layer::new().noise("a", 1_000_000).noise("b", 1_000_000);
+    let built = ImageBuilder::new()
+        .cut(layer.chunked(Chunked::EStargz, &Cut::new().chunk(100_000)))
+        .build();
+    let mut scene = Scene::new().await;
+    scene.registry.push(&built, "app:1").await;
+    scene.proxy.guard(Door::Basic(login.clone()));
+    let request = |password: &str| orlop_image::PullRequest {
+        reference: scene.proxy.reference(&format!("app@{}", built.digest())),
+        auth: Some(orlop_image::Credentials {
+            username: login.user.clone(),
+            password: password.to_owned(),
+            ..orlop_image::Credentials::default()
+        }),
+        ..orlop_image::PullRequest::default()
+    };
+    let right = request(&login.password);
+    let wrong: Vec<_> = (0..20)
+        .map(|nth| request(&format!("guess {nth}")))
+        .collect();
+    let image = scene.place.images.pull(right.clone()).await.unwrap();
+    for wrong in &wrong {
+        scene.place.images.pull(wrong.clone()).await.unwrap();
+    }
+    let mount = scene.mounted(&image).await;
+    assert_eq!(scene.reads(&mount, "a").await.unwrap().len(), 1_000_000);
+    drop(mount);
+    // After a restart nobody is known: a stranger comes first, and then who may read.
+    scene.place.reopen().await;
+    scene.place.images.pull(wrong[0].clone()).await.unwrap();
+    let mount = scene.mounted(&image).await;
+    scene.reads(&mount, "b").await.unwrap_err();
+    scene.place.images.pull(right).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    assert_eq!(scene.reads(&mount, "b").await.unwrap().len(), 1_000_000);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use orlop_image::{ExportFormat, ImportSource};
 use orlop_testkit::image::ChunkedLayer;
 use orlop_testkit::scratch::mounts_below;
-use orlop_testkit::{Chunked, Compression, Cut, ImageBuilder, Layer, skip_unless};
+use orlop_testkit::{BuiltImage, Chunked, Compression, Cut, ImageBuilder, Layer, skip_unless};
 
 use scene::{Scene, assert_same, can, everything, reopened, unpacked};
 
@@ -44,6 +44,12 @@ fn above() -> Layer {
         .opaque("hidden")
         .file("hidden/above", "above", 0o644)
         .file("d/new", "new", 0o644)
+}
+
+/// An image of the lower one alone.
+fn one_layer(form: Chunked) -> BuiltImage {
+    let layer = below().chunked(form, &cut());
+    ImageBuilder::new().cut(layer).build()
 }
 
 fn cut() -> Cut {
@@ -141,9 +147,7 @@ async fn what_is_wanted_first_comes_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_layer_that_is_whole_is_an_ordinary_one() {
     skip_unless!(can());
-    let built = ImageBuilder::new()
-        .cut(below().chunked(Chunked::ZstdChunked, &cut()))
-        .build();
+    let built = one_layer(Chunked::ZstdChunked);
     let mut scene = Scene::with(|config| config.lazy.cache = 0).await;
     let image = scene.pulled(&built).await;
     // Mounted while it comes, and the same mount afterwards.
@@ -171,9 +175,7 @@ async fn a_layer_that_is_whole_is_an_ordinary_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_reads_on_while_the_daemon_is_gone_and_the_next_one_goes_on() {
     skip_unless!(can());
-    let built = ImageBuilder::new()
-        .cut(below().chunked(Chunked::EStargz, &cut()))
-        .build();
+    let built = one_layer(Chunked::EStargz);
     let mut scene = Scene::new().await;
     let image = scene.pulled(&built).await;
     let images = &scene.place.images;
@@ -207,9 +209,7 @@ async fn the_rest_is_fetched_for_who_asks_for_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_goes_takes_all_of_it_along() {
     skip_unless!(can());
-    let built = ImageBuilder::new()
-        .cut(below().chunked(Chunked::EStargz, &cut()))
-        .build();
+    let built = one_layer(Chunked::EStargz);
     let scene = Scene::new().await;
     let image = scene.pulled(&built).await;
     drop(scene.mounted(&image).await);
@@ -294,9 +294,7 @@ async fn what_changes_on_the_disk_is_found_and_fetched_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_came_bit_by_bit_is_exported_by_its_archives() {
     skip_unless!(can());
-    let built = ImageBuilder::new()
-        .cut(below().chunked(Chunked::EStargz, &cut()))
-        .build();
+    let built = one_layer(Chunked::EStargz);
     let scene = Scene::new().await;
     let image = scene.pulled(&built).await;
     let archive = scene.place.scratch.path("archive");
@@ -351,9 +349,7 @@ async fn directories_that_a_layer_does_not_describe_look_as_below() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_of_contents_that_changes_on_the_disk_is_fetched_again() {
     skip_unless!(can());
-    let built = ImageBuilder::new()
-        .cut(below().chunked(Chunked::EStargz, &cut()))
-        .build();
+    let built = one_layer(Chunked::EStargz);
     for at in [20, 1000] {
         let mut scene = Scene::new().await;
         let image = scene.pulled(&built).await;
