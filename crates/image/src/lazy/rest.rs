@@ -17,6 +17,8 @@ use crate::{Digest, Error, Result};
 
 /// So much of an image is fetched at a time.
 const WINDOW: u64 = 4 << 20;
+/// So many windows at most are wanted first, whatever a layer's maker thinks: they are in nobody's bounds.
+const MOST_FIRST: usize = 32;
 /// So many windows at a time, where somebody waits for all.
 const WINDOWS: usize = 4;
 /// Between two tries of what could not be had.
@@ -145,7 +147,7 @@ impl Lazies {
             return Ok(());
         }
         let remotes = self.remotes_of(key).await?;
-        for window in windows(range) {
+        for window in windows(range).take(MOST_FIRST) {
             self.spent(layer.fetch(&remotes, window).await?);
         }
         Ok(())
