@@ -97,11 +97,12 @@ test-erofs: deps build ## the tests of images, and behaviour tests, with layers 
 		images:: image_archives:: pods:: containers:: exec:: users:: checkpoint:: crash::kills \
 		--skip a_damaged_layer_is
 
-# What counts bytes, layers or steps of a pull counts others here, and what harms blobs harms what is not read.
+# What counts bytes, layers, steps of a pull or connections counts others here, and what harms blobs harms what is
+# not read.
 test-lazy: deps build ## behaviour tests with layers that are mounted while they are fetched
 	@ORLOP_TEST_IMAGE_STORE=lazy .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
 		images:: image_archives:: pods:: containers:: exec:: users:: checkpoint:: volumes:: \
-		crash::kills crash::disks crash::memory escapes::images \
+		crash::kills crash::memory escapes::images \
 		--skip a_damaged_layer_is --skip a_pull_is_watched --skip a_verbose_status_tells \
 		--skip the_image_file_system_is_reported
 
