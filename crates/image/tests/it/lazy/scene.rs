@@ -127,6 +127,13 @@ impl Scene {
         dirs.iter().map(own).collect()
     }
 
+    /// Waits until all layers are files of their own.
+    pub(crate) async fn until_ordinary(&self, image: &Image) {
+        let layers = self.layers(image);
+        let is_file = |layer: &PathBuf| layer.join("fs.erofs").exists();
+        crate::support::until("layers are files", || layers.iter().all(is_file)).await;
+    }
+
     pub(crate) async fn until_whole(&self, image: &Image) {
         for _ in 0..2000 {
             if self.here(image).await.is_none() {
