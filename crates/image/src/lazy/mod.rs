@@ -387,20 +387,25 @@ impl Lazies {
         let fetched = layer.fetch(&remotes, fetch.offset..end).await?;
         self.let_rest(&layer);
         self.fetched.fetch_add(fetched, Ordering::Relaxed);
-        self.tell_if_whole(layer).await
-    }
-
-    /// Has a layer made an ordinary one that was read to its end.
-    async fn tell_if_whole(&self, layer: Arc<Layer>) -> Result<()> {
-        let parts = move || {
-            let parts = layer.parts();
-            parts.has(0..parts.size())
-        };
-        let failed = |error| Error::io("reading a layer's marks", error);
-        if blocking(move || parts().map_err(failed)).await? {
+        drop(layer);
+        // One that was read to its end is made an ordinary one.
+        if self.is_all_here(&key).await? {
             self.room.notify_waiters();
         }
         Ok(())
+    }
+
+    /// Whether nothing of a layer is missing, or it is no lazy one any more.
+    async fn is_all_here(&self, key: &Digest) -> Result<bool> {
+        let Some(layer) = self.layers.lock().get(key).cloned() else {
+            return Ok(true);
+        };
+        blocking(move || {
+            let parts = layer.parts();
+            let has = parts.has(0..parts.size());
+            has.map_err(|error| Error::io("reading a layer's marks", error))
+        })
+        .await
     }
 
     /// Whether all of a layer came that is no more on the list.
@@ -443,6 +448,9 @@ impl Lazies {
 
     /// Makes a layer that is whole an ordinary one. Whether that is done: not while somebody has it in hand.
     async fn promote(self: &Arc<Self>, key: &Digest) -> Result<bool> {
+        if !self.is_all_here(key).await? {
+            return Ok(false);
+        }
         let Some(layer) = self.take_alone(key).await else {
             return Ok(!self.layers.lock().contains_key(key));
         };

@@ -201,6 +201,11 @@ async fn the_rest_is_fetched_for_who_asks_for_it() {
     scene.place.images.fetch_rest(&image.id).await.unwrap();
     scene.until_whole(&image).await;
     scene.until_ordinary(&image).await;
+    let (_place, whole) = unpacked(&scene.registry.reference("app:1")).await;
+    scene.proxy.leave();
+    let mount = scene.mounted(&image).await;
+    let (found, expected) = (everything(&mount).await, everything(&whole).await);
+    assert_same(&found, &expected, "with the rest");
 }
 
 #[tokio::test(flavor = "multi_thread")]
