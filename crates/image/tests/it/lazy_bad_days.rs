@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use orlop_image::{Image, ReadFailure};
 use orlop_testkit::proxy::{Door, TokenRules};
-use orlop_testkit::{Chunked, Cut, Fault, ImageBuilder, Layer, Login, Rule, skip_unless};
+use orlop_testkit::{
+    Chunked, Cut, Fault, ImageBuilder, KeyKind, Layer, Login, Rule, Signer, skip_unless,
+};
 use tokio::sync::broadcast;
 
 use crate::lazy::scene::{Scene, assert_same, can, everything, unpacked};
@@ -351,12 +353,23 @@ async fn a_policy_is_asked_before_a_byte_of_a_layer_is() {
     skip_unless!(can());
     let policy = orlop_testkit::Scratch::new();
     let file = policy.path("policy.json");
-    std::fs::write(&file, r#"{"default": [{"type": "reject"}]}"#).unwrap();
+    // Whether it is signed is known only once its manifest is here.
+    let signer = Signer::new(&policy.subdir("keys"), "key", KeyKind::P256);
+    let signed = serde_json::json!({"default": [{
+        "type": "sigstoreSigned",
+        "keyPath": signer.public_key(),
+        "signedIdentity": {"type": "matchRepoDigestOrExact"},
+    }]});
+    std::fs::write(&file, signed.to_string()).unwrap();
     let layer = Layer::new().noise("a", 1_000_000);
     let built = ImageBuilder::new().chunked(layer, Chunked::EStargz).build();
     let scene = Scene::with(|config| config.policies.node = Some(file)).await;
     scene.registry.push(&built, "app:1").await;
-    scene.pull("app:1").await.unwrap_err();
+    let refused = scene.pull("app:1").await.unwrap_err();
+    assert!(
+        matches!(refused, orlop_image::Error::NotAllowed { .. }),
+        "{refused}"
+    );
     assert_eq!(scene.proxy.sent_of(&built.layers[0].digest), 0);
     std::fs::write(
         policy.path("policy.json"),
