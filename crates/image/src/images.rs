@@ -316,13 +316,7 @@ impl Images {
     async fn mounted(&self, keys: Vec<Digest>) -> Result<Vec<PathBuf>> {
         let mut repaired = HashSet::new();
         loop {
-            let (store, wanted) = (Arc::clone(self.store()), keys.clone());
-            let served = self.lazies().serve(&keys).await;
-            let found = match served {
-                Ok(()) => blocking(move || store.lower_dirs(&wanted)).await,
-                Err(error) => Err(error),
-            };
-            let damaged = match found {
+            let damaged = match self.lazies().lower_dirs(keys.clone()).await {
                 Err(Error::Damaged { layer, reason }) if repaired.insert(layer) => {
                     tracing::warn!(%layer, reason, "a layer is damaged; it is pulled again");
                     layer

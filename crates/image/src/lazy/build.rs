@@ -12,10 +12,8 @@ use super::layer::read;
 use super::plan::Plan;
 use crate::config::Limits;
 use crate::store::Inherited;
+use crate::unpack::{OPAQUE, options};
 use crate::{Error, Result};
-
-/// What of a directory hides what lower layers have in it.
-const OPAQUE: &[u8] = b"trusted.overlay.opaque";
 
 /// A layer as its table of contents describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,13 +65,7 @@ pub(crate) fn build(what: &str, looks: &[Inherited], dir: &Path, limits: &Limits
     let plan = Plan::of(index).map_err(|error| unbuilt(what, error.into()))?;
     let plan = plan.map_err(|error| Error::too_large(format!("{what}: {error}"), "16 TiB"))?;
     let file = File::create_new(dir.join(IMAGE)).map_err(failed)?;
-    let options = Options {
-        max_entries: u32::try_from(limits.layer_entries)
-            .unwrap_or(u32::MAX)
-            .min(Options::default().max_entries),
-        ..Options::default()
-    };
-    let built = write(index, &plan, looks, file, options);
+    let built = write(index, &plan, looks, file, options(limits));
     let bytes = built.map_err(|error| unbuilt(what, error))?;
     let parts = Parts::adopt(dir).map_err(failed)?;
     let room = plan.room();

@@ -171,6 +171,13 @@ impl Layer {
         is_idle
     }
 
+    /// What of these bytes is not here. Blocks.
+    pub(super) fn missing(&self, bytes: Range<u64>) -> Result<Vec<Range<u64>>> {
+        let missing = self.parts.missing(bytes);
+        missing
+            .map_err(|error| Error::io(format!("reading the marks of layer {}", self.key), error))
+    }
+
     /// Bytes that it takes on the disk. Blocks.
     pub(super) fn taken(&self) -> u64 {
         let about = self.parts.image().metadata();
@@ -218,8 +225,7 @@ impl Layer {
 
     /// Takes what is missing and nobody fetches. Blocks.
     fn claim(self: &Arc<Self>, wanted: &Range<u64>) -> Result<Claimed> {
-        let missing = self.parts.missing(wanted.clone());
-        let missing = missing.map_err(|error| self.unreadable(error))?;
+        let missing = self.missing(wanted.clone())?;
         if missing.is_empty() {
             return Ok(Claimed::Nothing);
         }
@@ -362,10 +368,6 @@ impl Layer {
             layer: self.key,
             reason: "its table of contents has changed".to_owned(),
         }
-    }
-
-    fn unreadable(&self, error: std::io::Error) -> Error {
-        Error::io(format!("reading the marks of layer {}", self.key), error)
     }
 }
 

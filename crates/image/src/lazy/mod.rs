@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The table of contents is verified by the manifest, each chunk by the table of contents; the archive's own digest
-//! nobody computes. So a lazy layer has a name of its own (`lazy_key`): an image whose manifest does not name this
+//! nobody computes. So a lazy layer has a name of its own (`pull/lazy.rs`): an image whose manifest does not name this
 //! very table of contents does not get it.
 
 mod build;
@@ -25,6 +25,7 @@ mod verify;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -204,7 +205,7 @@ impl Lazies {
     pub(crate) fn has_any(&self) -> bool {
         let state = self.store.state();
         let mut layers = state.layers.values();
-        layers.any(|record| matches!(record.form, Form::Lazy(_)))
+        layers.any(LayerRecord::is_lazy)
     }
 
     /// Remembers what a repository was pulled with; `proven` if its registry has served a layer for it.
@@ -234,15 +235,6 @@ impl Lazies {
             serving.prepare()
         })
         .await
-    }
-
-    /// Takes up a layer that was published.
-    pub(crate) async fn begin(self: &Arc<Self>, key: &Digest) -> Result<()> {
-        let record = self.store.state().layers.get(key).cloned();
-        match record {
-            Some(record) if matches!(record.form, Form::Lazy(_)) => self.open(&record).await,
-            _ => Ok(()),
-        }
     }
 
     async fn open(self: &Arc<Self>, record: &LayerRecord) -> Result<()> {
@@ -284,13 +276,20 @@ impl Lazies {
         let lazy: Vec<LayerRecord> = {
             let state = self.store.state();
             let records = keys.iter().filter_map(|key| state.layers.get(key));
-            let lazy = records.filter(|record| matches!(record.form, Form::Lazy(_)));
+            let lazy = records.filter(|record| record.is_lazy());
             lazy.cloned().collect()
         };
         for record in lazy {
             self.open(&record).await?;
         }
         Ok(())
+    }
+
+    /// The lower directories of these layers, top first, the lazy ones served.
+    pub(crate) async fn lower_dirs(self: &Arc<Self>, keys: Vec<Digest>) -> Result<Vec<PathBuf>> {
+        self.serve(&keys).await?;
+        let store = Arc::clone(&self.store);
+        blocking(move || store.lower_dirs(&keys)).await
     }
 
     /// Forgets a layer that is removed. Blocks.
@@ -321,7 +320,7 @@ impl Lazies {
     pub(crate) fn here(&self, key: &Digest) -> Option<Here> {
         let layer = self.layers.lock().get(key).cloned()?;
         let of = layer.parts().size();
-        let missing = layer.parts().missing(0..of).ok()?;
+        let missing = layer.missing(0..of).ok()?;
         let missing: u64 = missing.iter().map(|range| range.end - range.start).sum();
         Some(Here {
             bytes: of - missing,
@@ -400,12 +399,7 @@ impl Lazies {
         let Some(layer) = self.layers.lock().get(key).cloned() else {
             return Ok(true);
         };
-        blocking(move || {
-            let parts = layer.parts();
-            let has = parts.has(0..parts.size());
-            has.map_err(|error| Error::io("reading a layer's marks", error))
-        })
-        .await
+        blocking(move || Ok(layer.missing(0..u64::MAX)?.is_empty())).await
     }
 
     /// Whether all of a layer came that is no more on the list.
@@ -524,7 +518,7 @@ impl Lazies {
     fn lazy_records(&self) -> Vec<LayerRecord> {
         let state = self.store.state();
         let layers = state.layers.values();
-        let lazy = layers.filter(|record| matches!(record.form, Form::Lazy(_)));
+        let lazy = layers.filter(|record| record.is_lazy());
         lazy.cloned().collect()
     }
 

@@ -157,9 +157,7 @@ impl Lazies {
     async fn next_window(&self, key: &Digest) -> Option<Result<Option<Range<u64>>>> {
         let layer = self.layer(key)?;
         let looked = blocking(move || {
-            let missing = layer.parts().missing(0..layer.parts().size());
-            let missing = missing.map_err(|error| Error::io("reading a layer's marks", error))?;
-            let first = missing.into_iter().next();
+            let first = layer.missing(0..u64::MAX)?.into_iter().next();
             Ok(first.and_then(|range| windows(range).next()))
         });
         Some(looked.await)
@@ -196,11 +194,7 @@ impl Lazies {
     /// Fetches all that is missing of a layer, for somebody who waits.
     pub(super) async fn fetch_windows(&self, key: &Digest, layer: &Arc<Layer>) -> Result<()> {
         let looked_at = Arc::clone(layer);
-        let missing = blocking(move || {
-            let missing = looked_at.parts().missing(0..looked_at.parts().size());
-            missing.map_err(|error| Error::io("reading a layer's marks", error))
-        });
-        let missing = missing.await?;
+        let missing = blocking(move || looked_at.missing(0..u64::MAX)).await?;
         let remotes = self.remotes_of(key).await?;
         let windows = missing.into_iter().flat_map(windows);
         let fetches = windows.map(|window| layer.fetch(&remotes, window));

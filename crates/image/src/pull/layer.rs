@@ -267,13 +267,8 @@ impl LayerJob<'_> {
                 .map_err(|_| Error::Cancelled(format!("unpacking {}", self.what)))?;
             keys.extend(key);
         }
-        context.lazies.serve(&keys).await?;
-        let store = Arc::clone(&context.store);
-        blocking(move || {
-            let lower = store.lower_dirs(&keys)?;
-            inherited(&implicit, &lower)
-        })
-        .await
+        let lower = context.lazies.lower_dirs(keys).await?;
+        blocking(move || inherited(&implicit, &lower)).await
     }
 
     /// Downloads and unpacks. What an earlier try left is used; if it proves damaged, it is

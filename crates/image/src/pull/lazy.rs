@@ -258,7 +258,7 @@ impl LayerJob<'_> {
         };
         context.store.publish(scratch, record).await?;
         spent.keep();
-        if let Err(error) = context.lazies.begin(&key).await {
+        if let Err(error) = context.lazies.serve(&[key]).await {
             let store = Arc::clone(&context.store);
             blocking(move || store.give_up(&key)).await?;
             return Err(error);

@@ -15,7 +15,7 @@ impl Store {
     pub(crate) fn make_whole(&self, key: &Digest) -> Result<()> {
         let _moves = self.moves.lock();
         let record = self.state().layers.get(key).cloned();
-        let Some(mut record) = record.filter(|record| matches!(record.form, Form::Lazy(_))) else {
+        let Some(mut record) = record.filter(LayerRecord::is_lazy) else {
             return Ok(());
         };
         let sealed = self.seal(key)?;
@@ -90,10 +90,7 @@ impl Store {
     /// Whether somebody may still read a layer, or have it mounted, that came while it was used.
     pub(crate) fn may_be_read_lazily(&self) -> bool {
         let state = self.state();
-        let lazy = state
-            .layers
-            .values()
-            .any(|it| matches!(it.form, Form::Lazy(_)));
+        let lazy = state.layers.values().any(LayerRecord::is_lazy);
         let leased = state.leases.values().flat_map(|lease| &lease.layers);
         lazy || leased
             .into_iter()

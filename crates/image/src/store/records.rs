@@ -38,6 +38,11 @@ pub(crate) struct LayerRecord {
 }
 
 impl LayerRecord {
+    /// Whether parts of it may not be here yet.
+    pub(crate) fn is_lazy(&self) -> bool {
+        matches!(self.form, Form::Lazy(_))
+    }
+
     /// Whether it was published as the file that it is.
     pub(crate) fn is_published(&self) -> bool {
         matches!(&self.form, Form::Erofs(sealed) if sealed.digest == Some(self.diff_id))

@@ -25,7 +25,7 @@ const REMEMBERED: u64 = 96;
 const CACHE: usize = 64;
 
 /// Directories that are marked so hide what lower layers have in them.
-const OPAQUE: &[u8] = b"trusted.overlay.opaque";
+pub(crate) const OPAQUE: &[u8] = b"trusted.overlay.opaque";
 
 type Result<T, E = Problem> = std::result::Result<T, E>;
 
@@ -49,15 +49,9 @@ pub(super) struct Packed {
 
 impl Packed {
     pub(super) fn create(file: File, limits: &Limits) -> io::Result<Self> {
-        let options = Options {
-            max_entries: u32::try_from(limits.layer_entries)
-                .unwrap_or(u32::MAX)
-                .min(Options::default().max_entries),
-            ..Options::default()
-        };
         Ok(Self {
             file: file.try_clone()?,
-            image: Image::create(file, options).map_err(io::Error::other)?,
+            image: Image::create(file, options(limits)).map_err(io::Error::other)?,
             pending: None,
             cache: BTreeMap::new(),
             implicit: BTreeSet::new(),
@@ -298,6 +292,15 @@ impl Target for Packed {
             ..Unpacked::default()
         };
         Ok((unpacked, self.image))
+    }
+}
+
+/// What an image of a layer may have.
+pub(crate) fn options(limits: &Limits) -> Options {
+    let most = Options::default().max_entries;
+    Options {
+        max_entries: u32::try_from(limits.layer_entries).map_or(most, |it| it.min(most)),
+        ..Options::default()
     }
 }
 

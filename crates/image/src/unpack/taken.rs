@@ -7,6 +7,7 @@ use orlop_erofs::read::{Census, Error as Fault, Limits as Bounds, Reader};
 
 use super::decompress::decompress;
 use super::layer::{Hashing, Layer};
+use super::packed::OPAQUE;
 use super::{Unpacked, attributes};
 use crate::config::Limits;
 use crate::digest::Hasher;
@@ -14,9 +15,6 @@ use crate::{Digest, Error, Result};
 
 /// What is read at a time.
 const PIECE: usize = 128 << 10;
-
-/// What a directory may have beside what any file may: it hides what lower layers have in it.
-const OPAQUE: &[u8] = b"trusted.overlay.opaque";
 
 /// Writes the image of a compressed or plain layer to an empty file, checking both digests, and judges it before
 /// the kernel may see it. Blocks; reads `input` to its end.
