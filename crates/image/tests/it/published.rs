@@ -1,10 +1,11 @@
 //! Images whose layers are file systems already.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use orlop_erofs::{Attributes, Options};
-use orlop_image::{Error, ExportFormat, ImportSource};
+use orlop_image::{Error, ExportFormat, Image, ImportSource};
 use orlop_testkit::{ImageBuilder, Layer, Registry, Scratch};
 
 use crate::support::{Place, content, inside, pull};
@@ -56,20 +57,24 @@ fn below() -> Layer {
         .file("stays", "stays", 0o644)
 }
 
+/// A store that has pulled an image, which is mounted.
+async fn mounted(built: ImageBuilder) -> (Place, Image, OwnedFd) {
+    let registry = Registry::start();
+    registry.push(&built.build(), "app:1").await;
+    let place = Place::open().await;
+    let name = registry.reference("app:1");
+    let image = pull(&place.images, &name).await.unwrap();
+    let mount = place.images.mount_read_only(&image.id).await.unwrap();
+    (place, image, mount)
+}
+
 #[tokio::test]
 async fn layers_of_erofs_are_taken_as_they_are() {
     for media_type in TYPES {
-        let registry = Registry::start();
         let built = ImageBuilder::new()
             .layer(below())
-            .erofs(honest(), media_type)
-            .build();
-        registry.push(&built, "app:1").await;
-        let place = Place::open().await;
-        let image = pull(&place.images, &registry.reference("app:1"))
-            .await
-            .unwrap();
-        let mount = place.images.mount_read_only(&image.id).await.unwrap();
+            .erofs(honest(), media_type);
+        let (place, image, mount) = mounted(built).await;
         assert_eq!(content(&mount, "f"), "published", "{media_type}");
         assert_eq!(content(&mount, "stays"), "stays");
         assert!(!inside(&mount, "gone").exists(), "{media_type}");
@@ -102,15 +107,9 @@ async fn what_mkfs_erofs_makes_is_taken() {
         .output()
         .unwrap();
     assert!(made.status.success(), "{made:?}");
-    let registry = Registry::start();
     let image = std::fs::read(&file).unwrap();
-    let built = ImageBuilder::new().erofs(image, TYPES[0]).build();
-    registry.push(&built, "app:1").await;
-    let place = Place::open().await;
-    let image = pull(&place.images, &registry.reference("app:1"))
-        .await
-        .unwrap();
-    let mount = place.images.mount_read_only(&image.id).await.unwrap();
+    let built = ImageBuilder::new().erofs(image, TYPES[0]);
+    let (_place, _, mount) = mounted(built).await;
     assert_eq!(content(&mount, "f"), "of mkfs");
     let large = std::fs::read(inside(&mount, "d/large")).unwrap();
     assert!(large == vec![9; 200_000]);
@@ -215,7 +214,6 @@ async fn what_the_kernel_must_not_see_is_refused_by_name() {
 
 #[tokio::test]
 async fn an_opaque_directory_hides_what_is_below() {
-    let registry = Registry::start();
     let hiding = erofs(|image| {
         let mut look = look();
         look.mode = 0o755;
@@ -225,16 +223,8 @@ async fn an_opaque_directory_hides_what_is_below() {
         put(image, &[b"d", b"new"], b"new");
     });
     let below = Layer::new().dir("d", 0o755).file("d/old", "old", 0o644);
-    let built = ImageBuilder::new()
-        .layer(below)
-        .erofs(hiding, TYPES[0])
-        .build();
-    registry.push(&built, "app:1").await;
-    let place = Place::open().await;
-    let image = pull(&place.images, &registry.reference("app:1"))
-        .await
-        .unwrap();
-    let mount = place.images.mount_read_only(&image.id).await.unwrap();
+    let built = ImageBuilder::new().layer(below).erofs(hiding, TYPES[0]);
+    let (_place, _, mount) = mounted(built).await;
     assert_eq!(content(&mount, "d/new"), "new");
     assert!(!inside(&mount, "d/old").exists());
 }

@@ -2,12 +2,13 @@
 //! garbage, and how a pull gets on.
 
 use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use orlop_testkit::{Fault, FaultProxy, ImageBuilder, Layer, Rule, node, skip};
+use orlop_testkit::{Fault, FaultProxy, ImageBuilder, Layer, Rule, skip};
 
-use crate::world::{World, world};
+use crate::client::{command, out, run};
+use crate::world::world;
 
 /// Begins a test of what only our own daemon has.
 macro_rules! own_world {
@@ -18,29 +19,6 @@ macro_rules! own_world {
         }
         world
     }};
-}
-
-fn command(world: &World, line: &[&str]) -> Command {
-    let mut command = Command::new(node::binary());
-    let endpoint = format!("unix://{}", world.node.socket().display());
-    command
-        .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-        .args(line)
-        .stdin(Stdio::null());
-    command
-}
-
-fn run(world: &World, line: &[&str]) -> Output {
-    command(world, line).output().expect("run orlop")
-}
-
-/// What a command that succeeds prints.
-#[track_caller]
-fn out(world: &World, line: &[&str]) -> String {
-    let output = run(world, line);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line:?}: {error}");
-    String::from_utf8(output.stdout).expect("text")
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Images whose layers come as they are read, as clients see them: how much is here, the rest on request,
 //! pods that want all of it, and reads that fail.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use orlop_testkit::{
@@ -10,6 +10,7 @@ use orlop_testkit::{
 use serde_json::Value;
 use tonic::Code;
 
+use crate::client::{command, out, run};
 use crate::world::{World, world};
 
 /// So slow without somebody who waits that nothing but what is asked for comes while a test runs.
@@ -47,29 +48,6 @@ fn image(mark: &str) -> ImageBuilder {
             Chunked::ZstdChunked,
         )
         .marked(mark)
-}
-
-fn command(world: &World, line: &[&str]) -> Command {
-    let mut command = Command::new(node::binary());
-    let endpoint = format!("unix://{}", world.node.socket().display());
-    command
-        .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-        .args(line)
-        .stdin(Stdio::null());
-    command
-}
-
-fn run(world: &World, line: &[&str]) -> Output {
-    command(world, line).output().expect("run orlop")
-}
-
-/// What a command that succeeds prints.
-#[track_caller]
-fn out(world: &World, line: &[&str]) -> String {
-    let output = run(world, line);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line:?}: {error}");
-    String::from_utf8(output.stdout).expect("text")
 }
 
 /// How much of an image is here, by `orlop images`; nothing where it does not say.

@@ -16,6 +16,7 @@
 
 mod bad_input;
 mod checkpoint;
+mod client;
 mod containers;
 mod controllers;
 mod crash;
