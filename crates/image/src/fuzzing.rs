@@ -4,8 +4,9 @@ use std::io::Cursor;
 use std::path::Path;
 
 use crate::config::Limits;
+use crate::lookaside::parse_stores;
 use crate::manifest::{Document, choose};
-use crate::policy::{Payload, Policy};
+use crate::policy::{Kind, Payload, Policy};
 use crate::pull::listed;
 use crate::registry::{parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
@@ -54,8 +55,14 @@ pub fn policy(data: &[u8]) {
             assert!(!policy.requirements(Some(&name)).list.is_empty());
         }
     }
-    let _ = Payload::parse(data);
+    let _ = Payload::parse(Kind::Cosign, data);
+    let _ = Payload::parse(Kind::Atomic, data);
     let _ = listed("fuzzed", data);
+}
+
+/// A file that says where signatures are must be read or refused.
+pub fn signature_stores(data: &[u8]) {
+    let _ = parse_stores(&String::from_utf8_lossy(data));
 }
 
 /// A layer, compressed or not, must end up beneath its directory or nowhere, and what was

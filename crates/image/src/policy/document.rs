@@ -11,6 +11,7 @@ use super::identity::SignedIdentity;
 use super::json::{At, Fields, Wrong};
 use super::key::{KeySource, PublicKey};
 use super::scope;
+use super::signed_by::SignedBy;
 use crate::{Digest, Reference};
 
 /// More keys than anybody needs for one image.
@@ -58,6 +59,23 @@ pub(crate) enum Requirement {
         keys: Vec<KeySource>,
         identity: SignedIdentity,
     },
+    /// Signed with GPG.
+    SignedBy(SignedBy),
+}
+
+/// Which kinds of signatures decide.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Those that are attached to the image in its registry.
+    pub(crate) attached: bool,
+    /// Signed messages, which are elsewhere.
+    pub(crate) messages: bool,
+}
+
+impl Needs {
+    pub(crate) fn any(self) -> bool {
+        self.attached || self.messages
+    }
 }
 
 impl Requirement {
@@ -67,6 +85,7 @@ impl Requirement {
             Self::AcceptAnything => "insecureAcceptAnything",
             Self::Reject => "reject",
             Self::Signed { .. } => "sigstoreSigned",
+            Self::SignedBy(_) => "signedBy",
         }
     }
 }
@@ -109,27 +128,38 @@ impl Policy {
         of_scope.unwrap_or(&self.default)
     }
 
-    /// Whether a signature decides if an image may be used.
-    pub(crate) fn needs_signatures(&self, name: &Reference) -> bool {
-        let mut list = self.requirements(Some(name)).list.iter();
-        list.any(|requirement| matches!(requirement, Requirement::Signed { .. }))
+    /// Which signatures decide whether an image may be used.
+    pub(crate) fn needs(&self, name: &Reference) -> Needs {
+        let list = &self.requirements(Some(name)).list;
+        let is_there = |wanted: fn(&Requirement) -> bool| list.iter().any(wanted);
+        Needs {
+            attached: is_there(|it| matches!(it, Requirement::Signed { .. })),
+            messages: is_there(|it| matches!(it, Requirement::SignedBy(_))),
+        }
     }
 
     /// All keys that are named anywhere, with their places.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (String, &KeySource)> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = (String, Keys<'_>)> {
         let all = self.docker.values().chain([&self.default]);
         all.flat_map(|requirements| {
             let list = requirements.list.iter().enumerate();
             list.flat_map(move |(index, requirement)| {
-                let keys = match requirement {
-                    Requirement::Signed { keys, .. } => keys.as_slice(),
-                    _ => &[],
+                let keys: Vec<_> = match requirement {
+                    Requirement::Signed { keys, .. } => keys.iter().map(Keys::Sigstore).collect(),
+                    Requirement::SignedBy(signed) => vec![Keys::Gpg(signed)],
+                    Requirement::AcceptAnything | Requirement::Reject => Vec::new(),
                 };
-                keys.iter()
-                    .map(move |key| (format!("{}[{index}]", requirements.place), key))
+                let place = format!("{}[{index}]", requirements.place);
+                keys.into_iter().map(move |key| (place.clone(), key))
             })
         })
     }
+}
+
+/// What a requirement names to verify signatures by.
+pub(super) enum Keys<'p> {
+    Sigstore(&'p KeySource),
+    Gpg(&'p SignedBy),
 }
 
 /// The same file with the same text.
@@ -166,10 +196,10 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
         "insecureAcceptAnything" => Requirement::AcceptAnything,
         "reject" => Requirement::Reject,
         "sigstoreSigned" => signed(&mut fields)?,
-        kind @ ("signedBy" | "signedBaseLayer") => {
-            let problem = format!(
-                "{kind:?} is not supported; sign with a sigstore key and ask for \"sigstoreSigned\""
-            );
+        "signedBy" => Requirement::SignedBy(SignedBy::parse(&mut fields)?),
+        "signedBaseLayer" => {
+            let problem = "\"signedBaseLayer\" is not supported; ask for \"signedBy\" or \
+                           \"sigstoreSigned\"";
             return Err(Wrong::new(&place, problem));
         }
         other => {
@@ -204,17 +234,15 @@ fn signed(fields: &mut Fields) -> Result<Requirement, Wrong> {
             return Err(Wrong::new(&fields.place, problem));
         }
     };
-    let identity = match fields.take("signedIdentity") {
-        Some(value) => SignedIdentity::parse(value)?,
-        None => SignedIdentity::MatchRepoDigestOrExact,
-    };
+    let identity = SignedIdentity::parse_or_default(fields)?;
     Ok(Requirement::Signed { keys, identity })
 }
 
-fn several(
+/// A list of places of keys.
+pub(super) fn several<T>(
     value: At,
-    read: impl Fn(At) -> Result<KeySource, Wrong>,
-) -> Result<Vec<KeySource>, Wrong> {
+    read: impl Fn(At) -> Result<T, Wrong>,
+) -> Result<Vec<T>, Wrong> {
     let place = value.place.clone();
     let keys = value.some()?;
     if keys.len() > MAX_KEYS {
@@ -224,15 +252,7 @@ fn several(
 }
 
 fn key_file(value: At) -> Result<KeySource, Wrong> {
-    let place = value.place.clone();
-    let path = PathBuf::from(value.text()?);
-    if !path.is_absolute() {
-        return Err(Wrong::new(
-            &place,
-            format!("{path:?} is not an absolute path"),
-        ));
-    }
-    Ok(KeySource::File(path))
+    value.absolute_path().map(KeySource::File)
 }
 
 fn key_data(value: At) -> Result<KeySource, Wrong> {

@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::document::Policy;
+use super::document::{Keys, Policy};
+use crate::store::now;
 use crate::{Error, Result};
 
 /// No policy is longer.
@@ -98,9 +99,12 @@ fn listed(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 fn check(file: &Path) -> Result<()> {
     let policy = read(file)?.ok_or_else(|| wrong(file, "there is no such file"))?;
-    for (place, key) in policy.keys() {
-        key.load()
-            .map_err(|reason| wrong(file, format!("{place}: {reason}")))?;
+    for (place, keys) in policy.keys() {
+        let checked = match keys {
+            Keys::Sigstore(key) => key.load().map(drop),
+            Keys::Gpg(signed) => signed.check(now()),
+        };
+        checked.map_err(|reason| wrong(file, format!("{place}: {reason}")))?;
     }
     Ok(())
 }

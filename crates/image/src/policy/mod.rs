@@ -7,13 +7,14 @@ mod identity;
 mod json;
 mod key;
 mod payload;
-mod scope;
+pub(crate) mod scope;
+mod signed_by;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub(crate) use document::Policy;
+pub(crate) use document::{Needs, Policy};
 pub use files::PolicyFiles;
-pub(crate) use payload::Payload;
+pub(crate) use payload::{Kind, Payload};
 pub use verdict::{RequirementVerdict, Verdict};
 pub(crate) use verdict::{Subject, tag_of};

@@ -8,8 +8,8 @@ use base64::prelude::BASE64_STANDARD;
 use super::document::{Policy, Requirement};
 use super::identity::SignedIdentity;
 use super::key::{KeySource, PublicKey};
-use super::payload::Payload;
-use crate::store::{Evidence, Signature};
+use super::payload::{Kind, Payload};
+use crate::store::{Evidence, Signature, now};
 use crate::{Digest, Error, Reference, Result};
 
 /// As many reasons as anybody reads.
@@ -79,19 +79,21 @@ impl Policy {
             place: requirements.place.clone(),
             requirements: Vec::new(),
         };
+        let unreadable = |index: usize, reason: String| Error::Policy {
+            path: self.file.display().to_string(),
+            reason: format!("{}[{index}]: {reason}", requirements.place),
+        };
         for (index, requirement) in requirements.list.iter().enumerate() {
             let (fulfilled, reason) = match requirement {
                 Requirement::AcceptAnything => (true, "any image fulfils this".to_owned()),
                 Requirement::Reject => (false, "no image fulfils this".to_owned()),
                 Requirement::Signed { keys, identity } => {
-                    let loaded = load(keys).map_err(|reason| Error::Policy {
-                        path: self.file.display().to_string(),
-                        reason: format!("{}[{index}]: {reason}", requirements.place),
-                    })?;
-                    match signed(subject, &loaded, identity) {
-                        Ok(reason) => (true, reason),
-                        Err(reason) => (false, reason),
-                    }
+                    let loaded = load(keys).map_err(|reason| unreadable(index, reason))?;
+                    told(signed(subject, &loaded, identity))
+                }
+                Requirement::SignedBy(signed) => {
+                    let judged = signed.judge(subject, now());
+                    told(judged.map_err(|reason| unreadable(index, reason))?)
                 }
             };
             verdict.requirements.push(RequirementVerdict {
@@ -101,6 +103,14 @@ impl Policy {
             });
         }
         Ok(verdict)
+    }
+}
+
+/// Whether it is fulfilled, and why or why not.
+fn told(outcome: Result<String, String>) -> (bool, String) {
+    match outcome {
+        Ok(reason) => (true, reason),
+        Err(reason) => (false, reason),
     }
 }
 
@@ -129,9 +139,19 @@ fn signed(
             places.join(" nor at ")
         ));
     }
+    any_of(&evidence.signatures, |signature| {
+        accepted(signature, subject, keys, identity)
+    })
+}
+
+/// Why one of several signatures is accepted; else why none of them is.
+pub(super) fn any_of<S>(
+    signatures: &[S],
+    accepted: impl Fn(&S) -> Result<String, String>,
+) -> Result<String, String> {
     let mut reasons: Vec<String> = Vec::new();
-    for signature in &evidence.signatures {
-        match accepted(signature, subject, keys, identity) {
+    for signature in signatures {
+        match accepted(signature) {
             Ok(reason) => return Ok(reason),
             Err(reason) if reasons.contains(&reason) => {}
             Err(reason) => reasons.push(reason),
@@ -139,7 +159,7 @@ fn signed(
     }
     let more = reasons.len().saturating_sub(MAX_REASONS);
     reasons.truncate(MAX_REASONS);
-    let mut text = match evidence.signatures.len() {
+    let mut text = match signatures.len() {
         1 => format!("its signature is not accepted: {}", reasons.join("; ")),
         count => format!(
             "none of its {count} signatures is accepted: {}",
@@ -169,7 +189,7 @@ fn accepted(
         });
     };
     // From here on it is the signer who speaks.
-    let payload = Payload::parse(payload)
+    let payload = Payload::parse(Kind::Cosign, payload)
         .map_err(|wrong| format!("what was signed can't be read: {wrong}"))?;
     if !subject.evidence.manifests.contains(&payload.digest) {
         return Err(format!("it is for another image, {}", payload.digest));

@@ -1,24 +1,27 @@
 //! Whether a pull may go on: the policy's say, before a layer is fetched, and the signatures that
 //! it is said by.
 //!
-//! Signatures are where cosign puts them: at a tag made of the manifest's digest. Another place
-//! would be one more function beside [`attached`].
+//! Signatures are where cosign puts them, at a tag made of the manifest's digest; those that are made with
+//! GPG are in a store beside the registry.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use futures_util::future::try_join_all;
 use serde::Deserialize;
 
 use super::task::{Context, Request};
 use crate::blocking::blocking;
+use crate::lookaside::{self, Base, Stores};
 use crate::manifest::RawDescriptor;
-use crate::policy::{Subject, tag_of};
+use crate::policy::{Needs, Subject, tag_of};
 use crate::registry::Remote;
 use crate::store::{Evidence, Signature};
-use crate::{Digest, Error, Result, Verdict};
+use crate::{Digest, Error, Reference, Result, Verdict};
 
 /// The type of a layer that is a signature's document.
 const SIGNATURE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
@@ -35,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Says no where that needs neither a manifest nor a signature.
 pub(super) async fn before(request: &Request) -> Result<()> {
     match &request.policy {
-        Some(policy) if !policy.needs_signatures(&request.reference) => {
+        Some(policy) if !policy.needs(&request.reference).any() => {
             judge(request, Evidence::default()).await.map(drop)
         }
         _ => Ok(()),
@@ -53,35 +56,17 @@ pub(super) async fn after(
     if context.config.policies.is_empty() {
         return Ok(None);
     }
-    let evidence = |signatures| Evidence {
-        manifests: manifests.to_vec(),
-        signatures,
-    };
-    let needed = request
-        .policy
-        .as_ref()
-        .is_some_and(|policy| policy.needs_signatures(&request.reference));
-    if needed {
-        let found = evidence(find(remote, manifests).await?);
+    // Another namespace, or the policy of tomorrow, may ask for those that this one does not need.
+    let found = gather(context, remote, request, manifests, Others::Keep).await?;
+    if needs(request).any() {
         return judge(request, found).await.map(Some);
     }
-    // Another namespace, or the policy of tomorrow, may ask for them.
-    let found = match tokio::time::timeout(PATIENCE, find(remote, manifests)).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => {
-            tracing::debug!(image = %request.reference, %error, "signatures can't be had");
-            Vec::new()
-        }
-        Err(_) => {
-            tracing::debug!(image = %request.reference, "signatures come too slowly");
-            Vec::new()
-        }
-    };
-    Ok(Some(evidence(found)))
+    Ok(Some(found))
 }
 
 /// What the policy says, without refusing anything.
 pub(super) async fn verdict(
+    context: &Context,
     remote: &Remote,
     request: &Request,
     manifests: Vec<Digest>,
@@ -89,15 +74,7 @@ pub(super) async fn verdict(
     let Some(policy) = &request.policy else {
         return Ok(None);
     };
-    let signatures = if policy.needs_signatures(&request.reference) {
-        find(remote, &manifests).await?
-    } else {
-        Vec::new()
-    };
-    let evidence = Evidence {
-        manifests,
-        signatures,
-    };
+    let evidence = gather(context, remote, request, &manifests, Others::Leave).await?;
     let (policy, name) = (Arc::clone(policy), request.reference.clone());
     let judged = blocking(move || {
         policy.judge(Subject {
@@ -124,7 +101,115 @@ async fn judge(request: &Request, evidence: Evidence) -> Result<Evidence> {
     .await
 }
 
-/// The signatures of all that led to the image.
+/// What is done about signatures that the policy does not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// They are kept where they can be had soon.
+    Keep,
+    Leave,
+}
+
+/// Which signatures decide on the pull.
+fn needs(request: &Request) -> Needs {
+    let policy = request.policy.as_ref();
+    policy.map_or_else(Needs::default, |policy| policy.needs(&request.reference))
+}
+
+/// The signatures of all that led to the image, from all places side by side.
+async fn gather(
+    context: &Context,
+    remote: &Remote,
+    request: &Request,
+    manifests: &[Digest],
+    others: Others,
+) -> Result<Evidence> {
+    let (needs, name) = (needs(request), &request.reference);
+    let stores = match stores(context).await {
+        Err(error) if needs.any() => return Err(error),
+        Err(error) => {
+            tracing::debug!(%error, "where signatures are can't be told");
+            Stores::default()
+        }
+        Ok(stores) => stores,
+    };
+    let without_attached = stores.without_attachments(name);
+    if let Some(file) = without_attached.filter(|_| needs.attached) {
+        return Err(Error::Configuration {
+            path: file.display().to_string(),
+            reason: format!(
+                "it says \"use-sigstore-attachments: false\" of {name}, whose policy asks for \
+                 \"sigstoreSigned\": remove one of them"
+            ),
+        });
+    }
+    let attached = async {
+        match without_attached {
+            None => find(remote, manifests).await,
+            Some(_) => Ok(Vec::new()),
+        }
+    };
+    let messages = async {
+        match stores.base(name) {
+            Some(base) => messages(remote, base, manifests).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let (signatures, messages) = tokio::try_join!(
+        wait(name, needs.attached, others, attached),
+        wait(name, needs.messages, others, messages),
+    )?;
+    Ok(Evidence {
+        manifests: manifests.to_vec(),
+        signatures,
+        messages,
+    })
+}
+
+/// Waits for signatures as long as they are worth it.
+async fn wait<S>(
+    name: &Reference,
+    needed: bool,
+    others: Others,
+    found: impl Future<Output = Result<Vec<S>>>,
+) -> Result<Vec<S>> {
+    if needed {
+        return found.await;
+    }
+    if others == Others::Leave {
+        return Ok(Vec::new());
+    }
+    Ok(match tokio::time::timeout(PATIENCE, found).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(error)) => {
+            tracing::debug!(image = %name, %error, "signatures can't be had");
+            Vec::new()
+        }
+        Err(_) => {
+            tracing::debug!(image = %name, "signatures come too slowly");
+            Vec::new()
+        }
+    })
+}
+
+/// Where signatures are beside registries, as it is said now.
+async fn stores(context: &Context) -> Result<Stores> {
+    match context.config.signature_stores.clone() {
+        Some(dir) => blocking(move || Stores::read(&dir)).await,
+        None => Ok(Stores::default()),
+    }
+}
+
+/// The signed messages of all that led to the image.
+async fn messages(remote: &Remote, base: &Base, manifests: &[Digest]) -> Result<Vec<String>> {
+    let found = manifests.iter();
+    let found = found.map(|digest| lookaside::find(remote, base, digest));
+    let found = try_join_all(found).await?.into_iter().flatten();
+    Ok(found
+        .map(|message| BASE64_STANDARD.encode(message))
+        .collect())
+}
+
+/// The signatures of all that led to the image that are attached to it.
 async fn find(remote: &Remote, manifests: &[Digest]) -> Result<Vec<Signature>> {
     let found = manifests.iter().map(|digest| attached(remote, digest));
     let found = try_join_all(found).await?;

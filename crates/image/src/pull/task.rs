@@ -156,7 +156,7 @@ pub(crate) async fn judge(context: &Context, request: Request) -> Result<Option<
     let tracker = Tracker::new(what.clone());
     let (remote, named) = resolve(context, &request, &tracker).await?;
     let (_, _, manifests) = find_manifest(context, &remote, &what, named).await?;
-    admission::verdict(&remote, &request, manifests).await
+    admission::verdict(context, &remote, &request, manifests).await
 }
 
 /// Opens the registry and asks it what the name means.

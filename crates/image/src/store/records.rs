@@ -136,6 +136,9 @@ pub(crate) struct Evidence {
     pub(crate) manifests: Vec<Digest>,
     /// The signatures found with these, not yet verified.
     pub(crate) signatures: Vec<Signature>,
+    /// Messages signed with GPG that were found for these, not yet verified, in base64.
+    #[serde(default)]
+    pub(crate) messages: Vec<String>,
 }
 
 /// A signature as it came from a registry.
@@ -167,12 +170,21 @@ impl Evidence {
                 self.signatures.push(signature);
             }
         }
+        for message in older.messages {
+            let size = self.messages.iter().map(String::len).sum::<usize>();
+            let is_room = self.messages.len() < MAX_SIGNATURES && size < MAX_MESSAGES;
+            if is_room && !self.messages.contains(&message) {
+                self.messages.push(message);
+            }
+        }
     }
 }
 
 /// What is kept of earlier pulls of the same image.
 const MAX_MANIFESTS: usize = 32;
 const MAX_SIGNATURES: usize = 128;
+/// Bytes of messages.
+const MAX_MESSAGES: usize = 1 << 20;
 
 /// A manifest, index or configuration, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,6 +15,7 @@ mod child;
 mod crash;
 mod faults;
 mod fuzzed;
+mod gpg;
 mod layers;
 mod lazy;
 mod lazy_bad_days;
