@@ -360,7 +360,7 @@ mod tests {
             ),
             (Vec::new(), "it is empty".to_owned()),
         ] {
-            let refused = judge(&by_a, &[message.clone()]).unwrap_err();
+            let refused = judge(&by_a, std::slice::from_ref(&message)).unwrap_err();
             assert!(refused.contains(&complaint), "{refused}");
             judge(&by_a, &[message, good.clone()]).unwrap();
         }
