@@ -153,6 +153,7 @@ impl<'c> Standing<'c> {
         let is_bound = back.is_some_and(|back| {
             back.is_ok_and(|back| {
                 back.kind == kind::PRIMARY_KEY_BINDING
+                    && back.says.unknown_critical.is_none()
                     && self.is_in_time(&back, key)
                     && self.verified(&back, key, &[&primary.hashed, &key.hashed]) == Ok(())
             })

@@ -71,12 +71,14 @@ impl Subpackets {
             (12, true) => self
                 .revokers
                 .push(Fingerprint(body.get(2..)?.try_into().ok()?)),
-            (16, _) => self.issuer_id = Some(body.try_into().ok()?),
-            (32, _) => self.embedded = Some(body.to_vec()),
+            // Those that are signed come first, and count before others.
+            (16, _) => drop(self.issuer_id.get_or_insert(body.try_into().ok()?)),
+            (32, _) => drop(self.embedded.get_or_insert(body.to_vec())),
             (33, _) => {
                 let (version, fingerprint) = body.split_first()?;
                 if *version == 4 {
-                    self.issuer = Some(Fingerprint(fingerprint.try_into().ok()?));
+                    let fingerprint = Fingerprint(fingerprint.try_into().ok()?);
+                    self.issuer.get_or_insert(fingerprint);
                 }
             }
             _ => {}

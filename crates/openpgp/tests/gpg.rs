@@ -315,6 +315,14 @@ fn a_message_is_one_signature_of_one_thing() {
         let error = Message::parse(&[&message[..], more].concat()).unwrap_err();
         assert!(matches!(error, Error::Shape(_)), "{error}");
     }
+    // It goes to the end of the bytes.
+    let compressed = gpg.sign(&a, &["--compress-algo", "zip"], CONTENT);
+    let longer = [&compressed[..], b"x"].concat();
+    assert!(
+        refused(&longer).contains("bytes stand behind"),
+        "{}",
+        refused(&longer)
+    );
     let user = format!("{a}!");
     for (how, complaint) in [
         (&["--detach-sign"][..], "it has other packets: a signature"),
@@ -424,6 +432,17 @@ fn parts(bytes: &[u8]) -> Vec<Vec<u8>> {
     parts
 }
 
+/// A binding of a subkey without what is not signed by the primary key: what the subkey itself says.
+fn without_back_signature(packet: &[u8]) -> Vec<u8> {
+    let body = &packet[if packet[0] == 0x88 { 2 } else { 3 }..];
+    let length = |at: usize| usize::from(body[at]) << 8 | usize::from(body[at + 1]);
+    let signed = 6 + length(4);
+    let rest = &body[signed + 2 + length(signed)..];
+    let body = [&body[..signed], &[0, 0], rest].concat();
+    let length = u8::try_from(body.len()).unwrap();
+    [&[0x88, length], &body[..]].concat()
+}
+
 /// A key without anything that says that it is somebody's, or with what another key says.
 #[test]
 fn what_others_say_of_a_key_is_nothing() {
@@ -446,6 +465,12 @@ fn what_others_say_of_a_key_is_nothing() {
     // The subkey of another, with what that says of it.
     let stolen = [&a[..], &b[3..]].concat();
     assert!(matches!(told(&by_subkey, &stolen), Refusal::NotBound(_)));
+    // What only the primary key says may be said of anybody's key.
+    let one_sided = [&b[..4], &[without_back_signature(&b[4])]].concat();
+    assert!(matches!(
+        told(&by_subkey, &one_sided),
+        Refusal::NotBoundBack(_)
+    ));
     let unbound = [&b[..], &b[3..4]].concat();
     verify(&by_subkey, &[&unbound.concat()]).unwrap();
     assert!(matches!(told(&by_subkey, &b[..4]), Refusal::NotBound(_)));

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::json;
+
 use crate::Scratch;
 
 /// Somebody's GnuPG with its keys, none of which has a passphrase.
@@ -96,6 +98,11 @@ impl Gpg {
         self.run(&options, content)
     }
 
+    /// The signature of an image by its digest, for a name.
+    pub fn sign_image(&self, key: &str, digest: &str, reference: &str) -> Vec<u8> {
+        self.sign(key, &[], &image_payload(digest, reference))
+    }
+
     /// Whether GnuPG takes a message for good, knowing the keys that it has.
     pub fn accepts(&self, message: &[u8]) -> bool {
         let (output, _) = self.output(&["--status-fd", "2", "--decrypt"], message);
@@ -142,6 +149,19 @@ impl Gpg {
         let output = child.wait_with_output().expect("wait for gpg");
         (output, format!("{command:?}"))
     }
+}
+
+/// What is signed of an image, in the words of who had it first.
+pub fn image_payload(digest: &str, reference: &str) -> Vec<u8> {
+    let payload = json!({
+        "critical": {
+            "type": "atomic container signature",
+            "image": { "docker-manifest-digest": digest },
+            "identity": { "docker-reference": reference },
+        },
+        "optional": { "creator": "tests", "timestamp": 1_700_000_000 },
+    });
+    payload.to_string().into_bytes()
 }
 
 impl Default for Gpg {

@@ -164,6 +164,7 @@ impl GpgKeys {
 mod tests {
     use std::path::Path;
 
+    use orlop_testkit::gpg::image_payload;
     use orlop_testkit::{Gpg, Scratch, machine, skip_unless};
     use serde_json::{Value, json};
 
@@ -193,14 +194,7 @@ mod tests {
     }
 
     fn payload(digest: &Digest, name: &str) -> Vec<u8> {
-        let critical = json!({
-            "type": "atomic container signature",
-            "image": { "docker-manifest-digest": digest.to_string() },
-            "identity": { "docker-reference": name },
-        });
-        let payload =
-            json!({ "critical": critical, "optional": { "creator": "x", "timestamp": 1 } });
-        payload.to_string().into_bytes()
+        image_payload(&digest.to_string(), name)
     }
 
     /// By whom messages are accepted; else why none is.

@@ -100,6 +100,13 @@ impl Remote {
                 let error = unavailable(what, &name, status.to_string());
                 return Err(Attempt::Transient(error, wait));
             }
+            if matches!(status.as_u16(), 401 | 403) {
+                return Err(Attempt::Final(Error::PermissionDenied {
+                    what: what.to_owned(),
+                    host: name,
+                    reason: status.to_string(),
+                }));
+            }
             if status != StatusCode::OK {
                 return Err(against(&place, status.to_string()));
             }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use orlop_image::{Error, Image, Images, PolicyFiles, PullRequest, Reference, Result};
+use orlop_testkit::gpg::image_payload;
 use orlop_testkit::{
     BuiltImage, Fault, FaultProxy, Gpg, ImageBuilder, Layer, Registry, Rule, Scratch, machine,
     skip_unless,
@@ -86,21 +87,8 @@ impl Scene {
         self.registry.reference("team/app:1")
     }
 
-    /// What is signed of the image with this digest, for a name.
-    fn payload(digest: &str, name: &str) -> Vec<u8> {
-        let payload = json!({
-            "critical": {
-                "type": "atomic container signature",
-                "image": { "docker-manifest-digest": digest },
-                "identity": { "docker-reference": name },
-            },
-            "optional": { "creator": "tests", "timestamp": 1_700_000_000 },
-        });
-        payload.to_string().into_bytes()
-    }
-
     fn own_payload(&self) -> Vec<u8> {
-        Self::payload(self.built.digest(), &self.name())
+        image_payload(self.built.digest(), &self.name())
     }
 
     /// Where the store has the signatures of a manifest.
@@ -262,14 +250,14 @@ async fn what_is_refused_here_skopeo_refuses_too() {
         ("has not signed this", tampered),
         (
             "it is for another image",
-            sign(team, &[], &Scene::payload(&other, &scene.name())),
+            sign(team, &[], &image_payload(&other, &scene.name())),
         ),
         (
             "not for",
             sign(
                 team,
                 &[],
-                &Scene::payload(&digest, &scene.registry.reference("x:1")),
+                &image_payload(&digest, &scene.registry.reference("x:1")),
             ),
         ),
         ("which is none of those", sign(&stranger, &[], &payload)),
@@ -344,7 +332,7 @@ async fn signatures_of_the_index_and_of_the_manifest_count() {
     let own = scene.built.manifests.last().unwrap().digest.clone();
     let foreign = scene.built.manifests[0].digest.clone();
     let sign = |digest: &str| {
-        let payload = Scene::payload(digest, &scene.name());
+        let payload = image_payload(digest, &scene.name());
         scene.put(digest, &[scene.gpg.sign(&scene.key, &[], &payload)]);
     };
     sign(&foreign);
@@ -568,7 +556,7 @@ async fn a_signature_costs_no_more_than_one_answer() {
     let web = FaultProxy::before(store.address());
     let text = format!("default-docker:\n  lookaside: http://{}/\n", web.host());
     std::fs::write(scene.scratch.path("registries.d/store.yaml"), text).unwrap();
-    let payload = Scene::payload(scene.built.digest(), &name);
+    let payload = image_payload(scene.built.digest(), &name);
     let good = scene.gpg.sign(&scene.key, &[], &payload);
     let hold = Duration::from_millis(500);
     store.rule(Rule::on("signature-1", Fault::content("x/y", good)));
