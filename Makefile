@@ -63,6 +63,8 @@ static-programs:
 		orlop-keeper orlop-lazy orlop-shim containerd-shim-orlop-v1 orlop-run)
 	@[ $(STATIC) != $(MUSL) ] || [ $$(stat -c %s $(RELEASE)/orlop-run) -lt 2000000 ] || \
 		{ echo "orlop-run is larger than 2 MB"; exit 1; }
+	@[ $(STATIC) != $(MUSL) ] || [ $$(stat -c %s $(RELEASE)/orlop-lazy) -lt 700000 ] || \
+		{ echo "orlop-lazy is larger than 700 kB"; exit 1; }
 
 deps: ## the Debian packages that running and testing need (installs as root, else lists)
 	@.ci/deps
