@@ -93,7 +93,7 @@ test-static: deps build static ## the behaviour tests on what is optimised and l
 # What these tests spoil in a directory is spoiled in files by `one_file::`.
 test-erofs: deps build ## the tests of images, and behaviour tests, with layers that are files of EROFS
 	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop-image --test it -- \
-		layers:: pull:: archives:: restart:: manifests:: crash:: modules:: \
+		layers:: pull:: archives:: artifacts:: restart:: manifests:: crash:: modules:: \
 		--skip a_damaged_layer_is --skip a_new_layer_whose_files_a_disk_has_lost
 	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
 		images:: image_archives:: pods:: containers:: exec:: users:: checkpoint:: crash::kills \
