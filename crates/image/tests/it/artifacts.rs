@@ -54,7 +54,14 @@ async fn blobs_are_files_of_an_artifact() {
     let artifact = pull(&place.images, &name).await.expect("pull");
     // Another artifact has the same configuration, none.
     assert_eq!(artifact.id.to_string(), built.digest());
-    let other = BuiltImage::artifact(KIND, vec![ArtifactBlob::file("weights.bin", b"other")]);
+    let other = BuiltImage::artifact(
+        KIND,
+        vec![
+            ArtifactBlob::file("weights.bin", b"other"),
+            // The same bytes by another name.
+            ArtifactBlob::file("renamed.json", b"{}"),
+        ],
+    );
     let other = registry.push(&other, "other:1").await;
     let other = pull(&place.images, &other).await.expect("pull");
     assert_ne!(other.id, artifact.id);
@@ -80,6 +87,7 @@ async fn blobs_are_files_of_an_artifact() {
             );
         }
         assert_eq!(file(&place, &other, "weights.bin").await.1, b"other");
+        assert_eq!(file(&place, &other, "renamed.json").await.1, b"{}");
         assert_eq!(
             artifact.size,
             70_000 + 2 + archive.len() as u64 + 4 + 14 + 7
@@ -88,10 +96,10 @@ async fn blobs_are_files_of_an_artifact() {
         place.reopen().await;
         let again = pull(&place.images, &name).await.expect("pull again");
         assert_eq!((again.id, &again.config), (artifact.id, &artifact.config));
-        assert_eq!(place.layer_dirs(), 8);
+        assert_eq!(place.layer_dirs(), 9);
     }
     let verified = place.images.verify(false).await.expect("verify");
-    assert_eq!((verified.sound, verified.unchecked), (8, 0), "{verified:?}");
+    assert_eq!((verified.sound, verified.unchecked), (9, 0), "{verified:?}");
     let names = [&*name];
     let exported = place
         .images
