@@ -39,6 +39,7 @@ mod networks;
 mod observe;
 mod on_containerd;
 mod peak;
+mod places;
 mod plugins;
 mod pods;
 mod processes;
