@@ -375,6 +375,33 @@ fn no_byte_of_a_message_may_be_another() {
     assert!(matches!(refusal, Refusal::Wrong(_)), "{refusal}");
 }
 
+/// What is changed of a key is not its owner's: neither who that is, nor for how long it is good.
+#[test]
+fn no_bit_of_a_key_may_be_another() {
+    skip_unless!(machine::has_program("gpg"));
+    let mut gpg = Gpg::new();
+    gpg.set_time(Some("20240101T000000"));
+    let owner = gpg.make_key("somebody <a@a.example>", "ed25519", "cert", "never");
+    let subkey = gpg.add_subkey(&owner, "ed25519", "sign", "1y");
+    let message = Message::parse(&gpg.sign(&subkey, &[], CONTENT)).unwrap();
+    let good = gpg.export(&owner);
+    let then = 1_704_200_000;
+    let signer = message.verify(&ring(&[&good]), then).unwrap().signer;
+    for bit in 0..good.len() * 8 {
+        let mut changed = good.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let mut keys = Keyring::new();
+        if keys.add(&changed).is_err() {
+            continue;
+        }
+        if let Ok(verified) = message.verify(&keys, then) {
+            assert_eq!(verified.signer, signer, "bit {bit}");
+        }
+        let now = message.verify(&keys, now());
+        assert!(now.is_err(), "bit {bit}: {now:?}");
+    }
+}
+
 #[test]
 fn a_critical_subpacket_that_is_not_known_is_refused() {
     skip_unless!(machine::has_program("gpg"));
