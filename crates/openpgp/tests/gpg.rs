@@ -56,6 +56,15 @@ fn what_every_kind_of_key_signs_is_believed() {
             let name = verify(&message, &[&gpg.export(&key)]).unwrap();
             assert_eq!(name, format!("{key} ({user})"));
             assert_eq!(verify(&message, &[&gpg.export_text(&key)]).unwrap(), name);
+            // The last byte is one of what only the owner of the key can make.
+            let options = ["--digest-algo", hash, "--compress-algo", "uncompressed"];
+            let mut forged = gpg.sign(&key, &options, CONTENT);
+            *forged.last_mut().unwrap() ^= 1;
+            let refusal = verify(&forged, &[&gpg.export(&key)]).unwrap_err();
+            assert!(
+                matches!(refusal, Refusal::Wrong(_)),
+                "{kind} {hash}: {refusal}"
+            );
         }
     }
 }
@@ -365,6 +374,18 @@ fn no_byte_of_a_message_may_be_another() {
             assert_eq!(verified.content, CONTENT, "at {at}");
         }
     }
+    // Nor may the signature have one more: it is the last packet, with a length of one byte.
+    let mut longer = message.clone();
+    let is_head =
+        |at: &usize| message[*at] == 0x88 && usize::from(message[at + 1]) == message.len() - at - 2;
+    let head = (0..message.len() - 1).find(is_head).unwrap();
+    longer[head + 1] += 1;
+    longer.push(0);
+    let refusal = Message::parse(&longer)
+        .unwrap()
+        .verify(&ring, now())
+        .unwrap_err();
+    assert!(matches!(refusal, Refusal::Wrong(_)), "{refusal}");
     let mut changed = message;
     let at = changed.windows(8).position(|it| it == b"critical").unwrap();
     changed[at] = b'C';
