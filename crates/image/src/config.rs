@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{LazySettings, Platform, PolicyFiles};
+use crate::{KeyFiles, LazySettings, Platform, PolicyFiles};
 
 /// Settings of an image store. `Config::new` gives the defaults for a root directory.
 #[derive(Debug, Clone)]
@@ -51,6 +51,8 @@ pub struct Config {
     pub pinned: Vec<String>,
     /// Which images may be used.
     pub policies: PolicyFiles,
+    /// What opens encrypted layers.
+    pub keys: KeyFiles,
     /// How long what a broken-off pull left behind is kept for its next try.
     pub orphan_grace: Duration,
     /// Bounds on what an image may ask for.
@@ -113,6 +115,7 @@ impl Config {
             retry_pause: Duration::from_millis(500),
             pinned: Vec::new(),
             policies: PolicyFiles::default(),
+            keys: KeyFiles::default(),
             orphan_grace: Duration::from_hours(24),
             limits: Limits::default(),
         }

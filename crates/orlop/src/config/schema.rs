@@ -175,6 +175,13 @@ section! {
         /// A directory with `NAMESPACE.json` for pod namespaces with a policy of their own,
         /// which takes the place of the one above. Empty: none has.
         signature_policy_dir: Option<AbsolutePath> = None => restart,
+        /// A directory with private keys (PEM) that open encrypted images, and in it a directory for
+        /// each pod namespace with keys of its own: `docs/encryption.md`. The keys are read anew for
+        /// each pull and container. Empty: encrypted images are refused.
+        decryption_keys: Option<AbsolutePath> = None => restart,
+        /// The file that names key providers for encrypted images, as ocicrypt has it. Empty: there
+        /// are none.
+        key_providers: Option<AbsolutePath> = None => restart,
         /// What the layers of images that are pulled become: a directory with their files each
         /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
         /// to do without a loop device. Layers that are there stay what they are.

@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "image",
         &[
             "causes",
+            "decrypt",
             "disk",
             "duration",
             "erofs",
@@ -34,6 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "credentials",
         ],
     ),
+    ("decrypt", &[]),
     ("toc", &["hex"]),
     (
         "network",
