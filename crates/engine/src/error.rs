@@ -91,11 +91,11 @@ fn image_code(error: &orlop_image::Error) -> Code {
         E::InvalidReference { .. } | E::Ambiguous(_) => Code::InvalidArgument,
         E::NotFound(_) | E::NotInRegistry { .. } => Code::NotFound,
         E::Unauthenticated { .. } => Code::Unauthenticated,
-        E::PermissionDenied { .. } => Code::PermissionDenied,
+        E::PermissionDenied { .. } | E::NoKey { .. } => Code::PermissionDenied,
         E::Busy(_) => Code::Unavailable,
         E::DiskFull { .. } | E::TooLarge { .. } | E::Crowded(_) => Code::ResourceExhausted,
         E::DigestMismatch { .. } | E::Damaged { .. } => Code::DataLoss,
-        E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } => {
+        E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } | E::Keys { .. } => {
             Code::FailedPrecondition
         }
         E::Cancelled(_) => Code::Cancelled,

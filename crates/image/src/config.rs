@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{LazySettings, Platform, PolicyFiles};
+use crate::{KeyFiles, LazySettings, Platform, PolicyFiles};
 
 /// Settings of an image store. `Config::new` gives the defaults for a root directory.
 #[derive(Debug, Clone)]
@@ -53,6 +53,8 @@ pub struct Config {
     pub policies: PolicyFiles,
     /// A directory with files that say where signatures of images are beside their registry.
     pub signature_stores: Option<PathBuf>,
+    /// What opens encrypted layers.
+    pub keys: KeyFiles,
     /// How long what a broken-off pull left behind is kept for its next try.
     pub orphan_grace: Duration,
     /// Bounds on what an image may ask for.
@@ -116,6 +118,7 @@ impl Config {
             pinned: Vec::new(),
             policies: PolicyFiles::default(),
             signature_stores: None,
+            keys: KeyFiles::default(),
             orphan_grace: Duration::from_hours(24),
             limits: Limits::default(),
         }

@@ -144,6 +144,22 @@ pub enum Error {
         /// What is wrong with it, and where.
         reason: String,
     },
+    /// It is encrypted, and nothing here opens it.
+    #[error("decrypting {what}: {reason}")]
+    NoKey {
+        /// Which image or layer.
+        what: String,
+        /// Why no key opens it.
+        reason: String,
+    },
+    /// A key for layers, or the file that names key providers, is wrong.
+    #[error("keys for encrypted layers, {path}: {reason}")]
+    Keys {
+        /// The file or directory.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Another process holds the image root.
     #[error("image root {0} is in use by another process")]
     Busy(String),

@@ -74,6 +74,7 @@ mod tests {
                     digests: BTreeSet::from([format!("{repository}@{id}")]),
                     created: 0,
                     handlers: BTreeSet::new(),
+                    is_encrypted: false,
                 },
             );
         }

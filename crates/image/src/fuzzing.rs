@@ -97,6 +97,7 @@ pub fn layer(data: &[u8], dir: &Path) -> std::io::Result<()> {
         what: "fuzzed",
         blob: None,
         diff_id: None,
+        secret: None,
         file: None,
         abandon: &|| {},
         spending: &(),

@@ -164,7 +164,9 @@ impl Images {
     pub(crate) async fn request(&self, request: PullRequest) -> Result<Request> {
         let reference: Reference = request.reference.parse()?;
         let policy = request.policy.read(self).await?;
+        let keys = self.keys_of(&request.policy).await?;
         Ok(Request {
+            keys,
             reference,
             credentials: request.auth.filter(|auth| *auth != Credentials::default()),
             policy,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::blocking::blocking;
+use crate::decryption::{self, KeysOf};
 use crate::policy::{Policy, Subject};
 use crate::store::ImageRecord;
 use crate::{Digest, Error, Images, PullRequest, Reference, Result, Verdict, pull};
@@ -45,10 +46,44 @@ impl Images {
         asked: Option<&Reference>,
         namespace: &str,
     ) -> Result<()> {
-        match self.judge(image, asked, namespace).await? {
-            Some(verdict) => verdict.into_result(),
-            None => Ok(()),
+        if let Some(verdict) = self.judge(image, asked, namespace).await? {
+            verdict.into_result()?;
         }
+        self.admit_by_keys(image, namespace).await
+    }
+
+    /// Refuses an image with encrypted layers that the pods of `namespace` have no keys for: that these are decrypted
+    /// here already is others' doing. Of its layers nothing is read.
+    async fn admit_by_keys(&self, image: &Digest, namespace: &str) -> Result<()> {
+        let record = {
+            let state = self.store().state();
+            let record = state.images.get(image);
+            record.filter(|record| record.is_encrypted).cloned()
+        };
+        let Some(record) = record else {
+            return Ok(());
+        };
+        // Guests decrypt by themselves.
+        if !record.is_whole() {
+            return Ok(());
+        }
+        let store = Arc::clone(self.store());
+        let manifest = blocking(move || decryption::manifest_of(&store, &record)).await?;
+        let whom = PolicyFor::Namespace(namespace.to_owned());
+        let keys = self.keys_of(&whom).await?;
+        let what = image.to_string();
+        let opened = self.context().config.keys.open(&what, &manifest, &keys);
+        opened.await.map(drop)
+    }
+
+    /// Whose keys are tried.
+    pub(crate) async fn keys_of(&self, whom: &PolicyFor) -> Result<KeysOf> {
+        let files = &self.context().config.keys;
+        if files.is_empty() {
+            return Ok(KeysOf::Node);
+        }
+        let (files, whom) = (files.clone(), whom.clone());
+        blocking(move || files.of(&whom)).await
     }
 
     /// What the policy for `namespace` says of an image that is here; nothing where there is no

@@ -48,6 +48,7 @@ impl Images {
                         what: "the archive",
                         blob: None,
                         diff_id: None,
+                        secret: None,
                         file: None,
                         abandon: &|| {},
                         spending: &(),
@@ -120,6 +121,13 @@ impl Images {
                 let config = store
                     .document(&record.id)?
                     .ok_or_else(|| Error::NotFound(record.id.to_string()))?;
+                if record.is_encrypted {
+                    return Err(Error::Unsupported(format!(
+                        "{} is encrypted, and would not be any more: it is not exported; copy it \
+                         from its registry",
+                        record.id
+                    )));
+                }
                 if record.is_artifact() {
                     return Err(Error::Unsupported(format!(
                         "{} is an artifact, which is not exported; pull it where it is needed",

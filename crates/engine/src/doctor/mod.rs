@@ -8,6 +8,7 @@ mod clock;
 mod disk;
 mod host;
 mod kernel;
+mod keys;
 mod lazy;
 pub(crate) mod orphans;
 mod registries;

@@ -239,7 +239,7 @@ impl LayerJob<'_> {
         let (scratch, bytes) = self.build(context, scratch, looks).await?;
         let record = LayerRecord {
             key,
-            diff_id: self.diff_id,
+            diff_id: self.name,
             archive_bytes: 0,
             bytes: described.bytes,
             // What is here of it is looked at.

@@ -14,6 +14,7 @@ mod artifacts;
 mod budget;
 mod child;
 mod crash;
+mod encrypted;
 mod faults;
 mod fuzzed;
 mod gpg;

@@ -125,6 +125,10 @@ fn images(config: &Config, root: &Path) -> engine::Images {
         namespaces: section.signature_policy_dir.as_ref().map(own_path),
     };
     images.signature_stores = section.signature_stores.as_ref().map(own_path);
+    images.keys = engine::KeyFiles {
+        dir: section.decryption_keys.as_ref().map(own_path),
+        providers: section.key_providers.as_ref().map(own_path),
+    };
     images.store = section.store;
     images.lazy = engine::LazyImages {
         enabled: section.lazy == Laziness::Auto,

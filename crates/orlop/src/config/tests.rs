@@ -108,7 +108,7 @@ fn mistakes_name_line_key_and_remedy() {
         ),
         (
             "backend = \"docker\"\n[images]\nsignature_policy = \"/p.json\"",
-            "config.toml:3: images.signature_policy: the docker backend can't hold images to it",
+            "config.toml:3: images.signature_policy: the docker backend has no use for it",
         ),
         ("root = \"/run/orlop/x\"", "state: /run/orlop and the root"),
         ("a = [\n1,\n", "config.toml:"),

@@ -74,9 +74,11 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         for (key, policy) in [
             ("images.signature_policy", &images.signature_policy),
             ("images.signature_policy_dir", &images.signature_policy_dir),
+            ("images.decryption_keys", &images.decryption_keys),
+            ("images.key_providers", &images.key_providers),
         ] {
             if policy.is_some() {
-                let message = "the docker backend can't hold images to it: remove it, or take the \
+                let message = "the docker backend has no use for it: remove it, or take the \
                                backend `native`";
                 problem(key, message.to_owned());
             }

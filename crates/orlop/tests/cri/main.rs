@@ -23,6 +23,7 @@ mod controllers;
 mod crash;
 mod crowds;
 mod crun;
+mod encrypted;
 mod escapes;
 mod exec;
 mod gvisor;

@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "image",
         &[
             "causes",
+            "decrypt",
             "disk",
             "duration",
             "erofs",
@@ -37,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("openpgp", &[]),
+    ("decrypt", &[]),
     ("toc", &["hex"]),
     (
         "network",
