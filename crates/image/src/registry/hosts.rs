@@ -13,10 +13,13 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::transport::Tls;
-use crate::{DEFAULT_DOMAIN, Error, Result};
+use crate::{DEFAULT_DOMAIN, Error, Place, Repository, Result};
 
 /// Docker Hub's registry isn't where its name says.
 const DOCKER_HUB: &str = "registry-1.docker.io";
+
+/// The directory of all registries that have none.
+const DEFAULT_DIRECTORY: &str = "_default";
 
 /// The longest `hosts.toml`.
 const LARGEST: u64 = 1 << 20;
@@ -36,6 +39,30 @@ pub(crate) struct Host {
     /// Serves under the registry's own name, or was put in its place as `server`.
     pub(super) is_own: bool,
     pub(super) standing: Arc<Standing>,
+    /// What says so: a line of a file, or a directory.
+    pub(super) told_by: Option<String>,
+    /// Where in a `registries.conf` is said that it is asked, and how.
+    pub(super) source: Option<SourceOf>,
+    /// The same place by another protocol: of the two, the one that has answered is asked alone.
+    pub(super) twin: Option<Arc<Standing>>,
+}
+
+/// What a `registries.conf` says of a host.
+#[derive(Debug, Clone)]
+pub(super) struct SourceOf {
+    /// What the image's repository is called there.
+    pub(super) repository: Repository,
+    pub(super) is_mirror: bool,
+    pub(super) place: Option<Place>,
+}
+
+/// What decided about the hosts of a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DecidedBy {
+    /// Settings of that registry.
+    ItsOwn,
+    /// Those of all others, or nothing.
+    Default,
 }
 
 /// How a host has done in this pull.
@@ -70,6 +97,16 @@ impl Host {
     pub(crate) fn name(&self) -> String {
         authority(&self.base)
     }
+
+    /// Whether credentials that name no registry are for it.
+    pub(super) fn is_home(&self) -> bool {
+        self.is_own && !self.source.as_ref().is_some_and(|source| source.is_mirror)
+    }
+
+    /// It is asked no more: the same place has answered by another protocol.
+    pub(super) fn is_replaced(&self) -> bool {
+        !self.standing.has_answered() && self.twin.as_ref().is_some_and(|twin| twin.has_answered())
+    }
 }
 
 /// Host and, unless it is the scheme's own, port.
@@ -79,18 +116,25 @@ pub(super) fn authority(url: &Url) -> String {
         .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// The hosts to ask for images of `domain`, in order. Blocks on small files.
-pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
+/// The hosts to ask for images of `domain`, in order, and what decided about them. Blocks on small files.
+pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<(Vec<Host>, DecidedBy)> {
     for dir in dirs {
         for name in directory_names(domain) {
+            let by = if name == DEFAULT_DIRECTORY {
+                DecidedBy::Default
+            } else {
+                DecidedBy::ItsOwn
+            };
             let dir = dir.join(name);
             let file = dir.join("hosts.toml");
             match orlop_disk::read_text(&file, LARGEST) {
                 Ok(text) => {
-                    return parse(&text, &dir, domain).map_err(|reason| Error::Configuration {
+                    let hosts = parse(&text, &dir, domain);
+                    let hosts = hosts.map_err(|reason| Error::Configuration {
                         path: file.display().to_string(),
                         reason,
                     });
+                    return hosts.map(|hosts| (hosts, by));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(unreadable(&file, &error)),
@@ -101,7 +145,8 @@ pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
                     reason,
                 })?;
                 host.tls = docker_style(&dir);
-                return Ok(vec![host]);
+                host.told_by = Some(dir.display().to_string());
+                return Ok((vec![host], by));
             }
         }
     }
@@ -109,7 +154,7 @@ pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
         reference: domain.to_owned(),
         reason,
     })?;
-    Ok(vec![host])
+    Ok((vec![host], DecidedBy::Default))
 }
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Error {
@@ -125,13 +170,13 @@ fn directory_names(domain: &str) -> Vec<String> {
     if let Some((host, port)) = domain.rsplit_once(':') {
         names.push(format!("{host}_{port}_"));
     }
-    names.push("_default".to_owned());
+    names.push(DEFAULT_DIRECTORY.to_owned());
     names
 }
 
 #[derive(Deserialize)]
 struct File {
-    server: Option<String>,
+    server: Option<Spanned<String>>,
     #[serde(flatten)]
     server_settings: Settings,
     #[serde(default)]
@@ -206,16 +251,22 @@ pub(crate) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, S
     // The order of the file is the order of the hosts; tables come sorted by name.
     let mut entries: Vec<_> = file.host.into_iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
+    let path: Arc<Path> = dir.join("hosts.toml").into();
+    let place = |at| Some(Place::at(&path, text, at).to_string());
     let mut hosts = Vec::new();
     for (name, settings) in entries {
         let mut host = host(name.get_ref(), &settings, dir)?;
         host.is_own = same_registry(&host.name(), domain);
+        host.told_by = place(name.span().start);
         hosts.push(host);
     }
     let own = own_host(domain)?;
-    let server = file.server.as_deref().unwrap_or(own.base.as_str());
-    let mut server = host(server, &file.server_settings, dir)?;
+    let server = file.server.as_ref();
+    let address = server.map_or(own.base.as_str(), |server| server.get_ref());
+    let told_by = place(server.map_or(0, |server| server.span().start));
+    let mut server = host(address, &file.server_settings, dir)?;
     server.is_own = true;
+    server.told_by = told_by;
     hosts.push(server);
     Ok(hosts)
 }
@@ -278,6 +329,9 @@ fn host(address: &str, settings: &Settings, dir: &Path) -> Result<Host, String> 
         connect_timeout,
         is_own: false,
         standing: Arc::default(),
+        told_by: None,
+        source: None,
+        twin: None,
     })
 }
 
@@ -383,7 +437,11 @@ mod tests {
             ("[::1]:5000", "http://[::1]:5000/v2"),
             ("localhost:443", "https://localhost/v2"),
         ] {
-            assert_eq!(bases(&hosts_for(&[], domain).unwrap()), [base], "{domain}");
+            assert_eq!(
+                bases(&hosts_for(&[], domain).unwrap().0),
+                [base],
+                "{domain}"
+            );
         }
     }
 
@@ -467,11 +525,11 @@ mod tests {
         write("a.example_5000_", "https://five.example");
         let dirs = [dir.path().to_owned()];
         assert_eq!(
-            bases(&hosts_for(&dirs, "a.example:5000").unwrap()),
+            bases(&hosts_for(&dirs, "a.example:5000").unwrap().0),
             ["https://five.example/v2"]
         );
         assert_eq!(
-            bases(&hosts_for(&dirs, "b.example").unwrap()),
+            bases(&hosts_for(&dirs, "b.example").unwrap().0),
             ["https://default.example/v2"]
         );
     }
