@@ -94,6 +94,11 @@ impl Location {
         let parts = [&self.host, &self.path, rest];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let name = parts.join("/");
+        if parts.len() < 2 {
+            return Err(format!(
+                "it makes {name:?} of the name, which is a host alone"
+            ));
+        }
         Repository::parse(&name)
             .map_err(|reason| format!("it makes {name:?} of the name: {reason}"))
     }
@@ -280,7 +285,7 @@ mod tests {
             assert_eq!(joined.to_string(), expected);
         }
         let host_alone = Location::parse("b.example").unwrap().join("");
-        assert!(host_alone.is_err(), "{host_alone:?}");
+        assert!(host_alone.unwrap_err().contains("host alone"));
         let long = "x".repeat(250);
         let error = Location::parse("b.example").unwrap().join(&long);
         assert!(error.unwrap_err().contains("255"));

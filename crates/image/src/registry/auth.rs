@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
+use orlop_credentials::Helpers;
 use reqwest::Url;
 use serde::Deserialize;
 use tokio::sync::Mutex;
@@ -39,7 +40,11 @@ impl Authorizer {
     pub(super) fn new(keyring: Keyring, files: Vec<PathBuf>, helpers: Vec<String>) -> Self {
         Self {
             keyring,
-            node: NodeCredentials { files, helpers },
+            node: NodeCredentials {
+                files,
+                helpers,
+                programs: Helpers::default(),
+            },
             headers: Mutex::default(),
         }
     }

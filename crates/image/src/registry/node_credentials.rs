@@ -24,6 +24,7 @@ pub(super) struct NodeCredentials {
     pub(super) files: Vec<PathBuf>,
     /// Helpers of all registries, in order; one word of them stands for the files.
     pub(super) helpers: Vec<String>,
+    pub(super) programs: Helpers,
 }
 
 impl NodeCredentials {
@@ -33,7 +34,7 @@ impl NodeCredentials {
             let found = if helper == FILES {
                 lookup(&self.files, host, path).await?
             } else {
-                let asked = Helpers::default().ask(helper, host).await;
+                let asked = self.programs.ask(helper, host).await;
                 let source = format!("docker-credential-{helper} (credential-helpers)");
                 let entry = asked_for(asked, &source, host)?;
                 entry.map(|entry| known(entry, host, source))
@@ -169,5 +170,51 @@ mod tests {
         assert_eq!(user("a.example", "x").await.as_deref(), Some("host"));
         assert_eq!(user("b.example", "x").await.as_deref(), Some("b"));
         assert_eq!(user("c.example", "x").await, None);
+    }
+
+    #[tokio::test]
+    async fn helpers_of_all_registries_are_asked_in_their_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("auth.json");
+        let text = r#"{"auths":{"a.example":{"username":"file"},"b.example":{"username":"file"}}}"#;
+        std::fs::write(&file, text).unwrap();
+        let helper = dir.path().join("docker-credential-one");
+        let script = "#!/bin/sh\nread host\nif [ \"$host\" = a.example ]; then\n\
+                      echo '{\"Username\":\"helper\",\"Secret\":\"s\"}'\nelse\n\
+                      echo credentials not found in native keychain; exit 1\nfi\n";
+        std::fs::write(&helper, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&helper, mode).unwrap();
+        let node = |helpers: &[&str]| NodeCredentials {
+            files: vec![file.clone()],
+            helpers: helpers.iter().map(|&helper| helper.to_owned()).collect(),
+            programs: Helpers::in_dir(dir.path()),
+        };
+        for (helpers, host, user, source) in [
+            (
+                &["one", FILES][..],
+                "a.example",
+                "helper",
+                "docker-credential-one",
+            ),
+            (&["one", FILES], "b.example", "file", "auth.json"),
+            (&[FILES, "one"], "a.example", "file", "auth.json"),
+        ] {
+            let known = node(helpers).known(host, "x").await.unwrap().unwrap();
+            assert_eq!(known.credentials.username, user, "{helpers:?} {host}");
+            assert!(known.source.contains(source), "{}", known.source);
+        }
+        assert!(
+            node(&["one"])
+                .known("b.example", "x")
+                .await
+                .unwrap()
+                .is_none()
+        );
+        let missing = node(&["two"]).known("b.example", "x").await.unwrap_err();
+        assert!(
+            missing.to_string().contains("docker-credential-two"),
+            "{missing}"
+        );
     }
 }
