@@ -60,14 +60,7 @@ impl Fault for Error {
 
     fn known_word(&self) -> Option<&'static str> {
         match self {
-            Self::Image {
-                source: orlop_image::Error::RegistryUnavailable { .. },
-                ..
-            } => Some("RegistryUnavailable"),
-            Self::Image {
-                source: orlop_image::Error::NotAllowed { .. } | orlop_image::Error::Policy { .. },
-                ..
-            } => Some("SignatureValidationFailed"),
+            Self::Image { source, .. } => image_word(source),
             _ => None,
         }
     }
@@ -85,13 +78,24 @@ fn spec_code(error: &SpecError) -> Code {
     }
 }
 
+fn image_word(error: &orlop_image::Error) -> Option<&'static str> {
+    use orlop_image::Error as E;
+    match error {
+        E::Searched { last, .. } => image_word(last),
+        E::RegistryUnavailable { .. } => Some("RegistryUnavailable"),
+        E::NotAllowed { .. } | E::Policy { .. } => Some("SignatureValidationFailed"),
+        _ => None,
+    }
+}
+
 fn image_code(error: &orlop_image::Error) -> Code {
     use orlop_image::Error as E;
     match error {
-        E::InvalidReference { .. } | E::Ambiguous(_) => Code::InvalidArgument,
+        E::InvalidReference { .. } | E::Ambiguous(_) | E::ShortName { .. } => Code::InvalidArgument,
+        E::Searched { last, .. } => image_code(last),
         E::NotFound(_) | E::NotInRegistry { .. } => Code::NotFound,
         E::Unauthenticated { .. } => Code::Unauthenticated,
-        E::PermissionDenied { .. } => Code::PermissionDenied,
+        E::PermissionDenied { .. } | E::Blocked { .. } => Code::PermissionDenied,
         E::Busy(_) => Code::Unavailable,
         E::DiskFull { .. } | E::TooLarge { .. } | E::Crowded(_) => Code::ResourceExhausted,
         E::DigestMismatch { .. } | E::Damaged { .. } => Code::DataLoss,

@@ -1,5 +1,6 @@
 //! What a pull may present to registries beside what the node has.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::credentials::Credentials;
@@ -55,7 +56,11 @@ impl NamespaceCredentials {
             reason: error.to_string(),
         };
         let mut files = Vec::new();
-        for entry in std::fs::read_dir(dir).map_err(wrong)? {
+        let entries = match std::fs::read_dir(dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(files),
+            entries => entries.map_err(wrong)?,
+        };
+        for entry in entries {
             let path = entry.map_err(wrong)?.path();
             if path.extension().is_some_and(|it| it == "json") {
                 files.push(path);
