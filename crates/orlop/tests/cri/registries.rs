@@ -38,12 +38,16 @@ fn settings(scratch: &Scratch) -> String {
     );
     let policy = scratch.path("policy.json");
     std::fs::write(&conf, "").expect("write a registries.conf");
-    let accept = json!({ "default": [{ "type": "insecureAcceptAnything" }] });
-    std::fs::write(&policy, accept.to_string()).expect("write a policy");
+    std::fs::write(&policy, accepting().to_string()).expect("write a policy");
     format!(
         "[images]\nregistries_conf = {conf:?}\ncredentials_dir = {namespaces:?}\n\
          signature_policy = {policy:?}\n"
     )
+}
+
+/// A policy that lets any image be used.
+fn accepting() -> Value {
+    json!({ "default": [{ "type": "insecureAcceptAnything" }] })
 }
 
 impl Scene {
@@ -165,6 +169,7 @@ async fn a_short_name_is_pulled_found_run_and_removed_by_what_it_stands_for() {
     assert_eq!(cri.image(name).await.expect("status"), None);
     let (served, text) = scene.run(&["image", "resolve", name]);
     assert!(!served && text.contains("refused: "), "{text}");
+    scene.write("policy.json", &accepting().to_string());
     let refused = cri
         .pull("blocked.example/app:1")
         .await
