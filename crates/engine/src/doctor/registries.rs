@@ -1,5 +1,6 @@
 //! Whether the files that say where images come from, and what opens that, can be understood.
 
+use orlop_cri::inspection::FindingLevel;
 use orlop_image::{Config, check_credentials, check_registry_hosts};
 
 use super::Finding;
@@ -28,6 +29,13 @@ pub(super) fn examine(images: &Config) -> Vec<Finding> {
     findings.extend(names(images));
     findings.extend(credentials(images));
     findings
+}
+
+/// What is wrong with the files. Blocks on small files.
+pub fn problems(images: &Config) -> Vec<String> {
+    let found = examine(images).into_iter();
+    let found = found.filter(|finding| finding.level() == FindingLevel::Problem);
+    found.map(|finding| finding.text).collect()
 }
 
 /// Where names lead.
@@ -62,7 +70,6 @@ fn credentials(images: &Config) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cri::inspection::FindingLevel;
     use orlop_image::{NamespaceCredentials, RegistriesFile};
 
     use super::*;
@@ -71,11 +78,6 @@ mod tests {
     fn each_broken_file_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let mut images = Config::new(dir.path());
-        let problems = |images: &Config| {
-            let found = examine(images).into_iter();
-            let found = found.filter(|finding| finding.level() == FindingLevel::Problem);
-            found.map(|finding| finding.text).collect::<Vec<_>>()
-        };
         assert_eq!(problems(&images), [""; 0]);
         let conf = dir.path().join("registries.conf");
         images.registries = RegistriesFile::at(&conf);
