@@ -16,7 +16,7 @@ use super::body::read_bounded;
 use super::challenge::{self, Challenge};
 use super::credentials::Login;
 use super::failure::Failure;
-use super::hosts::Host;
+use super::host::Host;
 use super::keyring::Keyring;
 use super::node_credentials::{self, Known, NodeCredentials};
 use super::remote::{retry_after, unavailable};
@@ -216,7 +216,7 @@ impl Question {
                 "its token server is not an http address".to_owned(),
             ));
         }
-        let server = super::hosts::authority(&url);
+        let server = super::host::authority(&url);
         let own = url.host_str() == host.base.host_str();
         let plain = url.scheme() == "http" && !is_loopback(&url);
         if plain && host.base.scheme() == "https" {

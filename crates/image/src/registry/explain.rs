@@ -1,7 +1,7 @@
 //! Who would be asked for an image, and with what: the news of a pull without the pull.
 
 use super::auth::Authorizer;
-use super::hosts::{Host, SourceOf};
+use super::host::{Host, SourceOf};
 use super::keyring::Keyring;
 use super::sources::hosts_of_one;
 use crate::blocking::blocking;

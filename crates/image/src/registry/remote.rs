@@ -17,7 +17,7 @@ use super::auth::Authorizer;
 use super::body::{Body, ReadError, read_bounded};
 use super::connections::Connection;
 use super::failure::Failure;
-use super::hosts::{Host, authority};
+use super::host::{Host, authority};
 use super::keyring::Keyring;
 use super::retry::Attempt;
 use super::sources::hosts_of;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::hosts::Host;
+use super::host::Host;
 use super::remote::Remote;
 use crate::{Error, Result};
 

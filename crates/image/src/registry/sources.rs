@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use orlop_credentials::same_registry;
 
-use super::hosts::{DecidedBy, Host, SourceOf, hosts_for};
+use super::host::{Host, SourceOf};
+use super::hosts::{DecidedBy, hosts_for};
 use crate::Result;
 use crate::registries::Source;
 

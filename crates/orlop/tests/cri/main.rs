@@ -14,6 +14,7 @@
     reason = "tests: a panic is a failure, and nothing here is hot"
 )]
 
+mod artifacts;
 mod bad_input;
 mod checkpoint;
 mod client;
@@ -38,6 +39,7 @@ mod networks;
 mod observe;
 mod on_containerd;
 mod peak;
+mod places;
 mod plugins;
 mod pods;
 mod processes;

@@ -1,8 +1,11 @@
 //! The same files mean the same to podman and skopeo: the same hosts are asked, in the same order.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
 
-use orlop_testkit::{Scratch, skip_unless};
+use orlop_testkit::proxy::Door;
+use orlop_testkit::{Login, Scratch, skip_unless};
+use serde_json::json;
 use tokio::process::Command;
 
 use super::scene::Scene;
@@ -123,4 +126,69 @@ async fn podman_asks_the_same_hosts_for_short_names() {
             assert_eq!(ours.is_empty(), is_refused, "{mode} {name}: {ours:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn skopeo_shows_the_same_credentials() {
+    skip_unless!(orlop_testkit::machine::has_program("skopeo"));
+    let scene = Scene::with(1, |config, scratch| {
+        config.credential_files = vec![scratch.path("auth.json")];
+    })
+    .await;
+    scene.write("[[registry]]\nprefix = \"app.example\"\nlocation = \"@0/m\"\ninsecure = true\n");
+    scene.doors[0].guard(Door::Basic(Login::new("nobody", "secret")));
+    let keys = [
+        "@0",
+        "@0/m",
+        "@0/m/team",
+        "@0/m/team/app",
+        "@0/m/te",
+        "app.example",
+        "@0/team",
+    ];
+    let mut shown = BTreeSet::new();
+    // Each key alone, and each pair.
+    for (first, one) in keys.iter().enumerate() {
+        for (second, other) in keys.iter().enumerate().skip(first) {
+            let entries: BTreeMap<_, _> = [(one, first), (other, second)]
+                .into_iter()
+                .map(|(key, number)| {
+                    let auth = Login::new(&format!("user{number}"), "secret").basic();
+                    let auth = auth.trim_start_matches("Basic ").to_owned();
+                    (scene.with_addresses(key), json!({ "auth": auth }))
+                })
+                .collect();
+            let file = scene.file("auth.json", &json!({ "auths": entries }).to_string());
+            scene.forget().await;
+            scene.pull("app.example/team/app:1").await.unwrap_err();
+            let ours = logins(&scene);
+            scene.forget().await;
+            let conf = scene.conf.to_str().unwrap();
+            let file = file.to_str().unwrap();
+            let url = "docker://app.example/team/app:1";
+            let args = [
+                "--registries-conf",
+                conf,
+                "inspect",
+                "--raw",
+                "--authfile",
+                file,
+                url,
+            ];
+            assert!(!serves("skopeo", &args, &scene.conf).await);
+            assert_eq!(ours, logins(&scene), "{one} {other}");
+            shown.extend(ours);
+        }
+    }
+    // Those of all keys that are for this repository, and nothing else.
+    assert_eq!(shown.len(), 4, "{shown:?}");
+}
+
+/// What was shown at the door.
+fn logins(scene: &Scene) -> BTreeSet<String> {
+    let seen = scene.doors[0].seen();
+    let shown = seen
+        .iter()
+        .filter_map(|seen| seen.headers.get("authorization"));
+    shown.map(|it| it.to_str().unwrap().to_owned()).collect()
 }
