@@ -148,8 +148,7 @@ pub enum Error {
         rule: String,
         /// What each of them said.
         reasons: String,
-        /// What the last one said.
-        #[source]
+        /// The last of them.
         last: Box<Error>,
     },
     /// The signature policy does not allow the image.
