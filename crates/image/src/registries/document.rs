@@ -1,8 +1,7 @@
 //! One `registries.conf`, or one file of its `.d` directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -10,6 +9,7 @@ use toml::Spanned;
 
 use super::scope::{Location, Prefix};
 use super::short_name::{Alias, Mode, is_alias};
+use crate::place::Lines;
 use crate::{Error, Place, Result};
 
 /// The word among credential helpers that stands for files of credentials.
@@ -100,10 +100,7 @@ struct Mirror {
 impl Document {
     /// Reads the text of `path`.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self> {
-        let reader = Reader {
-            file: path.into(),
-            text,
-        };
+        let reader = Reader(Lines::of(path, text));
         let file = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             reader.wrong(at, error.message())
@@ -112,12 +109,9 @@ impl Document {
     }
 }
 
-struct Reader<'t> {
-    file: Arc<Path>,
-    text: &'t str,
-}
+struct Reader(Lines);
 
-impl Reader<'_> {
+impl Reader {
     fn document(&self, file: File) -> Result<Document> {
         if let Some(old) = file.registries {
             return Err(self.wrong(
@@ -128,14 +122,13 @@ impl Reader<'_> {
             ));
         }
         let mut document = Document::default();
+        let mut known = HashMap::new();
         for table in file.registry {
             let entry = self.entry(&table)?;
-            let twin = document.entries.iter().find(|it| it.prefix == entry.prefix);
-            if let Some(twin) = twin {
+            let prefix = entry.prefix.to_string();
+            if let Some(line) = known.insert(prefix.clone(), entry.own.place.line) {
                 let reason = format!(
-                    "the prefix {:?} has an entry in line {} already; make one of the two",
-                    twin.prefix.to_string(),
-                    twin.own.place.line
+                    "the prefix {prefix:?} has an entry in line {line} already; make one of the two"
                 );
                 return Err(self.wrong(table.span().start, &reason));
             }
@@ -307,7 +300,7 @@ impl Reader<'_> {
     }
 
     fn place(&self, at: usize) -> Place {
-        Place::at(&self.file, self.text, at)
+        self.0.place(at)
     }
 
     fn wrong(&self, at: usize, reason: &str) -> Error {

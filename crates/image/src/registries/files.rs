@@ -15,6 +15,8 @@ use crate::{Error, Result};
 
 /// No file is longer.
 const LARGEST: u64 = 1 << 20;
+/// All of them together are no longer.
+const MOST_BYTES: u64 = 4 << 20;
 /// The directory has no more files.
 const MOST_FILES: usize = 256;
 /// A file that changed so short a time ago may change again without another time of change.
@@ -77,8 +79,11 @@ impl RegistriesFile {
             return Ok(Arc::clone(&reading.registries));
         }
         let mut registries = Registries::default();
+        let mut left = MOST_BYTES;
         for path in &paths {
-            let text = orlop_disk::read_text(path, LARGEST).map_err(|error| wrong(path, &error))?;
+            let read = orlop_disk::read_text(path, LARGEST.min(left));
+            let text = read.map_err(|error| wrong(path, &error))?;
+            left -= text.len() as u64;
             registries.adopt(Document::parse(path, &text)?);
         }
         let registries = Arc::new(registries);
@@ -220,12 +225,45 @@ mod tests {
         write(&path, "a.example");
         let more = dir.path().join("registries.conf.d");
         std::fs::create_dir(&more).unwrap();
+        for number in 0..4 {
+            let text = " ".repeat(1 << 20);
+            std::fs::write(more.join(format!("{number}.conf")), text).unwrap();
+        }
+        let error = file.read().unwrap_err().to_string();
+        assert!(
+            error.contains("3.conf") && error.contains("larger"),
+            "{error}"
+        );
         for number in 0..=MOST_FILES {
             std::fs::write(more.join(format!("{number}.conf")), "").unwrap();
         }
         let error = file.read().unwrap_err().to_string();
         assert!(error.contains("registries.conf.d"), "{error}");
         assert!(error.contains("256 files"), "{error}");
+    }
+
+    #[test]
+    fn a_file_as_long_as_may_be_is_read_in_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("registries.conf");
+        let entry = |number: usize| {
+            format!(
+                "[[registry]]
+prefix = \"r{number}.example/team\"
+location = \"a.example/{number}\"
+\
+                 [[registry.mirror]]
+location = \"m{number}.example\"
+"
+            )
+        };
+        let text: String = (0..8000).map(entry).collect();
+        std::fs::write(&path, text).unwrap();
+        let begin = std::time::Instant::now();
+        let (registries, _) = RegistriesFile::at(&path).check().unwrap();
+        assert_eq!(registries, 8000);
+        // Where lines are counted from the start for each word, it is minutes.
+        assert!(begin.elapsed() < Duration::from_secs(20));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use toml::Spanned;
 
 use super::host::{Host, authority};
 use super::transport::Tls;
-use crate::{DEFAULT_DOMAIN, Error, Place, Result};
+use crate::place::Lines;
+use crate::{DEFAULT_DOMAIN, Error, Result};
 
 /// Docker Hub's registry isn't where its name says.
 const DOCKER_HUB: &str = "registry-1.docker.io";
@@ -167,8 +168,8 @@ pub(crate) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, S
     // The order of the file is the order of the hosts; tables come sorted by name.
     let mut entries: Vec<_> = file.host.into_iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
-    let path: Arc<Path> = dir.join("hosts.toml").into();
-    let place = |at| Some(Place::at(&path, text, at).to_string());
+    let lines = Lines::of(&dir.join("hosts.toml"), text);
+    let place = |at| Some(lines.place(at).to_string());
     let mut hosts = Vec::new();
     for (name, settings) in entries {
         let mut host = host(name.get_ref(), &settings, dir)?;
