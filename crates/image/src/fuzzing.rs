@@ -9,6 +9,7 @@ use crate::lookaside::parse_stores;
 use crate::manifest::{Document, choose};
 use crate::policy::{Kind, Payload, Policy};
 use crate::pull::listed;
+use crate::registries::{Asking, Document as Registry, Registries};
 use crate::registry::{parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
 use crate::unpack::{Layer, unpack};
@@ -57,6 +58,37 @@ pub fn hosts(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = parse_hosts(&text, Path::new("/etc/certs.d/x"), "registry.example:5000");
     let _ = parse_challenge(&text);
+}
+
+/// A `registries.conf` must be read or refused; where it leads, a name keeps its tag.
+pub fn registries(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(document) = Registry::parse(Path::new("/etc/registries.conf"), &text) else {
+        return;
+    };
+    let mut registries = Registries::default();
+    registries.adopt(document);
+    for name in [
+        "busybox",
+        "team/app:1",
+        "a.example/b/c",
+        "x.b.example:5000/d",
+    ] {
+        let Ok(candidates) = registries.candidates(name) else {
+            continue;
+        };
+        let Ok(meant) = name.parse::<Reference>() else {
+            continue;
+        };
+        for name in candidates.names {
+            assert_eq!(name.selector(), meant.selector());
+            let asking = Asking::For(name.selector().clone());
+            if let Ok(sources) = registries.sources(name.repository(), &asking) {
+                let own = sources.last();
+                assert!(own.is_some_and(|own| !own.is_mirror && own.serves(&asking)));
+            }
+        }
+    }
 }
 
 /// A signature policy, what a signature is of, and a list of signatures must be read or refused.

@@ -24,6 +24,14 @@ impl Default for PolicyFor {
 }
 
 impl PolicyFor {
+    /// The namespace whose pods are meant; empty for nobody's.
+    pub(crate) fn namespace(&self) -> &str {
+        match self {
+            Self::Namespace(namespace) => namespace,
+            Self::Repair => "",
+        }
+    }
+
     /// The policy as it is now.
     pub(crate) async fn read(&self, images: &Images) -> Result<Option<Arc<Policy>>> {
         let files = &images.context().config.policies;
@@ -131,8 +139,14 @@ impl Images {
 
     /// What the policy would say of a pull; fetches signatures, and nothing that is kept.
     pub async fn judge_pull(&self, request: PullRequest) -> Result<Option<Verdict>> {
-        let request = self.request(request).await?;
-        pull::judge(self.context(), request).await
+        let mut asked = self.asked(request).await?;
+        while let Some(request) = asked.next() {
+            match pull::judge(self.context(), request).await {
+                Ok(verdict) => return Ok(verdict),
+                Err(error) => asked.note(error)?,
+            }
+        }
+        Err(asked.failure())
     }
 }
 

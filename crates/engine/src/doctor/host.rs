@@ -14,7 +14,7 @@ pub async fn examine_host(config: &Config) -> Vec<Finding> {
         findings.extend(cgroups::examine());
         findings.extend(keeper(&own));
         findings.extend(lazy::examine(&own.images.lazy));
-        findings.extend(registries::examine(&own.images.registry_dirs));
+        findings.extend(registries::examine(&own.images));
         findings.extend(signatures::examine(&own.images));
         findings.extend(keys::examine(&own.images.keys));
         findings.extend(disk::examine(&own));

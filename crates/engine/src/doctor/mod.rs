@@ -18,3 +18,4 @@ mod signatures;
 pub use crate::node::runtimes::problems as runtime_problems;
 pub use host::{examine_host, examine_host_below_docker};
 use orlop_cri::inspection::Finding;
+pub use registries::problems as registry_problems;

@@ -23,7 +23,8 @@ use crate::lazy::Lazies;
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{self, Kind};
 use crate::policy::Policy;
-use crate::registry::{Credentials, Remote, Transport};
+use crate::registries::Asking;
+use crate::registry::{Keyring, Remote, Transport};
 use crate::store::{Document, Evidence, ImageRecord, Store, is_known, now};
 use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Verdict, Wait};
 
@@ -47,7 +48,7 @@ pub(crate) struct Context {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Request {
     pub(crate) reference: Reference,
-    pub(crate) credentials: Option<Credentials>,
+    pub(crate) keyring: Keyring,
     pub(crate) policy: Option<Arc<Policy>>,
     /// For whose guests, who get the layers by themselves; empty: for this node.
     pub(crate) handler: String,
@@ -148,7 +149,7 @@ async fn lazily(
     }
     context
         .lazies
-        .note(repository, request.credentials.as_ref(), false)
+        .note(repository, &request.keyring, false)
         .await;
     let index = super::lazy::soci_index(remote, manifest).await;
     let layers = manifest.layers.iter().zip(&config.diff_ids);
@@ -161,7 +162,7 @@ async fn lazily(
             }
             let mut lazily = Lazily::of(blob, diff_id, index.as_ref())?;
             lazily.may_begin = may_begin && blob.size >= smallest;
-            lazily.credentials.clone_from(&request.credentials);
+            lazily.keyring.clone_from(&request.keyring);
             Some(lazily)
         })
         .collect()
@@ -186,7 +187,8 @@ async fn resolve(
         Arc::clone(&context.transport),
         &context.config,
         request.reference.repository().clone(),
-        request.credentials.clone(),
+        Asking::For(request.reference.selector().clone()),
+        request.keyring.clone(),
         tracker.number,
     )
     .await?;
@@ -201,6 +203,12 @@ async fn fetch_named(
     reference: &Reference,
 ) -> Result<FetchedManifest> {
     match reference.selector() {
+        // Where namespaces have credentials, having the image is no proof that this one may.
+        Selector::Digest(digest) if context.config.namespace_credentials.dir.is_some() => {
+            let text = digest.to_string();
+            let fetched = remote.manifest(&text, Some(*digest)).await?;
+            Ok((fetched.digest, fetched.bytes, fetched.content_type))
+        }
         Selector::Digest(digest) => fetch_known(context, remote, *digest).await,
         Selector::Tag(_) => {
             let fetched = remote.manifest(&reference.selector_text(), None).await?;

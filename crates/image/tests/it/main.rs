@@ -27,6 +27,7 @@ mod node;
 mod one_file;
 mod published;
 mod pull;
+mod registries;
 mod restart;
 mod signatures;
 mod slow;

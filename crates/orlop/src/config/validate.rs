@@ -71,6 +71,16 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     }
     if daemon.backend == Backend::Docker {
         let images = &config.images;
+        for (key, path) in [
+            ("images.registries_conf", &images.registries_conf),
+            ("images.credentials_dir", &images.credentials_dir),
+        ] {
+            if path.is_some() {
+                let message = "with the docker backend the engine decides whom it asks for images, and \
+                               for whom: remove it, or take the backend `native`";
+                problem(key, message.to_owned());
+            }
+        }
         for (key, policy) in [
             ("images.signature_policy", &images.signature_policy),
             ("images.signature_policy_dir", &images.signature_policy_dir),

@@ -47,6 +47,7 @@ mod processes;
 mod profiles;
 mod pulls;
 mod recovery;
+mod registries;
 mod resources;
 mod restart;
 mod sandbox_api;
