@@ -57,7 +57,9 @@ pub(super) async fn after(
         return Ok(None);
     }
     // Another namespace, or the policy of tomorrow, may ask for those that this one does not need.
-    let found = gather(context, remote, request, manifests, Others::Keep).await?;
+    let found = gather(context, remote, request, manifests, Others::Keep);
+    // It is large, and a pull is held by others.
+    let found = Box::pin(found).await?;
     if needs(request).any() {
         return judge(request, found).await.map(Some);
     }
@@ -74,7 +76,8 @@ pub(super) async fn verdict(
     let Some(policy) = &request.policy else {
         return Ok(None);
     };
-    let evidence = gather(context, remote, request, &manifests, Others::Leave).await?;
+    let evidence = gather(context, remote, request, &manifests, Others::Leave);
+    let evidence = Box::pin(evidence).await?;
     let (policy, name) = (Arc::clone(policy), request.reference.clone());
     let judged = blocking(move || {
         policy.judge(Subject {
