@@ -28,6 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "duration",
             "erofs",
             "lazy",
+            "sigstore",
             "toc",
             "hex",
             "pool",
@@ -35,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("toc", &["hex"]),
+    ("sigstore", &["hex"]),
     (
         "network",
         &["causes", "disk", "hex", "processor", "quantity", "pool"],
