@@ -63,6 +63,8 @@ static-programs:
 		orlop-keeper orlop-lazy orlop-shim containerd-shim-orlop-v1 orlop-run)
 	@[ $(STATIC) != $(MUSL) ] || [ $$(stat -c %s $(RELEASE)/orlop-run) -lt 2000000 ] || \
 		{ echo "orlop-run is larger than 2 MB"; exit 1; }
+	@[ $(STATIC) != $(MUSL) ] || [ $$(stat -c %s $(RELEASE)/orlop-lazy) -lt 700000 ] || \
+		{ echo "orlop-lazy is larger than 700 kB"; exit 1; }
 
 deps: ## the Debian packages that running and testing need (installs as root, else lists)
 	@.ci/deps
@@ -91,7 +93,7 @@ test-static: deps build static ## the behaviour tests on what is optimised and l
 # What these tests spoil in a directory is spoiled in files by `one_file::`.
 test-erofs: deps build ## the tests of images, and behaviour tests, with layers that are files of EROFS
 	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop-image --test it -- \
-		layers:: pull:: archives:: restart:: manifests:: crash:: modules:: \
+		layers:: pull:: archives:: artifacts:: restart:: manifests:: crash:: modules:: \
 		--skip a_damaged_layer_is --skip a_new_layer_whose_files_a_disk_has_lost
 	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
 		images:: image_archives:: pods:: containers:: exec:: users:: checkpoint:: crash::kills \

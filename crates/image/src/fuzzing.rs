@@ -1,8 +1,9 @@
 //! What strangers' bytes meet first, for fuzzing. Not part of the interface.
 
 use std::io::Cursor;
-use std::path::Path;
+use std::path::{Component, Path};
 
+use crate::artifact::Artifact;
 use crate::config::Limits;
 use crate::manifest::{Document, choose};
 use crate::policy::{Payload, Policy};
@@ -29,6 +30,20 @@ pub fn manifest(data: &[u8]) {
     for content_type in [None, Some(index_type), Some("application/json")] {
         if let Ok(Document::Index(entries)) = Document::parse("fuzzed", data, content_type) {
             let _ = choose("fuzzed", &entries, &Platform::host());
+        }
+    }
+    if let Ok(artifact) = Artifact::parse("fuzzed", data) {
+        for path in artifact
+            .layers
+            .iter()
+            .filter_map(|layer| layer.file.as_ref())
+        {
+            let names = Path::new(path).components();
+            let within = |name| matches!(name, Component::Normal(_));
+            assert!(
+                names.clone().count() > 0 && names.clone().all(within),
+                "{path:?}"
+            );
         }
     }
     if let Ok(config) = ImageConfig::parse("fuzzed", data) {

@@ -10,7 +10,7 @@ use crate::{Digest, ImageConfig};
 /// An image as this node knows it. A snapshot: later pulls and removals don't change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The configuration's digest.
+    /// The configuration's digest; an artifact's manifest's.
     pub id: Digest,
     /// The digest of the manifest that it was pulled by last.
     pub manifest: Digest,

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::artifact::Artifact;
+use crate::manifest::Manifest;
 use crate::{Digest, Error, Platform, Result};
 
 /// The parts of an image's configuration that a runtime acts on.
@@ -39,10 +41,27 @@ pub struct ImageConfig {
     /// Where the one layer of a WebAssembly artifact is to be found, which is no archive; the
     /// program that runs, whatever a command calls it.
     pub module: Option<String>,
+    /// What it is instead of an image to run.
+    pub artifact: Option<Artifact>,
+}
+
+/// A layer as it is to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlannedLayer {
+    /// What it is known by.
+    pub(crate) name: Digest,
+    /// Where its blob is put and with which mode, if that is one file and no archive.
+    pub(crate) file: Option<(String, u32)>,
+    /// Whether the name is the digest that its archive is to have.
+    pub(crate) is_diff_id: bool,
 }
 
 /// The program of artifacts that name none.
 const MODULE: &str = "/module.wasm";
+
+/// Modules are run.
+const MODE_OF_MODULES: u32 = 0o755;
+const MODE_OF_FILES: u32 = 0o644;
 
 /// By which runwasi's builder has images with modules as layers tell their layers: the digest of all
 /// their digests.
@@ -76,6 +95,7 @@ impl ImageConfig {
             labels: run.labels.unwrap_or_default(),
             diff_ids,
             module: None,
+            artifact: None,
         };
         if is_artifact && config.platform().is_wasm() {
             if config.entrypoint.is_empty() && config.cmd.is_empty() {
@@ -84,6 +104,51 @@ impl ImageConfig {
             config.module = Some(config.module_path());
         }
         Ok(config)
+    }
+
+    /// An artifact has none; what there is of it is told by its manifest.
+    pub(crate) fn of_artifact(artifact: Artifact) -> Self {
+        Self {
+            artifact: Some(artifact),
+            ..Self::default()
+        }
+    }
+
+    /// What becomes of the layers of its manifest. What a file's looks like depends on where the file is put, too.
+    pub(crate) fn plan(&self, manifest: &Manifest) -> Vec<PlannedLayer> {
+        let made = |blob: &Digest, file: Option<(String, u32)>| {
+            let made_of = match &file {
+                Some((path, MODE_OF_MODULES)) => format!("{blob} as {path}"),
+                Some((path, mode)) => format!("{blob} as {path} with mode {mode:o}"),
+                None => format!("{blob} unpacked"),
+            };
+            PlannedLayer {
+                name: Digest::of(made_of.as_bytes()),
+                file,
+                is_diff_id: false,
+            }
+        };
+        if let Some(artifact) = &self.artifact {
+            let layers = artifact.layers.iter();
+            return layers
+                .map(|layer| {
+                    let file = layer.file.clone();
+                    made(&layer.blob, file.map(|path| (path, MODE_OF_FILES)))
+                })
+                .collect();
+        }
+        if let Some(path) = &self.module {
+            let layers = manifest.layers.iter();
+            return layers
+                .map(|layer| made(&layer.digest, Some((path.clone(), MODE_OF_MODULES))))
+                .collect();
+        }
+        let planned = |diff_id: &Digest| PlannedLayer {
+            name: *diff_id,
+            file: None,
+            is_diff_id: true,
+        };
+        self.diff_ids.iter().map(planned).collect()
     }
 
     /// What it is for.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::sync::broadcast;
 
+use crate::artifact::Artifact;
 use crate::blocking::blocking;
 use crate::find::find;
 use crate::lazy::{Here, Lazies, LazyCounts, ReadFailure};
@@ -650,13 +651,23 @@ fn layer_keys<'s>(state: &'s State, image: &Digest) -> Result<&'s [Digest]> {
 
 /// Reads every image's configuration; images without a readable one are forgotten.
 fn load_configs(store: &Store) -> Result<HashMap<Digest, Arc<ImageConfig>>> {
-    let ids: Vec<Digest> = store.state().images.keys().copied().collect();
+    let images: Vec<_> = {
+        let state = store.state();
+        let images = state.images.values();
+        images.map(|it| (it.id, it.is_artifact())).collect()
+    };
     let mut configs = HashMap::new();
     let mut lost = Vec::new();
-    for id in ids {
-        let parsed = store
-            .document(&id)?
-            .and_then(|document| ImageConfig::parse(&id.to_string(), &document.bytes).ok());
+    for (id, is_artifact) in images {
+        let parsed = store.document(&id)?.and_then(|document| {
+            let what = id.to_string();
+            let parsed = if is_artifact {
+                Artifact::parse(&what, &document.bytes).map(ImageConfig::of_artifact)
+            } else {
+                ImageConfig::parse(&what, &document.bytes)
+            };
+            parsed.ok()
+        });
         if let Some(config) = parsed {
             configs.insert(id, Arc::new(config));
         } else {

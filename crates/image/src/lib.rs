@@ -11,6 +11,7 @@
 )]
 
 mod archive;
+mod artifact;
 mod blocking;
 mod config;
 mod digest;
@@ -42,6 +43,7 @@ mod verify;
 mod verity;
 
 pub use archive::ExportFormat;
+pub use artifact::Artifact;
 pub use config::{Config, Limits, StoreForm};
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Cause, Error, Result};

@@ -22,6 +22,8 @@ pub(crate) struct Manifest {
     pub(crate) config: Descriptor,
     pub(crate) layers: Vec<Descriptor>,
     pub(crate) annotations: BTreeMap<String, String>,
+    /// What it says that it is, if it is no image.
+    pub(crate) artifact_type: Option<String>,
 }
 
 /// A typed pointer to content.
@@ -79,6 +81,7 @@ impl Document {
                     .map(|raw| raw.into_descriptor(what))
                     .collect::<Result<_>>()?,
                 annotations: raw.annotations.unwrap_or_default(),
+                artifact_type: raw.artifact_type.filter(|stated| !stated.is_empty()),
             }))),
             _ => Err(Error::invalid(
                 format!("manifest of {what}"),
@@ -141,6 +144,7 @@ struct RawDocument {
     config: Option<RawDescriptor>,
     layers: Option<Vec<RawDescriptor>>,
     annotations: Option<BTreeMap<String, String>>,
+    artifact_type: Option<String>,
 }
 
 /// A descriptor before its digest is looked at.

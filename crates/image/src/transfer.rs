@@ -120,6 +120,12 @@ impl Images {
                 let config = store
                     .document(&record.id)?
                     .ok_or_else(|| Error::NotFound(record.id.to_string()))?;
+                if record.is_artifact() {
+                    return Err(Error::Unsupported(format!(
+                        "{} is an artifact, which is not exported; pull it where it is needed",
+                        record.id
+                    )));
+                }
                 if ImageConfig::parse("", &config.bytes)?.module.is_some() {
                     return Err(Error::Unsupported(format!(
                         "{} is a module of WebAssembly, which is not exported; pull it where it is needed",

@@ -51,6 +51,13 @@ impl Plan {
             if !in_pod.handler.settings.guest_pull() {
                 check_whole(&image)?;
             }
+            if let Some(artifact) = &image.config.artifact {
+                let problem = format!(
+                    "{name} is an artifact ({}), which has nothing to run; mount it as an image volume",
+                    artifact.kind
+                );
+                return Err(Error::invalid("config.image", problem).into());
+            }
             let platform = image.config.platform();
             if platform.is_wasm() && !in_pod.handler.may_run_wasm() {
                 let problem = format!(

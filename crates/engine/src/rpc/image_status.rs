@@ -55,6 +55,11 @@ async fn info(images: &Images, image: &Image) -> Result<HashMap<String, String>>
         "manifest": image.manifest.to_string(),
         "size": image.size,
     });
+    if let Some(artifact) = &image.config.artifact {
+        // It has no configuration.
+        info["artifactManifest"] = info["imageSpec"].take();
+        info["artifactType"] = artifact.kind.as_str().into();
+    }
     if let Some(Here { bytes, of }) = images.here(&image.id).await.map_err(failed)? {
         info["here"] = json!({ "bytes": bytes, "of": of });
     }

@@ -11,10 +11,11 @@ use rustix::fs::{Mode, OFlags, open};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::artifact::Artifact;
 use crate::blocking::blocking;
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{OCI_CONFIG, OCI_LAYER, OCI_MANIFEST};
-use crate::pull::{Context, Named, Origin, Tracker, check, fetch_layers};
+use crate::pull::{Context, Named, Origin, Tracker, check, fetch_layers, of_manifest};
 use crate::store::Document;
 use crate::unpack::open_beneath;
 use crate::{Digest, Error, ImageConfig, Reference, Result, Selector};
@@ -35,7 +36,7 @@ pub(crate) async fn import(
             .names
             .first()
             .map_or_else(|| image.config.digest.to_string(), ToString::to_string);
-        let config = ImageConfig::parse(&what, &image.config.bytes)?;
+        let config = of_manifest(&what, &image.manifest, &image.config)?;
         check(context, &what, &image.manifest, &config)?;
         let tracker = Tracker::new(what.clone());
         let layers = fetch_layers(
@@ -150,7 +151,12 @@ impl Source {
                 names.insert(0, name);
             }
             let (manifest, document) = self.manifest(entry.digest, config)?;
-            let config = self.blob(manifest.config.digest)?;
+            let is_artifact = Artifact::of(&entry.digest.to_string(), &manifest)?.is_some();
+            let config = if is_artifact {
+                document.clone()
+            } else {
+                self.blob(manifest.config.digest)?
+            };
             let origin = |path| Origin::File {
                 dir: Arc::clone(&self.dir),
                 path,

@@ -36,7 +36,7 @@ use crate::store::{
     FS, Form, Hold, IMAGE, Inherited, LayerRecord, Scratch, Sealed, TAPE, inherited, now,
 };
 use crate::tape::Recorder;
-use crate::unpack::{Layer, Spending as _, Unpacked, open_beneath, pack, take, unpack};
+use crate::unpack::{Layer, Plain, Spending as _, Unpacked, open_beneath, pack, take, unpack};
 use crate::{Digest, Error, Result, verity};
 
 /// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
@@ -106,8 +106,10 @@ pub(super) struct LayerJob<'a> {
     pub(super) blob: Descriptor,
     /// Its name on disk, unless what it looks like depends on the layers below.
     pub(super) diff_id: Digest,
-    /// Where it is to be put as it is, if it is a file and no archive.
-    pub(super) file: Option<String>,
+    /// Whether its archive is to have that digest.
+    pub(super) is_promised: bool,
+    /// Where it is to be put as it is and with which mode, if it is a file and no archive.
+    pub(super) file: Option<(String, u32)>,
     pub(super) chain_id: Digest,
     /// The keys of the layers below, base first, when they are known.
     pub(super) below: Vec<watch::Receiver<Option<Digest>>>,
@@ -367,9 +369,16 @@ impl LayerJob<'_> {
     ) -> Result<Fetched> {
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
         let form = context.config.store;
-        let is_erofs = media_type::kind(&self.blob.media_type) == Kind::ErofsLayer;
-        let (what, diff_id) = (self.what.clone(), self.diff_id);
-        let file = self.file.clone().map(|path| (path, self.blob.size));
+        let kind = media_type::kind(&self.blob.media_type);
+        let is_erofs = self.file.is_none() && kind == Kind::ErofsLayer;
+        let what = self.what.clone();
+        let diff_id = self.is_promised.then_some(self.diff_id);
+        let file = self.file.clone();
+        let file = file.map(|(path, mode)| Plain {
+            path,
+            mode,
+            size: self.blob.size,
+        });
         let at_work = self.at_work.token();
         let spent = self.allowance.for_layer();
         let unpack = move || -> Result<Fetched> {
@@ -377,9 +386,8 @@ impl LayerJob<'_> {
             let layer = Layer {
                 what: &what,
                 blob,
-                // Of what is made around a file nobody has promised a digest.
-                diff_id: file.is_none().then_some(diff_id),
-                file: file.as_ref().map(|(path, size)| (path.as_str(), *size)),
+                diff_id,
+                file: file.as_ref(),
                 abandon: &abandon,
                 spending: &spent,
             };

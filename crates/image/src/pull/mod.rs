@@ -19,5 +19,5 @@ pub(crate) use layer::{BlobLocks, Origin};
 pub use progress::{LayerProgress, LayerState, PullProgress};
 pub(crate) use progress::{Tracker, next_number};
 pub use steps::PullStep;
-pub(crate) use task::{Context, Named, Request, check, fetch_layers, judge, pull};
+pub(crate) use task::{Context, Named, Request, check, fetch_layers, judge, of_manifest, pull};
 pub(crate) use turns::Turns;

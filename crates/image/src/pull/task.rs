@@ -15,9 +15,10 @@ use super::layer::{BlobLocks, LayerJob, Origin};
 use super::lazy::Lazily;
 use super::progress::Tracker;
 use super::turns::Turns;
+use crate::artifact::Artifact;
 use crate::blocking::blocking;
 use crate::lazy::Lazies;
-use crate::manifest::{Descriptor, Document as ManifestDocument, Manifest, choose};
+use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{self, Kind};
 use crate::policy::Policy;
 use crate::registry::{Credentials, Remote, Transport};
@@ -68,7 +69,8 @@ pub(crate) async fn pull(
     let found = find_manifest(context, &remote, &what, named);
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
     // Side by side: each waits for the registry. No layer is asked for before both are there.
-    let described = steps.during("manifest", config(context, &remote, &what, &manifest));
+    let described = config(context, &remote, &what, (&document, &manifest));
+    let described = steps.during("manifest", described);
     let admitted = admission::after(context, &remote, &request, &manifests);
     let admitted = async {
         if context.config.policies.is_empty() {
@@ -77,7 +79,7 @@ pub(crate) async fn pull(
         steps.during("signatures", admitted).await
     };
     let (config_document, evidence) = tokio::try_join!(described, admitted)?;
-    let config = ImageConfig::parse(&what, &config_document.bytes)?;
+    let config = of_manifest(&what, &manifest, &config_document)?;
     let layers = if request.handler.is_empty() {
         check(context, &what, &manifest, &config)?;
         let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
@@ -124,7 +126,7 @@ async fn lazily(
     let repository = request.reference.repository();
     // Compressed layers that are to be kept have to come.
     let is_whole = request.wait == Wait::ForOrdinaryLayers || context.config.keep_blobs;
-    if is_whole || config.module.is_some() {
+    if is_whole || config.module.is_some() || config.artifact.is_some() {
         return none();
     }
     let is_wanted = context.lazies.is_for(repository);
@@ -246,12 +248,28 @@ async fn known(context: &Context, digest: Digest) -> Result<Option<Document>> {
     blocking(move || store.document(&digest)).await
 }
 
+/// What the configuration says, or, of an artifact, which has none, its manifest.
+pub(crate) fn of_manifest(
+    what: &str,
+    manifest: &Manifest,
+    config: &Document,
+) -> Result<ImageConfig> {
+    match Artifact::of(what, manifest)? {
+        Some(artifact) => Ok(ImageConfig::of_artifact(artifact)),
+        None => ImageConfig::parse(what, &config.bytes),
+    }
+}
+
+/// The document that an image is known by: its configuration, or an artifact's manifest.
 async fn config(
     context: &Context,
     remote: &Remote,
     what: &str,
-    manifest: &Manifest,
+    (document, manifest): (&Document, &Manifest),
 ) -> Result<Document> {
+    if Artifact::of(what, manifest)?.is_some() {
+        return Ok(document.clone());
+    }
     let digest = manifest.config.digest;
     if let Some(document) = known(context, digest).await? {
         return Ok(document);
@@ -302,6 +320,20 @@ pub(crate) fn check(
             config.os
         )));
     }
+    if let Some(layer) = manifest
+        .layers
+        .iter()
+        .find(|layer| layer.size > limits.blob_bytes)
+    {
+        return Err(Error::too_large(
+            format!("layer {} of {what} with {} bytes", layer.digest, layer.size),
+            format!("{} bytes", limits.blob_bytes),
+        ));
+    }
+    if config.artifact.is_some() {
+        // It was looked over when its names were.
+        return Ok(());
+    }
     let wanted = if config.module.is_some() {
         let [layer] = &manifest.layers[..] else {
             let problem = format!("{what} is an artifact of more, or less, than one module");
@@ -347,12 +379,6 @@ pub(crate) fn check(
                     layer.media_type
                 )));
             }
-        }
-        if layer.size > limits.blob_bytes {
-            return Err(Error::too_large(
-                format!("layer {} of {what} with {} bytes", layer.digest, layer.size),
-                format!("{} bytes", limits.blob_bytes),
-            ));
         }
     }
     Ok(())
@@ -407,9 +433,10 @@ async fn fetch_all(
     let mut chain = None;
     let mut work = Vec::new();
     let count = manifest.layers.len();
-    let names = names(manifest, config);
-    let described = manifest.layers.iter().zip(names).zip(origins).zip(lazily);
-    for (index, (((blob, diff_id), origin), lazily)) in described.enumerate() {
+    let planned = config.plan(manifest);
+    let described = manifest.layers.iter().zip(planned).zip(origins).zip(lazily);
+    for (index, (((blob, planned), origin), lazily)) in described.enumerate() {
+        let diff_id = planned.name;
         let chain_id = Digest::chain(chain.as_ref(), &diff_id);
         chain = Some(chain_id);
         let mut holds = vec![context.store.hold(diff_id), context.store.hold(chain_id)];
@@ -423,7 +450,8 @@ async fn fetch_all(
             origin,
             blob: blob.clone(),
             diff_id,
-            file: config.module.clone(),
+            is_promised: planned.is_diff_id,
+            file: planned.file,
             chain_id,
             below: below.clone(),
             pull: tracker.number,
@@ -444,15 +472,6 @@ async fn fetch_all(
     }
     // The first failure drops the others; what they have downloaded stays for the next try.
     try_join_all(running).await
-}
-
-/// What the layers are known by. What a module's looks like depends on where the module is put, too.
-fn names(manifest: &Manifest, config: &ImageConfig) -> Vec<Digest> {
-    let Some(path) = &config.module else {
-        return config.diff_ids.clone();
-    };
-    let name = |blob: &Descriptor| Digest::of(format!("{} as {path}", blob.digest).as_bytes());
-    manifest.layers.iter().map(name).collect()
 }
 
 async fn fetch_layer(

@@ -89,7 +89,7 @@ pub(crate) struct Sealed {
 /// An image: a configuration, its layers and its names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ImageRecord {
-    /// Digest of the configuration.
+    /// Digest of the configuration; of an artifact, of its manifest.
     pub(crate) id: Digest,
     /// Digest of the manifest that it was pulled by last.
     pub(crate) manifest: Digest,
@@ -108,6 +108,11 @@ pub(crate) struct ImageRecord {
 }
 
 impl ImageRecord {
+    /// Whether it is no image to run, but files; these have no configuration that could name them.
+    pub(crate) fn is_artifact(&self) -> bool {
+        self.id == self.manifest
+    }
+
     /// Whether its layers are here.
     pub(crate) fn is_whole(&self) -> bool {
         self.handlers.contains("")

@@ -23,12 +23,22 @@ pub(crate) struct Layer<'a> {
     pub(crate) blob: Option<Digest>,
     /// Digest of the archive; `None` if nobody promised one.
     pub(crate) diff_id: Option<Digest>,
-    /// Where the bytes are to be put, and how many, if they are one file and no archive.
-    pub(crate) file: Option<(&'a str, u64)>,
+    /// What is to become of the bytes if they are one file and no archive.
+    pub(crate) file: Option<&'a Plain>,
     /// Called when unpacking has failed for good, so that a download in progress ends.
     pub(crate) abandon: &'a (dyn Fn() + Sync),
     /// What its files are counted against.
     pub(crate) spending: &'a dyn Spending,
+}
+
+/// A file that is a layer as it is.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    /// Where it is put.
+    pub(crate) path: String,
+    pub(crate) mode: u32,
+    /// Its length.
+    pub(crate) size: u64,
 }
 
 /// Unpacks a compressed layer into the empty directory `target`, checking both digests.
@@ -142,23 +152,35 @@ fn unpack_to<J: RecordFiles, T: Target>(
 }
 
 /// The layer's archive: what was compressed, or what has the one file alone.
-fn archive<'a>(
-    file: Option<(&str, u64)>,
-    bytes: impl BufRead + 'a,
-) -> io::Result<Box<dyn Read + 'a>> {
-    let Some((path, size)) = file else {
+fn archive<'a>(file: Option<&Plain>, bytes: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let Some(file) = file else {
         return decompress(bytes);
     };
-    let mut header = tar::Header::new_ustar();
-    header.set_path(path.trim_start_matches('/'))?;
-    header.set_size(size);
-    header.set_mode(0o755);
-    header.set_cksum();
-    let head = io::Cursor::new(header.as_bytes().to_owned());
+    let size = file.size;
+    let head = io::Cursor::new(head(file)?);
     // Up to whole blocks; two empty ones end an archive.
-    let rest = size.next_multiple_of(512) - size + 1024;
+    let rest = size.next_multiple_of(512).saturating_sub(size) + 1024;
     let tail = io::repeat(0).take(rest);
     Ok(Box::new(head.chain(bytes.take(size)).chain(tail)))
+}
+
+/// What stands before a file in an archive.
+fn head(file: &Plain) -> io::Result<Vec<u8>> {
+    let path = file.path.trim_start_matches('/');
+    let mut header = tar::Header::new_ustar();
+    let mut builder = tar::Builder::new(Vec::new());
+    if header.set_path(path).is_err() {
+        // Longer names stand before the header.
+        builder.append_pax_extensions([("path", path.as_bytes())])?;
+        header.set_path("long")?;
+    }
+    header.set_size(file.size);
+    header.set_mode(file.mode);
+    header.set_cksum();
+    // The builder's own end of an archive does not belong here.
+    let mut head = builder.get_ref().clone();
+    head.extend_from_slice(header.as_bytes());
+    Ok(head)
 }
 
 /// Hashes what is read.
@@ -227,6 +249,24 @@ mod tests {
             }
         }
         builder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_file_of_any_length_and_name_stands_behind_a_header_that_is_understood() {
+        let long = format!("{}/{}", "d".repeat(120), "f".repeat(200));
+        for path in ["short", &long] {
+            let size = 9 << 30;
+            let head = head(&Plain {
+                path: path.to_owned(),
+                mode: 0o644,
+                size,
+            })
+            .unwrap();
+            let mut archive = tar::Archive::new(&head[..]);
+            let entry = archive.entries().unwrap().next().unwrap().unwrap();
+            assert_eq!(entry.size(), size, "{path}");
+            assert_eq!(entry.path_bytes(), path.as_bytes());
+        }
     }
 
     /// Writes the checksum that the block needs, so that damage goes deeper than that.

@@ -31,6 +31,16 @@ fn no_manifest_breaks_the_parser() {
               "urls": ["https://a.example/x"] },
         ],
     });
+    let file = |title: &str| {
+        json!({ "mediaType": "text/plain", "digest": digest, "size": 7,
+            "annotations": { "org.opencontainers.image.title": title } })
+    };
+    let artifact = json!({
+        "schemaVersion": 2,
+        "artifactType": "application/vnd.x",
+        "config": descriptor(&oci("empty.v1+json").replace("image.", "")),
+        "layers": [file("/a/b"), file("..c")],
+    });
     let index = json!({
         "schemaVersion": 2,
         "mediaType": oci("index.v1+json"),
@@ -49,6 +59,7 @@ fn no_manifest_breaks_the_parser() {
         .example(index.to_string())
         .example(config.to_string())
         .example(r#"{"schemaVersion":1,"fsLayers":[],"history":[]}"#)
+        .example(artifact.to_string())
         .words([
             "null",
             "{}",

@@ -10,6 +10,7 @@
 )]
 
 mod archives;
+mod artifacts;
 mod budget;
 mod child;
 mod crash;

@@ -175,11 +175,6 @@ async fn what_is_no_proper_artifact_is_refused_with_the_reason() {
             "unknown type",
         ),
         (
-            "chart",
-            of_module("application/vnd.cncf.helm.config.v1+json", &config, &[one]),
-            "not a container image",
-        ),
-        (
             "large",
             of_module(CONFIG, &named(&large), &[(MODULE, &large)]),
             "exceeds the limit",

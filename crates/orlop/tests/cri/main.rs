@@ -14,6 +14,7 @@
     reason = "tests: a panic is a failure, and nothing here is hot"
 )]
 
+mod artifacts;
 mod bad_input;
 mod checkpoint;
 mod client;

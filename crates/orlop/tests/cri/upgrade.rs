@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1::{ContainerState, PodSandboxState};
-use orlop_testkit::{Node, skip};
+use orlop_testkit::{Chunked, ContainerSpec, ImageBuilder, Layer, Node, NodeBuilder, skip};
 
 use crate::world::{Running, World, world};
 
@@ -30,6 +30,75 @@ async fn the_version_before_takes_over_pods_of_this_one() {
     };
     let world = world!(Node::orlop());
     change(world, Some(&dir)).await;
+}
+
+/// Nothing comes that nobody reads.
+const LAZY: &str = r#"
+[images]
+lazy = "auto"
+lazy_min_layer = 0
+lazy_bandwidth = "1KiB"
+"#;
+
+#[tokio::test]
+async fn what_the_version_before_serves_lazily_is_read_on() {
+    let Some(dir) = other().filter(|dir| dir.join("orlop-lazy").exists()) else {
+        skip!("{OTHER} names no other version with lazy layers (make test-upgrade)");
+    };
+    read_on(Node::orlop().programs(&dir), None).await;
+}
+
+#[tokio::test]
+async fn the_version_before_reads_on_what_this_one_serves_lazily() {
+    let Some(dir) = other().filter(|dir| dir.join("orlop-lazy").exists()) else {
+        skip!("{OTHER} names no other version with lazy layers (make test-upgrade)");
+    };
+    read_on(Node::orlop(), Some(&dir)).await;
+}
+
+/// A container reads one file before a change to the programs `to`, waits for another over the change, and has
+/// all of its image afterwards.
+async fn read_on(node: NodeBuilder, to: Option<&Path>) {
+    let mut world = world!(node.drop_in(LAZY));
+    let layer = Layer::new()
+        .noise("before", 1 << 20)
+        .noise("over", 1 << 20)
+        .noise("after", 4 << 20);
+    let image = ImageBuilder::busybox()
+        .chunked(layer, Chunked::EStargz)
+        .marked("read on")
+        .build();
+    let name = world.image(&image, "on:1").await;
+    let gate = world.node.scratch().subdir("gate");
+    let pod = world.node.pod("reads").own_network();
+    let pod_id = world.run_pod(&pod).await;
+    let script =
+        "while [ ! -e /gate/open ]; do sleep 0.05; done; sha256sum /over > /sum; sleep 600";
+    let waits = ContainerSpec::new("waits", &name).mount(&gate, "/gate");
+    let id = world.cri.run(&pod_id, &pod, &waits.shell(script)).await;
+    let id = id.expect("run a container");
+    let before = world.printed(&id, &["sha256sum", "/before"]).await;
+
+    world.node.stop();
+    // Who reads now waits for the next daemon.
+    std::fs::write(gate.join("open"), "").expect("write");
+    world.node.start_again_with(to).await;
+    world.cri = world.node.cri().await;
+
+    let told = "until [ -s /sum ]; do sleep 0.05; done; cat /sum";
+    let over = world.printed(&id, &["sh", "-c", told]).await;
+    assert_eq!(before, world.printed(&id, &["sha256sum", "/before"]).await);
+    let after = world.printed(&id, &["sha256sum", "/after"]).await;
+    // The same in a container of the version that runs now.
+    let fresh = ContainerSpec::new("fresh", &name);
+    let fresh = world
+        .cri
+        .run(&pod_id, &pod, &fresh.shell("sleep 600"))
+        .await;
+    let fresh = fresh.expect("run a container");
+    assert_eq!(over, world.printed(&fresh, &["sha256sum", "/over"]).await);
+    assert_eq!(after, world.printed(&fresh, &["sha256sum", "/after"]).await);
+    world.finish().await;
 }
 
 /// Pods of the version that runs, in the hands of the one whose programs are `to`.

@@ -1,6 +1,7 @@
 //! Images made on the spot: layers, manifests of both kinds, indexes; pushed or archived.
 
 mod archive;
+mod artifact;
 mod builder;
 mod chunked;
 mod entries;
@@ -10,6 +11,7 @@ mod push;
 mod soci;
 mod wasm;
 
+pub use artifact::ArtifactBlob;
 pub use builder::{
     Blob, BuiltImage, Compression, Format, Hash, ImageBuilder, digest, host_architecture,
 };

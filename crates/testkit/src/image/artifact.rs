@@ -1,0 +1,69 @@
+//! Artifacts: manifests whose blobs are files, as ORAS and its like push them.
+
+use serde_json::{Value, json};
+
+use super::builder::{Blob, BuiltImage, Hash, to_bytes};
+use super::layer::Layer;
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+const TITLE: &str = "org.opencontainers.image.title";
+const UNPACK: &str = "io.deis.oras.content.unpack";
+
+/// A blob of an artifact.
+#[derive(Debug, Clone)]
+pub struct ArtifactBlob(Blob);
+
+impl ArtifactBlob {
+    /// A file by its name.
+    pub fn file(name: &str, content: &[u8]) -> Self {
+        Self::nameless("application/octet-stream", content).annotated(TITLE, name)
+    }
+
+    /// Bytes of a type, without a name.
+    pub fn nameless(media_type: &str, content: &[u8]) -> Self {
+        Self(Blob::new(media_type, content.to_vec(), Hash::Sha256))
+    }
+
+    /// The archive of a directory that is to be unpacked.
+    pub fn directory(name: &str, layer: Layer) -> Self {
+        let kind = "application/vnd.oci.image.layer.v1.tar";
+        let archive = Self::nameless(kind, &layer.tar());
+        archive.annotated(TITLE, name).annotated(UNPACK, "true")
+    }
+
+    /// With an annotation.
+    pub fn annotated(mut self, name: &str, value: &str) -> Self {
+        self.0.annotations.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The digest of its bytes.
+    pub fn digest(&self) -> &str {
+        &self.0.digest
+    }
+}
+
+impl BuiltImage {
+    /// An artifact of a type. Its id is the digest of its manifest ([`BuiltImage::digest`]).
+    pub fn artifact(kind: &str, blobs: Vec<ArtifactBlob>) -> Self {
+        let config = Blob::new(EMPTY, b"{}".to_vec(), Hash::Sha256);
+        let layers: Vec<Blob> = blobs.into_iter().map(|blob| blob.0).collect();
+        let manifest: Value = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "artifactType": kind,
+            "config": config.descriptor(),
+            "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
+        });
+        Self {
+            top: Blob::new(MANIFEST, to_bytes(&manifest), Hash::Sha256),
+            manifests: Vec::new(),
+            config,
+            other_configs: Vec::new(),
+            layers,
+            tars: Vec::new(),
+            beside: Vec::new(),
+        }
+    }
+}
