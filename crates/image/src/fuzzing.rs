@@ -7,8 +7,8 @@ use crate::artifact::Artifact;
 use crate::config::Limits;
 use crate::manifest::{Document, choose};
 use crate::policy::{Payload, Policy};
-use crate::pull::listed;
-use crate::registry::{parse_challenge, parse_hosts};
+use crate::pull::{bundle_of, listed};
+use crate::registry::{listed_referrers, parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
 use crate::unpack::{Layer, unpack};
 use crate::{Digest, ImageConfig, Platform, Reference};
@@ -58,7 +58,8 @@ pub fn hosts(data: &[u8]) {
     let _ = parse_challenge(&text);
 }
 
-/// A signature policy, what a signature is of, and a list of signatures must be read or refused.
+/// A signature policy, what a signature is of, and lists of signatures and of what is attached must be read or
+/// refused.
 pub fn policy(data: &[u8]) {
     let names = ["busybox", "a.example:5000/b/c:1", "[::1]:5000/x"];
     if let Ok(policy) = Policy::parse(Path::new("/etc/policy.json"), data) {
@@ -71,6 +72,8 @@ pub fn policy(data: &[u8]) {
     }
     let _ = Payload::parse(data);
     let _ = listed("fuzzed", data);
+    let _ = bundle_of("fuzzed", data);
+    let _ = listed_referrers("fuzzed", data, |kind| !kind.is_empty());
 }
 
 /// A layer, compressed or not, must end up beneath its directory or nowhere, and what was

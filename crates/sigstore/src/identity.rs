@@ -87,6 +87,14 @@ impl Identity {
 }
 
 impl Subject {
+    /// What has this host name.
+    pub fn host(name: &str) -> Result<Self, String> {
+        match ServerName::try_from(name) {
+            Ok(_) => Ok(Self::Host(name.to_owned())),
+            Err(_) => Err(format!("{name:?} is not the name of a host")),
+        }
+    }
+
     fn is(&self, leaf: &Certificate) -> bool {
         match self {
             Self::Email(wanted) => leaf.emails.contains(wanted),

@@ -4,28 +4,10 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-
-use super::identity::SignedIdentity;
-use super::json::{At, Fields, Wrong};
-use super::key::{KeySource, PublicKey};
+use super::json::{At, Wrong};
 use super::scope;
+use super::sigstore::SigstoreSigned;
 use crate::{Digest, Reference};
-
-/// More keys than anybody needs for one image.
-const MAX_KEYS: usize = 64;
-
-/// Fields of `sigstoreSigned` that this node can't act on. Leaving one out of account would
-/// accept what the policy refuses.
-const UNSUPPORTED_FIELDS: [&str; 6] = [
-    "fulcio",
-    "pki",
-    "rekorPublicKeyPath",
-    "rekorPublicKeyPaths",
-    "rekorPublicKeyData",
-    "rekorPublicKeyDatas",
-];
 
 /// What images must fulfil, by where they come from.
 #[derive(Debug)]
@@ -53,11 +35,8 @@ pub(crate) enum Requirement {
     AcceptAnything,
     /// What none does.
     Reject,
-    /// Signed by one of the keys, for a certain name.
-    Signed {
-        keys: Vec<KeySource>,
-        identity: SignedIdentity,
-    },
+    /// Signed by somebody, for a certain name.
+    Sigstore(Box<SigstoreSigned>),
 }
 
 impl Requirement {
@@ -66,7 +45,7 @@ impl Requirement {
         match self {
             Self::AcceptAnything => "insecureAcceptAnything",
             Self::Reject => "reject",
-            Self::Signed { .. } => "sigstoreSigned",
+            Self::Sigstore(_) => "sigstoreSigned",
         }
     }
 }
@@ -112,23 +91,21 @@ impl Policy {
     /// Whether a signature decides if an image may be used.
     pub(crate) fn needs_signatures(&self, name: &Reference) -> bool {
         let mut list = self.requirements(Some(name)).list.iter();
-        list.any(|requirement| matches!(requirement, Requirement::Signed { .. }))
+        list.any(|requirement| matches!(requirement, Requirement::Sigstore(_)))
     }
 
-    /// All keys that are named anywhere, with their places.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (String, &KeySource)> {
-        let all = self.docker.values().chain([&self.default]);
-        all.flat_map(|requirements| {
-            let list = requirements.list.iter().enumerate();
-            list.flat_map(move |(index, requirement)| {
-                let keys = match requirement {
-                    Requirement::Signed { keys, .. } => keys.as_slice(),
-                    _ => &[],
-                };
-                keys.iter()
-                    .map(move |key| (format!("{}[{index}]", requirements.place), key))
-            })
-        })
+    /// Reads all that the policy trusts anywhere; fails with the place of what can't be read. Blocks.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for requirements in self.docker.values().chain([&self.default]) {
+            for (index, requirement) in requirements.list.iter().enumerate() {
+                if let Requirement::Sigstore(signed) = requirement {
+                    let place = &requirements.place;
+                    let read = signed.check();
+                    read.map_err(|reason| format!("{place}[{index}]: {reason}"))?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -165,7 +142,7 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
     let requirement = match kind.text()?.as_str() {
         "insecureAcceptAnything" => Requirement::AcceptAnything,
         "reject" => Requirement::Reject,
-        "sigstoreSigned" => signed(&mut fields)?,
+        "sigstoreSigned" => Requirement::Sigstore(Box::new(SigstoreSigned::parse(&mut fields)?)),
         kind @ ("signedBy" | "signedBaseLayer") => {
             let problem = format!(
                 "{kind:?} is not supported; sign with a sigstore key and ask for \"sigstoreSigned\""
@@ -179,67 +156,4 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
     };
     fields.finish()?;
     Ok(requirement)
-}
-
-fn signed(fields: &mut Fields) -> Result<Requirement, Wrong> {
-    for name in UNSUPPORTED_FIELDS {
-        if let Some(value) = fields.take(name) {
-            let problem = format!(
-                "{name:?} is not supported, signatures are verified by public keys only: use \
-                 \"keyPath\""
-            );
-            return Err(Wrong::new(&value.place, problem));
-        }
-    }
-    let [path, paths] = ["keyPath", "keyPaths"].map(|name| fields.take(name));
-    let [data, datas] = ["keyData", "keyDatas"].map(|name| fields.take(name));
-    let keys = match (path, paths, data, datas) {
-        (Some(path), None, None, None) => vec![key_file(path)?],
-        (None, Some(paths), None, None) => several(paths, key_file)?,
-        (None, None, Some(data), None) => vec![key_data(data)?],
-        (None, None, None, Some(datas)) => several(datas, key_data)?,
-        _ => {
-            let problem = "needs exactly one of \"keyPath\", \"keyPaths\", \"keyData\" and \
-                           \"keyDatas\"";
-            return Err(Wrong::new(&fields.place, problem));
-        }
-    };
-    let identity = match fields.take("signedIdentity") {
-        Some(value) => SignedIdentity::parse(value)?,
-        None => SignedIdentity::MatchRepoDigestOrExact,
-    };
-    Ok(Requirement::Signed { keys, identity })
-}
-
-fn several(
-    value: At,
-    read: impl Fn(At) -> Result<KeySource, Wrong>,
-) -> Result<Vec<KeySource>, Wrong> {
-    let place = value.place.clone();
-    let keys = value.some()?;
-    if keys.len() > MAX_KEYS {
-        return Err(Wrong::new(&place, format!("more than {MAX_KEYS} keys")));
-    }
-    keys.into_iter().map(read).collect()
-}
-
-fn key_file(value: At) -> Result<KeySource, Wrong> {
-    let place = value.place.clone();
-    let path = PathBuf::from(value.text()?);
-    if !path.is_absolute() {
-        return Err(Wrong::new(
-            &place,
-            format!("{path:?} is not an absolute path"),
-        ));
-    }
-    Ok(KeySource::File(path))
-}
-
-fn key_data(value: At) -> Result<KeySource, Wrong> {
-    let place = value.place.clone();
-    let text = value.text()?;
-    let pem = BASE64_STANDARD.decode(text);
-    let pem = pem.map_err(|error| Wrong::new(&place, format!("it is not base64: {error}")))?;
-    let key = PublicKey::from_pem(&pem).map_err(|reason| Wrong::new(&place, reason))?;
-    Ok(KeySource::Inline(key))
 }

@@ -98,11 +98,7 @@ fn listed(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 fn check(file: &Path) -> Result<()> {
     let policy = read(file)?.ok_or_else(|| wrong(file, "there is no such file"))?;
-    for (place, key) in policy.keys() {
-        key.load()
-            .map_err(|reason| wrong(file, format!("{place}: {reason}")))?;
-    }
-    Ok(())
+    policy.check().map_err(|reason| wrong(file, reason))
 }
 
 fn read(file: &Path) -> Result<Option<Policy>> {

@@ -8,6 +8,7 @@ mod json;
 mod key;
 mod payload;
 mod scope;
+mod sigstore;
 #[cfg(test)]
 mod tests;
 mod verdict;

@@ -2,18 +2,9 @@
 
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-
 use super::document::{Policy, Requirement};
-use super::identity::SignedIdentity;
-use super::key::{KeySource, PublicKey};
-use super::payload::Payload;
-use crate::store::{Evidence, Signature};
+use crate::store::Evidence;
 use crate::{Digest, Error, Reference, Result};
-
-/// As many reasons as anybody reads.
-const MAX_REASONS: usize = 3;
 
 /// What a policy says of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +74,12 @@ impl Policy {
             let (fulfilled, reason) = match requirement {
                 Requirement::AcceptAnything => (true, "any image fulfils this".to_owned()),
                 Requirement::Reject => (false, "no image fulfils this".to_owned()),
-                Requirement::Signed { keys, identity } => {
-                    let loaded = load(keys).map_err(|reason| Error::Policy {
+                Requirement::Sigstore(signed) => {
+                    let judged = signed.judge(subject).map_err(|reason| Error::Policy {
                         path: self.file.display().to_string(),
                         reason: format!("{}[{index}]: {reason}", requirements.place),
                     })?;
-                    match signed(subject, &loaded, identity) {
+                    match judged {
                         Ok(reason) => (true, reason),
                         Err(reason) => (false, reason),
                     }
@@ -102,83 +93,6 @@ impl Policy {
         }
         Ok(verdict)
     }
-}
-
-fn load(keys: &[KeySource]) -> Result<Vec<(&KeySource, PublicKey)>, String> {
-    let loaded = keys.iter().map(|source| Ok((source, source.load()?)));
-    loaded.collect()
-}
-
-/// By which key and for which name the image is signed; else why no signature will do.
-fn signed(
-    subject: Subject<'_>,
-    keys: &[(&KeySource, PublicKey)],
-    identity: &SignedIdentity,
-) -> Result<String, String> {
-    let evidence = subject.evidence;
-    if evidence.signatures.is_empty() {
-        let places: Vec<_> = evidence.manifests.iter().filter_map(tag_of).collect();
-        if places.is_empty() {
-            return Err(
-                "it has to be signed, and no signature of it is kept here; pull it again"
-                    .to_owned(),
-            );
-        }
-        return Err(format!(
-            "it has to be signed, and has no signature: there is none at {}",
-            places.join(" nor at ")
-        ));
-    }
-    let mut reasons: Vec<String> = Vec::new();
-    for signature in &evidence.signatures {
-        match accepted(signature, subject, keys, identity) {
-            Ok(reason) => return Ok(reason),
-            Err(reason) if reasons.contains(&reason) => {}
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    let more = reasons.len().saturating_sub(MAX_REASONS);
-    reasons.truncate(MAX_REASONS);
-    let mut text = match evidence.signatures.len() {
-        1 => format!("its signature is not accepted: {}", reasons.join("; ")),
-        count => format!(
-            "none of its {count} signatures is accepted: {}",
-            reasons.join("; ")
-        ),
-    };
-    if more > 0 {
-        text.push_str("; …");
-    }
-    Err(text)
-}
-
-fn accepted(
-    signature: &Signature,
-    subject: Subject<'_>,
-    keys: &[(&KeySource, PublicKey)],
-    identity: &SignedIdentity,
-) -> Result<String, String> {
-    let bytes = BASE64_STANDARD.decode(&signature.signature);
-    let bytes = bytes.map_err(|error| format!("it is not base64: {error}"))?;
-    let payload = signature.payload.as_bytes();
-    let signer = keys.iter().find(|(_, key)| key.has_signed(payload, &bytes));
-    let Some((signer, _)) = signer else {
-        return Err(match keys {
-            [(only, _)] => format!("it is not by {only}"),
-            _ => format!("it is by none of the {} keys", keys.len()),
-        });
-    };
-    // From here on it is the signer who speaks.
-    let payload = Payload::parse(payload)
-        .map_err(|wrong| format!("what was signed can't be read: {wrong}"))?;
-    if !subject.evidence.manifests.contains(&payload.digest) {
-        return Err(format!("it is for another image, {}", payload.digest));
-    }
-    identity.accepts(subject.name, &payload.reference)?;
-    Ok(format!(
-        "signed by {signer} as {:?} with digest {}",
-        payload.reference, payload.digest
-    ))
 }
 
 /// The tag at which cosign puts the signatures of what has this digest.

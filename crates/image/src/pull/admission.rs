@@ -1,34 +1,22 @@
 //! Whether a pull may go on: the policy's say, before a layer is fetched, and the signatures that
 //! it is said by.
 //!
-//! Signatures are where cosign puts them: at a tag made of the manifest's digest. Another place
-//! would be one more function beside [`attached`].
+//! Signatures are where cosign puts them: at a tag made of the manifest's digest ([`signatures`]), or attached to it
+//! as bundles ([`bundles`]).
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
-use serde::Deserialize;
+use futures_util::future::join_all;
 
 use super::task::{Context, Request};
+use super::{bundles, signatures};
 use crate::blocking::blocking;
-use crate::manifest::RawDescriptor;
-use crate::policy::{Subject, tag_of};
+use crate::policy::Subject;
 use crate::registry::Remote;
-use crate::store::{Evidence, Signature};
+use crate::store::Evidence;
 use crate::{Digest, Error, Result, Verdict};
 
-/// The type of a layer that is a signature's document.
-const SIGNATURE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-
-/// Signatures of one manifest that are looked at.
-const MAX_SIGNATURES: usize = 64;
-/// Bytes of what one signature is about; a few hundred are usual.
-const MAX_PAYLOAD: u64 = 16 << 10;
-/// A signature by the longest key has 1368 characters.
-const MAX_SIGNATURE: usize = 4 << 10;
 /// How long signatures are waited for that nobody needs yet.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -36,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) async fn before(request: &Request) -> Result<()> {
     match &request.policy {
         Some(policy) if !policy.needs_signatures(&request.reference) => {
-            judge(request, Evidence::default()).await.map(drop)
+            judge(request, Found::nothing(&[])).await.map(drop)
         }
         _ => Ok(()),
     }
@@ -53,31 +41,24 @@ pub(super) async fn after(
     if context.config.policies.is_empty() {
         return Ok(None);
     }
-    let evidence = |signatures| Evidence {
-        manifests: manifests.to_vec(),
-        signatures,
-    };
     let needed = request
         .policy
         .as_ref()
         .is_some_and(|policy| policy.needs_signatures(&request.reference));
     if needed {
-        let found = evidence(find(remote, manifests).await?);
+        let found = find(remote, manifests).await;
         return judge(request, found).await.map(Some);
     }
     // Another namespace, or the policy of tomorrow, may ask for them.
-    let found = match tokio::time::timeout(PATIENCE, find(remote, manifests)).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => {
-            tracing::debug!(image = %request.reference, %error, "signatures can't be had");
-            Vec::new()
-        }
-        Err(_) => {
-            tracing::debug!(image = %request.reference, "signatures come too slowly");
-            Vec::new()
-        }
-    };
-    Ok(Some(evidence(found)))
+    let found = tokio::time::timeout(PATIENCE, find(remote, manifests)).await;
+    let found = found.unwrap_or_else(|_| {
+        tracing::debug!(image = %request.reference, "signatures come too slowly");
+        Found::nothing(manifests)
+    });
+    if let Some(error) = &found.missed {
+        tracing::debug!(image = %request.reference, %error, "signatures can't be had");
+    }
+    Ok(Some(found.evidence))
 }
 
 /// What the policy says, without refusing anything.
@@ -89,197 +70,102 @@ pub(super) async fn verdict(
     let Some(policy) = &request.policy else {
         return Ok(None);
     };
-    let signatures = if policy.needs_signatures(&request.reference) {
-        find(remote, &manifests).await?
+    let mut found = if policy.needs_signatures(&request.reference) {
+        find(remote, &manifests).await
     } else {
-        Vec::new()
-    };
-    let evidence = Evidence {
-        manifests,
-        signatures,
+        Found::nothing(&manifests)
     };
     let (policy, name) = (Arc::clone(policy), request.reference.clone());
     let judged = blocking(move || {
-        policy.judge(Subject {
+        let subject = Subject {
             name: Some(&name),
-            evidence: &evidence,
-        })
+            evidence: &found.evidence,
+        };
+        let verdict = policy.judge(subject)?;
+        found.decides(verdict)
     });
     judged.await.map(Some)
 }
 
 /// Refuses, or gives the evidence back.
-async fn judge(request: &Request, evidence: Evidence) -> Result<Evidence> {
+async fn judge(request: &Request, mut found: Found) -> Result<Evidence> {
     let (policy, name) = (request.policy.clone(), request.reference.clone());
     blocking(move || {
-        if let Some(policy) = policy {
-            let subject = Subject {
-                name: Some(&name),
-                evidence: &evidence,
-            };
-            policy.judge(subject)?.into_result()?;
-        }
-        Ok(evidence)
+        let Some(policy) = policy else {
+            return Ok(found.evidence);
+        };
+        let subject = Subject {
+            name: Some(&name),
+            evidence: &found.evidence,
+        };
+        let verdict = policy.judge(subject)?;
+        found
+            .decides(verdict)?
+            .into_result()
+            .map(|()| found.evidence)
     })
     .await
 }
 
-/// The signatures of all that led to the image.
-async fn find(remote: &Remote, manifests: &[Digest]) -> Result<Vec<Signature>> {
-    let found = manifests.iter().map(|digest| attached(remote, digest));
-    let found = try_join_all(found).await?;
-    Ok(found.into_iter().flatten().collect())
+/// What was found of an image's signatures.
+struct Found {
+    evidence: Evidence,
+    /// Why there may be more somewhere.
+    missed: Option<Error>,
 }
 
-/// The signatures at the tag that cosign uses for this manifest.
-async fn attached(remote: &Remote, digest: &Digest) -> Result<Vec<Signature>> {
-    let Some(tag) = tag_of(digest) else {
-        return Ok(Vec::new());
-    };
-    let manifest = match remote.attachment(&tag).await {
-        Ok(fetched) => fetched.bytes,
-        Err(Error::NotInRegistry { .. }) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let what = format!("the signatures of {digest}");
-    let mut payloads: HashMap<Digest, String> = HashMap::new();
-    let mut signatures = Vec::new();
-    for (digest, signature) in listed(&what, &manifest)? {
-        // Several signatures are often of the same bytes.
-        let payload = match payloads.entry(digest) {
-            Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(free) => free.insert(payload(remote, &what, digest).await?).clone(),
+impl Found {
+    fn nothing(manifests: &[Digest]) -> Self {
+        Self {
+            evidence: Evidence {
+                manifests: manifests.to_vec(),
+                ..Evidence::default()
+            },
+            missed: None,
+        }
+    }
+
+    /// A refusal is none where all that could have been found is where it can't be had; else it tells of that.
+    fn decides(&mut self, mut verdict: Verdict) -> Result<Verdict> {
+        let Some(error) = self.missed.take().filter(|_| !verdict.is_allowed()) else {
+            return Ok(verdict);
         };
-        signatures.push(Signature { payload, signature });
-    }
-    Ok(signatures)
-}
-
-/// What was signed.
-async fn payload(remote: &Remote, what: &str, digest: Digest) -> Result<String> {
-    let bytes = remote.small_blob(what, digest).await?;
-    if bytes.len() as u64 > MAX_PAYLOAD {
-        return Err(too_large(what));
-    }
-    // Other bytes than text are no signature of an image.
-    Ok(String::from_utf8(bytes).unwrap_or_default())
-}
-
-/// What a manifest of signatures names: the digest of what was signed, and the signature.
-pub(crate) fn listed(what: &str, manifest: &[u8]) -> Result<Vec<(Digest, String)>> {
-    let manifest: Attachment =
-        serde_json::from_slice(manifest).map_err(|error| Error::invalid(what, error))?;
-    let mut found = Vec::new();
-    for layer in manifest.layers {
-        let signature = layer.annotations.unwrap_or_default().signature;
-        let Some(signature) = signature.filter(|_| layer.descriptor.media_type == SIGNATURE) else {
-            continue;
-        };
-        if found.len() == MAX_SIGNATURES {
-            return Err(Error::too_large(
-                what,
-                format!("{MAX_SIGNATURES} signatures"),
-            ));
+        if self.evidence.signatures.is_empty() && self.evidence.bundles.is_empty() {
+            return Err(error);
         }
-        if layer.descriptor.size > MAX_PAYLOAD || signature.len() > MAX_SIGNATURE {
-            return Err(too_large(what));
+        for broken in verdict.requirements.iter_mut().filter(|one| !one.fulfilled) {
+            broken.reason += &format!("; there may be more, but: {error}");
         }
-        let digest = layer.descriptor.digest.parse();
-        found.push((
-            digest.map_err(|error| Error::invalid(what, error))?,
-            signature,
-        ));
+        Ok(verdict)
     }
-    Ok(found)
 }
 
-fn too_large(what: &str) -> Error {
-    Error::too_large(
-        format!("one of {what}"),
-        format!("{MAX_PAYLOAD} bytes, and {MAX_SIGNATURE} of the signature itself"),
-    )
-}
-
-/// A manifest whose layers are signatures.
-#[derive(Deserialize)]
-struct Attachment {
-    layers: Vec<AttachedLayer>,
-}
-
-#[derive(Deserialize)]
-struct AttachedLayer {
-    #[serde(flatten)]
-    descriptor: RawDescriptor,
-    annotations: Option<Annotations>,
-}
-
-#[derive(Deserialize, Default)]
-struct Annotations {
-    #[serde(rename = "dev.cosignproject.cosign/signature")]
-    signature: Option<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn layer(changes: &serde_json::Value) -> serde_json::Value {
-        let mut layer = json!({
-            "mediaType": SIGNATURE,
-            "digest": Digest::of(b"payload").to_string(),
-            "size": 7,
-            "annotations": { "dev.cosignproject.cosign/signature": "c2ln", "other": "x" },
-        });
-        for (key, value) in changes.as_object().unwrap() {
-            layer[key] = value.clone();
-        }
-        layer
-    }
-
-    fn list(layers: &[serde_json::Value]) -> Result<usize> {
-        let manifest = json!({ "schemaVersion": 2, "layers": layers }).to_string();
-        listed("x", manifest.as_bytes()).map(|found| found.len())
-    }
-
-    #[test]
-    fn only_signatures_are_taken_from_a_manifest() {
-        let layers = [
-            layer(&json!({})),
-            layer(&json!({ "mediaType": "application/vnd.in-toto+json" })),
-            layer(&json!({ "annotations": {} })),
-            layer(&json!({ "annotations": null })),
-        ];
-        assert_eq!(list(&layers).unwrap(), 1);
-        assert_eq!(list(&[]).unwrap(), 0);
-    }
-
-    #[test]
-    fn what_is_too_much_or_malformed_is_refused() {
-        let many = vec![layer(&json!({})); 5000];
-        assert_eq!(list(&many[..MAX_SIGNATURES]).unwrap(), MAX_SIGNATURES);
-        let error = list(&many).unwrap_err().to_string();
-        assert_eq!(error, "x exceeds the limit of 64 signatures");
-        let long = "A".repeat(MAX_SIGNATURE + 1);
-        for changes in [
-            json!({ "size": MAX_PAYLOAD + 1 }),
-            json!({ "size": u64::MAX }),
-            json!({ "annotations": { "dev.cosignproject.cosign/signature": long } }),
-        ] {
-            let error = list(&[layer(&changes)]).unwrap_err();
-            assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-        }
-        for changes in [
-            json!({ "digest": "sha256:1" }),
-            json!({ "size": -1 }),
-            json!({ "annotations": { "dev.cosignproject.cosign/signature": 1 } }),
-        ] {
-            let error = list(&[layer(&changes)]).unwrap_err();
-            assert!(matches!(error, Error::InvalidImage { .. }), "{error}");
-        }
-        for text in ["", "[]", "{}", r#"{"layers":null}"#, "{\"layers\":[[]]}"] {
-            listed("x", text.as_bytes()).unwrap_err();
+/// The signatures of all that led to the image, wherever they are: all places are asked side by side.
+async fn find(remote: &Remote, manifests: &[Digest]) -> Found {
+    let at_tags = manifests
+        .iter()
+        .map(|digest| signatures::at_tag(remote, digest));
+    let attached = manifests
+        .iter()
+        .map(|digest| bundles::attached(remote, digest));
+    let (at_tags, attached) = tokio::join!(join_all(at_tags), join_all(attached));
+    let mut found = Found::nothing(manifests);
+    for signatures in at_tags {
+        match signatures {
+            Ok(signatures) => found.evidence.signatures.extend(signatures),
+            Err(error) => found.missed = Some(error),
         }
     }
+    for attached in attached {
+        match attached {
+            Ok((bundles, signatures)) => {
+                found.evidence.bundles.extend(bundles);
+                found.evidence.signatures.extend(signatures);
+            }
+            Err(error) => {
+                found.missed.get_or_insert(error);
+            }
+        }
+    }
+    found
 }
