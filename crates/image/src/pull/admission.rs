@@ -4,10 +4,11 @@
 //! Signatures are where cosign puts them: at a tag made of the manifest's digest ([`signatures`]), or attached to it
 //! as bundles ([`bundles`]).
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, Either, MaybeDone, join_all, select};
 
 use super::task::{Context, Request};
 use super::{bundles, signatures};
@@ -30,27 +31,56 @@ pub(super) async fn before(request: &Request) -> Result<()> {
     }
 }
 
+/// Looks for the signatures of what a name means, while it is still being found out what that leads to.
+pub(super) async fn early(context: &Context, remote: &Remote, top: Digest) -> Found {
+    if context.config.policies.is_empty() {
+        return Found::nothing(&[]);
+    }
+    find(remote, &[top]).await
+}
+
+/// Does both, and is done when the first is.
+pub(super) async fn beside<T>(first: impl Future<Output = T>, second: &mut Early<'_>) -> T {
+    match select(Box::pin(first), second).await {
+        Either::Left((done, _)) => done,
+        Either::Right(((), first)) => first.await,
+    }
+}
+
+/// A search that has begun, or is over.
+pub(super) type Early<'a> = MaybeDone<BoxFuture<'a, Found>>;
+
 /// Says no unless the signatures are as the policy wants them. Returns what is to be kept with
-/// the image; nothing on a node without policies.
+/// the image; nothing on a node without policies. Some have been looked for already.
 pub(super) async fn after(
     context: &Context,
     remote: &Remote,
     request: &Request,
     manifests: &[Digest],
+    early: &mut Early<'_>,
 ) -> Result<Option<Evidence>> {
     if context.config.policies.is_empty() {
         return Ok(None);
     }
+    let search = async {
+        // What the name means is the last.
+        let (_, others) = manifests.split_last().unzip();
+        let ((), mut found) = tokio::join!(&mut *early, find(remote, others.unwrap_or_default()));
+        if let Some(first) = Pin::new(early).take_output() {
+            found.add(first);
+        }
+        found
+    };
     let needed = request
         .policy
         .as_ref()
         .is_some_and(|policy| policy.needs_signatures(&request.reference));
     if needed {
-        let found = find(remote, manifests).await;
+        let found = search.await;
         return judge(request, found).await.map(Some);
     }
     // Another namespace, or the policy of tomorrow, may ask for them.
-    let found = tokio::time::timeout(PATIENCE, find(remote, manifests)).await;
+    let found = tokio::time::timeout(PATIENCE, search).await;
     let found = found.unwrap_or_else(|_| {
         tracing::debug!(image = %request.reference, "signatures come too slowly");
         Found::nothing(manifests)
@@ -108,7 +138,7 @@ async fn judge(request: &Request, mut found: Found) -> Result<Evidence> {
 }
 
 /// What was found of an image's signatures.
-struct Found {
+pub(super) struct Found {
     evidence: Evidence,
     /// Why there may be more somewhere.
     missed: Option<Error>,
@@ -125,6 +155,14 @@ impl Found {
         }
     }
 
+    /// Adds what was found elsewhere.
+    fn add(&mut self, other: Self) {
+        self.evidence.manifests.extend(other.evidence.manifests);
+        self.evidence.signatures.extend(other.evidence.signatures);
+        self.evidence.bundles.extend(other.evidence.bundles);
+        self.missed = self.missed.take().or(other.missed);
+    }
+
     /// A refusal is none where all that could have been found is where it can't be had; else it tells of that.
     fn decides(&mut self, mut verdict: Verdict) -> Result<Verdict> {
         let Some(error) = self.missed.take().filter(|_| !verdict.is_allowed()) else {
@@ -134,7 +172,8 @@ impl Found {
             return Err(error);
         }
         for broken in verdict.requirements.iter_mut().filter(|one| !one.fulfilled) {
-            broken.reason += &format!("; there may be more, but: {error}");
+            broken.reason.push_str("; there may be more, but: ");
+            broken.reason.push_str(&error.to_string());
         }
         Ok(verdict)
     }

@@ -12,6 +12,7 @@
 mod archives;
 mod artifacts;
 mod budget;
+mod bundles;
 mod child;
 mod crash;
 mod faults;
