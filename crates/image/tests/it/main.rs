@@ -14,6 +14,7 @@ mod artifacts;
 mod budget;
 mod bundles;
 mod child;
+mod cosign;
 mod crash;
 mod faults;
 mod fuzzed;

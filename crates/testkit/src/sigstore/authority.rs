@@ -6,6 +6,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyUsagePurpose, SanType, SerialNumber, date_time_ymd,
 };
+use rustls::pki_types::SubjectPublicKeyInfoDer;
+use rustls::pki_types::pem::PemObject;
 use sha2::{Digest as _, Sha256};
 
 use super::Key;
@@ -95,6 +97,18 @@ impl CodeAuthority {
     /// Certifies somebody with a new key.
     pub fn certify(&self, wish: &Wish<'_>) -> Person {
         let key = Key::new();
+        let certificates = self.certify_key(wish, &key.pair);
+        Person { key, certificates }
+    }
+
+    /// Certifies a public key on P-256 that somebody else has made. Returns its certificate, and those above, in PEM.
+    pub fn certify_pem(&self, wish: &Wish<'_>, key: &str) -> Option<Vec<String>> {
+        let chain = self.certify_key(wish, &Asked::read(key)?);
+        Some(chain.iter().map(|one| pem(one)).collect())
+    }
+
+    /// Certifies a key. Returns its certificate, and those above.
+    fn certify_key(&self, wish: &Wish<'_>, key: &impl rcgen::PublicKeyData) -> Vec<Vec<u8>> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         // The same in both.
@@ -123,7 +137,7 @@ impl CodeAuthority {
             params.custom_extensions.push(extension);
         }
         let make = |params: &CertificateParams| {
-            let made = params.signed_by(&key.pair, &self.issuer());
+            let made = params.signed_by(key, &self.issuer());
             made.expect("certify").der().to_vec()
         };
         if let Some(log) = wish.log {
@@ -135,7 +149,7 @@ impl CodeAuthority {
         }
         let mut certificates = vec![make(&params)];
         certificates.extend(self.above.iter().cloned());
-        Person { key, certificates }
+        certificates
     }
 
     fn issuer(&self) -> Issuer<'_, &rcgen::KeyPair> {
@@ -159,6 +173,28 @@ impl CodeAuthority {
         one.extend_from_slice(&[0, 0, 4, 3]);
         one.extend_from_slice(&counted(&log.sign(&signed)));
         counted(&counted(&one))
+    }
+}
+
+/// A public key on P-256 that somebody else has the private one of.
+struct Asked(Vec<u8>);
+
+impl Asked {
+    fn read(pem: &str) -> Option<Self> {
+        let spki = SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes()).ok()?;
+        // An uncompressed point.
+        let point = spki.get(spki.len().checked_sub(65)?..)?;
+        (point[0] == 4).then(|| Self(point.to_vec()))
+    }
+}
+
+impl rcgen::PublicKeyData for Asked {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
+        &rcgen::PKCS_ECDSA_P256_SHA256
     }
 }
 

@@ -1,5 +1,7 @@
 //! A log of signatures, as Rekor is.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -23,6 +25,8 @@ pub struct LogEntry {
     pub bundled: Value,
     /// As cosign writes it beside a signature.
     pub detached: Value,
+    /// As the log itself answers who has it entered.
+    pub answered: Value,
 }
 
 impl TransparencyLog {
@@ -61,7 +65,7 @@ impl TransparencyLog {
             })
             .collect();
         let root = tree(&entries);
-        let path: Vec<String> = path(index, &entries)
+        let proof: Vec<String> = path(index, &entries)
             .iter()
             .map(|hash| BASE64_STANDARD.encode(hash))
             .collect();
@@ -75,7 +79,7 @@ impl TransparencyLog {
                 "logIndex": index.to_string(),
                 "rootHash": BASE64_STANDARD.encode(root),
                 "treeSize": size.to_string(),
-                "hashes": path,
+                "hashes": proof,
                 "checkpoint": { "envelope": self.checkpoint(size, &root) },
             },
             "canonicalizedBody": encoded,
@@ -84,7 +88,38 @@ impl TransparencyLog {
             "SignedEntryTimestamp": promise,
             "Payload": { "body": encoded, "integratedTime": at, "logIndex": number, "logID": digits },
         });
-        LogEntry { bundled, detached }
+        let digits_of = |hash: &[u8]| {
+            hash.iter().fold(String::new(), |mut all, byte| {
+                let _ = write!(all, "{byte:02x}");
+                all
+            })
+        };
+        let uuid = format!("{:016x}{}", 1, digits_of(&hash(0, &[text.as_bytes()])));
+        let hashes: Vec<String> = path(index, &entries)
+            .iter()
+            .map(|one| digits_of(one))
+            .collect();
+        let answered = json!({ uuid: {
+            "body": encoded,
+            "integratedTime": at,
+            "logID": digits,
+            "logIndex": number,
+            "verification": {
+                "inclusionProof": {
+                    "checkpoint": self.checkpoint(size, &root),
+                    "hashes": hashes,
+                    "logIndex": index,
+                    "rootHash": digits_of(&root),
+                    "treeSize": size,
+                },
+                "signedEntryTimestamp": promise,
+            },
+        } });
+        LogEntry {
+            bundled,
+            detached,
+            answered,
+        }
     }
 
     /// What it signs of its tree (C2SP, tlog-checkpoint).

@@ -8,9 +8,11 @@ mod authority;
 mod bundle;
 mod key;
 mod log;
+mod services;
 
 pub use attach::Referrer;
 pub use authority::{CodeAuthority, Wish};
 pub use bundle::{Person, statement};
 pub use key::Key;
 pub use log::{LogEntry, TransparencyLog};
+pub use services::Services;
