@@ -128,6 +128,15 @@ async fn answer(
     };
     let headers = response.headers_mut();
     headers.insert("content-type", kind.parse().expect("a header's value"));
+    if path == "/api/v1/log/entries" {
+        // The entry's name in the log.
+        let said: Value = serde_json::from_str(&said.unwrap_or_default()).unwrap_or_default();
+        let name = said
+            .as_object()
+            .and_then(|said| said.keys().next().cloned());
+        let name = name.unwrap_or_default();
+        headers.insert("etag", name.parse().expect("a header's value"));
+    }
     Ok(response)
 }
 
