@@ -289,7 +289,7 @@ async fn what_is_attached_and_no_good_does_not_stand_in_the_way_of_what_is() {
         garbage(b"\xff\xfe"),
         garbage(&vec![b'['; 100_000]),
         garbage(&vec![b' '; (1 << 20) + 1]),
-        scene.bundle(&BuiltImage::wasm_artifact(b"\0asm").digest(), SIGN),
+        scene.bundle(BuiltImage::wasm_artifact(b"\0asm").digest(), SIGN),
     ];
     scene.attach(digest, &things).await;
     let error = scene.pull().await.unwrap_err().to_string();
