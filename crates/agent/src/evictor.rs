@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use orlop_cri::v1::FilesystemUsage;
 use orlop_kuberuntime::manager::Stage;
 use orlop_kuberuntime::measure::{IN_A_HURRY, measure};
 use orlop_pool::blocking;
@@ -41,7 +42,8 @@ pub(super) async fn look(
             None => return PERIOD,
         }
     }
-    let (usage, what) = usage(shared, verdict.signal).await;
+    let places = places(shared, pressure);
+    let (usage, what) = usage(shared, verdict.signal, places).await;
     let candidates = roster
         .running()
         .filter(|input| {
@@ -73,23 +75,36 @@ pub(super) async fn look(
 
 async fn judge(shared: &Shared, pressure: &mut Pressure) -> Option<Verdict> {
     if pressure.images.is_none() {
-        pressure.images = image_filesystem(shared).await;
+        (pressure.images, pressure.containers) = filesystems(shared).await;
     }
-    let places = Places {
-        nodefs: shared.options().root_dir.clone(),
-        imagefs: pressure.images.clone(),
-    };
+    let places = places(shared, pressure);
     let seen = blocking(move || observe(&places)).await.ok()?;
     let verdict = pressure.update(&seen, now());
     shared.set_conditions(pressure.conditions());
     verdict
 }
 
-/// Where the runtime keeps images, if it says so.
-async fn image_filesystem(shared: &Shared) -> Option<PathBuf> {
-    let answer = shared.manager().images().image_fs_info().await.ok()?;
-    let first = answer.image_filesystems.into_iter().next()?;
-    Some(first.fs_id?.mountpoint.into())
+fn places(shared: &Shared, pressure: &Pressure) -> Places {
+    Places {
+        nodefs: shared.options().root_dir.clone(),
+        imagefs: pressure.images.clone(),
+        containerfs: pressure.containers.clone(),
+    }
+}
+
+/// Where the runtime keeps images and containers' layers, if it says so.
+async fn filesystems(shared: &Shared) -> (Option<PathBuf>, Option<PathBuf>) {
+    let Ok(answer) = shared.manager().images().image_fs_info().await else {
+        return (None, None);
+    };
+    let first = |list: Vec<FilesystemUsage>| {
+        let first = list.into_iter().next()?;
+        Some(PathBuf::from(first.fs_id?.mountpoint))
+    };
+    (
+        first(answer.image_filesystems),
+        first(answer.container_filesystems),
+    )
 }
 
 fn evict(shared: &Shared, roster: &mut Roster, chosen: &Candidate, verdict: Verdict, what: &str) {
@@ -124,7 +139,11 @@ fn evict(shared: &Shared, roster: &mut Roster, chosen: &Candidate, verdict: Verd
 }
 
 /// What each pod uses of what is low.
-async fn usage(shared: &Shared, signal: Signal) -> (BTreeMap<String, u64>, &'static str) {
+async fn usage(
+    shared: &Shared,
+    signal: Signal,
+    places: Places,
+) -> (BTreeMap<String, u64>, &'static str) {
     let manager = shared.manager();
     let mut usage = BTreeMap::new();
     let containers = match manager.container_stats().await {
@@ -134,18 +153,21 @@ async fn usage(shared: &Shared, signal: Signal) -> (BTreeMap<String, u64>, &'sta
             BTreeMap::new()
         }
     };
+    let layers = blocking(move || places.layers_count_for(signal)).await;
+    let layers = layers.unwrap_or(true);
     for ((uid, _), stats) in containers {
+        let layer = stats.writable_layer.filter(|_| layers);
         let value = |it: Option<orlop_cri::v1::UInt64Value>| it.map_or(0, |it| it.value);
         let used = match signal {
             Signal::Memory => stats
                 .memory
                 .map_or(0, |memory| value(memory.working_set_bytes)),
-            Signal::NodeFsInodes | Signal::ImageFsInodes => stats
-                .writable_layer
-                .map_or(0, |layer| value(layer.inodes_used)),
-            Signal::NodeFs | Signal::ImageFs => stats
-                .writable_layer
-                .map_or(0, |layer| value(layer.used_bytes)),
+            Signal::NodeFsInodes | Signal::ImageFsInodes | Signal::ContainerFsInodes => {
+                layer.map_or(0, |layer| value(layer.inodes_used))
+            }
+            Signal::NodeFs | Signal::ImageFs | Signal::ContainerFs => {
+                layer.map_or(0, |layer| value(layer.used_bytes))
+            }
             Signal::Pids => 0,
         };
         *usage.entry(uid).or_default() += used;

@@ -20,8 +20,10 @@ pub use crate::spec::{BlockIoClasses, CDI_DIRS, ExecAffinity, Policy};
 /// Everything that decides how the native service runs.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Images, records and writable layers; survives a reboot.
+    /// Images and networks; survives a reboot.
     pub root: PathBuf,
+    /// Records and writable layers; the same, or on another disk.
+    pub containers_root: PathBuf,
     /// Sockets, namespaces and exit records; on tmpfs, gone at a reboot.
     pub state: PathBuf,
     /// The `orlop-keeper` program.

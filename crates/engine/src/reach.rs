@@ -93,8 +93,9 @@ where
     })
 }
 
-fn own_roots(config: &Config) -> [PathBuf; 2] {
-    [config.root.clone(), config.state.clone()]
+fn own_roots(config: &Config) -> [PathBuf; 3] {
+    let config = config.clone();
+    [config.root, config.containers_root, config.state]
 }
 
 enum Looked<T, F> {

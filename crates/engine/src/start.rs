@@ -2,7 +2,6 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use orlop_cgroup::Driver;
@@ -38,12 +37,12 @@ use crate::timeline::Traces;
 impl Engine {
     /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
     pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
-        let (root, state) = (config.root.clone(), config.state.clone());
+        let directories = config.clone();
         // Statistics of many pods are read from files that stay open.
         if let Err(error) = orlop_launch::raise_open_files() {
             tracing::warn!(%error, "cannot raise the number of files that may be open");
         }
-        blocking(move || prepare_directories(&root, &state)).await?;
+        blocking(move || prepare_directories(&directories)).await?;
         let (cgroups, host) = {
             let config = config.clone();
             blocking(move || {
@@ -70,7 +69,7 @@ impl Engine {
             config.containers.message_limit,
         );
         let node = Arc::new(Node {
-            paths: Paths::new(&config.root, &config.state),
+            paths: Paths::new(&config.containers_root, &config.state),
             config,
             cgroups,
             host,
@@ -185,11 +184,12 @@ fn default_apparmor() -> Option<String> {
         .ok()
 }
 
-fn prepare_directories(root: &Path, state: &Path) -> Result<()> {
+fn prepare_directories(config: &Config) -> Result<()> {
+    let (root, state) = (&config.containers_root, &config.state);
     for path in [root.join("pods"), state.join("pods"), state.join("netns")] {
         make_private_dir(&path)?;
     }
-    for dir in [root, state] {
+    for dir in [&config.root, root, state] {
         orlop_disk::prepare_probe(dir)
             .map_err(Error::io(format!("writing to {}", dir.display())))?;
     }

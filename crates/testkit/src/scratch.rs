@@ -92,6 +92,13 @@ impl Scratch {
         path
     }
 
+    /// A path in [`Scratch::dir`] that is a file system of its own.
+    pub fn disk(&self, name: &str, bytes: u64) -> PathBuf {
+        let path = self.subdir(name);
+        mount_disk(&path, bytes);
+        path
+    }
+
     /// A /24 for pods that is as good as unique to this test.
     pub fn subnet(&self) -> String {
         let [a, b, ..] = self.number.to_be_bytes();
@@ -114,6 +121,21 @@ impl Drop for Scratch {
             }
         }
     }
+}
+
+/// Mounts a file system of its own, in memory, which is to be below a scratch directory: it goes with that.
+pub(crate) fn mount_disk(dir: &Path, bytes: u64) {
+    let status = std::process::Command::new("mount")
+        .args([
+            "-t",
+            "tmpfs",
+            "-o",
+            &format!("size={bytes},mode=755"),
+            "disk",
+        ])
+        .arg(dir)
+        .status();
+    assert!(status.expect("run mount").success(), "mounting a disk");
 }
 
 /// The file that names the process of the test.

@@ -1,7 +1,8 @@
 //! How much is left of what can run out.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use super::thresholds::{Observation, Signal};
 use crate::capacity::meminfo;
@@ -14,6 +15,40 @@ pub(crate) struct Places {
     pub(crate) nodefs: PathBuf,
     /// Where images are, if the runtime says so.
     pub(crate) imagefs: Option<PathBuf>,
+    /// Where containers' own layers are, likewise.
+    pub(crate) containerfs: Option<PathBuf>,
+}
+
+impl Places {
+    /// Whether what containers write takes from what a signal is about. Reads files.
+    pub(crate) fn layers_count_for(&self, signal: Signal) -> bool {
+        let Some(layers) = self.containerfs.as_deref().and_then(device) else {
+            return true;
+        };
+        match signal {
+            Signal::NodeFs | Signal::NodeFsInodes => device(&self.nodefs) == Some(layers),
+            Signal::ImageFs | Signal::ImageFsInodes => {
+                self.imagefs.as_deref().and_then(device) == Some(layers)
+            }
+            _ => true,
+        }
+    }
+
+    /// The file system of containers' own layers, if it is neither the node's nor that of images.
+    fn third(&self) -> Option<&PathBuf> {
+        let path = self.containerfs.as_ref()?;
+        let layers = device(path)?;
+        let others = [Some(self.nodefs.as_path()), self.imagefs.as_deref()];
+        let is_known = others
+            .into_iter()
+            .flatten()
+            .any(|it| device(it) == Some(layers));
+        (!is_known).then_some(path)
+    }
+}
+
+fn device(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|found| found.dev())
 }
 
 /// Looks at the node. What cannot be seen is left out. Reads files.
@@ -49,6 +84,9 @@ pub(crate) fn observe(places: &Places) -> BTreeMap<Signal, Observation> {
     if let Some(path) = &places.imagefs {
         disk(path, Signal::ImageFs, Signal::ImageFsInodes);
     }
+    if let Some(path) = places.third() {
+        disk(path, Signal::ContainerFs, Signal::ContainerFsInodes);
+    }
     if let Some(pids) = pids() {
         seen.insert(Signal::Pids, pids);
     }
@@ -73,8 +111,10 @@ mod tests {
         let places = Places {
             nodefs: "/".into(),
             imagefs: Some("/".into()),
+            containerfs: Some("/".into()),
         };
         let seen = observe(&places);
+        assert!(!seen.contains_key(&Signal::ContainerFs), "it is the node's");
         for signal in [
             Signal::Memory,
             Signal::NodeFs,
@@ -86,6 +126,32 @@ mod tests {
                 found.capacity > 0 && found.available <= found.capacity,
                 "{signal:?}"
             );
+        }
+    }
+
+    #[test]
+    fn layers_count_where_they_are() {
+        let at = |nodefs: &str, imagefs: Option<&str>, containerfs: Option<&str>| Places {
+            nodefs: nodefs.into(),
+            imagefs: imagefs.map(Into::into),
+            containerfs: containerfs.map(Into::into),
+        };
+        let (disk, other, third) = ("/", "/proc", "/sys");
+        for (places, on_node, with_images, by_itself) in [
+            (at(disk, Some(disk), Some(disk)), true, true, false),
+            (at(disk, Some(other), Some(other)), false, true, false),
+            (at(disk, Some(other), Some(disk)), true, false, false),
+            (at(disk, Some(other), Some(third)), false, false, true),
+            (at(disk, None, Some(third)), false, false, true),
+            (at(disk, Some(other), None), true, true, false),
+            (at(disk, Some(other), Some("/nowhere")), true, true, false),
+        ] {
+            let found =
+                [Signal::NodeFs, Signal::ImageFsInodes].map(|it| places.layers_count_for(it));
+            assert_eq!(found, [on_node, with_images], "{places:?}");
+            assert!(places.layers_count_for(Signal::ContainerFs));
+            let seen = observe(&places).contains_key(&Signal::ContainerFs);
+            assert_eq!(seen, by_itself, "{places:?}");
         }
     }
 }

@@ -21,8 +21,9 @@ pub(crate) struct Pressure {
     transition: Duration,
     since: BTreeMap<Signal, Timestamp>,
     conditions: BTreeMap<&'static str, Condition>,
-    /// Where images are, once the runtime has said so.
+    /// Where images and containers' layers are, once the runtime has said so.
     pub(crate) images: Option<PathBuf>,
+    pub(crate) containers: Option<PathBuf>,
 }
 
 /// A condition of the node.
@@ -52,6 +53,7 @@ impl Pressure {
             since: BTreeMap::new(),
             conditions: BTreeMap::new(),
             images: None,
+            containers: None,
         }
     }
 

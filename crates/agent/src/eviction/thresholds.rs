@@ -20,17 +20,23 @@ pub(crate) enum Signal {
     ImageFs,
     /// `imagefs.inodesFree`
     ImageFsInodes,
+    /// `containerfs.available`, where that is a third file system.
+    ContainerFs,
+    /// `containerfs.inodesFree`, likewise.
+    ContainerFsInodes,
     /// `pid.available`
     Pids,
 }
 
 impl Signal {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Memory,
         Self::NodeFs,
         Self::NodeFsInodes,
         Self::ImageFs,
         Self::ImageFsInodes,
+        Self::ContainerFs,
+        Self::ContainerFsInodes,
         Self::Pids,
     ];
 
@@ -42,6 +48,8 @@ impl Signal {
             Self::NodeFsInodes => "nodefs.inodesFree",
             Self::ImageFs => "imagefs.available",
             Self::ImageFsInodes => "imagefs.inodesFree",
+            Self::ContainerFs => "containerfs.available",
+            Self::ContainerFsInodes => "containerfs.inodesFree",
             Self::Pids => "pid.available",
         }
     }
@@ -59,22 +67,32 @@ impl Signal {
     pub(crate) fn resource(self) -> &'static str {
         match self {
             Self::Memory => "memory",
-            Self::NodeFs | Self::ImageFs => "ephemeral-storage",
-            Self::NodeFsInodes | Self::ImageFsInodes => "inodes",
+            Self::NodeFs | Self::ImageFs | Self::ContainerFs => "ephemeral-storage",
+            Self::NodeFsInodes | Self::ImageFsInodes | Self::ContainerFsInodes => "inodes",
             Self::Pids => "pids",
         }
     }
 
     fn read(word: &str) -> Option<Self> {
-        // The file system of containers is that of images here.
-        let word = match word {
-            "containerfs.available" => "imagefs.available",
-            "containerfs.inodesFree" => "imagefs.inodesFree",
-            word => word,
-        };
         Self::ALL.into_iter().find(|signal| signal.word() == word)
     }
+
+    /// What else a threshold for it is for: containers mostly are where images are.
+    fn stands_for(self) -> Option<Self> {
+        let found = LIKE_IMAGES.iter().find(|(signal, _)| *signal == self);
+        found.map(|(_, images)| *images)
+    }
 }
+
+const LIKE_IMAGES: [(Signal, Signal); 2] = [
+    (Signal::ContainerFs, Signal::ImageFs),
+    (Signal::ContainerFsInodes, Signal::ImageFsInodes),
+];
+
+const LIKE_THE_NODE: [(Signal, Signal); 2] = [
+    (Signal::ContainerFs, Signal::NodeFs),
+    (Signal::ContainerFsInodes, Signal::NodeFsInodes),
+];
 
 /// How much of something there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -147,7 +165,13 @@ impl Thresholds {
             let mut amounts = BTreeMap::new();
             for (word, text) in written {
                 let signal = Signal::read(word).ok_or_else(|| unknown(field, word))?;
-                amounts.insert(signal, Amount::read(field, word, text)?);
+                let amount = Amount::read(field, word, text)?;
+                amounts.insert(signal, amount);
+                if let Some(other) = signal.stands_for()
+                    && !written.contains_key(other.word())
+                {
+                    amounts.insert(other, amount);
+                }
             }
             Ok::<_, String>(amounts)
         };
@@ -170,6 +194,13 @@ impl Thresholds {
                 hard
             }
         };
+        // A file system of its own for containers is as low as the node's, unless it is said.
+        let mut hard = hard;
+        for (of, like) in LIKE_THE_NODE {
+            if let Some(amount) = hard.get(&like).copied() {
+                hard.entry(of).or_insert(amount);
+            }
+        }
         // A threshold of nothing is never crossed.
         let hard = hard
             .into_iter()
@@ -177,13 +208,21 @@ impl Thresholds {
             .collect();
         let mut soft = BTreeMap::new();
         for (signal, amount) in amounts("evictionSoft", &configuration.eviction_soft)? {
-            let grace = configuration.eviction_soft_grace_period.get(signal.word());
+            let graces = &configuration.eviction_soft_grace_period;
+            let of_container = LIKE_IMAGES.iter().find(|(_, images)| *images == signal);
+            let grace = graces.get(signal.word());
+            let grace = grace.or_else(|| graces.get(of_container?.0.word()));
             let grace = grace.and_then(|text| orlop_duration::parse(text).ok());
             let grace = grace.ok_or_else(|| {
                 let word = signal.word();
                 format!("evictionSoft[{word}] needs a time in evictionSoftGracePeriod[{word}]")
             })?;
             soft.insert(signal, (amount, grace));
+        }
+        for (of, like) in LIKE_THE_NODE {
+            if let Some(amount) = soft.get(&like).copied() {
+                soft.entry(of).or_insert(amount);
+            }
         }
         Ok(Self {
             hard,

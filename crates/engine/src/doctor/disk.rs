@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Finding;
+use crate::config::Config;
 
 const AREA: &str = "disk";
 
@@ -15,9 +16,15 @@ const LOW_INODES_PERCENT: u64 = 5;
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2).
 const VOLATILE: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-pub(super) fn examine(root: &Path, state: &Path) -> Vec<Finding> {
-    let mut findings = room(root);
-    findings.extend([root, state].into_iter().filter_map(refusal));
+pub(super) fn examine(config: &Config) -> Vec<Finding> {
+    let state = &config.state;
+    let mut places = vec![&config.root];
+    if config.containers_root != config.root {
+        places.push(&config.containers_root);
+    }
+    let mut findings: Vec<Finding> = places.iter().flat_map(|place| room(place)).collect();
+    places.push(state);
+    findings.extend(places.into_iter().filter_map(|place| refusal(place)));
     match rustix::fs::statfs(nearest(state)) {
         Ok(found) if VOLATILE.contains(&found.f_type) => {
             findings.push(Finding::ok(

@@ -11,20 +11,22 @@ use crate::record::pod::Pod;
 /// Where things are.
 #[derive(Debug, Clone)]
 pub struct Paths {
-    root: PathBuf,
+    containers_root: PathBuf,
     state: PathBuf,
 }
 
 impl Paths {
-    /// Below the directory of what survives a reboot and that of what does not.
-    pub fn new(root: &Path, state: &Path) -> Self {
-        let (root, state) = (root.to_owned(), state.to_owned());
-        Self { root, state }
+    /// Below the directory of what of pods survives a reboot and that of what does not.
+    pub fn new(containers_root: &Path, state: &Path) -> Self {
+        Self {
+            containers_root: containers_root.to_owned(),
+            state: state.to_owned(),
+        }
     }
 
     /// The directory of the pods' records.
     pub fn pods(&self) -> PathBuf {
-        self.root.join("pods")
+        self.containers_root.join("pods")
     }
 
     /// The directory of what lives only as long as the pods do.

@@ -48,9 +48,13 @@ pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<Statu
 /// The daemon does not start without a runtime that works, nor without a disk that it can write to;
 /// but a disk may fail later.
 async fn runtime_ready(config: &Config) -> RuntimeCondition {
-    let (root, state) = (config.root.clone(), config.state.clone());
+    let config = config.clone();
     let probed = blocking(move || {
-        for (what, dir) in [("root", root), ("state", state)] {
+        for (what, dir) in [
+            ("root", config.root),
+            ("containers' root", config.containers_root),
+            ("state", config.state),
+        ] {
             let doing = format!("writing to the {what} directory {}", dir.display());
             orlop_disk::probe(&dir).map_err(Error::io(doing))?;
         }
@@ -134,6 +138,7 @@ async fn info(node: &Node) -> HashMap<String, String> {
     let handlers: HashMap<_, _> = handlers.into_iter().collect();
     let config = json!({
         "root": node.config.root,
+        "containersRoot": node.config.containers_root,
         "state": node.config.state,
         "keeper": node.config.keeper,
         "cgroupDriver": format!("{:?}", node.cgroups.driver()).to_lowercase(),

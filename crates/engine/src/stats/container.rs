@@ -16,7 +16,9 @@ pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
     let reading = (container.phase() == Phase::Running)
         .then(|| meter.read_usual_or(own, others))
         .flatten();
-    let layer = meter.layer.usage(|| container.upper(), &node.config.root);
+    let layer = meter
+        .layer
+        .usage(|| container.upper(), &node.config.containers_root);
     drop(meter);
     let reading = reading.as_ref();
     ContainerStats {

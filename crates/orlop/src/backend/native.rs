@@ -25,6 +25,11 @@ pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         streaming: super::streaming(config),
         containers: containers(config)?,
         nri: plugins(config),
+        containers_root: config
+            .containers
+            .root
+            .as_ref()
+            .map_or_else(|| root.clone(), own_path),
         root,
     })
 }

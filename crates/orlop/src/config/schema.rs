@@ -284,6 +284,10 @@ section! {
 section! {
     /// What holds for every container.
     Containers {
+        /// Where the records and writable layers of pods and containers are kept, on another disk
+        /// than images, say. Empty: in `root`. It can be changed while there are no pods:
+        /// `docs/images.md`.
+        root: Option<AbsolutePath> = None => restart,
         /// Longer lines of output are split in the log file.
         max_log_line: ByteSize = ByteSize::kib(16) => restart,
         /// The most bytes of log that a container writes in a second. What exceeds them is

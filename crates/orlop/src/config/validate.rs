@@ -22,6 +22,23 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             ),
         );
     }
+    if let Some(root) = &config.containers.root {
+        if root.starts_with(&*daemon.state) || daemon.state.starts_with(&**root) {
+            problem(
+                "containers.root",
+                format!(
+                    "{root} and the state {} lie within each other: one must survive a reboot, the \
+                     other must not",
+                    daemon.state,
+                ),
+            );
+        }
+        if daemon.backend == Backend::Docker {
+            let message = "the engine keeps containers where it wants: remove it, or take the backend \
+                           `native`";
+            problem("containers.root", message.to_owned());
+        }
+    }
     if let Some(name) = &daemon.default_runtime
         && !config.runtimes.contains_key(name)
         && !(config.runtimes.is_empty() && FOUND_BY_ITSELF.contains(&name.as_str()))

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use super::args::ServeArgs;
-use super::format;
-use super::lock::Lock;
+use super::directories::Directories;
 use super::serving::{Beginning, Serving};
 use crate::config::{Config, Flags, Location, load};
 use crate::log::Levels;
@@ -39,7 +38,7 @@ impl Plan {
 pub(crate) struct Embedded {
     serving: Serving,
     socket: PathBuf,
-    _locks: (Lock, Lock),
+    _directories: Directories,
 }
 
 impl Embedded {
@@ -50,9 +49,7 @@ impl Embedded {
             flags,
             config,
         } = plan;
-        let root = Lock::take(&config.daemon.root, "root")?;
-        format::check(&config.daemon.root)?;
-        let state = Lock::take(&config.daemon.state, "state")?;
+        let directories = Directories::take(&config)?;
         let socket = config
             .grpc
             .listen
@@ -69,7 +66,7 @@ impl Embedded {
         Ok(Self {
             serving: Serving::start(beginning).await?,
             socket,
-            _locks: (root, state),
+            _directories: directories,
         })
     }
 

@@ -3,6 +3,7 @@
 mod admin;
 mod args;
 mod control;
+mod directories;
 mod embedded;
 mod endpoints;
 mod format;

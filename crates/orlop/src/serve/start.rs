@@ -7,9 +7,8 @@ use rustix::fs::{Mode, statfs};
 use rustix::process::umask;
 
 use super::args::ServeArgs;
-use super::format;
+use super::directories::Directories;
 use super::life::live;
-use super::lock::Lock;
 use super::serving::Beginning;
 use crate::config::load;
 use crate::service_manager::Inherited;
@@ -26,9 +25,7 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
 
     // Modes are given where files are made; an inherited mask must not narrow them.
     umask(Mode::from_raw_mode(0o022));
-    let root = Lock::take(&config.daemon.root, "root")?;
-    format::check(&config.daemon.root)?;
-    let state = Lock::take(&config.daemon.state, "state")?;
+    let directories = Directories::take(&config)?;
 
     let levels = log::start(&config.log, inherited.journal)?;
     log::log_panics();
@@ -69,7 +66,7 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
     };
     let outcome = runtime.block_on(live(beginning, notifier, watchdog));
     runtime.shutdown_timeout(LAST_WORK);
-    drop((root, state));
+    drop(directories);
     outcome
 }
 

@@ -40,6 +40,7 @@ mod networks;
 mod observe;
 mod on_containerd;
 mod peak;
+mod places;
 mod plugins;
 mod pods;
 mod processes;

@@ -11,7 +11,7 @@ use super::settings::Settings;
 use crate::image::BuiltImage;
 use crate::machine;
 use crate::process::Process;
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, mount_disk};
 
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// The engine gives its containers ten seconds to end.
@@ -186,15 +186,6 @@ impl DockerEngine {
         self.docker(&["load", "--quiet", "--input", &archive.to_string_lossy()]);
         let _ = std::fs::remove_file(archive);
     }
-}
-
-/// A file system of its own; it goes with the scratch directory.
-fn mount_disk(dir: &Path, bytes: u64) {
-    let status = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "disk"])
-        .arg(dir)
-        .status();
-    assert!(status.expect("run mount").success(), "mounting a disk");
 }
 
 fn program_docker() -> PathBuf {

@@ -22,7 +22,9 @@ pub(super) fn of_container(
     let reading = meter.read_or(own, || {
         within::of(&node.runtimes, &container.pod, container.id.as_str())
     });
-    let layer = meter.layer.usage(|| container.upper(), &node.config.root);
+    let layer = meter
+        .layer
+        .usage(|| container.upper(), &node.config.containers_root);
     let cgroup = meter.cgroup().cloned().or_else(own);
 
     let id = cgroup

@@ -1,0 +1,142 @@
+//! Private keys, read from PEM.
+
+use std::fmt;
+
+use rsa::pkcs1::DecodeRsaPrivateKey as _;
+use rsa::pkcs8::DecodePrivateKey as _;
+use rsa::traits::PublicKeyParts as _;
+use rsa::{Oaep, Pkcs1v15Encrypt};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
+use sha1::Sha1;
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+/// Shorter ones can be broken.
+const SHORTEST_RSA: usize = 2048;
+/// Longer ones take seconds.
+const LONGEST_RSA: usize = 8192;
+
+/// A key that opens layers.
+pub enum PrivateKey {
+    /// RSA, from 2048 to 8192 bits.
+    Rsa(Box<rsa::PrivateKey>),
+    /// On the curve P-256.
+    P256(p256::SecretKey),
+    /// On the curve P-384.
+    P384(p384::SecretKey),
+    /// On the curve P-521.
+    P521(p521::SecretKey),
+}
+
+/// Why a file has no key that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// With what is wrong about it.
+    #[error("it is not PEM: {0}")]
+    Pem(String),
+    /// Nobody could enter one.
+    #[error("it has a passphrase; keys for layers have none, and nobody else may read them")]
+    Passphrase,
+    /// Another algorithm, or too short or long.
+    #[error("its kind is not supported; RSA from 2048 to 8192 bits, P-256, P-384 and P-521 are")]
+    Kind,
+}
+
+/// How RSA keys wrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Padding {
+    OaepSha1,
+    OaepSha256,
+    Pkcs1,
+}
+
+/// Its kind, and nothing more.
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Rsa(_) => "RSA",
+            Self::P256(_) => "P-256",
+            Self::P384(_) => "P-384",
+            Self::P521(_) => "P-521",
+        };
+        write!(f, "PrivateKey({kind})")
+    }
+}
+
+impl PrivateKey {
+    /// All private keys in a PEM text; other things in it, certificates say, are passed over.
+    pub fn all_from_pem(pem: &[u8]) -> Result<Vec<Self>, KeyError> {
+        let text = String::from_utf8_lossy(pem);
+        if text.contains("ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED") {
+            return Err(KeyError::Passphrase);
+        }
+        PrivateKeyDer::pem_slice_iter(pem)
+            .map(|der| {
+                let der = der.map_err(|error| KeyError::Pem(error.to_string()))?;
+                Self::from_der(&der).ok_or(KeyError::Kind)
+            })
+            .collect()
+    }
+
+    fn from_der(der: &PrivateKeyDer<'_>) -> Option<Self> {
+        let bytes = der.secret_der();
+        match der {
+            PrivateKeyDer::Pkcs1(_) => rsa(rsa::PrivateKey::from_pkcs1_der(bytes).ok()?),
+            PrivateKeyDer::Sec1(_) => p256::SecretKey::from_sec1_der(bytes)
+                .map(Self::P256)
+                .or_else(|_| p384::SecretKey::from_sec1_der(bytes).map(Self::P384))
+                .or_else(|_| p521::SecretKey::from_sec1_der(bytes).map(Self::P521))
+                .ok(),
+            PrivateKeyDer::Pkcs8(_) => p256::SecretKey::from_pkcs8_der(bytes)
+                .map(Self::P256)
+                .or_else(|_| p384::SecretKey::from_pkcs8_der(bytes).map(Self::P384))
+                .or_else(|_| p521::SecretKey::from_pkcs8_der(bytes).map(Self::P521))
+                .ok()
+                .or_else(|| rsa(rsa::PrivateKey::from_pkcs8_der(bytes).ok()?)),
+            _ => None,
+        }
+    }
+
+    /// What was wrapped for this RSA key; nothing if it was wrapped for another.
+    pub(crate) fn unwrap_rsa(
+        &self,
+        padding: Padding,
+        wrapped: &[u8],
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        let Self::Rsa(key) = self else { return None };
+        let opened = match padding {
+            Padding::OaepSha1 => key.decrypt(Oaep::<Sha1>::new(), wrapped),
+            Padding::OaepSha256 => key.decrypt(Oaep::<Sha256>::new(), wrapped),
+            Padding::Pkcs1 => key.decrypt(Pkcs1v15Encrypt, wrapped),
+        };
+        opened.ok().map(Zeroizing::new)
+    }
+
+    /// What this key and the public one of somebody have in common, if they are of the same curve.
+    pub(crate) fn agree(&self, curve: &str, x: &[u8], y: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        // As SEC 1 writes a point that is not compressed.
+        let point = [&[4], x, y].concat();
+        macro_rules! agree {
+            ($curve:ident, $secret:expr) => {{
+                let public = $curve::PublicKey::from_sec1_bytes(&point).ok()?;
+                let shared =
+                    $curve::ecdh::diffie_hellman($secret.to_nonzero_scalar(), public.as_affine());
+                Zeroizing::new(shared.raw_secret_bytes().to_vec())
+            }};
+        }
+        Some(match (self, curve) {
+            (Self::P256(secret), "P-256") => agree!(p256, secret),
+            (Self::P384(secret), "P-384") => agree!(p384, secret),
+            (Self::P521(secret), "P-521") => agree!(p521, secret),
+            _ => return None,
+        })
+    }
+}
+
+fn rsa(key: rsa::PrivateKey) -> Option<PrivateKey> {
+    let bits = key.n().bit_width() as usize;
+    (SHORTEST_RSA..=LONGEST_RSA)
+        .contains(&bits)
+        .then(|| PrivateKey::Rsa(Box::new(key)))
+}

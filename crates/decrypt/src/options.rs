@@ -1,0 +1,81 @@
+//! With what a layer is encrypted: its key, which only who may have it knows, and what everybody knows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use crate::Refused;
+
+/// The one way of encrypting layers that there is.
+const CIPHER: &str = "AES_256_CTR_HMAC_SHA256";
+
+/// With what a layer is encrypted. It is shown nowhere, and wiped when it is dropped.
+pub struct Options {
+    pub(crate) key: Zeroizing<[u8; 32]>,
+    pub(crate) nonce: [u8; 16],
+    pub(crate) hmac: [u8; 32],
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Options(secret)")
+    }
+}
+
+#[derive(Deserialize)]
+struct Public {
+    cipher: String,
+    hmac: String,
+    #[serde(default)]
+    cipheroptions: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct Private {
+    symkey: Zeroizing<String>,
+    #[serde(default)]
+    cipheroptions: Option<BTreeMap<String, String>>,
+}
+
+impl Options {
+    /// Reads both parts: that of the annotation, and that which a key has opened.
+    pub(crate) fn parse(public: &str, private: &[u8]) -> Result<Self, Refused> {
+        let public = decode(public).ok_or(Refused::Malformed("its public options"))?;
+        let public: Public = serde_json::from_slice(&public)
+            .map_err(|_| Refused::Malformed("its public options"))?;
+        if public.cipher != CIPHER {
+            return Err(Refused::Unsupported(format!(
+                "the cipher {:?}",
+                public.cipher
+            )));
+        }
+        // Nothing is said of what is secret, not even why it is malformed.
+        let malformed = || Refused::Malformed("what its key is wrapped in");
+        let private: Private = serde_json::from_slice(private).map_err(|_| malformed())?;
+        let mut key = Zeroizing::new([0; 32]);
+        let bytes = Zeroizing::new(decode(&private.symkey).ok_or_else(malformed)?);
+        if bytes.len() != key.len() {
+            return Err(malformed());
+        }
+        key.copy_from_slice(&bytes);
+        let named = |options: &Option<BTreeMap<String, String>>| {
+            let nonce = options.as_ref()?.get("nonce")?;
+            decode(nonce)?.try_into().ok()
+        };
+        let nonce = named(&private.cipheroptions).or_else(|| named(&public.cipheroptions));
+        let hmac = decode(&public.hmac).and_then(|hmac| hmac.try_into().ok());
+        Ok(Self {
+            key,
+            nonce: nonce.ok_or_else(malformed)?,
+            hmac: hmac.ok_or(Refused::Malformed("its public options"))?,
+        })
+    }
+}
+
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    BASE64_STANDARD.decode(text).ok()
+}

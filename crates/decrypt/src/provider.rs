@@ -1,0 +1,46 @@
+//! What is said to a key provider, a program or a service that unwraps keys which nobody else has, and what it
+//! answers. Bytes alone: others carry them.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use crate::options::decode;
+
+/// An answer that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the answer of the key provider is malformed")]
+pub struct Malformed;
+
+/// Asks a provider to unwrap a key.
+pub fn question(wrapped: &[u8]) -> Vec<u8> {
+    json!({
+        "op": "keyunwrap",
+        "keywrapparams": {},
+        "keyunwrapparams": {
+            "dc": { "Parameters": {} },
+            "annotation": BASE64_STANDARD.encode(wrapped),
+        },
+    })
+    .to_string()
+    .into_bytes()
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    keyunwrapresults: Results,
+}
+
+#[derive(Deserialize)]
+struct Results {
+    optsdata: Zeroizing<String>,
+}
+
+/// What a provider has unwrapped.
+pub fn answer(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Malformed> {
+    let answer: Answer = serde_json::from_slice(bytes).map_err(|_| Malformed)?;
+    let opened = decode(&answer.keyunwrapresults.optsdata).ok_or(Malformed)?;
+    Ok(Zeroizing::new(opened))
+}

@@ -1,0 +1,181 @@
+//! What a layer says of its encryption: for whom its key is wrapped, and how.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::options::decode;
+use crate::{KEYS, Options, PUBLIC_OPTIONS, PrivateKey, jwe, pkcs7};
+
+/// Keys are short; so are their wrappings, of a few kB for each recipient.
+const LONGEST: usize = 256 << 10;
+/// More wrappings than any layer has.
+const MOST_WRAPPINGS: usize = 64;
+/// So often a private key is tried in vain, which takes a millisecond each.
+const MOST_TRIES: usize = 256;
+
+/// Why a layer is not decrypted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// With what that is.
+    #[error("{0} is malformed")]
+    Malformed(&'static str),
+    /// With what is not.
+    #[error("{0} is not supported")]
+    Unsupported(String),
+    /// The key fits, and the rest does not.
+    #[error("what its key is wrapped in has been changed")]
+    Tampered,
+    /// Recipients, or tries of keys.
+    #[error("it is encrypted for more than is looked at")]
+    TooMany,
+    /// There is no wrapped key.
+    #[error("it does not say for whom it is encrypted")]
+    Nobody,
+    /// With the schemes there are.
+    #[error("none of the keys here opens it; it is encrypted by {0}")]
+    NoKey(String),
+}
+
+/// How a key is wrapped.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scheme {
+    /// For a public key, as JWE.
+    Jwe,
+    /// For a certificate, as PKCS#7.
+    Pkcs7,
+    /// For a key of OpenPGP.
+    Pgp,
+    /// By a provider of that name.
+    Provider(String),
+    /// Something that is not known.
+    Other(String),
+}
+
+impl Scheme {
+    fn parse(name: &str) -> Self {
+        match name {
+            "jwe" => Self::Jwe,
+            "pkcs7" => Self::Pkcs7,
+            "pgp" => Self::Pgp,
+            other => match other.strip_prefix("provider.") {
+                Some(name) => Self::Provider(name.to_owned()),
+                None => Self::Other(other.to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Jwe => f.write_str("JWE"),
+            Self::Pkcs7 => f.write_str("PKCS#7"),
+            Self::Pgp => f.write_str("PGP"),
+            Self::Provider(name) => write!(f, "the key provider {name:?}"),
+            Self::Other(name) => write!(f, "{name:?}"),
+        }
+    }
+}
+
+/// What a layer says of its encryption.
+#[derive(Debug, Clone)]
+pub struct Wrapped {
+    public: String,
+    /// Each with the bytes that the key is wrapped in.
+    wrappings: Vec<(Scheme, Vec<u8>)>,
+}
+
+/// How often keys are tried.
+#[derive(Debug)]
+pub(crate) struct Budget(usize);
+
+impl Budget {
+    pub(crate) fn spend(&mut self) -> Result<(), Refused> {
+        self.0 = self.0.checked_sub(1).ok_or(Refused::TooMany)?;
+        Ok(())
+    }
+}
+
+impl Wrapped {
+    /// Reads the annotations of a layer.
+    pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, Refused> {
+        let public = annotations.get(PUBLIC_OPTIONS).cloned();
+        let public = public.ok_or(Refused::Malformed(
+            "an encrypted layer without public options",
+        ))?;
+        let mut wrappings = Vec::new();
+        for (name, value) in annotations {
+            let Some(scheme) = name.strip_prefix(KEYS) else {
+                continue;
+            };
+            if value.len() > LONGEST {
+                return Err(Refused::TooMany);
+            }
+            for wrapping in value.split(',').filter(|it| !it.is_empty()) {
+                if wrappings.len() == MOST_WRAPPINGS {
+                    return Err(Refused::TooMany);
+                }
+                let bytes =
+                    decode(wrapping).ok_or(Refused::Malformed("what its key is wrapped in"))?;
+                wrappings.push((Scheme::parse(scheme), bytes));
+            }
+        }
+        if wrappings.is_empty() {
+            return Err(Refused::Nobody);
+        }
+        Ok(Self { public, wrappings })
+    }
+
+    /// The wrappings by a scheme.
+    pub fn by(&self, scheme: &Scheme) -> impl Iterator<Item = &[u8]> {
+        let by = self.wrappings.iter().filter(move |(it, _)| it == scheme);
+        by.map(|(_, bytes)| bytes.as_slice())
+    }
+
+    /// The schemes there are, for messages.
+    pub fn schemes(&self) -> String {
+        let mut schemes: Vec<_> = self.wrappings.iter().map(|(scheme, _)| scheme).collect();
+        schemes.sort();
+        schemes.dedup();
+        let schemes: Vec<String> = schemes.into_iter().map(ToString::to_string).collect();
+        schemes.join(", ")
+    }
+
+    /// The names of the providers that can open it.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        self.wrappings
+            .iter()
+            .filter_map(|(scheme, _)| match scheme {
+                Scheme::Provider(name) => Some(name.as_str()),
+                _ => None,
+            })
+    }
+
+    /// Opens it with one of the keys; nothing if none fits.
+    pub fn open(&self, keys: &[PrivateKey]) -> Result<Option<Options>, Refused> {
+        let mut budget = Budget(MOST_TRIES);
+        let mut refused = None;
+        for (scheme, bytes) in &self.wrappings {
+            let opened = match scheme {
+                Scheme::Jwe => jwe::open(bytes, keys, &mut budget),
+                Scheme::Pkcs7 => pkcs7::open(bytes, keys, &mut budget),
+                _ => continue,
+            };
+            match opened {
+                Ok(Some(private)) => return self.options(&private).map(Some),
+                Ok(None) => {}
+                Err(Refused::TooMany) => return Err(Refused::TooMany),
+                // Another may be for us.
+                Err(error) => refused = Some(error),
+            }
+        }
+        refused.map_or(Ok(None), Err)
+    }
+
+    /// The same with what has been unwrapped elsewhere.
+    pub fn options(&self, private: &Zeroizing<Vec<u8>>) -> Result<Options, Refused> {
+        Options::parse(&self.public, private)
+    }
+}

@@ -1,0 +1,162 @@
+//! The directories that belong to one daemon, and whether pods are where they are looked for.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use orlop_disk::Outlives;
+
+use super::format;
+use super::lock::Lock;
+use crate::config::Config;
+use crate::config::values::Backend;
+
+/// In the root directory: where pods are kept, if that is elsewhere.
+const ELSEWHERE: &str = "containers-root";
+
+/// In the directory of pods: their records and writable layers.
+const PODS: &str = "pods";
+
+/// Takes the directories for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Directories {
+    _locks: Vec<Lock>,
+}
+
+impl Directories {
+    /// Refuses directories that another daemon has, that are of another format, and another place for pods
+    /// than those that are there.
+    pub(super) fn take(config: &Config) -> anyhow::Result<Self> {
+        let root = &config.daemon.root;
+        let mut locks = vec![Lock::take(root, "root")?];
+        format::check(root)?;
+        if config.daemon.backend == Backend::Native {
+            let elsewhere = config.containers.root.as_ref();
+            let pods: &Path = elsewhere.map_or(root, |path| path);
+            if pods != &**root {
+                locks.push(Lock::take(pods, "containers.root")?);
+            }
+            check_pods(root, pods)?;
+        }
+        locks.push(Lock::take(&config.daemon.state, "state")?);
+        Ok(Self { _locks: locks })
+    }
+}
+
+/// Refuses to look for pods where they are not, and notes where they are from now on.
+fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
+    let note = root.join(ELSEWHERE);
+    let last = match orlop_disk::read_text(&note, orlop_disk::SMALL_FILE) {
+        Ok(text) => PathBuf::from(text.trim_end_matches('\n')),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => root.to_owned(),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", note.display()));
+        }
+    };
+    let kept = kept(&last)?;
+    if last != root && kept.is_none() {
+        bail!(
+            "pods were kept in {}, where none are: mount its disk, or, if it is lost, remove {}",
+            last.join(PODS).display(),
+            note.display(),
+        );
+    }
+    if last == wanted {
+        return Ok(());
+    }
+    match kept {
+        Some(count) if count > 0 => bail!(
+            "containers.root is {} now, and {count} pods have their records and files in {}: set it \
+             to {}, have the pods removed (`orlop rmp --all --force` once no kubelet brings new \
+             ones), and change it then",
+            wanted.display(),
+            last.join(PODS).display(),
+            last.display(),
+        ),
+        _ => {}
+    }
+    let doing = || format!("cannot keep pods in {}", wanted.display());
+    // It is there before it is missed.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(wanted.join(PODS))
+        .with_context(doing)?;
+    if wanted == root {
+        return fs::remove_file(&note).with_context(doing);
+    }
+    let Some(path) = wanted.to_str().filter(|path| !path.contains('\n')) else {
+        bail!("{}: its path is no line of text", doing());
+    };
+    let text = format!("{path}\n");
+    orlop_disk::write_file(&note, 0o644, Outlives::PowerCut, text.as_bytes()).with_context(doing)
+}
+
+/// How many pods are kept in a directory; nothing if none ever were.
+fn kept(root: &Path) -> anyhow::Result<Option<usize>> {
+    let dir = root.join(PODS);
+    match fs::read_dir(&dir) {
+        Ok(entries) => Ok(Some(entries.count())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", dir.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_are_not_left_behind_where_nobody_looks() {
+        let dir = tempfile::tempdir().unwrap();
+        let [root, fast, other] = ["root", "fast", "other"].map(|name| {
+            let path = dir.path().join(name);
+            fs::create_dir(&path).unwrap();
+            path
+        });
+        let refused = |wanted: &Path| check_pods(&root, wanted).unwrap_err().to_string();
+        check_pods(&root, &root).unwrap();
+        fs::create_dir_all(root.join("pods/one")).unwrap();
+        let error = refused(&fast);
+        assert!(
+            error.contains("1 pods have their records and files in"),
+            "{error}"
+        );
+        assert!(
+            error.contains(&format!("set it to {}", root.display())),
+            "{error}"
+        );
+        check_pods(&root, &root).unwrap();
+
+        fs::remove_dir(root.join("pods/one")).unwrap();
+        check_pods(&root, &fast).unwrap();
+        check_pods(&root, &fast).unwrap();
+        fs::create_dir(fast.join("pods/two")).unwrap();
+        for wanted in [&root, &other] {
+            let error = refused(wanted);
+            assert!(
+                error.contains(&*fast.join(PODS).to_string_lossy()),
+                "{error}"
+            );
+        }
+        assert!(!other.join(PODS).exists());
+
+        // A disk that is not mounted has nothing on it.
+        let away = dir.path().join("away");
+        fs::rename(&fast, &away).unwrap();
+        fs::create_dir(&fast).unwrap();
+        for wanted in [&fast, &root, &other] {
+            let error = refused(wanted);
+            assert!(error.contains("mount its disk"), "{error}");
+        }
+        fs::remove_dir(&fast).unwrap();
+        fs::rename(&away, &fast).unwrap();
+        check_pods(&root, &fast).unwrap();
+        fs::remove_dir(fast.join("pods/two")).unwrap();
+        check_pods(&root, &root).unwrap();
+        assert!(!root.join(ELSEWHERE).exists());
+        check_pods(&root, &other).unwrap();
+    }
+}
