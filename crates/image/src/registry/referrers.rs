@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
+use futures_util::future::{Either, ready, select};
 use http::header::{ACCEPT, LINK};
 use http::{HeaderMap, HeaderValue};
 use reqwest::Url;
@@ -41,14 +42,16 @@ impl Remote {
             digest,
         };
         let progress = AtomicU64::new(0);
-        let (by_api, by_tag) = tokio::join!(
-            self.attempt(Capability::Pull, &progress, &list),
-            self.referrers_tag(digest),
-        );
+        let by_api = Box::pin(self.attempt(Capability::Pull, &progress, &list));
+        let by_tag = Box::pin(self.referrers_tag(digest));
+        let (by_api, by_tag) = match select(by_api, by_tag).await {
+            Either::Left((answer, tag)) => (answer, Either::Left(tag)),
+            Either::Right((tag, api)) => (api.await, Either::Right(ready(tag))),
+        };
         let pages = match by_api {
             Ok(pages) => pages,
             // Who does not know the API says so in many ways.
-            Err(Error::NotInRegistry { .. } | Error::Protocol { .. }) => match by_tag {
+            Err(Error::NotInRegistry { .. } | Error::Protocol { .. }) => match by_tag.await {
                 Ok(list) => vec![list],
                 Err(Error::NotInRegistry { .. }) => return Ok(Vec::new()),
                 Err(error) => return Err(error),

@@ -379,7 +379,7 @@ async fn a_list_that_is_too_long_or_malformed_is_refused_where_it_is_needed() {
 }
 
 #[tokio::test]
-async fn a_registry_without_the_api_says_so_in_many_ways() {
+async fn the_tag_counts_where_there_is_no_api_which_registries_say_in_many_ways() {
     let scene = Scene::new().await;
     let digest = scene.built.digest();
     scene.attach(digest, &[scene.bundle(digest, SIGN)]).await;
@@ -391,6 +391,26 @@ async fn a_registry_without_the_api_says_so_in_many_ways() {
         scene.pull().await.unwrap();
         scene.place.images.remove(&scene.name()).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn where_there_is_the_api_nobody_waits_for_the_tag() {
+    let scene = Scene::new().await;
+    let digest = scene.built.digest();
+    let things = [scene.bundle(digest, SIGN)];
+    let list = scene.registry.attach("team/app", digest, &things).await;
+    scene.serve(digest, &list);
+    let tag = format!("manifests/{}", digest.replacen(':', "-", 1));
+    scene.proxy.rule(Rule::on(".sig", Fault::status(404)));
+    scene.proxy.rule(Rule::on(&tag, Fault::stall(0)));
+    let start = Instant::now();
+    scene.pull().await.unwrap();
+    // Nothing comes from there before 10 seconds are over.
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[tokio::test]
