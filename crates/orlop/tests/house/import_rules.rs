@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "image",
         &[
             "causes",
+            "decrypt",
             "disk",
             "duration",
             "erofs",
@@ -35,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "credentials",
         ],
     ),
+    ("decrypt", &[]),
     ("toc", &["hex"]),
     ("sigstore", &["hex"]),
     (
