@@ -8,9 +8,9 @@ use crate::config::Limits;
 use crate::lookaside::parse_stores;
 use crate::manifest::{Document, choose};
 use crate::policy::{Kind, Payload, Policy};
-use crate::pull::listed;
+use crate::pull::{bundle_of, listed};
 use crate::registries::{Asking, Document as Registry, Registries};
-use crate::registry::{parse_challenge, parse_hosts};
+use crate::registry::{listed_referrers, parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
 use crate::unpack::{Layer, unpack};
 use crate::{Digest, ImageConfig, Platform, Reference};
@@ -91,7 +91,8 @@ pub fn registries(data: &[u8]) {
     }
 }
 
-/// A signature policy, what a signature is of, and a list of signatures must be read or refused.
+/// A signature policy, what a signature is of, and lists of signatures and of what is attached must be read or
+/// refused.
 pub fn policy(data: &[u8]) {
     let names = ["busybox", "a.example:5000/b/c:1", "[::1]:5000/x"];
     if let Ok(policy) = Policy::parse(Path::new("/etc/policy.json"), data) {
@@ -105,6 +106,8 @@ pub fn policy(data: &[u8]) {
     let _ = Payload::parse(Kind::Cosign, data);
     let _ = Payload::parse(Kind::Atomic, data);
     let _ = listed("fuzzed", data);
+    let _ = bundle_of("fuzzed", data);
+    let _ = listed_referrers("fuzzed", data, |kind| !kind.is_empty());
 }
 
 /// A file that says where signatures are must be read or refused.

@@ -12,6 +12,7 @@
 //! | [`mutation`] | bounded fuzzing with the stable compiler |
 //! | [`image`] | layers and images made from busybox, pushed or written as archives; layers to be fetched bit by bit |
 //! | [`signature`] | keys, and signatures of images as cosign makes them |
+//! | [`sigstore`] | certificates, logs and bundles as sigstore's signers make them |
 //! | [`said_of_hostile_files`](said_of_hostile_files()) | what a reader says of files that are too large or never end |
 //! | [`hanging_network`], [`silent_mount`] | a network and a file system that never answer |
 //! | [`leaks`] | what on this machine still carries a test's name |
@@ -54,6 +55,7 @@ pub mod sandbox_facts;
 pub mod scratch;
 mod serve;
 pub mod signature;
+pub mod sigstore;
 pub mod silent_mount;
 pub mod task_front;
 pub mod terminal;

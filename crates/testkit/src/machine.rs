@@ -64,6 +64,13 @@ pub fn stargz_server() -> Result<PathBuf, String> {
         .ok_or_else(|| "ORLOP_TEST_STARGZ names no server of stargz-snapshotter".to_owned())
 }
 
+/// cosign, of which version ever: Debian has the second and the third.
+pub fn cosign() -> Result<PathBuf, String> {
+    let path = std::env::var_os("ORLOP_TEST_COSIGN").map(PathBuf::from);
+    path.filter(|path| path.is_file())
+        .ok_or_else(|| "ORLOP_TEST_COSIGN names no cosign".to_owned())
+}
+
 /// Whether all that running a pod takes is there: root and an OCI runtime.
 pub fn can_run_pods() -> Result<(), String> {
     is_root()?;

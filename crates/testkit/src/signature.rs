@@ -112,6 +112,9 @@ impl Signer {
         ImageSignature {
             signature: self.sign(payload.as_bytes()),
             payload,
+            certificate: None,
+            chain: None,
+            log: None,
         }
     }
 }
@@ -123,6 +126,12 @@ pub struct ImageSignature {
     pub payload: String,
     /// The signature in base64.
     pub signature: String,
+    /// The signer's certificate, in PEM.
+    pub certificate: Option<String>,
+    /// Certificates between that one and an authority's, in PEM.
+    pub chain: Option<String>,
+    /// What a log says of it, as JSON.
+    pub log: Option<String>,
 }
 
 /// What cosign signs.
@@ -163,6 +172,16 @@ fn attachment(signatures: &[ImageSignature]) -> BuiltImage {
     let described = layers.iter().zip(signatures).map(|(layer, one)| {
         let mut layer = layer.descriptor();
         layer["annotations"] = json!({ "dev.cosignproject.cosign/signature": one.signature });
+        for (name, value) in [
+            ("certificate", &one.certificate),
+            ("chain", &one.chain),
+            ("bundle", &one.log),
+        ] {
+            if let Some(value) = value {
+                let key = format!("dev.sigstore.cosign/{name}");
+                layer["annotations"][key] = value.clone().into();
+            }
+        }
         layer
     });
     let config = json!({ "architecture": "", "os": "", "config": {}, "rootfs": { "type": "layers", "diff_ids": [] } });

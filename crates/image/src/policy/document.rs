@@ -4,29 +4,11 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-
-use super::identity::SignedIdentity;
-use super::json::{At, Fields, Wrong};
-use super::key::{KeySource, PublicKey};
+use super::json::{At, Wrong};
 use super::scope;
 use super::signed_by::SignedBy;
+use super::sigstore::SigstoreSigned;
 use crate::{Digest, Reference};
-
-/// More keys than anybody needs for one image.
-const MAX_KEYS: usize = 64;
-
-/// Fields of `sigstoreSigned` that this node can't act on. Leaving one out of account would
-/// accept what the policy refuses.
-const UNSUPPORTED_FIELDS: [&str; 6] = [
-    "fulcio",
-    "pki",
-    "rekorPublicKeyPath",
-    "rekorPublicKeyPaths",
-    "rekorPublicKeyData",
-    "rekorPublicKeyDatas",
-];
 
 /// What images must fulfil, by where they come from.
 #[derive(Debug)]
@@ -54,11 +36,8 @@ pub(crate) enum Requirement {
     AcceptAnything,
     /// What none does.
     Reject,
-    /// Signed by one of the keys, for a certain name.
-    Signed {
-        keys: Vec<KeySource>,
-        identity: SignedIdentity,
-    },
+    /// Signed by somebody, for a certain name.
+    Sigstore(Box<SigstoreSigned>),
     /// Signed with GPG.
     SignedBy(SignedBy),
 }
@@ -84,7 +63,7 @@ impl Requirement {
         match self {
             Self::AcceptAnything => "insecureAcceptAnything",
             Self::Reject => "reject",
-            Self::Signed { .. } => "sigstoreSigned",
+            Self::Sigstore(_) => "sigstoreSigned",
             Self::SignedBy(_) => "signedBy",
         }
     }
@@ -133,26 +112,24 @@ impl Policy {
         let list = &self.requirements(Some(name)).list;
         let is_there = |wanted: fn(&Requirement) -> bool| list.iter().any(wanted);
         Needs {
-            attached: is_there(|it| matches!(it, Requirement::Signed { .. })),
+            attached: is_there(|it| matches!(it, Requirement::Sigstore(_))),
             messages: is_there(|it| matches!(it, Requirement::SignedBy(_))),
         }
     }
 
-    /// All keys that are named anywhere, with their places.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (String, Keys<'_>)> {
-        let all = self.docker.values().chain([&self.default]);
-        all.flat_map(|requirements| {
-            let list = requirements.list.iter().enumerate();
-            list.flat_map(move |(index, requirement)| {
-                let keys: Vec<_> = match requirement {
-                    Requirement::Signed { keys, .. } => keys.iter().map(Keys::Sigstore).collect(),
-                    Requirement::SignedBy(signed) => vec![Keys::Gpg(signed)],
-                    Requirement::AcceptAnything | Requirement::Reject => Vec::new(),
+    /// Reads all that the policy trusts anywhere; fails with the place of what can't be read. Blocks.
+    pub(super) fn check(&self, now: u64) -> Result<(), String> {
+        for requirements in self.docker.values().chain([&self.default]) {
+            for (index, requirement) in requirements.list.iter().enumerate() {
+                let read = match requirement {
+                    Requirement::Sigstore(signed) => signed.check(),
+                    Requirement::SignedBy(signed) => signed.check(now),
+                    Requirement::AcceptAnything | Requirement::Reject => Ok(()),
                 };
-                let place = format!("{}[{index}]", requirements.place);
-                keys.into_iter().map(move |key| (place.clone(), key))
-            })
-        })
+                read.map_err(|reason| format!("{}[{index}]: {reason}", requirements.place))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -195,7 +172,7 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
     let requirement = match kind.text()?.as_str() {
         "insecureAcceptAnything" => Requirement::AcceptAnything,
         "reject" => Requirement::Reject,
-        "sigstoreSigned" => signed(&mut fields)?,
+        "sigstoreSigned" => Requirement::Sigstore(Box::new(SigstoreSigned::parse(&mut fields)?)),
         "signedBy" => Requirement::SignedBy(SignedBy::parse(&mut fields)?),
         "signedBaseLayer" => {
             let problem = "\"signedBaseLayer\" is not supported; ask for \"signedBy\" or \
@@ -209,57 +186,4 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
     };
     fields.finish()?;
     Ok(requirement)
-}
-
-fn signed(fields: &mut Fields) -> Result<Requirement, Wrong> {
-    for name in UNSUPPORTED_FIELDS {
-        if let Some(value) = fields.take(name) {
-            let problem = format!(
-                "{name:?} is not supported, signatures are verified by public keys only: use \
-                 \"keyPath\""
-            );
-            return Err(Wrong::new(&value.place, problem));
-        }
-    }
-    let [path, paths] = ["keyPath", "keyPaths"].map(|name| fields.take(name));
-    let [data, datas] = ["keyData", "keyDatas"].map(|name| fields.take(name));
-    let keys = match (path, paths, data, datas) {
-        (Some(path), None, None, None) => vec![key_file(path)?],
-        (None, Some(paths), None, None) => several(paths, key_file)?,
-        (None, None, Some(data), None) => vec![key_data(data)?],
-        (None, None, None, Some(datas)) => several(datas, key_data)?,
-        _ => {
-            let problem = "needs exactly one of \"keyPath\", \"keyPaths\", \"keyData\" and \
-                           \"keyDatas\"";
-            return Err(Wrong::new(&fields.place, problem));
-        }
-    };
-    let identity = SignedIdentity::parse_or_default(fields)?;
-    Ok(Requirement::Signed { keys, identity })
-}
-
-/// A list of places of keys.
-pub(super) fn several<T>(
-    value: At,
-    read: impl Fn(At) -> Result<T, Wrong>,
-) -> Result<Vec<T>, Wrong> {
-    let place = value.place.clone();
-    let keys = value.some()?;
-    if keys.len() > MAX_KEYS {
-        return Err(Wrong::new(&place, format!("more than {MAX_KEYS} keys")));
-    }
-    keys.into_iter().map(read).collect()
-}
-
-fn key_file(value: At) -> Result<KeySource, Wrong> {
-    value.absolute_path().map(KeySource::File)
-}
-
-fn key_data(value: At) -> Result<KeySource, Wrong> {
-    let place = value.place.clone();
-    let text = value.text()?;
-    let pem = BASE64_STANDARD.decode(text);
-    let pem = pem.map_err(|error| Wrong::new(&place, format!("it is not base64: {error}")))?;
-    let key = PublicKey::from_pem(&pem).map_err(|reason| Wrong::new(&place, reason))?;
-    Ok(KeySource::Inline(key))
 }

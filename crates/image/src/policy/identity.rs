@@ -13,6 +13,8 @@ pub(crate) enum SignedIdentity {
     MatchRepoDigestOrExact,
     /// Any of the same repository.
     MatchRepository,
+    /// Any at all: the digest says which image it is. No other policy has this.
+    MatchDigest,
     /// This one.
     ExactReference(Named),
     /// Any of this repository.
@@ -42,6 +44,7 @@ impl SignedIdentity {
             "matchExact" => Self::MatchExact,
             "matchRepoDigestOrExact" => Self::MatchRepoDigestOrExact,
             "matchRepository" => Self::MatchRepository,
+            "matchDigest" => Self::MatchDigest,
             "exactReference" => {
                 let (place, named) = name(fields.required("dockerReference")?)?;
                 if named.is_name_only() {
@@ -72,12 +75,16 @@ impl SignedIdentity {
     /// Whether a signature for `signed` will do for the image that was asked for as `asked`;
     /// says why not.
     pub(crate) fn accepts(&self, asked: Option<&Reference>, signed: &str) -> Result<(), String> {
+        if *self == Self::MatchDigest {
+            return Ok(());
+        }
         let signature: Named = Named::parse(signed).map_err(|reason| {
             format!("it is for {signed:?}, which is no image's name: {reason}")
         })?;
         let no_name = || "the image has no name here to compare with".to_owned();
         let asked = asked.map(Named::of);
         match self {
+            Self::MatchDigest => Ok(()),
             Self::MatchExact => same(&signature, &asked.ok_or_else(no_name)?),
             Self::MatchRepoDigestOrExact => {
                 exact_or_digest(&signature, &asked.ok_or_else(no_name)?)
@@ -95,6 +102,18 @@ impl SignedIdentity {
                 exact_or_digest(&signature, &remap(asked, prefix, signed_prefix)?)
             }
         }
+    }
+
+    /// Whether a signature for no name, but a digest, will do; says why not.
+    pub(crate) fn accepts_nameless(&self) -> Result<(), String> {
+        if *self == Self::MatchDigest {
+            return Ok(());
+        }
+        Err(
+            "it is for a digest alone and no repository, as cosign's bundles are: accept that by \
+             \"signedIdentity\": {\"type\": \"matchDigest\"}"
+                .to_owned(),
+        )
     }
 }
 

@@ -9,6 +9,7 @@ mod key;
 mod payload;
 pub(crate) mod scope;
 mod signed_by;
+mod sigstore;
 #[cfg(test)]
 mod tests;
 mod verdict;

@@ -182,12 +182,6 @@ fn mistakes_in_a_policy_are_told_with_their_place() {
             signed(json!({ "keyDatas": [key("-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n")] })),
             "default[0].keyDatas[0]: it is malformed",
         ),
-        (signed(json!({ "keyPath": "/a", "fulcio": {} })), r#"default[0].fulcio: "fulcio" is not supported"#),
-        (signed(json!({ "pki": {} })), r#""pki" is not supported"#),
-        (
-            signed(json!({ "keyPath": "/a", "rekorPublicKeyPath": "/b" })),
-            r#""rekorPublicKeyPath" is not supported"#,
-        ),
         (
             signed(json!({ "keyPath": "/a", "signedIdentity": { "type": "any" } })),
             "default[0].signedIdentity.type: there is no identity",
@@ -226,14 +220,10 @@ impl Scene {
     ) -> Result<String, String> {
         let policy = with_requirement(requirement)?;
         let name: Reference = name.parse().unwrap();
-        let kept = signatures.iter().map(|one| Signature {
-            payload: one.payload.clone(),
-            signature: one.signature.clone(),
-        });
         let evidence = Evidence {
             manifests: vec![self.image],
-            signatures: kept.collect(),
-            messages: Vec::new(),
+            signatures: signatures.iter().map(kept).collect(),
+            ..Evidence::default()
         };
         let subject = Subject {
             name: Some(&name),
@@ -246,6 +236,18 @@ impl Scene {
         } else {
             Err(one.reason.clone())
         }
+    }
+}
+
+/// A signature as it is kept beside an image.
+pub(super) fn kept(signature: &ImageSignature) -> Signature {
+    Signature {
+        payload: signature.payload.clone(),
+        signature: signature.signature.clone(),
+        certificate: signature.certificate.clone(),
+        chain: signature.chain.clone(),
+        log: signature.log.clone(),
+        is_stamped: false,
     }
 }
 
@@ -359,10 +361,12 @@ fn a_signature_counts_for_its_image_its_name_and_its_key_only() {
     let raw = |text: &str| ImageSignature {
         payload: text.to_owned(),
         signature: signer.sign(text.as_bytes()),
+        ..sign("x", "y")
     };
     let not_base64 = ImageSignature {
         payload: payload(&digest, "a.example/app:1"),
         signature: "!".to_owned(),
+        ..sign("x", "y")
     };
     let cosign = sign(&digest, "a.example/app");
     for (requirement, signatures, complaint) in [
@@ -447,15 +451,12 @@ fn all_requirements_must_be_fulfilled() {
     let judge = |signers: &[&Signer]| {
         let signatures = signers.iter().map(|signer| {
             let signed = signer.sign_image(&scene.image.to_string(), "a.example/app:1");
-            Signature {
-                payload: signed.payload,
-                signature: signed.signature,
-            }
+            kept(&signed)
         });
         let evidence = Evidence {
             manifests: vec![scene.image],
             signatures: signatures.collect(),
-            messages: Vec::new(),
+            ..Evidence::default()
         };
         let subject = Subject {
             name: Some(&name),

@@ -2,14 +2,8 @@
 
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-
 use super::document::{Policy, Requirement};
-use super::identity::SignedIdentity;
-use super::key::{KeySource, PublicKey};
-use super::payload::{Kind, Payload};
-use crate::store::{Evidence, Signature, now};
+use crate::store::{Evidence, now};
 use crate::{Digest, Error, Reference, Result};
 
 /// As many reasons as anybody reads.
@@ -87,9 +81,9 @@ impl Policy {
             let (fulfilled, reason) = match requirement {
                 Requirement::AcceptAnything => (true, "any image fulfils this".to_owned()),
                 Requirement::Reject => (false, "no image fulfils this".to_owned()),
-                Requirement::Signed { keys, identity } => {
-                    let loaded = load(keys).map_err(|reason| unreadable(index, reason))?;
-                    told(signed(subject, &loaded, identity))
+                Requirement::Sigstore(signed) => {
+                    let judged = signed.judge(subject);
+                    told(judged.map_err(|reason| unreadable(index, reason))?)
                 }
                 Requirement::SignedBy(signed) => {
                     let judged = signed.judge(subject, now());
@@ -112,36 +106,6 @@ fn told(outcome: Result<String, String>) -> (bool, String) {
         Ok(reason) => (true, reason),
         Err(reason) => (false, reason),
     }
-}
-
-fn load(keys: &[KeySource]) -> Result<Vec<(&KeySource, PublicKey)>, String> {
-    let loaded = keys.iter().map(|source| Ok((source, source.load()?)));
-    loaded.collect()
-}
-
-/// By which key and for which name the image is signed; else why no signature will do.
-fn signed(
-    subject: Subject<'_>,
-    keys: &[(&KeySource, PublicKey)],
-    identity: &SignedIdentity,
-) -> Result<String, String> {
-    let evidence = subject.evidence;
-    if evidence.signatures.is_empty() {
-        let places: Vec<_> = evidence.manifests.iter().filter_map(tag_of).collect();
-        if places.is_empty() {
-            return Err(
-                "it has to be signed, and no signature of it is kept here; pull it again"
-                    .to_owned(),
-            );
-        }
-        return Err(format!(
-            "it has to be signed, and has no signature: there is none at {}",
-            places.join(" nor at ")
-        ));
-    }
-    any_of(&evidence.signatures, |signature| {
-        accepted(signature, subject, keys, identity)
-    })
 }
 
 /// Why one of several signatures is accepted; else why none of them is.
@@ -170,35 +134,6 @@ pub(super) fn any_of<S>(
         text.push_str("; …");
     }
     Err(text)
-}
-
-fn accepted(
-    signature: &Signature,
-    subject: Subject<'_>,
-    keys: &[(&KeySource, PublicKey)],
-    identity: &SignedIdentity,
-) -> Result<String, String> {
-    let bytes = BASE64_STANDARD.decode(&signature.signature);
-    let bytes = bytes.map_err(|error| format!("it is not base64: {error}"))?;
-    let payload = signature.payload.as_bytes();
-    let signer = keys.iter().find(|(_, key)| key.has_signed(payload, &bytes));
-    let Some((signer, _)) = signer else {
-        return Err(match keys {
-            [(only, _)] => format!("it is not by {only}"),
-            _ => format!("it is by none of the {} keys", keys.len()),
-        });
-    };
-    // From here on it is the signer who speaks.
-    let payload = Payload::parse(Kind::Cosign, payload)
-        .map_err(|wrong| format!("what was signed can't be read: {wrong}"))?;
-    if !subject.evidence.manifests.contains(&payload.digest) {
-        return Err(format!("it is for another image, {}", payload.digest));
-    }
-    identity.accepts(subject.name, &payload.reference)?;
-    Ok(format!(
-        "signed by {signer} as {:?} with digest {}",
-        payload.reference, payload.digest
-    ))
 }
 
 /// The tag at which cosign puts the signatures of what has this digest.

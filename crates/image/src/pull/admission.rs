@@ -1,37 +1,26 @@
 //! Whether a pull may go on: the policy's say, before a layer is fetched, and the signatures that
 //! it is said by.
 //!
-//! Signatures are where cosign puts them, at a tag made of the manifest's digest; those that are made with
-//! GPG are in a store beside the registry.
+//! Signatures are where cosign puts them: at a tag made of the manifest's digest ([`signatures`]), or attached to it
+//! as bundles ([`bundles`]). Those that are made with GPG are in a store beside the registry ([`lookaside`]).
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use futures_util::future::try_join_all;
-use serde::Deserialize;
+use futures_util::future::{BoxFuture, Either, MaybeDone, join_all, select};
 
 use super::task::{Context, Request};
+use super::{bundles, signatures};
 use crate::blocking::blocking;
 use crate::lookaside::{self, Base, Stores};
-use crate::manifest::RawDescriptor;
-use crate::policy::{Needs, Subject, tag_of};
+use crate::policy::{Needs, Subject};
 use crate::registry::Remote;
-use crate::store::{Evidence, Signature};
-use crate::{Digest, Error, Reference, Result, Verdict};
+use crate::store::Evidence;
+use crate::{Digest, Error, Result, Verdict};
 
-/// The type of a layer that is a signature's document.
-const SIGNATURE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-
-/// Signatures of one manifest that are looked at.
-const MAX_SIGNATURES: usize = 64;
-/// Bytes of what one signature is about; a few hundred are usual.
-const MAX_PAYLOAD: u64 = 16 << 10;
-/// A signature by the longest key has 1368 characters.
-const MAX_SIGNATURE: usize = 4 << 10;
 /// How long signatures are waited for that nobody needs yet.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -39,31 +28,73 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) async fn before(request: &Request) -> Result<()> {
     match &request.policy {
         Some(policy) if !policy.needs(&request.reference).any() => {
-            judge(request, Evidence::default()).await.map(drop)
+            judge(request, Found::nothing(&[])).await.map(drop)
         }
         _ => Ok(()),
     }
 }
 
+/// Looks for the signatures of what a name means, while it is still being found out what that leads to.
+pub(super) async fn early(
+    context: &Context,
+    remote: &Remote,
+    request: &Request,
+    top: Digest,
+) -> Found {
+    if context.config.policies.is_empty() {
+        return Found::nothing(&[]);
+    }
+    find(context, remote, request, &[top], Others::Keep).await
+}
+
+/// Does both, and is done when the first is.
+pub(super) async fn beside<T>(first: impl Future<Output = T>, second: &mut Early<'_>) -> T {
+    match select(Box::pin(first), second).await {
+        Either::Left((done, _)) => done,
+        Either::Right(((), first)) => first.await,
+    }
+}
+
+/// A search that has begun, or is over.
+pub(super) type Early<'a> = MaybeDone<BoxFuture<'a, Found>>;
+
 /// Says no unless the signatures are as the policy wants them. Returns what is to be kept with
-/// the image; nothing on a node without policies.
+/// the image; nothing on a node without policies. Some have been looked for already.
 pub(super) async fn after(
     context: &Context,
     remote: &Remote,
     request: &Request,
     manifests: &[Digest],
+    early: &mut Early<'_>,
 ) -> Result<Option<Evidence>> {
     if context.config.policies.is_empty() {
         return Ok(None);
     }
-    // Another namespace, or the policy of tomorrow, may ask for those that this one does not need.
-    let found = gather(context, remote, request, manifests, Others::Keep);
-    // It is large, and a pull is held by others.
-    let found = Box::pin(found).await?;
+    let search = async {
+        // What the name means is the last.
+        let (_, others) = manifests.split_last().unzip();
+        let others = others.unwrap_or_default();
+        let others = find(context, remote, request, others, Others::Keep);
+        let ((), mut found) = tokio::join!(&mut *early, others);
+        if let Some(first) = Pin::new(early).take_output() {
+            found.add(first);
+        }
+        found
+    };
     if needs(request).any() {
+        let found = search.await;
         return judge(request, found).await.map(Some);
     }
-    Ok(Some(found))
+    // Another namespace, or the policy of tomorrow, may ask for them.
+    let found = tokio::time::timeout(PATIENCE, search).await;
+    let found = found.unwrap_or_else(|_| {
+        tracing::debug!(image = %request.reference, "signatures come too slowly");
+        Found::nothing(manifests)
+    });
+    if let Some(error) = &found.missed {
+        tracing::debug!(image = %request.reference, %error, "signatures can't be had");
+    }
+    Ok(Some(found.evidence))
 }
 
 /// What the policy says, without refusing anything.
@@ -76,32 +107,98 @@ pub(super) async fn verdict(
     let Some(policy) = &request.policy else {
         return Ok(None);
     };
-    let evidence = gather(context, remote, request, &manifests, Others::Leave);
-    let evidence = Box::pin(evidence).await?;
+    let mut found = if needs(request).any() {
+        Box::pin(find(context, remote, request, &manifests, Others::Leave)).await
+    } else {
+        Found::nothing(&manifests)
+    };
     let (policy, name) = (Arc::clone(policy), request.reference.clone());
     let judged = blocking(move || {
-        policy.judge(Subject {
+        let subject = Subject {
             name: Some(&name),
-            evidence: &evidence,
-        })
+            evidence: &found.evidence,
+        };
+        let verdict = policy.judge(subject)?;
+        found.decides(verdict)
     });
     judged.await.map(Some)
 }
 
 /// Refuses, or gives the evidence back.
-async fn judge(request: &Request, evidence: Evidence) -> Result<Evidence> {
+async fn judge(request: &Request, mut found: Found) -> Result<Evidence> {
     let (policy, name) = (request.policy.clone(), request.reference.clone());
     blocking(move || {
-        if let Some(policy) = policy {
-            let subject = Subject {
-                name: Some(&name),
-                evidence: &evidence,
-            };
-            policy.judge(subject)?.into_result()?;
-        }
-        Ok(evidence)
+        let Some(policy) = policy else {
+            return Ok(found.evidence);
+        };
+        let subject = Subject {
+            name: Some(&name),
+            evidence: &found.evidence,
+        };
+        let verdict = policy.judge(subject)?;
+        found
+            .decides(verdict)?
+            .into_result()
+            .map(|()| found.evidence)
     })
     .await
+}
+
+/// What was found of an image's signatures.
+pub(super) struct Found {
+    evidence: Evidence,
+    /// Why there may be more somewhere.
+    missed: Option<Error>,
+    /// What is wrong about the places where they are looked for.
+    wrong: Option<Error>,
+}
+
+impl Found {
+    fn nothing(manifests: &[Digest]) -> Self {
+        Self {
+            evidence: Evidence {
+                manifests: manifests.to_vec(),
+                ..Evidence::default()
+            },
+            missed: None,
+            wrong: None,
+        }
+    }
+
+    /// Adds what was found elsewhere.
+    fn add(&mut self, other: Self) {
+        self.evidence.manifests.extend(other.evidence.manifests);
+        self.evidence.signatures.extend(other.evidence.signatures);
+        self.evidence.bundles.extend(other.evidence.bundles);
+        self.evidence.messages.extend(other.evidence.messages);
+        self.wrong = self.wrong.take().or(other.wrong);
+        self.missed = self.missed.take().or(other.missed);
+    }
+
+    /// A refusal is none where all that could have been found is where it can't be had; else it tells of that.
+    /// Nor is anything decided while what says where to look is wrong.
+    fn decides(&mut self, mut verdict: Verdict) -> Result<Verdict> {
+        if let Some(error) = self.wrong.take() {
+            return Err(error);
+        }
+        let Some(error) = self.missed.take().filter(|_| !verdict.is_allowed()) else {
+            return Ok(verdict);
+        };
+        let Evidence {
+            signatures,
+            bundles,
+            messages,
+            ..
+        } = &self.evidence;
+        if signatures.is_empty() && bundles.is_empty() && messages.is_empty() {
+            return Err(error);
+        }
+        for broken in verdict.requirements.iter_mut().filter(|one| !one.fulfilled) {
+            broken.reason.push_str("; there may be more, but: ");
+            broken.reason.push_str(&error.to_string());
+        }
+        Ok(verdict)
+    }
 }
 
 /// What is done about signatures that the policy does not ask for.
@@ -118,26 +215,27 @@ fn needs(request: &Request) -> Needs {
     policy.map_or_else(Needs::default, |policy| policy.needs(&request.reference))
 }
 
-/// The signatures of all that led to the image, from all places side by side.
-async fn gather(
+/// The signatures of all that led to the image, wherever they are: all places are asked side by side.
+async fn find(
     context: &Context,
     remote: &Remote,
     request: &Request,
     manifests: &[Digest],
     others: Others,
-) -> Result<Evidence> {
+) -> Found {
     let (needs, name) = (needs(request), &request.reference);
-    let stores = match stores(context).await {
-        Err(error) if needs.any() => return Err(error),
-        Err(error) => {
+    let mut found = Found::nothing(manifests);
+    let stores = stores(context).await.unwrap_or_else(|error| {
+        if needs.any() {
+            found.wrong = Some(error);
+        } else {
             tracing::debug!(%error, "where signatures are can't be told");
-            Stores::default()
         }
-        Ok(stores) => stores,
-    };
+        Stores::default()
+    });
     let without_attached = stores.without_attachments(name);
     if let Some(file) = without_attached.filter(|_| needs.attached) {
-        return Err(Error::Configuration {
+        found.wrong = Some(Error::Configuration {
             path: file.display().to_string(),
             reason: format!(
                 "it says \"use-sigstore-attachments: false\" of {name}, whose policy asks for \
@@ -145,53 +243,52 @@ async fn gather(
             ),
         });
     }
+    if found.wrong.is_some() {
+        return found;
+    }
     let attached = async {
         match without_attached {
-            None => find(remote, manifests).await,
-            Some(_) => Ok(Vec::new()),
+            None => attached(remote, manifests).await,
+            Some(_) => Found::nothing(&[]),
         }
     };
     let messages = async {
         match stores.base(name) {
             Some(base) => messages(remote, base, manifests).await,
-            None => Ok(Vec::new()),
+            None => Found::nothing(&[]),
         }
     };
-    let (signatures, messages) = tokio::try_join!(
-        wait(name, needs.attached, others, attached),
-        wait(name, needs.messages, others, messages),
-    )?;
-    Ok(Evidence {
-        manifests: manifests.to_vec(),
-        signatures,
-        messages,
-    })
+    let (attached, messages) = tokio::join!(
+        wait(request, needs.attached, others, attached),
+        wait(request, needs.messages, others, messages),
+    );
+    found.add(attached);
+    found.add(messages);
+    found
 }
 
 /// Waits for signatures as long as they are worth it.
-async fn wait<S>(
-    name: &Reference,
+async fn wait(
+    request: &Request,
     needed: bool,
     others: Others,
-    found: impl Future<Output = Result<Vec<S>>>,
-) -> Result<Vec<S>> {
+    found: impl Future<Output = Found>,
+) -> Found {
     if needed {
         return found.await;
     }
     if others == Others::Leave {
-        return Ok(Vec::new());
+        return Found::nothing(&[]);
     }
-    Ok(match tokio::time::timeout(PATIENCE, found).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => {
-            tracing::debug!(image = %name, %error, "signatures can't be had");
-            Vec::new()
-        }
-        Err(_) => {
-            tracing::debug!(image = %name, "signatures come too slowly");
-            Vec::new()
-        }
-    })
+    let image = &request.reference;
+    let Ok(mut found) = tokio::time::timeout(PATIENCE, found).await else {
+        tracing::debug!(%image, "signatures come too slowly");
+        return Found::nothing(&[]);
+    };
+    if let Some(error) = found.missed.take() {
+        tracing::debug!(%image, %error, "signatures can't be had");
+    }
+    found
 }
 
 /// Where signatures are beside registries, as it is said now.
@@ -202,172 +299,49 @@ async fn stores(context: &Context) -> Result<Stores> {
     }
 }
 
-/// The signed messages of all that led to the image.
-async fn messages(remote: &Remote, base: &Base, manifests: &[Digest]) -> Result<Vec<String>> {
-    let found = manifests.iter();
-    let found = found.map(|digest| lookaside::find(remote, base, digest));
-    let found = try_join_all(found).await?.into_iter().flatten();
-    Ok(found
-        .map(|message| BASE64_STANDARD.encode(message))
-        .collect())
-}
-
-/// The signatures of all that led to the image that are attached to it.
-async fn find(remote: &Remote, manifests: &[Digest]) -> Result<Vec<Signature>> {
-    let found = manifests.iter().map(|digest| attached(remote, digest));
-    let found = try_join_all(found).await?;
-    Ok(found.into_iter().flatten().collect())
-}
-
-/// The signatures at the tag that cosign uses for this manifest.
-async fn attached(remote: &Remote, digest: &Digest) -> Result<Vec<Signature>> {
-    let Some(tag) = tag_of(digest) else {
-        return Ok(Vec::new());
-    };
-    let manifest = match remote.attachment(&tag).await {
-        Ok(fetched) => fetched.bytes,
-        Err(Error::NotInRegistry { .. }) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let what = format!("the signatures of {digest}");
-    let mut payloads: HashMap<Digest, String> = HashMap::new();
-    let mut signatures = Vec::new();
-    for (digest, signature) in listed(&what, &manifest)? {
-        // Several signatures are often of the same bytes.
-        let payload = match payloads.entry(digest) {
-            Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(free) => free.insert(payload(remote, &what, digest).await?).clone(),
-        };
-        signatures.push(Signature { payload, signature });
-    }
-    Ok(signatures)
-}
-
-/// What was signed.
-async fn payload(remote: &Remote, what: &str, digest: Digest) -> Result<String> {
-    let bytes = remote.small_blob(what, digest).await?;
-    if bytes.len() as u64 > MAX_PAYLOAD {
-        return Err(too_large(what));
-    }
-    // Other bytes than text are no signature of an image.
-    Ok(String::from_utf8(bytes).unwrap_or_default())
-}
-
-/// What a manifest of signatures names: the digest of what was signed, and the signature.
-pub(crate) fn listed(what: &str, manifest: &[u8]) -> Result<Vec<(Digest, String)>> {
-    let manifest: Attachment =
-        serde_json::from_slice(manifest).map_err(|error| Error::invalid(what, error))?;
-    let mut found = Vec::new();
-    for layer in manifest.layers {
-        let signature = layer.annotations.unwrap_or_default().signature;
-        let Some(signature) = signature.filter(|_| layer.descriptor.media_type == SIGNATURE) else {
-            continue;
-        };
-        if found.len() == MAX_SIGNATURES {
-            return Err(Error::too_large(
-                what,
-                format!("{MAX_SIGNATURES} signatures"),
-            ));
-        }
-        if layer.descriptor.size > MAX_PAYLOAD || signature.len() > MAX_SIGNATURE {
-            return Err(too_large(what));
-        }
-        let digest = layer.descriptor.digest.parse();
-        found.push((
-            digest.map_err(|error| Error::invalid(what, error))?,
-            signature,
-        ));
-    }
-    Ok(found)
-}
-
-fn too_large(what: &str) -> Error {
-    Error::too_large(
-        format!("one of {what}"),
-        format!("{MAX_PAYLOAD} bytes, and {MAX_SIGNATURE} of the signature itself"),
-    )
-}
-
-/// A manifest whose layers are signatures.
-#[derive(Deserialize)]
-struct Attachment {
-    layers: Vec<AttachedLayer>,
-}
-
-#[derive(Deserialize)]
-struct AttachedLayer {
-    #[serde(flatten)]
-    descriptor: RawDescriptor,
-    annotations: Option<Annotations>,
-}
-
-#[derive(Deserialize, Default)]
-struct Annotations {
-    #[serde(rename = "dev.cosignproject.cosign/signature")]
-    signature: Option<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn layer(changes: &serde_json::Value) -> serde_json::Value {
-        let mut layer = json!({
-            "mediaType": SIGNATURE,
-            "digest": Digest::of(b"payload").to_string(),
-            "size": 7,
-            "annotations": { "dev.cosignproject.cosign/signature": "c2ln", "other": "x" },
-        });
-        for (key, value) in changes.as_object().unwrap() {
-            layer[key] = value.clone();
-        }
-        layer
-    }
-
-    fn list(layers: &[serde_json::Value]) -> Result<usize> {
-        let manifest = json!({ "schemaVersion": 2, "layers": layers }).to_string();
-        listed("x", manifest.as_bytes()).map(|found| found.len())
-    }
-
-    #[test]
-    fn only_signatures_are_taken_from_a_manifest() {
-        let layers = [
-            layer(&json!({})),
-            layer(&json!({ "mediaType": "application/vnd.in-toto+json" })),
-            layer(&json!({ "annotations": {} })),
-            layer(&json!({ "annotations": null })),
-        ];
-        assert_eq!(list(&layers).unwrap(), 1);
-        assert_eq!(list(&[]).unwrap(), 0);
-    }
-
-    #[test]
-    fn what_is_too_much_or_malformed_is_refused() {
-        let many = vec![layer(&json!({})); 5000];
-        assert_eq!(list(&many[..MAX_SIGNATURES]).unwrap(), MAX_SIGNATURES);
-        let error = list(&many).unwrap_err().to_string();
-        assert_eq!(error, "x exceeds the limit of 64 signatures");
-        let long = "A".repeat(MAX_SIGNATURE + 1);
-        for changes in [
-            json!({ "size": MAX_PAYLOAD + 1 }),
-            json!({ "size": u64::MAX }),
-            json!({ "annotations": { "dev.cosignproject.cosign/signature": long } }),
-        ] {
-            let error = list(&[layer(&changes)]).unwrap_err();
-            assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-        }
-        for changes in [
-            json!({ "digest": "sha256:1" }),
-            json!({ "size": -1 }),
-            json!({ "annotations": { "dev.cosignproject.cosign/signature": 1 } }),
-        ] {
-            let error = list(&[layer(&changes)]).unwrap_err();
-            assert!(matches!(error, Error::InvalidImage { .. }), "{error}");
-        }
-        for text in ["", "[]", "{}", r#"{"layers":null}"#, "{\"layers\":[[]]}"] {
-            listed("x", text.as_bytes()).unwrap_err();
+/// The messages signed with GPG.
+async fn messages(remote: &Remote, base: &Base, manifests: &[Digest]) -> Found {
+    let mut found = Found::nothing(&[]);
+    let messages = manifests.iter();
+    let messages = messages.map(|digest| lookaside::find(remote, base, digest));
+    for messages in join_all(messages).await {
+        match messages {
+            Ok(messages) => {
+                let messages = messages.iter().map(|it| BASE64_STANDARD.encode(it));
+                found.evidence.messages.extend(messages);
+            }
+            Err(error) => found.missed = Some(error),
         }
     }
+    found
+}
+
+/// What is attached to the image in its registry.
+async fn attached(remote: &Remote, manifests: &[Digest]) -> Found {
+    let at_tags = manifests
+        .iter()
+        .map(|digest| signatures::at_tag(remote, digest));
+    let attached = manifests
+        .iter()
+        .map(|digest| bundles::attached(remote, digest));
+    let (at_tags, attached) = tokio::join!(join_all(at_tags), join_all(attached));
+    let mut found = Found::nothing(&[]);
+    for signatures in at_tags {
+        match signatures {
+            Ok(signatures) => found.evidence.signatures.extend(signatures),
+            Err(error) => found.missed = Some(error),
+        }
+    }
+    for attached in attached {
+        match attached {
+            Ok((bundles, signatures)) => {
+                found.evidence.bundles.extend(bundles);
+                found.evidence.signatures.extend(signatures);
+            }
+            Err(error) => {
+                found.missed.get_or_insert(error);
+            }
+        }
+    }
+    found
 }

@@ -2,19 +2,22 @@
 
 mod admission;
 mod allowance;
+mod bundles;
 mod download;
 mod flights;
 mod ingest;
 mod layer;
 mod lazy;
 mod progress;
+mod signatures;
 mod steps;
 mod task;
 mod turns;
 
-pub(crate) use admission::listed;
+pub(crate) use bundles::bundle_of;
 pub(crate) use flights::Flights;
 pub(crate) use layer::{BlobLocks, Origin};
+pub(crate) use signatures::listed;
 
 pub use progress::{LayerProgress, LayerState, PullProgress};
 pub(crate) use progress::{Tracker, next_number};

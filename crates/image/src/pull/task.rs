@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, maybe_done, try_join_all};
 use orlop_decrypt::Options;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -71,12 +72,14 @@ pub(crate) async fn pull(
     let resolving = resolve(context, &request, tracker);
     let (remote, named) = steps.during("resolve", resolving).await?;
     let top = named.0;
+    let mut early = maybe_done(admission::early(context, &remote, &request, top).boxed());
     let found = find_manifest(context, &remote, &what, named);
+    let found = Box::pin(admission::beside(found, &mut early));
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
     // Side by side: each waits for the registry. No layer is asked for before both are there.
     let described = config(context, &remote, &what, (&document, &manifest));
     let described = steps.during("manifest", described);
-    let admitted = admission::after(context, &remote, &request, &manifests);
+    let admitted = admission::after(context, &remote, &request, &manifests, &mut early);
     let admitted = async {
         if context.config.policies.is_empty() {
             return admitted.await;

@@ -39,7 +39,7 @@ pub(super) struct Settings {
     pub(super) retry_pause: Duration,
     /// Without any progress for so long, a request isn't tried again, whatever else.
     pub(super) patience: Duration,
-    manifest_bytes: u64,
+    pub(super) manifest_bytes: u64,
 }
 
 /// A repository and the hosts that serve it.

@@ -147,15 +147,30 @@ pub(crate) struct Evidence {
     /// Messages signed with GPG that were found for these, not yet verified, in base64.
     #[serde(default)]
     pub(crate) messages: Vec<String>,
+    /// The bundles attached to these, as JSON, not yet verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) bundles: Vec<String>,
 }
 
 /// A signature as it came from a registry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Signature {
     /// What was signed.
     pub(crate) payload: String,
     /// The signature in base64.
     pub(crate) signature: String,
+    /// The signer's certificate, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) certificate: Option<String>,
+    /// Certificates that came with it, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chain: Option<String>,
+    /// What a log says of it, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) log: Option<String>,
+    /// Whether an authority has said when it was made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_stamped: bool,
 }
 
 impl Evidence {
@@ -185,6 +200,14 @@ impl Evidence {
                 self.messages.push(message);
             }
         }
+        let mut bytes: usize = self.bundles.iter().map(String::len).sum();
+        for bundle in older.bundles {
+            let fits = bytes + bundle.len() <= MAX_BUNDLE_BYTES;
+            if fits && !self.bundles.contains(&bundle) && self.bundles.len() < MAX_SIGNATURES {
+                bytes += bundle.len();
+                self.bundles.push(bundle);
+            }
+        }
     }
 }
 
@@ -193,6 +216,7 @@ const MAX_MANIFESTS: usize = 32;
 const MAX_SIGNATURES: usize = 128;
 /// Bytes of messages.
 const MAX_MESSAGES: usize = 1 << 20;
+const MAX_BUNDLE_BYTES: usize = 8 << 20;
 
 /// A manifest, index or configuration, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]

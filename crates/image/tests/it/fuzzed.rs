@@ -174,6 +174,24 @@ fn no_policy_breaks_the_parser() {
                 "docker.io/library/busybox:1": signed("keyPath", json!({
                     "type": "exactReference", "dockerReference": "a/b:1",
                 })),
+                "c.example": [{
+                    "type": "sigstoreSigned",
+                    "rekorPublicKeyPaths": ["/r.pub"],
+                    "predicateTypes": ["https://slsa.dev/provenance/v1"],
+                    "signedIdentity": { "type": "matchDigest" },
+                    "fulcio": {
+                        "caPath": "/ca.pem", "oidcIssuer": "https://c.example",
+                        "subjectPattern": "https://c.example/*/x@refs/**",
+                        "ctLogPublicKeyPath": "/ct.pub",
+                    },
+                }],
+                "d.example": [{
+                    "type": "sigstoreSigned",
+                    "pki": {
+                        "caRootsPath": "/ca.pem", "caIntermediatesPath": "/ca.pem",
+                        "subjectEmail": "a@b.example", "subjectHostname": "b.example",
+                    },
+                }],
             },
             "dir": { "/x": [{ "type": "reject" }] },
         },
@@ -188,13 +206,32 @@ fn no_policy_breaks_the_parser() {
             "mediaType": "application/vnd.dev.cosign.simplesigning.v1+json",
             "digest": format!("sha256:{}", "0".repeat(64)),
             "size": 7,
-            "annotations": { "dev.cosignproject.cosign/signature": "c2ln" },
+            "annotations": {
+                "dev.cosignproject.cosign/signature": "c2ln",
+                "dev.sigstore.cosign/certificate": "x",
+                "dev.sigstore.cosign/chain": "x",
+                "dev.sigstore.cosign/bundle": "x",
+            },
+        }],
+    });
+    let attached = json!({
+        "schemaVersion": 2,
+        "manifests": [{
+            "artifactType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+            "digest": format!("sha256:{}", "0".repeat(64)),
+            "annotations": { "dev.sigstore.bundle.predicateType": "x" },
+        }],
+        "layers": [{
+            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+            "digest": format!("sha256:{}", "0".repeat(64)),
+            "size": 7,
         }],
     });
     Fuzz::new()
         .example(policy.to_string())
         .example(payload)
         .example(list.to_string())
+        .example(attached.to_string())
         .words([
             "null",
             "{}",

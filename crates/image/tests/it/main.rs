@@ -12,7 +12,9 @@
 mod archives;
 mod artifacts;
 mod budget;
+mod bundles;
 mod child;
+mod cosign;
 mod crash;
 mod encrypted;
 mod faults;

@@ -16,6 +16,7 @@
 
 mod artifacts;
 mod bad_input;
+mod bundles;
 mod checkpoint;
 mod client;
 mod containers;

@@ -29,6 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "duration",
             "erofs",
             "lazy",
+            "sigstore",
             "toc",
             "openpgp",
             "yaml",
@@ -40,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("openpgp", &[]),
     ("decrypt", &[]),
     ("toc", &["hex"]),
+    ("sigstore", &["hex"]),
     (
         "network",
         &["causes", "disk", "hex", "processor", "quantity", "pool"],

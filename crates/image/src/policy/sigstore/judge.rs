@@ -1,0 +1,231 @@
+//! Whether an image is signed as `sigstoreSigned` asks for, and why not.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use orlop_sigstore::{Bundle, By, Content, Demand, Detached, Refusal, Signer, Statement};
+
+use super::SigstoreSigned;
+use super::trust::{Signers, Trust};
+use crate::policy::payload::{Kind, Payload};
+use crate::policy::verdict::{Subject, tag_of};
+use crate::store::Signature;
+
+/// As many reasons as anybody reads.
+const MAX_REASONS: usize = 3;
+
+impl SigstoreSigned {
+    /// By whom and for which name the image is signed; else why no signature will do. Fails where somebody who is
+    /// trusted can't be read. Blocks.
+    pub(in crate::policy) fn judge(
+        &self,
+        subject: Subject<'_>,
+    ) -> Result<Result<String, String>, String> {
+        let trust = self.load()?;
+        let trial = Trial {
+            wanted: self,
+            trust: &trust,
+            subject,
+        };
+        Ok(trial.outcome())
+    }
+}
+
+struct Trial<'a> {
+    wanted: &'a SigstoreSigned,
+    trust: &'a Trust<'a>,
+    subject: Subject<'a>,
+}
+
+impl Trial<'_> {
+    fn outcome(&self) -> Result<String, String> {
+        let evidence = self.subject.evidence;
+        // A signature from before there were bundles says nothing but that.
+        let signatures = if self.wanted.predicate_types.is_empty() {
+            &evidence.signatures[..]
+        } else {
+            &[]
+        };
+        let bundles = evidence.bundles.iter().map(|text| read(text));
+        let bundles: Vec<_> = bundles.filter(|bundle| self.is_wanted(bundle)).collect();
+        let count = signatures.len() + bundles.len();
+        if count == 0 {
+            return Err(self.nothing());
+        }
+        let signatures = signatures.iter().map(|one| self.signature(one));
+        let bundles = bundles.into_iter().map(|bundle| self.bundle(bundle?));
+        let mut reasons: Vec<String> = Vec::new();
+        for accepted in signatures.chain(bundles) {
+            match accepted {
+                Ok(reason) => return Ok(reason),
+                Err(reason) if reasons.contains(&reason) => {}
+                Err(reason) => reasons.push(reason),
+            }
+        }
+        let more = reasons.len().saturating_sub(MAX_REASONS);
+        reasons.truncate(MAX_REASONS);
+        let reasons = reasons.join("; ");
+        let kind = self.kind();
+        let mut text = match count {
+            1 => format!("its {kind} is not accepted: {reasons}"),
+            count => format!("none of its {count} {kind}s is accepted: {reasons}"),
+        };
+        if more > 0 {
+            text.push_str("; …");
+        }
+        Err(text)
+    }
+
+    fn kind(&self) -> &'static str {
+        if self.wanted.predicate_types.is_empty() {
+            "signature"
+        } else {
+            "attestation"
+        }
+    }
+
+    fn nothing(&self) -> String {
+        let evidence = self.subject.evidence;
+        let places: Vec<_> = evidence.manifests.iter().filter_map(tag_of).collect();
+        if places.is_empty() {
+            let kind = self.kind();
+            return format!("it has to be signed, and no {kind} of it is kept here; pull it again");
+        }
+        if !self.wanted.predicate_types.is_empty() {
+            let types = self.wanted.predicate_types.join(" or ");
+            return format!("it has to have an attestation of the type {types}, and has none");
+        }
+        let beside = match evidence.bundles.len() {
+            0 => "no bundle is attached to it".to_owned(),
+            1 => "the bundle that is attached to it says something else".to_owned(),
+            count => format!("the {count} bundles that are attached to it say something else"),
+        };
+        format!(
+            "it has to be signed, and has no signature: there is none at {}, and {beside}",
+            places.join(" nor at ")
+        )
+    }
+
+    /// Whether it says what is asked for, if it is true. What can't be read may have been.
+    fn is_wanted(&self, bundle: &Result<(Bundle, Statement), String>) -> bool {
+        let Ok((_, statement)) = bundle else {
+            return true;
+        };
+        let (found, wanted) = (&statement.predicate_type, &self.wanted.predicate_types);
+        wanted.contains(found) || wanted.is_empty() && found == Statement::COSIGN_SIGN
+    }
+
+    fn demand(&self) -> Demand<'_> {
+        let signer = match &self.trust.signers {
+            Signers::Keys(keys, _) => Signer::Keys(keys),
+            Signers::Identity(identity) => Signer::Identity(identity),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Demand {
+            signer,
+            logs: self.trust.logs.as_deref(),
+            now: now.map_or(0, |since| since.as_secs() as i64),
+        }
+    }
+
+    fn signature(&self, signature: &Signature) -> Result<String, String> {
+        // Some break it into lines.
+        let text: String = signature.signature.split_ascii_whitespace().collect();
+        let bytes = BASE64_STANDARD.decode(text);
+        let bytes = bytes.map_err(|error| format!("it is not base64: {error}"))?;
+        let payload = signature.payload.as_bytes();
+        let detached = Detached {
+            message: payload,
+            signature: &bytes,
+            certificate: signature.certificate.as_deref(),
+            chain: signature.chain.as_deref(),
+            log: signature.log.as_deref(),
+            is_stamped: signature.is_stamped,
+        };
+        let by = detached.verify(&self.demand());
+        let by = self.signer(by)?;
+        // From here on it is the signer who speaks.
+        let payload = Payload::parse(Kind::Cosign, payload)
+            .map_err(|wrong| format!("what was signed can't be read: {wrong}"))?;
+        if !self.subject.evidence.manifests.contains(&payload.digest) {
+            return Err(format!("it is for another image, {}", payload.digest));
+        }
+        let (name, reference) = (self.subject.name, &payload.reference);
+        self.wanted.identity.accepts(name, reference)?;
+        Ok(format!(
+            "signed by {by} as {reference:?} with digest {}",
+            payload.digest
+        ))
+    }
+
+    fn bundle(&self, (bundle, statement): (Bundle, Statement)) -> Result<String, String> {
+        let by = bundle.verify(&self.demand(), None);
+        let by = self.signer(by)?;
+        // From here on it is the signer who speaks.
+        let mut reason = "it is for no image".to_owned();
+        for subject in &statement.subjects {
+            let digests = subject.digests.iter();
+            let mut digests = digests.filter_map(|digest| digest.parse().ok());
+            let manifests = &self.subject.evidence.manifests;
+            let Some(digest) = digests.find(|digest| manifests.contains(digest)) else {
+                let other = subject.digests.first();
+                let other = other.map_or("one without a digest", String::as_str);
+                reason = format!("it is for another image, {}", shortened(other));
+                continue;
+            };
+            let (identity, name) = (&self.wanted.identity, self.subject.name);
+            let (accepted, shown) = match &subject.name {
+                Some(signed) => (identity.accepts(name, signed), format!("as {signed:?}")),
+                None => (identity.accepts_nameless(), "without a name".to_owned()),
+            };
+            match accepted {
+                Ok(()) if self.wanted.predicate_types.is_empty() => {
+                    return Ok(format!("signed by {by} {shown} with digest {digest}"));
+                }
+                Ok(()) => {
+                    let kind = &statement.predicate_type;
+                    return Ok(format!("{kind} by {by} {shown} with digest {digest}"));
+                }
+                Err(why) => reason = why,
+            }
+        }
+        Err(reason)
+    }
+
+    /// Who it is, as people know them.
+    fn signer(&self, by: Result<By, Refusal>) -> Result<String, String> {
+        match (by, &self.trust.signers) {
+            (Ok(By::Key(place)), Signers::Keys(_, sources)) => Ok(sources[place].to_string()),
+            (Ok(By::Key(_)), Signers::Identity(_)) => Ok("a key".to_owned()),
+            (Ok(By::Identity(names)), _) => Ok(names),
+            (Err(Refusal::OtherKey), Signers::Keys(_, [only])) => {
+                Err(format!("it is not by {only}"))
+            }
+            (Err(Refusal::OtherKey), Signers::Keys(_, sources)) => {
+                Err(format!("it is by none of the {} keys", sources.len()))
+            }
+            (Err(refusal), _) => Err(refusal.to_string()),
+        }
+    }
+}
+
+/// A bundle, and what it says, if it is true.
+fn read(text: &str) -> Result<(Bundle, Statement), String> {
+    let read = || {
+        let bundle = Bundle::parse(text.as_bytes())?;
+        let statement = match &bundle.content {
+            Content::Envelope(envelope) => Statement::parse(envelope.statement()?)?,
+            Content::Message(_) => {
+                let problem = "it is the signature of a message, not of a statement".to_owned();
+                return Err(Refusal::Unsupported(problem));
+            }
+        };
+        Ok((bundle, statement))
+    };
+    read().map_err(|refusal| refusal.to_string())
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(200).collect()
+}

@@ -1,0 +1,128 @@
+//! Bundles that are attached to a manifest, where cosign puts signatures and attestations since its third version.
+
+use futures_util::future::try_join_all;
+use serde::Deserialize;
+
+use super::signatures;
+use crate::manifest::RawDescriptor;
+use crate::registry::{Referrer, Remote};
+use crate::store::Signature;
+use crate::{Digest, Error, Result};
+
+/// How the types of bundles begin, whatever their version.
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
+/// What holds signatures that are not in bundles.
+const SIGNATURES: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
+/// What some registries say of what has no configuration, whatever else it is.
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+/// Says in a list what a bundle says.
+const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
+
+/// Things attached to one manifest that are fetched.
+const MAX_FETCHED: usize = 32;
+/// Bytes of one bundle; a signature has about six thousand, an attestation perhaps many more.
+const MAX_BUNDLE: u64 = 1 << 20;
+/// Bytes of all bundles of one manifest.
+const MAX_TOGETHER: usize = 4 << 20;
+
+/// What is attached to a manifest: bundles, as JSON, and signatures that are in none.
+pub(super) async fn attached(
+    remote: &Remote,
+    digest: &Digest,
+) -> Result<(Vec<String>, Vec<Signature>)> {
+    let mut found = remote.referrers(digest, is_wanted).await?;
+    // Signatures first: others must not crowd them out.
+    found.sort_by_key(|one| !is_signature(one));
+    if found.len() > MAX_FETCHED {
+        let count = found.len();
+        tracing::debug!(%digest, count, "only some of what is attached is looked at");
+        found.truncate(MAX_FETCHED);
+    }
+    let fetched = found.iter().map(|one| fetch(remote, digest, one));
+    let mut bundles = Vec::new();
+    let mut signatures = Vec::new();
+    let mut together = 0;
+    for thing in try_join_all(fetched).await?.into_iter().flatten() {
+        match thing {
+            Attached::Bundle(text) => {
+                together += text.len();
+                if together <= MAX_TOGETHER {
+                    bundles.push(text);
+                }
+            }
+            Attached::Signatures(some) => signatures.extend(some),
+        }
+    }
+    Ok((bundles, signatures))
+}
+
+enum Attached {
+    Bundle(String),
+    Signatures(Vec<Signature>),
+}
+
+fn is_wanted(artifact_type: &str) -> bool {
+    artifact_type.starts_with(BUNDLE) || [SIGNATURES, EMPTY, ""].contains(&artifact_type)
+}
+
+fn is_signature(referrer: &Referrer) -> bool {
+    let predicate = referrer.annotations.get(PREDICATE);
+    predicate.is_none_or(|kind| kind == orlop_sigstore::Statement::COSIGN_SIGN)
+}
+
+/// One of these things. What is no bundle, too large or not there after all is as if nobody had attached it: it could
+/// only have spoken for the image.
+async fn fetch(remote: &Remote, subject: &Digest, one: &Referrer) -> Result<Option<Attached>> {
+    match read(remote, subject, &one.digest).await {
+        Ok(thing) => Ok(thing),
+        Err(
+            error @ (Error::NotInRegistry { .. }
+            | Error::InvalidImage { .. }
+            | Error::TooLarge { .. }
+            | Error::DigestMismatch { .. }),
+        ) => {
+            tracing::debug!(%subject, attached = %one.digest, %error, "what is attached does not count");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn read(remote: &Remote, subject: &Digest, digest: &Digest) -> Result<Option<Attached>> {
+    let what = format!("what is attached to {subject}");
+    let fetched = remote.manifest(&digest.to_string(), Some(*digest)).await?;
+    let Some(layer) = bundle_of(&what, &fetched.bytes)? else {
+        let signatures = signatures::of_manifest(remote, subject, &fetched.bytes).await?;
+        return Ok(Some(Attached::Signatures(signatures)));
+    };
+    let bytes = remote.small_blob(&what, layer).await?;
+    if bytes.len() as u64 > MAX_BUNDLE {
+        return Err(Error::too_large(what, format!("{MAX_BUNDLE} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| Error::invalid(what, error))?;
+    Ok(Some(Attached::Bundle(text)))
+}
+
+/// Where the one bundle of a manifest is, if it is the manifest of one.
+pub(crate) fn bundle_of(what: &str, manifest: &[u8]) -> Result<Option<Digest>> {
+    let manifest: Manifest =
+        serde_json::from_slice(manifest).map_err(|error| Error::invalid(what, error))?;
+    let [layer] = &manifest.layers[..] else {
+        return Ok(None);
+    };
+    if !layer.media_type.starts_with(BUNDLE) {
+        return Ok(None);
+    }
+    if layer.size > MAX_BUNDLE {
+        return Err(Error::too_large(what, format!("{MAX_BUNDLE} bytes")));
+    }
+    let digest = layer.digest.parse();
+    digest
+        .map(Some)
+        .map_err(|error| Error::invalid(what, error))
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    layers: Vec<RawDescriptor>,
+}

@@ -1,0 +1,167 @@
+//! Who makes certificates that are accepted.
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, TrustAnchor, UnixTime};
+use sha2::{Digest as _, Sha256};
+use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, ring};
+
+use crate::certificate::CODE_SIGNING;
+use crate::{Certificate, Refusal, der, time};
+
+/// More authorities than anybody trusts for one purpose.
+const MAX_AUTHORITIES: usize = 64;
+/// More than any chain has.
+pub(crate) const MAX_CHAIN: usize = 8;
+
+/// How authorities sign.
+const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 8] = [
+    ring::ECDSA_P256_SHA256,
+    ring::ECDSA_P256_SHA384,
+    ring::ECDSA_P384_SHA256,
+    ring::ECDSA_P384_SHA384,
+    ring::ED25519,
+    ring::RSA_PKCS1_2048_8192_SHA256,
+    ring::RSA_PKCS1_2048_8192_SHA384,
+    ring::RSA_PKCS1_2048_8192_SHA512,
+];
+
+/// Who makes certificates that are accepted.
+#[derive(Debug, Clone)]
+pub struct Authorities {
+    roots: Vec<Certificate>,
+    /// Known to stand between the roots and who signs; trusted only by way of a root.
+    intermediates: Vec<CertificateDer<'static>>,
+}
+
+impl Authorities {
+    /// Reads all certificates of a PEM text, each of which is trusted by itself.
+    pub fn from_pem(roots: &[u8]) -> Result<Self, String> {
+        let mut found = Vec::new();
+        for root in certificates(roots, MAX_AUTHORITIES)? {
+            webpki::anchor_from_trusted_cert(&root)
+                .map_err(|error| format!("a certificate in it can't be used: {error}"))?;
+            found.push(Certificate::from_der(&root).map_err(|reason| reason.to_string())?);
+        }
+        Ok(Self {
+            roots: found,
+            intermediates: Vec::new(),
+        })
+    }
+
+    /// Adds the certificates of a PEM text that are trusted by way of a root.
+    pub fn with_intermediates(mut self, pem: &[u8]) -> Result<Self, String> {
+        self.intermediates = certificates(pem, MAX_AUTHORITIES)?;
+        Ok(self)
+    }
+
+    /// Whether a certificate that signs code is by one of the authorities at that moment. `chain` are certificates
+    /// that came with it. Returns the digest of the key that it was made with.
+    pub(crate) fn check(
+        &self,
+        leaf: &Certificate,
+        chain: &[Vec<u8>],
+        at: i64,
+    ) -> Result<[u8; 32], Refusal> {
+        let refuse = |reason: String| Refusal::Chain(reason);
+        let seconds = u64::try_from(at).map_err(|_| refuse("its time is before 1970".into()))?;
+        let moment = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+        let roots: Vec<CertificateDer<'_>> = self
+            .roots
+            .iter()
+            .filter(|root| root.is_valid(at))
+            .map(|root| CertificateDer::from(root.der()))
+            .collect();
+        if roots.is_empty() {
+            let reason = format!("none of the authorities was valid at {}", time::show(at));
+            return Err(refuse(reason));
+        }
+        let anchors: Vec<TrustAnchor<'_>> = roots
+            .iter()
+            .filter_map(|root| webpki::anchor_from_trusted_cert(root).ok())
+            .collect();
+        let intermediates: Vec<CertificateDer<'_>> = self
+            .intermediates
+            .iter()
+            .map(|known| CertificateDer::from(known.as_ref()))
+            .chain(chain.iter().map(|came| CertificateDer::from(&came[..])))
+            .collect();
+        let der = CertificateDer::from(leaf.der());
+        let entity = EndEntityCert::try_from(&der).map_err(|error| refuse(shown(&error)))?;
+        let path = entity
+            .verify_for_usage(
+                &ALGORITHMS,
+                &anchors,
+                &intermediates,
+                moment,
+                SignsCode,
+                None,
+                None,
+            )
+            .map_err(|error| refuse(shown(&error)))?;
+        let issuer = path.intermediate_certificates().next();
+        let spki = match issuer {
+            Some(issuer) => issuer.subject_public_key_info().to_vec(),
+            None => der::write(der::SEQUENCE, &path.anchor().subject_public_key_info),
+        };
+        Ok(Sha256::digest(&spki).into())
+    }
+}
+
+/// All certificates of a PEM text; there must be one, and not too many.
+pub(crate) fn certificates(
+    pem: &[u8],
+    most: usize,
+) -> Result<Vec<CertificateDer<'static>>, String> {
+    let mut found = Vec::new();
+    for one in CertificateDer::pem_slice_iter(pem) {
+        if found.len() == most {
+            return Err(format!("it holds more than {most} certificates"));
+        }
+        found.push(one.map_err(|error| format!("it is not PEM: {error}"))?);
+    }
+    if found.is_empty() {
+        return Err("there is no \"CERTIFICATE\" in it".to_owned());
+    }
+    Ok(found)
+}
+
+/// What most often is wrong, in words.
+fn shown(error: &webpki::Error) -> String {
+    match error {
+        webpki::Error::UnknownIssuer => {
+            "it is not by one of the authorities that the policy names".to_owned()
+        }
+        webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => {
+            "a certificate between it and the authorities was not valid then".to_owned()
+        }
+        webpki::Error::RequiredEkuNotFoundContext(_) => "it is not for signing code".to_owned(),
+        webpki::Error::InvalidSignatureForPublicKey => {
+            "what makes it one of an authority's is wrong".to_owned()
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// Certificates that say what they are for must be for signing code.
+struct SignsCode;
+
+impl ExtendedKeyUsageValidator for SignsCode {
+    fn validate(&self, usages: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let wanted = KeyPurposeId::new(CODE_SIGNING);
+        let mut says_nothing = true;
+        let mut found = false;
+        for usage in usages {
+            says_nothing = false;
+            found |= usage? == wanted;
+        }
+        if says_nothing || found {
+            return Ok(());
+        }
+        Err(webpki::Error::RequiredEkuNotFoundContext(
+            webpki::RequiredEkuNotFoundContext {
+                required: webpki::KeyUsage::required(CODE_SIGNING),
+                present: Vec::new(),
+            },
+        ))
+    }
+}

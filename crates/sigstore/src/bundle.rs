@@ -1,0 +1,265 @@
+//! Bundles: a signature with all that it takes to verify it (sigstore's protobuf bundle, as JSON).
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::authorities::MAX_CHAIN;
+use crate::entry::Entry;
+use crate::proof::{MAX_HASHES, Proof};
+use crate::signed::Evidence;
+use crate::text::{Base64, Number};
+use crate::{By, Demand, Envelope, Refusal};
+
+/// The type of the bundles that cosign attaches to images.
+pub const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+/// The types of bundles that are read.
+const MEDIA_TYPES: [&str; 4] = [
+    MEDIA_TYPE,
+    "application/vnd.dev.sigstore.bundle+json;version=0.3",
+    "application/vnd.dev.sigstore.bundle+json;version=0.2",
+    "application/vnd.dev.sigstore.bundle+json;version=0.1",
+];
+
+/// More entries than anybody makes of one signature.
+const MAX_ENTRIES: usize = 8;
+
+const WHAT: &str = "the bundle";
+
+/// A bundle, of which nothing is verified yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bundle {
+    /// What is signed.
+    pub content: Content,
+    certificates: Vec<Vec<u8>>,
+    entries: Vec<Entry>,
+    is_stamped: bool,
+}
+
+/// What a bundle's signature is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// An envelope that is in the bundle.
+    Envelope(Envelope),
+    /// A message that is elsewhere: the signature of it.
+    Message(Vec<u8>),
+}
+
+impl Bundle {
+    /// Reads a bundle.
+    pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
+        let raw: Raw =
+            serde_json::from_slice(json).map_err(|error| Refusal::malformed(WHAT, error))?;
+        if !MEDIA_TYPES.contains(&raw.media_type.as_str()) {
+            let shown: String = raw.media_type.chars().take(100).collect();
+            let problem = format!("a bundle of the type {shown:?} is not supported");
+            return Err(Refusal::Unsupported(problem));
+        }
+        let content = match (raw.envelope, raw.message) {
+            (Some(envelope), None) => Content::Envelope(envelope.read()?),
+            (None, Some(message)) => Content::Message(message.signature.0),
+            _ => return Err(wrong("it has not one thing that is signed")),
+        };
+        let material = raw.material;
+        let certificates = match (material.certificate, material.chain, material.key) {
+            (Some(one), None, None) => vec![one.bytes.0],
+            (None, Some(chain), None) => {
+                let chain = chain.certificates.into_iter();
+                chain.map(|one| one.bytes.0).collect()
+            }
+            // Which key it is, the policy says.
+            (None, None, Some(_)) => Vec::new(),
+            _ => return Err(wrong("it has not one kind of key")),
+        };
+        if certificates.len() > MAX_CHAIN + 1 {
+            return Err(wrong("it has too many certificates"));
+        }
+        if material.entries.len() > MAX_ENTRIES {
+            return Err(wrong("it has too many entries of logs"));
+        }
+        let entries = material.entries.into_iter().map(RawEntry::read);
+        let stamps = material.timestamps.unwrap_or_default().stamps;
+        Ok(Self {
+            content,
+            certificates,
+            entries: entries.collect::<Result<_, _>>()?,
+            is_stamped: stamps.is_some_and(|stamps| !stamps.is_empty()),
+        })
+    }
+
+    /// By whom it is. `message` is what it is of, where it is not in the bundle.
+    pub fn verify(&self, demand: &Demand<'_>, message: Option<&[u8]>) -> Result<By, Refusal> {
+        let (message, payload, signature) = match (&self.content, message) {
+            (Content::Envelope(envelope), _) => (
+                Cow::Owned(envelope.message()),
+                Some(&envelope.payload[..]),
+                &envelope.signature,
+            ),
+            (Content::Message(signature), Some(message)) => {
+                (Cow::Borrowed(message), None, signature)
+            }
+            (Content::Message(_), None) => {
+                let problem = "it is the signature of a message, not of a statement".to_owned();
+                return Err(Refusal::Unsupported(problem));
+            }
+        };
+        demand.check(&Evidence {
+            message,
+            payload,
+            signature,
+            certificates: Cow::Borrowed(&self.certificates),
+            entries: Cow::Borrowed(&self.entries),
+            is_stamped: self.is_stamped,
+        })
+    }
+}
+
+fn wrong(reason: &str) -> Refusal {
+    Refusal::malformed(WHAT, reason)
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    #[serde(rename = "mediaType")]
+    media_type: String,
+    #[serde(rename = "verificationMaterial")]
+    material: RawMaterial,
+    #[serde(rename = "dsseEnvelope")]
+    envelope: Option<RawEnvelope>,
+    #[serde(rename = "messageSignature")]
+    message: Option<RawMessage>,
+}
+
+#[derive(Deserialize)]
+struct RawMaterial {
+    #[serde(rename = "publicKey")]
+    key: Option<serde::de::IgnoredAny>,
+    certificate: Option<RawBytes>,
+    #[serde(rename = "x509CertificateChain")]
+    chain: Option<RawChain>,
+    #[serde(rename = "tlogEntries", default)]
+    entries: Vec<RawEntry>,
+    #[serde(rename = "timestampVerificationData")]
+    timestamps: Option<RawTimestamps>,
+}
+
+#[derive(Deserialize)]
+struct RawBytes {
+    #[serde(rename = "rawBytes")]
+    bytes: Base64,
+}
+
+#[derive(Deserialize)]
+struct RawChain {
+    certificates: Vec<RawBytes>,
+}
+
+#[derive(Deserialize, Default)]
+struct RawTimestamps {
+    #[serde(rename = "rfc3161Timestamps")]
+    stamps: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+#[derive(Deserialize)]
+struct RawEnvelope {
+    payload: Base64,
+    #[serde(rename = "payloadType")]
+    kind: String,
+    signatures: Vec<RawSignature>,
+}
+
+#[derive(Deserialize)]
+struct RawSignature {
+    sig: Base64,
+}
+
+impl RawEnvelope {
+    fn read(self) -> Result<Envelope, Refusal> {
+        // Of several it would not be clear which one the certificate and the log are of.
+        let [signature] = <[RawSignature; 1]>::try_from(self.signatures)
+            .map_err(|_| wrong("its envelope has not one signature"))?;
+        Ok(Envelope {
+            kind: self.kind,
+            payload: self.payload.0,
+            signature: signature.sig.0,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct RawMessage {
+    signature: Base64,
+}
+
+#[derive(Deserialize)]
+struct RawEntry {
+    #[serde(rename = "logIndex", default)]
+    number: Number,
+    #[serde(rename = "logId")]
+    log: RawLog,
+    #[serde(rename = "integratedTime", default)]
+    moment: Number,
+    #[serde(rename = "inclusionPromise")]
+    promise: Option<RawPromise>,
+    #[serde(rename = "inclusionProof")]
+    proof: Option<RawProof>,
+    #[serde(rename = "canonicalizedBody")]
+    body: Base64,
+}
+
+#[derive(Deserialize)]
+struct RawLog {
+    #[serde(rename = "keyId")]
+    id: Base64,
+}
+
+#[derive(Deserialize)]
+struct RawPromise {
+    #[serde(rename = "signedEntryTimestamp")]
+    signature: Base64,
+}
+
+#[derive(Deserialize)]
+struct RawProof {
+    #[serde(rename = "logIndex", default)]
+    index: Number,
+    #[serde(rename = "treeSize")]
+    size: Number,
+    #[serde(rename = "rootHash")]
+    root: Base64,
+    #[serde(default)]
+    hashes: Vec<Base64>,
+    checkpoint: RawCheckpoint,
+}
+
+#[derive(Deserialize)]
+struct RawCheckpoint {
+    envelope: String,
+}
+
+impl RawEntry {
+    fn read(self) -> Result<Entry, Refusal> {
+        let proof = match self.proof {
+            Some(proof) if proof.hashes.len() > MAX_HASHES => {
+                return Err(wrong("a proof in it is too long"));
+            }
+            Some(proof) => Some(Proof {
+                index: proof.index.0,
+                size: proof.size.0,
+                root: proof.root.0,
+                hashes: proof.hashes.into_iter().map(|hash| hash.0).collect(),
+                checkpoint: proof.checkpoint.envelope,
+            }),
+            None => None,
+        };
+        Ok(Entry {
+            log: self.log.id.0,
+            number: self.number.0,
+            moment: self.moment.0,
+            body: self.body.0,
+            promise: self.promise.map(|promise| promise.signature.0),
+            proof,
+        })
+    }
+}

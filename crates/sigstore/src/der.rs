@@ -1,0 +1,185 @@
+//! DER, as much as certificates need: one value after the other, without recursion.
+
+/// Universal and context tags that certificates have.
+pub(crate) const BOOLEAN: u8 = 0x01;
+pub(crate) const OCTETS: u8 = 0x04;
+pub(crate) const OID: u8 = 0x06;
+pub(crate) const UTF8: u8 = 0x0c;
+pub(crate) const UTC_TIME: u8 = 0x17;
+pub(crate) const GENERALIZED_TIME: u8 = 0x18;
+pub(crate) const SEQUENCE: u8 = 0x30;
+
+/// `[number]`, around other values.
+pub(crate) const fn explicit(number: u8) -> u8 {
+    0xa0 | number
+}
+
+/// `[number]`, in place of a simple value's own tag.
+pub(crate) const fn implicit(number: u8) -> u8 {
+    0x80 | number
+}
+
+/// Bytes that are not DER, or not what is expected there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// One value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Value<'a> {
+    pub(crate) tag: u8,
+    /// What it holds.
+    pub(crate) content: &'a [u8],
+    /// All of it.
+    pub(crate) whole: &'a [u8],
+}
+
+/// Values that follow each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next value, whatever it is.
+    pub(crate) fn next(&mut self) -> Result<Value<'a>, Malformed> {
+        let [tag, first, ..] = *self.rest else {
+            return Err(Malformed);
+        };
+        // No field of a certificate has a tag of several bytes.
+        if tag & 0x1f == 0x1f {
+            return Err(Malformed);
+        }
+        let (header, length) = match first {
+            0..=0x7f => (2, usize::from(first)),
+            // Four bytes of length are more than anything that is read here.
+            0x81..=0x84 => {
+                let count = usize::from(first & 0x7f);
+                let bytes = self.rest.get(2..2 + count).ok_or(Malformed)?;
+                let length = bytes
+                    .iter()
+                    .fold(0, |all, byte| all << 8 | usize::from(*byte));
+                let is_shortest = bytes[0] != 0 && length > 0x7f;
+                if !is_shortest {
+                    return Err(Malformed);
+                }
+                (2 + count, length)
+            }
+            _ => return Err(Malformed),
+        };
+        let end = header + length;
+        let whole = self.rest.get(..end).ok_or(Malformed)?;
+        self.rest = &self.rest[end..];
+        Ok(Value {
+            tag,
+            content: &whole[header..],
+            whole,
+        })
+    }
+
+    /// The next value, which must have this tag.
+    pub(crate) fn expect(&mut self, tag: u8) -> Result<Value<'a>, Malformed> {
+        let value = self.next()?;
+        (value.tag == tag).then_some(value).ok_or(Malformed)
+    }
+
+    /// The next value, if it has this tag.
+    pub(crate) fn optional(&mut self, tag: u8) -> Result<Option<Value<'a>>, Malformed> {
+        match self.rest.first() {
+            Some(next) if *next == tag => self.next().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Nothing may follow.
+    pub(crate) fn finish(self) -> Result<(), Malformed> {
+        if self.is_empty() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+}
+
+impl<'a> Value<'a> {
+    /// The values within.
+    pub(crate) fn values(self) -> Reader<'a> {
+        Reader::new(self.content)
+    }
+}
+
+/// The one value that these bytes are.
+pub(crate) fn only(bytes: &[u8], tag: u8) -> Result<Value<'_>, Malformed> {
+    let mut reader = Reader::new(bytes);
+    let value = reader.expect(tag)?;
+    reader.finish()?;
+    Ok(value)
+}
+
+/// Writes one value.
+pub(crate) fn write(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(content.len() + 6);
+    bytes.push(tag);
+    if content.len() < 0x80 {
+        bytes.push(content.len() as u8);
+    } else {
+        let length = content.len().to_be_bytes();
+        let zeros = length.iter().take_while(|byte| **byte == 0).count();
+        bytes.push(0x80 | (length.len() - zeros) as u8);
+        bytes.extend_from_slice(&length[zeros..]);
+    }
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_the_shortest_form_of_a_length_is_read() {
+        for (bytes, content) in [
+            (&[0x04, 0x01, 7][..], Some(&[7][..])),
+            (&[0x04, 0x00], Some(&[])),
+            (&[0x04, 0x81, 0x01, 7], None),
+            (&[0x04, 0x82, 0x00, 0x80], None),
+            (&[0x04, 0x80], None),
+            (&[0x04, 0x85, 1, 1, 1, 1, 1], None),
+            (&[0x04, 0x84, 0xff, 0xff, 0xff, 0xff], None),
+            (&[0x04, 0x02, 7], None),
+            (&[0x1f, 0x01, 7], None),
+            (&[0x04], None),
+            (&[], None),
+        ] {
+            let read = Reader::new(bytes).next().ok();
+            assert_eq!(read.map(|value| value.content), content, "{bytes:x?}");
+        }
+        assert_eq!(only(&[0x04, 0, 0], OCTETS), Err(Malformed));
+        assert_eq!(only(&[0x04, 0], SEQUENCE), Err(Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(content in prop::collection::vec(any::<u8>(), 0..70_000)) {
+            let bytes = write(SEQUENCE, &content);
+            prop_assert_eq!(only(&bytes, SEQUENCE).map(|value| value.content), Ok(&content[..]));
+        }
+
+        #[test]
+        fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let mut reader = Reader::new(&bytes);
+            while let Ok(value) = reader.next() {
+                prop_assert!(value.content.len() < value.whole.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Entries of a log, with what the log has promised of them.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::Refusal;
+use crate::body::{self, Signed};
+use crate::checkpoint::Checkpoint;
+use crate::key::PublicKey;
+use crate::proof::Proof;
+
+/// An entry, of which nothing is verified yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The log's key.
+    pub(crate) log: Vec<u8>,
+    /// Its number in the log.
+    pub(crate) number: u64,
+    /// When it was made; nothing where the log does not say.
+    pub(crate) moment: u64,
+    /// What is written.
+    pub(crate) body: Vec<u8>,
+    /// The log's signature of all of the above: a promise that it will be in the log, and a timestamp.
+    pub(crate) promise: Option<Vec<u8>>,
+    pub(crate) proof: Option<Proof>,
+}
+
+impl Entry {
+    /// Fails unless it is in one of the logs, and of what was signed. Returns when it was made, if the log has
+    /// signed that.
+    pub(crate) fn check(
+        &self,
+        logs: &[PublicKey],
+        signed: Signed<'_>,
+    ) -> Result<Option<i64>, Refusal> {
+        let checkpoint = match &self.proof {
+            Some(proof) => Some(
+                Checkpoint::parse(&proof.checkpoint)
+                    .ok_or_else(|| Refusal::Proof("its checkpoint can't be read".to_owned()))?,
+            ),
+            None => None,
+        };
+        let is_meant = |log: &&PublicKey| {
+            let named = checkpoint.as_ref().and_then(|it| log.named_id(it.origin));
+            log.id() == self.log[..] || named.is_some_and(|id| id == self.log[..])
+        };
+        let log = logs.iter().find(is_meant);
+        let log = log.ok_or_else(|| Refusal::OtherLog(orlop_hex::encode(&self.log)))?;
+        if self.promise.is_none() && self.proof.is_none() {
+            return Err(Refusal::NotLogged(
+                "its entry has neither a timestamp of the log nor a proof".to_owned(),
+            ));
+        }
+        // What is there must be right, all of it.
+        let mut moment = None;
+        if let Some(promise) = &self.promise {
+            if !log.has_signed(self.promised().as_bytes(), promise) {
+                return Err(Refusal::Promise);
+            }
+            // A log that does not tell the time writes none.
+            moment = i64::try_from(self.moment).ok().filter(|moment| *moment > 0);
+        }
+        if let (Some(proof), Some(checkpoint)) = (&self.proof, &checkpoint) {
+            self.is_proven(proof, checkpoint, log)
+                .map_err(|reason| Refusal::Proof(reason.to_owned()))?;
+        }
+        body::check(&self.body, signed)?;
+        Ok(moment)
+    }
+
+    /// What a log signs when it takes an entry: JSON in the canonical form of RFC 8785.
+    fn promised(&self) -> String {
+        let body = BASE64_STANDARD.encode(&self.body);
+        let log = orlop_hex::encode(&self.log);
+        let (moment, number) = (self.moment, self.number);
+        format!(
+            r#"{{"body":"{body}","integratedTime":{moment},"logID":"{log}","logIndex":{number}}}"#
+        )
+    }
+
+    fn is_proven(
+        &self,
+        proof: &Proof,
+        checkpoint: &Checkpoint<'_>,
+        log: &PublicKey,
+    ) -> Result<(), &'static str> {
+        let root = proof.root(&self.body);
+        let root = root.ok_or("there is no such place in a tree of this size")?;
+        if root[..] != proof.root[..] {
+            return Err("it leads to another tree");
+        }
+        if checkpoint.root != proof.root || checkpoint.size != proof.size {
+            return Err("its checkpoint is of another tree");
+        }
+        if !checkpoint.is_by(log) {
+            return Err("its checkpoint is not by the log's key");
+        }
+        Ok(())
+    }
+}

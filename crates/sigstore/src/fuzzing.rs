@@ -1,0 +1,63 @@
+//! What strangers' bytes meet first, for fuzzing. Not part of the interface.
+
+use crate::checkpoint::Checkpoint;
+use crate::{
+    Authorities, Bundle, Certificate, Content, Demand, Detached, Identity, Pattern, PublicKey,
+    Signer, Statement, Subject,
+};
+
+/// Bundles, certificates and all that is in them must be read or refused.
+pub fn bundle(data: &[u8], roots: &[u8], key: &[u8]) {
+    let (Ok(authorities), Ok(key)) = (Authorities::from_pem(roots), PublicKey::from_pem(key))
+    else {
+        return;
+    };
+    let keys = [key];
+    let identity = Identity {
+        authorities,
+        issuer: Some("https://issuer.example".to_owned()),
+        subject: vec![
+            Subject::Host("a.example".to_owned()),
+            Subject::Email("a@b.example".to_owned()),
+        ],
+        certificate_logs: keys.to_vec(),
+    };
+    let demands = [Signer::Keys(&keys), Signer::Identity(&identity)].map(|signer| Demand {
+        signer,
+        logs: Some(&keys),
+        now: 0,
+    });
+    let text = String::from_utf8_lossy(data);
+    for demand in demands {
+        if let Ok(bundle) = Bundle::parse(data) {
+            let _ = bundle.verify(&demand, Some(b""));
+            if let Content::Envelope(envelope) = &bundle.content {
+                let _ = Statement::parse(&envelope.payload);
+            }
+        }
+        let detached = Detached {
+            message: data,
+            signature: data,
+            certificate: Some(&text),
+            chain: Some(&text),
+            log: Some(&text),
+            is_stamped: false,
+        };
+        let _ = detached.verify(&demand);
+    }
+    let _ = Statement::parse(data);
+    let _ = Checkpoint::parse(&text);
+    let _ = Pattern::parse(&text).map(|pattern| pattern.matches(&text));
+}
+
+/// A certificate must be read or refused, and be the same without promises that it does not have.
+pub fn certificate(data: &[u8], roots: &[u8]) {
+    let Ok(certificate) = Certificate::from_der(data) else {
+        return;
+    };
+    let before = certificate.before_logs();
+    assert!(before.is_some_and(|before| before.len() <= data.len()));
+    if let Ok(authorities) = Authorities::from_pem(roots) {
+        let _ = authorities.check(&certificate, &[data.to_vec()], certificate.from);
+    }
+}

@@ -1,0 +1,99 @@
+//! Public keys: read from PEM, asked whether they have signed something.
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
+use sha2::{Digest as _, Sha256};
+use webpki::{RawPublicKeyEntity, ring};
+
+use crate::der;
+
+/// How signers sign, by the kind of key. RSA and P-384 keys have been used in two ways.
+const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] = [
+    ring::ECDSA_P256_SHA256,
+    ring::ECDSA_P384_SHA256,
+    ring::ECDSA_P384_SHA384,
+    ring::ED25519,
+    ring::RSA_PKCS1_2048_8192_SHA256,
+    ring::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
+];
+
+/// The algorithm of an Ed25519 key (RFC 8410), as DER.
+const ED25519: [u8; 7] = [der::SEQUENCE, 5, der::OID, 3, 0x2b, 0x65, 0x70];
+
+/// A key that signatures can be verified with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    spki: SubjectPublicKeyInfoDer<'static>,
+}
+
+impl PublicKey {
+    /// Reads the one public key of a PEM text.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
+        let mut found = SubjectPublicKeyInfoDer::pem_slice_iter(pem);
+        let malformed = |error| format!("it is not PEM: {error}");
+        let spki = found
+            .next()
+            .ok_or("there is no \"PUBLIC KEY\" in it")?
+            .map_err(malformed)?;
+        if found.next().is_some() {
+            return Err("it holds more than one key; name each by a file of its own".to_owned());
+        }
+        Self::from_der(spki.to_vec())
+    }
+
+    /// Reads a key's `SubjectPublicKeyInfo`.
+    pub fn from_der(spki: Vec<u8>) -> Result<Self, String> {
+        let key = Self { spki: spki.into() };
+        let entity = key.entity()?;
+        let fits = |algorithm: &&dyn SignatureVerificationAlgorithm| {
+            let tried = entity.verify_signature(*algorithm, b"", b"");
+            !matches!(
+                tried,
+                Err(webpki::Error::UnsupportedSignatureAlgorithmForPublicKeyContext(_))
+            )
+        };
+        if !ALGORITHMS.iter().any(fits) {
+            return Err("its kind is not supported; P-256, P-384, Ed25519 and RSA are".to_owned());
+        }
+        Ok(key)
+    }
+
+    /// Its `SubjectPublicKeyInfo`.
+    pub fn der(&self) -> &[u8] {
+        self.spki.as_ref()
+    }
+
+    /// Whether the key has signed these bytes.
+    pub fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
+        self.entity().is_ok_and(|key| {
+            ALGORITHMS
+                .iter()
+                .any(|algorithm| key.verify_signature(*algorithm, bytes, signature).is_ok())
+        })
+    }
+
+    /// What logs are known by: the digest of their key (RFC 6962, 3.2).
+    pub(crate) fn id(&self) -> [u8; 32] {
+        Sha256::digest(self.der()).into()
+    }
+
+    /// What a log with an Ed25519 key may be known by as well: by its name, too, as signers of notes are.
+    pub(crate) fn named_id(&self, name: &str) -> Option<[u8; 32]> {
+        let mut fields = der::only(self.der(), der::SEQUENCE).ok()?.values();
+        let algorithm = fields.next().ok()?;
+        let bits = fields.next().ok()?.content;
+        // What comes first says how many bits of the last byte are unused: none.
+        let key = bits.get(1..).filter(|_| algorithm.whole == ED25519)?;
+        let mut hash = Sha256::new();
+        hash.update(name.as_bytes());
+        // The byte says which kind of key it is.
+        hash.update(b"\n\x01");
+        hash.update(key);
+        Some(hash.finalize().into())
+    }
+
+    fn entity(&self) -> Result<RawPublicKeyEntity<'_>, String> {
+        RawPublicKeyEntity::try_from(&self.spki)
+            .map_err(|error| format!("it is malformed: {error}"))
+    }
+}

@@ -1,0 +1,89 @@
+//! Why a signature does not count.
+
+/// Why a signature does not count.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It can't be read.
+    #[error("{what} can't be read: {reason}")]
+    Malformed {
+        /// What of it.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is of a kind that is not supported.
+    #[error("{0}")]
+    Unsupported(String),
+    /// None of the keys that are asked for has signed it.
+    #[error("it is by none of the keys")]
+    OtherKey,
+    /// There is no certificate with it.
+    #[error("it has no certificate, which tells whose it is: it is signed with a key alone")]
+    NoCertificate,
+    /// The key of its certificate has not signed it.
+    #[error("it is not by the key of its certificate")]
+    NotByCertificate,
+    /// The certificate is not by the authorities.
+    #[error("its certificate is not accepted: {0}")]
+    Chain(String),
+    /// The certificate was not valid when it counts.
+    #[error("its certificate is valid from {from} to {until}, and {when} is {at}")]
+    NotValid {
+        /// Since when it is valid.
+        from: String,
+        /// Until when it is.
+        until: String,
+        /// Which moment counts.
+        when: &'static str,
+        /// That moment.
+        at: String,
+    },
+    /// Somebody else vouched for who has signed.
+    #[error("its certificate is for a login at {found}, not at {wanted}")]
+    Issuer {
+        /// Who did.
+        found: String,
+        /// Who must.
+        wanted: String,
+    },
+    /// Somebody else has signed it.
+    #[error("its certificate is for {found}, not for {wanted}")]
+    Subject {
+        /// Who has.
+        found: String,
+        /// Who must.
+        wanted: String,
+    },
+    /// The certificate is in none of the certificate logs.
+    #[error("its certificate is in none of the certificate logs: {0}")]
+    Sct(String),
+    /// It is in no log.
+    #[error("it is in no log, which the policy asks for by \"rekorPublicKey…\": {0}")]
+    NotLogged(String),
+    /// It is in another log.
+    #[error("its entry is of another log, {0}")]
+    OtherLog(String),
+    /// The log's promise is not the log's.
+    #[error("the log's timestamp of its entry is wrong: it is not by the log's key")]
+    Promise,
+    /// The proof that it is in the log is wrong.
+    #[error("the proof that it is in the log is wrong: {0}")]
+    Proof(String),
+    /// The log's entry is of something else.
+    #[error("the log's entry is of another {0}")]
+    OtherEntry(&'static str),
+    /// Nothing tells when it was signed.
+    #[error(
+        "nothing tells when it was signed, while its certificate was valid: it has no timestamp of a log{0}"
+    )]
+    NoTime(&'static str),
+}
+
+impl Refusal {
+    pub(crate) fn malformed(what: &'static str, reason: impl ToString) -> Self {
+        Self::Malformed {
+            what,
+            reason: reason.to_string(),
+        }
+    }
+}

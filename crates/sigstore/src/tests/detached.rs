@@ -1,0 +1,165 @@
+//! Signatures as they were before there were bundles.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use orlop_testkit::ImageSignature;
+use orlop_testkit::sigstore::{Key, Person, TransparencyLog};
+use serde_json::{Value, json};
+
+use super::scene::{DIGEST, EMAIL, NOW, Scene, USED, public};
+use crate::{By, Demand, Detached, Refusal, Signer};
+
+const NAME: &str = "a.example/app";
+
+fn verify(signature: &ImageSignature, demand: &Demand<'_>) -> Result<By, Refusal> {
+    let bytes = BASE64_STANDARD.decode(&signature.signature).unwrap();
+    let detached = Detached {
+        message: signature.payload.as_bytes(),
+        signature: &bytes,
+        certificate: signature.certificate.as_deref(),
+        chain: signature.chain.as_deref(),
+        log: signature.log.as_deref(),
+        is_stamped: false,
+    };
+    detached.verify(demand)
+}
+
+/// Somebody with a certificate and all above it.
+fn person(scene: &Scene) -> Person {
+    scene.authority.certify(&scene.wish())
+}
+
+#[test]
+fn a_signature_with_certificate_chain_and_log_holds() {
+    let scene = Scene::new();
+    let signed = person(&scene).sign_image(DIGEST, NAME, Some((&scene.log, USED)));
+    assert_eq!(
+        verify(&signed, &scene.demand()),
+        Ok(By::Identity(EMAIL.to_owned()))
+    );
+    let mut alone = signed;
+    alone.chain = None;
+    let refused = verify(&alone, &scene.demand()).unwrap_err();
+    assert!(matches!(refused, Refusal::Chain(_)), "{refused}");
+    let scene = scene.knowing_the_authority();
+    verify(&alone, &scene.demand()).unwrap();
+}
+
+#[test]
+fn a_signature_by_a_key_is_looked_for_in_the_log_where_that_is_asked() {
+    let (log, other) = (TransparencyLog::new("x"), TransparencyLog::new("x"));
+    let person = Person::with(Key::new());
+    let (keys, logs) = ([public(&person.key)], [public(&log.key)]);
+    let demand = |logs| Demand {
+        signer: Signer::Keys(&keys),
+        logs,
+        now: NOW,
+    };
+    let good = person.sign_image(DIGEST, NAME, Some((&log, USED)));
+    assert_eq!(verify(&good, &demand(Some(&logs))), Ok(By::Key(0)));
+    let mut alone = good.clone();
+    alone.log = None;
+    verify(&alone, &demand(None)).unwrap();
+    let refused = verify(&alone, &demand(Some(&logs))).unwrap_err();
+    assert!(matches!(refused, Refusal::NotLogged(_)), "{refused}");
+    let elsewhere = person.sign_image(DIGEST, NAME, Some((&other, USED)));
+    let refused = verify(&elsewhere, &demand(Some(&logs))).unwrap_err();
+    assert!(matches!(refused, Refusal::OtherLog(_)), "{refused}");
+    // The same bytes are signed by another key, and that is what is in the log.
+    let stranger = Person::with(Key::new());
+    let mut borrowed = good;
+    borrowed.log = stranger.sign_image(DIGEST, NAME, Some((&log, USED))).log;
+    let refused = verify(&borrowed, &demand(Some(&logs))).unwrap_err();
+    assert_eq!(refused, Refusal::OtherEntry("signature"));
+}
+
+/// Changes what cosign writes of the log.
+fn with_log(signature: &ImageSignature, change: impl FnOnce(&mut Value)) -> ImageSignature {
+    let mut changed = signature.clone();
+    let mut log: Value = serde_json::from_str(changed.log.as_ref().unwrap()).unwrap();
+    change(&mut log);
+    changed.log = Some(log.to_string());
+    changed
+}
+
+#[test]
+fn nothing_of_it_may_be_changed() {
+    let scene = Scene::new();
+    let person = person(&scene);
+    let good = person.sign_image(DIGEST, NAME, Some((&scene.log, USED)));
+    let other = person.sign_image(DIGEST, "a.example/other", Some((&scene.log, USED)));
+    let stranger = scene.authority.certify(&scene.wish());
+    let swap = |change: fn(&mut ImageSignature, ImageSignature)| {
+        let mut changed = good.clone();
+        change(&mut changed, other.clone());
+        changed
+    };
+    for (changed, said) in [
+        (
+            swap(|one, other| one.payload = other.payload),
+            "not by the key of its certificate",
+        ),
+        (
+            swap(|one, other| one.signature = other.signature),
+            "not by the key of its certificate",
+        ),
+        (
+            swap(|one, other| one.log = other.log),
+            "the log's entry is of another artifact",
+        ),
+        (
+            swap(|one, _| one.certificate = None),
+            "it has no certificate",
+        ),
+        (
+            swap(|one, _| one.certificate = Some("x".into())),
+            "its certificate can't be read: there is no",
+        ),
+        (
+            swap(|one, _| one.chain = Some("x".into())),
+            "the chain of its certificate can't be read",
+        ),
+        (swap(|one, _| one.log = None), "it is in no log"),
+        (
+            swap(|one, _| one.log = Some("{}".into())),
+            "the log's entry can't be read",
+        ),
+        (
+            swap(|one, _| one.certificate = one.chain.clone()),
+            "its certificate can't be read: it holds more than 1",
+        ),
+        (
+            with_log(&good, |log| {
+                log["Payload"]["integratedTime"] = json!(USED + 1);
+            }),
+            "the log's timestamp of its entry is wrong",
+        ),
+        (
+            with_log(&good, |log| log["Payload"]["integratedTime"] = json!(-1)),
+            "a number is negative",
+        ),
+        (
+            with_log(&good, |log| log["Payload"]["logIndex"] = json!(1_u64 << 60)),
+            "a number is too large",
+        ),
+        (
+            with_log(&good, |log| log["Payload"]["logID"] = json!("00")),
+            "its entry is of another log, 00",
+        ),
+        (
+            with_log(&good, |log| log["x"] = json!(1)),
+            "unknown field `x`",
+        ),
+        (
+            {
+                let mut changed = good.clone();
+                changed.certificate = Some(stranger.certificate_pem());
+                changed
+            },
+            "not by the key of its certificate",
+        ),
+    ] {
+        let refused = verify(&changed, &scene.demand()).unwrap_err().to_string();
+        assert!(refused.contains(said), "{said}: {refused}");
+    }
+}

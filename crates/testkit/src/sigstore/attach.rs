@@ -1,0 +1,110 @@
+//! What is attached to an image in a registry (OCI distribution 1.1, "referrers").
+
+use serde_json::{Value, json};
+
+use crate::Registry;
+use crate::image::{Blob, BuiltImage, Hash};
+
+/// Something that is attached to an image.
+#[derive(Debug, Clone)]
+pub struct Referrer {
+    /// What it is.
+    pub artifact_type: String,
+    /// Its one layer.
+    pub layer: Vec<u8>,
+    /// What lists of such things say of it.
+    pub annotations: Value,
+}
+
+impl Referrer {
+    /// A bundle, as cosign attaches it.
+    pub fn bundle(bundle: &Value, predicate_type: &str) -> Self {
+        Self {
+            artifact_type: "application/vnd.dev.sigstore.bundle.v0.3+json".to_owned(),
+            layer: bundle.to_string().into_bytes(),
+            annotations: json!({
+                "dev.sigstore.bundle.content": "dsse-envelope",
+                "dev.sigstore.bundle.predicateType": predicate_type,
+            }),
+        }
+    }
+
+    fn built(&self, subject: &Value) -> BuiltImage {
+        let kind = "application/vnd.oci.image.manifest.v1+json";
+        let layer = Blob::new(&self.artifact_type, self.layer.clone(), Hash::Sha256);
+        let config = Blob::new(
+            "application/vnd.oci.empty.v1+json",
+            b"{}".to_vec(),
+            Hash::Sha256,
+        );
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": kind,
+            "artifactType": self.artifact_type,
+            "config": config.descriptor(),
+            "layers": [layer.descriptor()],
+            "subject": subject,
+            "annotations": self.annotations,
+        });
+        BuiltImage {
+            top: Blob::new(kind, manifest.to_string().into_bytes(), Hash::Sha256),
+            manifests: Vec::new(),
+            config,
+            other_configs: Vec::new(),
+            layers: vec![layer],
+            tars: Vec::new(),
+            beside: Vec::new(),
+        }
+    }
+}
+
+impl Registry {
+    /// Attaches things to what has this digest, and returns the list of them, as the referrers API serves it. This
+    /// registry does not have the API: without [`Registry::list_referrers`] nobody finds them.
+    pub async fn attach(&self, repository: &str, digest: &str, referrers: &[Referrer]) -> Value {
+        let subject = json!({
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "digest": digest,
+            "size": 1,
+        });
+        let mut list = Vec::new();
+        for referrer in referrers {
+            let built = referrer.built(&subject);
+            let name = format!("{repository}:x{}", &built.digest()[7..]);
+            self.push(&built, &name).await;
+            let mut descriptor = built.top.descriptor();
+            descriptor["artifactType"] = referrer.artifact_type.clone().into();
+            descriptor["annotations"] = referrer.annotations.clone();
+            list.push(descriptor);
+        }
+        index(&list)
+    }
+
+    /// Puts a list of what is attached where it is looked for without the API: at a tag.
+    pub async fn list_referrers(&self, repository: &str, digest: &str, list: &Value) {
+        let kind = "application/vnd.oci.image.index.v1+json";
+        let image = BuiltImage {
+            top: Blob::new(kind, list.to_string().into_bytes(), Hash::Sha256),
+            manifests: Vec::new(),
+            config: Blob::new(
+                "application/vnd.oci.empty.v1+json",
+                b"{}".to_vec(),
+                Hash::Sha256,
+            ),
+            other_configs: Vec::new(),
+            layers: Vec::new(),
+            tars: Vec::new(),
+            beside: Vec::new(),
+        };
+        let tag = digest.replacen(':', "-", 1);
+        self.push(&image, &format!("{repository}:{tag}")).await;
+    }
+}
+
+fn index(list: &[Value]) -> Value {
+    json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": list,
+    })
+}
