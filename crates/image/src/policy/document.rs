@@ -8,7 +8,11 @@ use super::json::{At, Wrong};
 use super::scope;
 use super::signed_by::SignedBy;
 use super::sigstore::SigstoreSigned;
+use crate::store::now;
 use crate::{Digest, Reference};
+
+/// What the policy calls the requirement of signatures that are attached to an image.
+pub(crate) const SIGSTORE_SIGNED: &str = "sigstoreSigned";
 
 /// What images must fulfil, by where they come from.
 #[derive(Debug)]
@@ -63,7 +67,7 @@ impl Requirement {
         match self {
             Self::AcceptAnything => "insecureAcceptAnything",
             Self::Reject => "reject",
-            Self::Sigstore(_) => "sigstoreSigned",
+            Self::Sigstore(_) => SIGSTORE_SIGNED,
             Self::SignedBy(_) => "signedBy",
         }
     }
@@ -118,25 +122,20 @@ impl Policy {
     }
 
     /// Reads all that the policy trusts anywhere; fails with the place of what can't be read. Blocks.
-    pub(super) fn check(&self, now: u64) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         for requirements in self.docker.values().chain([&self.default]) {
             for (index, requirement) in requirements.list.iter().enumerate() {
                 let read = match requirement {
                     Requirement::Sigstore(signed) => signed.check(),
-                    Requirement::SignedBy(signed) => signed.check(now),
+                    Requirement::SignedBy(signed) => signed.check(now()),
                     Requirement::AcceptAnything | Requirement::Reject => Ok(()),
                 };
-                read.map_err(|reason| format!("{}[{index}]: {reason}", requirements.place))?;
+                let place = &requirements.place;
+                read.map_err(|reason| format!("{place}[{index}]: {reason}"))?;
             }
         }
         Ok(())
     }
-}
-
-/// What a requirement names to verify signatures by.
-pub(super) enum Keys<'p> {
-    Sigstore(&'p KeySource),
-    Gpg(&'p SignedBy),
 }
 
 /// The same file with the same text.
@@ -172,7 +171,7 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
     let requirement = match kind.text()?.as_str() {
         "insecureAcceptAnything" => Requirement::AcceptAnything,
         "reject" => Requirement::Reject,
-        "sigstoreSigned" => Requirement::Sigstore(Box::new(SigstoreSigned::parse(&mut fields)?)),
+        SIGSTORE_SIGNED => Requirement::Sigstore(Box::new(SigstoreSigned::parse(&mut fields)?)),
         "signedBy" => Requirement::SignedBy(SignedBy::parse(&mut fields)?),
         "signedBaseLayer" => {
             let problem = "\"signedBaseLayer\" is not supported; ask for \"signedBy\" or \

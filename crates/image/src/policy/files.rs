@@ -5,8 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::document::{Keys, Policy};
-use crate::store::now;
+use super::document::Policy;
 use crate::{Error, Result};
 
 /// No policy is longer.
@@ -99,7 +98,7 @@ fn listed(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 fn check(file: &Path) -> Result<()> {
     let policy = read(file)?.ok_or_else(|| wrong(file, "there is no such file"))?;
-    policy.check(now()).map_err(|reason| wrong(file, reason))
+    policy.check().map_err(|reason| wrong(file, reason))
 }
 
 fn read(file: &Path) -> Result<Option<Policy>> {

@@ -108,14 +108,15 @@ fn told(outcome: Result<String, String>) -> (bool, String) {
     }
 }
 
-/// Why one of several signatures is accepted; else why none of them is.
-pub(super) fn any_of<S>(
-    signatures: &[S],
-    accepted: impl Fn(&S) -> Result<String, String>,
+/// Why one of several things of a kind is accepted; else why none of them is.
+pub(super) fn any_of(
+    kind: &str,
+    count: usize,
+    outcomes: impl Iterator<Item = Result<String, String>>,
 ) -> Result<String, String> {
     let mut reasons: Vec<String> = Vec::new();
-    for signature in signatures {
-        match accepted(signature) {
+    for outcome in outcomes {
+        match outcome {
             Ok(reason) => return Ok(reason),
             Err(reason) if reasons.contains(&reason) => {}
             Err(reason) => reasons.push(reason),
@@ -123,12 +124,10 @@ pub(super) fn any_of<S>(
     }
     let more = reasons.len().saturating_sub(MAX_REASONS);
     reasons.truncate(MAX_REASONS);
-    let mut text = match signatures.len() {
-        1 => format!("its signature is not accepted: {}", reasons.join("; ")),
-        count => format!(
-            "none of its {count} signatures is accepted: {}",
-            reasons.join("; ")
-        ),
+    let reasons = reasons.join("; ");
+    let mut text = match count {
+        1 => format!("its {kind} is not accepted: {reasons}"),
+        count => format!("none of its {count} {kind}s is accepted: {reasons}"),
     };
     if more > 0 {
         text.push_str("; …");

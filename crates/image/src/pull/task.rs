@@ -16,6 +16,7 @@ use super::allowance::Allowance;
 use super::layer::{BlobLocks, LayerJob, Origin};
 use super::lazy::Lazily;
 use super::progress::Tracker;
+use super::search;
 use super::turns::Turns;
 use crate::artifact::Artifact;
 use crate::blocking::blocking;
@@ -72,9 +73,9 @@ pub(crate) async fn pull(
     let resolving = resolve(context, &request, tracker);
     let (remote, named) = steps.during("resolve", resolving).await?;
     let top = named.0;
-    let mut early = maybe_done(admission::early(context, &remote, &request, top).boxed());
+    let mut early = maybe_done(search::early(context, &remote, reference, top).boxed());
     let found = find_manifest(context, &remote, &what, named);
-    let found = Box::pin(admission::beside(found, &mut early));
+    let found = Box::pin(search::beside(found, &mut early));
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
     // Side by side: each waits for the registry. No layer is asked for before both are there.
     let described = config(context, &remote, &what, (&document, &manifest));
