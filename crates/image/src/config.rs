@@ -51,6 +51,8 @@ pub struct Config {
     pub pinned: Vec<String>,
     /// Which images may be used.
     pub policies: PolicyFiles,
+    /// A directory with files that say where signatures of images are beside their registry.
+    pub signature_stores: Option<PathBuf>,
     /// How long what a broken-off pull left behind is kept for its next try.
     pub orphan_grace: Duration,
     /// Bounds on what an image may ask for.
@@ -113,6 +115,7 @@ impl Config {
             retry_pause: Duration::from_millis(500),
             pinned: Vec::new(),
             policies: PolicyFiles::default(),
+            signature_stores: None,
             orphan_grace: Duration::from_hours(24),
             limits: Limits::default(),
         }

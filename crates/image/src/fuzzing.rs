@@ -5,8 +5,9 @@ use std::path::{Component, Path};
 
 use crate::artifact::Artifact;
 use crate::config::Limits;
+use crate::lookaside::parse_stores;
 use crate::manifest::{Document, choose};
-use crate::policy::{Payload, Policy};
+use crate::policy::{Kind, Payload, Policy};
 use crate::pull::{bundle_of, listed};
 use crate::registry::{listed_referrers, parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
@@ -70,10 +71,16 @@ pub fn policy(data: &[u8]) {
             assert!(!policy.requirements(Some(&name)).list.is_empty());
         }
     }
-    let _ = Payload::parse(data);
+    let _ = Payload::parse(Kind::Cosign, data);
+    let _ = Payload::parse(Kind::Atomic, data);
     let _ = listed("fuzzed", data);
     let _ = bundle_of("fuzzed", data);
     let _ = listed_referrers("fuzzed", data, |kind| !kind.is_empty());
+}
+
+/// A file that says where signatures are must be read or refused.
+pub fn signature_stores(data: &[u8]) {
+    let _ = parse_stores(&String::from_utf8_lossy(data));
 }
 
 /// A layer, compressed or not, must end up beneath its directory or nowhere, and what was

@@ -35,6 +35,7 @@
 pub mod cri;
 pub mod docker;
 pub mod frames;
+pub mod gpg;
 pub mod hanging_network;
 mod hostile_files;
 pub mod http;
@@ -62,6 +63,7 @@ pub mod web_proxy;
 
 pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
+pub use gpg::Gpg;
 pub use hanging_network::HangingNetwork;
 pub use hostile_files::{most_memory, said_of_hostile_files};
 pub use image::{

@@ -15,7 +15,7 @@ pub async fn examine_host(config: &Config) -> Vec<Finding> {
         findings.extend(keeper(&own));
         findings.extend(lazy::examine(&own.images.lazy));
         findings.extend(registries::examine(&own.images.registry_dirs));
-        findings.extend(signatures::examine(&own.images.policies));
+        findings.extend(signatures::examine(&own.images));
         findings.extend(disk::examine(&own));
         findings.extend(clock::examine());
         Ok(findings)

@@ -1,29 +1,42 @@
 //! Whether the policies that say which images may be used can be understood.
 
-use orlop_image::PolicyFiles;
+use orlop_image::{Config, check_signature_stores};
 
 use super::Finding;
 use crate::error::chain;
 
 const AREA: &str = "signatures";
 
-pub(super) fn examine(files: &PolicyFiles) -> Vec<Finding> {
-    if files.is_empty() {
+pub(super) fn examine(images: &Config) -> Vec<Finding> {
+    if images.policies.is_empty() {
         return vec![Finding::ok(AREA, "no policy is set, any image may be used")];
     }
-    let (right, wrong) = files.check();
-    if wrong.is_empty() {
+    let (right, wrong) = images.policies.check();
+    let mut findings = if wrong.is_empty() {
         let text = format!("{right} policies are understood, and so are their keys");
-        return vec![Finding::ok(AREA, text)];
-    }
-    let problem = |error| {
-        Finding::problem(
-            AREA,
-            format!("images that it is about can't be used: {}", chain(&error)),
-            "mend the file, no restart is needed",
-        )
+        vec![Finding::ok(AREA, text)]
+    } else {
+        let problem = |error| {
+            Finding::problem(
+                AREA,
+                format!("images that it is about can't be used: {}", chain(&error)),
+                "mend the file, no restart is needed",
+            )
+        };
+        wrong.into_iter().map(problem).collect()
     };
-    wrong.into_iter().map(problem).collect()
+    let stores = images.signature_stores.as_deref();
+    if let Some(Err(error)) = stores.map(check_signature_stores) {
+        findings.push(Finding::problem(
+            AREA,
+            format!(
+                "images that must be signed can't be pulled: {}",
+                chain(&error)
+            ),
+            "mend or remove the file, no restart is needed",
+        ));
+    }
+    findings
 }
 
 #[cfg(test)]
@@ -36,26 +49,31 @@ mod tests {
     fn a_broken_policy_is_told_with_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("policy.json");
-        let files = PolicyFiles {
-            node: Some(file.clone()),
-            namespaces: None,
-        };
-        assert_eq!(
-            examine(&PolicyFiles::default())[0].level(),
-            FindingLevel::Ok
-        );
-        let missing = &examine(&files)[0];
+        let mut images = Config::new(dir.path());
+        images.signature_stores = Some(dir.path().to_owned());
+        assert_eq!(examine(&images)[0].level(), FindingLevel::Ok);
+        images.policies.node = Some(file.clone());
+        let missing = &examine(&images)[0];
         assert_eq!(missing.level(), FindingLevel::Problem);
         std::fs::write(&file, r#"{"default":[{"type":"reject"}]}"#).unwrap();
-        let [right] = &examine(&files)[..] else {
+        let [right] = &examine(&images)[..] else {
             panic!("one policy");
         };
         assert_eq!(right.level(), FindingLevel::Ok, "{right:?}");
         let key = r#"{"default":[{"type":"sigstoreSigned","keyPath":"/nowhere.pub"}]}"#;
         std::fs::write(&file, key).unwrap();
-        let wrong = &examine(&files)[0];
+        let wrong = &examine(&images)[0];
         assert_eq!(wrong.level(), FindingLevel::Problem);
         let place = format!("{}: default[0]: the key /nowhere.pub", file.display());
+        assert!(wrong.text.contains(&place), "{}", wrong.text);
+        std::fs::write(&file, r#"{"default":[{"type":"reject"}]}"#).unwrap();
+        let stores = dir.path().join("a.yaml");
+        std::fs::write(&stores, "docker: 7\n").unwrap();
+        let [_, wrong] = &examine(&images)[..] else {
+            panic!("a policy and a file of stores");
+        };
+        assert_eq!(wrong.level(), FindingLevel::Problem);
+        let place = format!("{}: line 1: must be a map", stores.display());
         assert!(wrong.text.contains(&place), "{}", wrong.text);
     }
 }

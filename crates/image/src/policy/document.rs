@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::json::{At, Wrong};
 use super::scope;
+use super::signed_by::SignedBy;
 use super::sigstore::SigstoreSigned;
+use crate::store::now;
 use crate::{Digest, Reference};
+
+/// What the policy calls the requirement of signatures that are attached to an image.
+pub(crate) const SIGSTORE_SIGNED: &str = "sigstoreSigned";
 
 /// What images must fulfil, by where they come from.
 #[derive(Debug)]
@@ -37,6 +42,23 @@ pub(crate) enum Requirement {
     Reject,
     /// Signed by somebody, for a certain name.
     Sigstore(Box<SigstoreSigned>),
+    /// Signed with GPG.
+    SignedBy(SignedBy),
+}
+
+/// Which kinds of signatures decide.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Those that are attached to the image in its registry.
+    pub(crate) attached: bool,
+    /// Signed messages, which are elsewhere.
+    pub(crate) messages: bool,
+}
+
+impl Needs {
+    pub(crate) fn any(self) -> bool {
+        self.attached || self.messages
+    }
 }
 
 impl Requirement {
@@ -45,7 +67,8 @@ impl Requirement {
         match self {
             Self::AcceptAnything => "insecureAcceptAnything",
             Self::Reject => "reject",
-            Self::Sigstore(_) => "sigstoreSigned",
+            Self::Sigstore(_) => SIGSTORE_SIGNED,
+            Self::SignedBy(_) => "signedBy",
         }
     }
 }
@@ -88,25 +111,37 @@ impl Policy {
         of_scope.unwrap_or(&self.default)
     }
 
-    /// Whether a signature decides if an image may be used.
-    pub(crate) fn needs_signatures(&self, name: &Reference) -> bool {
-        let mut list = self.requirements(Some(name)).list.iter();
-        list.any(|requirement| matches!(requirement, Requirement::Sigstore(_)))
+    /// Which signatures decide whether an image may be used.
+    pub(crate) fn needs(&self, name: &Reference) -> Needs {
+        let list = &self.requirements(Some(name)).list;
+        let is_there = |wanted: fn(&Requirement) -> bool| list.iter().any(wanted);
+        Needs {
+            attached: is_there(|it| matches!(it, Requirement::Sigstore(_))),
+            messages: is_there(|it| matches!(it, Requirement::SignedBy(_))),
+        }
     }
 
     /// Reads all that the policy trusts anywhere; fails with the place of what can't be read. Blocks.
     pub(super) fn check(&self) -> Result<(), String> {
         for requirements in self.docker.values().chain([&self.default]) {
             for (index, requirement) in requirements.list.iter().enumerate() {
-                if let Requirement::Sigstore(signed) = requirement {
-                    let place = &requirements.place;
-                    let read = signed.check();
-                    read.map_err(|reason| format!("{place}[{index}]: {reason}"))?;
-                }
+                let read = match requirement {
+                    Requirement::Sigstore(signed) => signed.check(),
+                    Requirement::SignedBy(signed) => signed.check(now()),
+                    Requirement::AcceptAnything | Requirement::Reject => Ok(()),
+                };
+                let place = &requirements.place;
+                read.map_err(|reason| format!("{place}[{index}]: {reason}"))?;
             }
         }
         Ok(())
     }
+}
+
+/// What a requirement names to verify signatures by.
+pub(super) enum Keys<'p> {
+    Sigstore(&'p KeySource),
+    Gpg(&'p SignedBy),
 }
 
 /// The same file with the same text.
@@ -142,11 +177,11 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
     let requirement = match kind.text()?.as_str() {
         "insecureAcceptAnything" => Requirement::AcceptAnything,
         "reject" => Requirement::Reject,
-        "sigstoreSigned" => Requirement::Sigstore(Box::new(SigstoreSigned::parse(&mut fields)?)),
-        kind @ ("signedBy" | "signedBaseLayer") => {
-            let problem = format!(
-                "{kind:?} is not supported; sign with a sigstore key and ask for \"sigstoreSigned\""
-            );
+        SIGSTORE_SIGNED => Requirement::Sigstore(Box::new(SigstoreSigned::parse(&mut fields)?)),
+        "signedBy" => Requirement::SignedBy(SignedBy::parse(&mut fields)?),
+        "signedBaseLayer" => {
+            let problem = "\"signedBaseLayer\" is not supported; ask for \"signedBy\" or \
+                           \"sigstoreSigned\"";
             return Err(Wrong::new(&place, problem));
         }
         other => {

@@ -1,6 +1,6 @@
 //! `signedIdentity`: for which name a signature must have been made.
 
-use super::json::{At, Wrong};
+use super::json::{At, Fields, Wrong};
 use crate::reference::Named;
 use crate::{Reference, Repository};
 
@@ -28,6 +28,14 @@ pub(crate) enum SignedIdentity {
 }
 
 impl SignedIdentity {
+    /// What a requirement says of it, or the default.
+    pub(super) fn parse_or_default(fields: &mut Fields) -> Result<Self, Wrong> {
+        match fields.take("signedIdentity") {
+            Some(value) => Self::parse(value),
+            None => Ok(Self::MatchRepoDigestOrExact),
+        }
+    }
+
     pub(crate) fn parse(value: At) -> Result<Self, Wrong> {
         let mut fields = value.fields()?;
         let kind = fields.required("type")?;

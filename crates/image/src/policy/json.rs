@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
@@ -70,6 +71,16 @@ impl At {
             Json::Text(text) => Ok(text),
             other => Err(unlike(&self.place, "a string", &other)),
         }
+    }
+
+    pub(crate) fn absolute_path(self) -> Result<PathBuf, Wrong> {
+        let place = self.place.clone();
+        let path = PathBuf::from(self.text()?);
+        if !path.is_absolute() {
+            let problem = format!("{path:?} is not an absolute path");
+            return Err(Wrong::new(&place, problem));
+        }
+        Ok(path)
     }
 
     /// The elements, each with its place; an empty list is wrong.

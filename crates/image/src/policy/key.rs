@@ -52,10 +52,10 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Several keys in one field.
-pub(super) fn several(
+pub(super) fn several<T>(
     value: At,
-    read: impl Fn(At) -> Result<KeySource, Wrong>,
-) -> Result<Vec<KeySource>, Wrong> {
+    read: impl Fn(At) -> Result<T, Wrong>,
+) -> Result<Vec<T>, Wrong> {
     let place = value.place.clone();
     let keys = value.some()?;
     if keys.len() > MAX_KEYS {
@@ -66,7 +66,7 @@ pub(super) fn several(
 
 /// A key in a file.
 pub(super) fn key_file(value: At) -> Result<KeySource, Wrong> {
-    absolute(value).map(KeySource::File)
+    value.absolute_path().map(KeySource::File)
 }
 
 /// A key in the policy itself.
@@ -75,17 +75,6 @@ pub(super) fn key_data(value: At) -> Result<KeySource, Wrong> {
     let key = PublicKey::from_pem(&base64(value)?);
     let key = key.map_err(|reason| Wrong::new(&place, reason))?;
     Ok(KeySource::Inline(key))
-}
-
-/// A path that means the same wherever it is used.
-pub(super) fn absolute(value: At) -> Result<PathBuf, Wrong> {
-    let place = value.place.clone();
-    let path = PathBuf::from(value.text()?);
-    if !path.is_absolute() {
-        let problem = format!("{path:?} is not an absolute path");
-        return Err(Wrong::new(&place, problem));
-    }
-    Ok(path)
 }
 
 /// What is in the policy itself.

@@ -7,14 +7,15 @@ mod identity;
 mod json;
 mod key;
 mod payload;
-mod scope;
+pub(crate) mod scope;
+mod signed_by;
 mod sigstore;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub(crate) use document::Policy;
+pub(crate) use document::{Needs, Policy, SIGSTORE_SIGNED};
 pub use files::PolicyFiles;
-pub(crate) use payload::Payload;
+pub(crate) use payload::{Kind, Payload};
 pub use verdict::{RequirementVerdict, Verdict};
 pub(crate) use verdict::{Subject, tag_of};

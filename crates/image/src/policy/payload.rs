@@ -1,10 +1,26 @@
-//! What a signature says: the "simple signing" document of cosign.
+//! What a signature says: the "simple signing" document of cosign, and of those who had it first.
 
 use super::json::{At, Wrong};
 use crate::Digest;
 
-/// The only type of document that is a signature of an image.
-const TYPE: &str = "cosign container image signature";
+/// Whose document it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// cosign's.
+    Cosign,
+    /// One that is signed with GPG.
+    Atomic,
+}
+
+impl Kind {
+    /// What it calls itself.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cosign => "cosign container image signature",
+            Self::Atomic => "atomic container signature",
+        }
+    }
+}
 
 /// What was signed. Worth something only once the signature of its bytes is verified.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,21 +34,23 @@ pub(crate) struct Payload {
 impl Payload {
     /// Reads the document. What it calls critical must be understood whole; the rest may be
     /// anything.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Wrong> {
+    pub(crate) fn parse(kind: Kind, bytes: &[u8]) -> Result<Self, Wrong> {
         let mut document = At::parse(bytes)?.fields()?;
         let mut critical = document.required("critical")?.fields()?;
-        // cosign writes null where it has nothing to say.
-        if let Some(optional) = document.take("optional")
-            && !optional.is_null()
-        {
-            optional.fields()?;
+        match (kind, document.take("optional")) {
+            // cosign writes null where it has nothing to say.
+            (Kind::Cosign, None) => {}
+            (Kind::Cosign, Some(optional)) if optional.is_null() => {}
+            (_, Some(optional)) => drop(optional.fields()?),
+            (Kind::Atomic, None) => return Err(Wrong::new("", "\"optional\" is missing")),
         }
         document.finish()?;
-        let kind = critical.required("type")?;
-        let place = kind.place.clone();
-        let kind = kind.text()?;
-        if kind != TYPE {
-            return Err(Wrong::new(&place, format!("{kind:?} is not {TYPE:?}")));
+        let named = critical.required("type")?;
+        let place = named.place.clone();
+        let named = named.text()?;
+        if named != kind.name() {
+            let problem = format!("{named:?} is not {:?}", kind.name());
+            return Err(Wrong::new(&place, problem));
         }
         let mut image = critical.required("image")?.fields()?;
         let digest = image.required("docker-manifest-digest")?;
@@ -55,12 +73,19 @@ mod tests {
     const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
     fn parse(critical: &str, rest: &str) -> Result<Payload, Wrong> {
-        Payload::parse(format!(r#"{{"critical":{{{critical}}}{rest}}}"#).as_bytes())
+        parse_as(Kind::Cosign, critical, rest)
+    }
+
+    fn parse_as(kind: Kind, critical: &str, rest: &str) -> Result<Payload, Wrong> {
+        Payload::parse(
+            kind,
+            format!(r#"{{"critical":{{{critical}}}{rest}}}"#).as_bytes(),
+        )
     }
 
     fn parts() -> [String; 3] {
         [
-            format!(r#""type":"{TYPE}""#),
+            format!(r#""type":"{}""#, Kind::Cosign.name()),
             format!(r#""image":{{"docker-manifest-digest":"{DIGEST}"}}"#),
             r#""identity":{"docker-reference":"a.example/app"}"#.to_owned(),
         ]
@@ -77,6 +102,24 @@ mod tests {
             assert_eq!(payload.digest.to_string(), DIGEST);
             assert_eq!(payload.reference, "a.example/app");
         }
+    }
+
+    #[test]
+    fn what_is_signed_with_gpg_has_another_type_and_more_to_it() {
+        let all = parts()
+            .join(",")
+            .replace("cosign container image", "atomic container");
+        let rest = r#","optional":{"creator":"x","timestamp":1}"#;
+        let payload = parse_as(Kind::Atomic, &all, rest).unwrap();
+        assert_eq!(payload.digest.to_string(), DIGEST);
+        for (critical, rest) in [
+            (&all, ""),
+            (&all, r#","optional":null"#),
+            (&parts().join(","), rest),
+        ] {
+            parse_as(Kind::Atomic, critical, rest).unwrap_err();
+        }
+        parse(&all, rest).unwrap_err();
     }
 
     #[test]
@@ -123,9 +166,9 @@ mod tests {
             );
         }
         for text in ["", "[]", "null", "{", "\u{0}", "{} {}"] {
-            Payload::parse(text.as_bytes()).unwrap_err();
+            Payload::parse(Kind::Cosign, text.as_bytes()).unwrap_err();
         }
         let deep = "[".repeat(100_000);
-        Payload::parse(deep.as_bytes()).unwrap_err();
+        Payload::parse(Kind::Cosign, deep.as_bytes()).unwrap_err();
     }
 }

@@ -155,10 +155,6 @@ fn mistakes_in_a_policy_are_told_with_their_place() {
             r#"default[0].type: there is no requirement of the type "rejects""#,
         ),
         (
-            r#"{"default":[{"type":"signedBy","keyType":"GPGKeys","keyPath":"/k"}]}"#.into(),
-            r#"default[0].type: "signedBy" is not supported"#,
-        ),
-        (
             r#"{"default":[{"type":"reject"}],"transports":{"atomic":{"":[{"type":"signedBaseLayer"}]}}}"#.into(),
             r#"transports.atomic[""][0].type: "signedBaseLayer" is not supported"#,
         ),

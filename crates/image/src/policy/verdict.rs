@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use super::document::{Policy, Requirement};
-use crate::store::Evidence;
+use crate::store::{Evidence, now};
 use crate::{Digest, Error, Reference, Result};
+
+/// As many reasons as anybody reads.
+const MAX_REASONS: usize = 3;
 
 /// What a policy says of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,19 +73,21 @@ impl Policy {
             place: requirements.place.clone(),
             requirements: Vec::new(),
         };
+        let unreadable = |index: usize, reason: String| Error::Policy {
+            path: self.file.display().to_string(),
+            reason: format!("{}[{index}]: {reason}", requirements.place),
+        };
         for (index, requirement) in requirements.list.iter().enumerate() {
             let (fulfilled, reason) = match requirement {
                 Requirement::AcceptAnything => (true, "any image fulfils this".to_owned()),
                 Requirement::Reject => (false, "no image fulfils this".to_owned()),
                 Requirement::Sigstore(signed) => {
-                    let judged = signed.judge(subject).map_err(|reason| Error::Policy {
-                        path: self.file.display().to_string(),
-                        reason: format!("{}[{index}]: {reason}", requirements.place),
-                    })?;
-                    match judged {
-                        Ok(reason) => (true, reason),
-                        Err(reason) => (false, reason),
-                    }
+                    let judged = signed.judge(subject);
+                    told(judged.map_err(|reason| unreadable(index, reason))?)
+                }
+                Requirement::SignedBy(signed) => {
+                    let judged = signed.judge(subject, now());
+                    told(judged.map_err(|reason| unreadable(index, reason))?)
                 }
             };
             verdict.requirements.push(RequirementVerdict {
@@ -93,6 +98,41 @@ impl Policy {
         }
         Ok(verdict)
     }
+}
+
+/// Whether it is fulfilled, and why or why not.
+fn told(outcome: Result<String, String>) -> (bool, String) {
+    match outcome {
+        Ok(reason) => (true, reason),
+        Err(reason) => (false, reason),
+    }
+}
+
+/// Why one of several things of a kind is accepted; else why none of them is.
+pub(super) fn any_of(
+    kind: &str,
+    count: usize,
+    outcomes: impl Iterator<Item = Result<String, String>>,
+) -> Result<String, String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for outcome in outcomes {
+        match outcome {
+            Ok(reason) => return Ok(reason),
+            Err(reason) if reasons.contains(&reason) => {}
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let more = reasons.len().saturating_sub(MAX_REASONS);
+    reasons.truncate(MAX_REASONS);
+    let reasons = reasons.join("; ");
+    let mut text = match count {
+        1 => format!("its {kind} is not accepted: {reasons}"),
+        count => format!("none of its {count} {kind}s is accepted: {reasons}"),
+    };
+    if more > 0 {
+        text.push_str("; …");
+    }
+    Err(text)
 }
 
 /// The tag at which cosign puts the signatures of what has this digest.

@@ -9,6 +9,7 @@ mod ingest;
 mod layer;
 mod lazy;
 mod progress;
+mod search;
 mod signatures;
 mod steps;
 mod task;

@@ -15,6 +15,7 @@ use super::allowance::Allowance;
 use super::layer::{BlobLocks, LayerJob, Origin};
 use super::lazy::Lazily;
 use super::progress::Tracker;
+use super::search;
 use super::turns::Turns;
 use crate::artifact::Artifact;
 use crate::blocking::blocking;
@@ -67,9 +68,9 @@ pub(crate) async fn pull(
     let resolving = resolve(context, &request, tracker);
     let (remote, named) = steps.during("resolve", resolving).await?;
     let top = named.0;
-    let mut early = maybe_done(admission::early(context, &remote, top).boxed());
+    let mut early = maybe_done(search::early(context, &remote, &request, top).boxed());
     let found = find_manifest(context, &remote, &what, named);
-    let found = Box::pin(admission::beside(found, &mut early));
+    let found = Box::pin(search::beside(found, &mut early));
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
     // Side by side: each waits for the registry. No layer is asked for before both are there.
     let described = config(context, &remote, &what, (&document, &manifest));
@@ -161,7 +162,7 @@ pub(crate) async fn judge(context: &Context, request: Request) -> Result<Option<
     let tracker = Tracker::new(what.clone());
     let (remote, named) = resolve(context, &request, &tracker).await?;
     let (_, _, manifests) = find_manifest(context, &remote, &what, named).await?;
-    admission::verdict(&remote, &request, manifests).await
+    admission::verdict(context, &remote, &request, manifests).await
 }
 
 /// Opens the registry and asks it what the name means.

@@ -8,6 +8,7 @@ mod credentials;
 mod documents;
 mod failure;
 mod hosts;
+mod lookaside;
 mod node_credentials;
 mod reach;
 mod referrers;

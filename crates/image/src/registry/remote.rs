@@ -41,9 +41,9 @@ pub(super) struct Settings {
 
 /// A repository and the hosts that serve it.
 pub(crate) struct Remote {
-    transport: Arc<Transport>,
+    pub(super) transport: Arc<Transport>,
     /// Whose share of the connections is used.
-    pull: u64,
+    pub(super) pull: u64,
     pub(super) settings: Settings,
     pub(super) repository: Repository,
     pub(super) hosts: Vec<Host>,
@@ -474,7 +474,7 @@ pub(super) fn header(response: &Response, name: impl http::header::AsHeaderName)
         .map(str::to_owned)
 }
 
-fn redirect_target(from: &Url, response: &Response) -> Option<Url> {
+pub(super) fn redirect_target(from: &Url, response: &Response) -> Option<Url> {
     let target = from.join(&header(response, &LOCATION)?).ok()?;
     matches!(target.scheme(), "http" | "https").then_some(target)
 }

@@ -144,6 +144,9 @@ pub(crate) struct Evidence {
     /// The bundles attached to these, as JSON, not yet verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) bundles: Vec<String>,
+    /// Messages signed with GPG that were found for these, not yet verified, in base64.
+    #[serde(default)]
+    pub(crate) messages: Vec<String>,
 }
 
 /// A signature as it came from a registry.
@@ -195,6 +198,13 @@ impl Evidence {
                 self.bundles.push(bundle);
             }
         }
+        for message in older.messages {
+            let size = self.messages.iter().map(String::len).sum::<usize>();
+            let is_room = self.messages.len() < MAX_SIGNATURES && size < MAX_MESSAGES;
+            if is_room && !self.messages.contains(&message) {
+                self.messages.push(message);
+            }
+        }
     }
 }
 
@@ -202,6 +212,8 @@ impl Evidence {
 const MAX_MANIFESTS: usize = 32;
 const MAX_SIGNATURES: usize = 128;
 const MAX_BUNDLE_BYTES: usize = 8 << 20;
+/// Bytes of messages.
+const MAX_MESSAGES: usize = 1 << 20;
 
 /// A manifest, index or configuration, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -126,6 +126,7 @@ fn no_policy_breaks_the_parser() {
                 "a.example:5000/b": signed("keyPath", json!({
                     "type": "remapIdentity", "prefix": "a.example", "signedPrefix": "b.example",
                 })),
+                "a.example/gpg": [{ "type": "signedBy", "keyType": "GPGKeys", "keyPath": "/k.gpg" }],
                 "docker.io/library/busybox:1": signed("keyPath", json!({
                     "type": "exactReference", "dockerReference": "a/b:1",
                 })),
@@ -195,11 +196,26 @@ fn no_policy_breaks_the_parser() {
             "1e999",
             "\"keyData\":\"LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0K\"",
             "\"keyPaths\":[",
+            "\"type\":\"signedBy\"",
+            "\"keyType\":\"GPGKeys\"",
+            "atomic container signature",
             "\"fulcio\":{}",
             "\\ud800",
         ])
         .words(["[[[[[[", "*.", "@sha256:", "://", "\"default\":", "é"])
         .run(fuzzing::policy);
+}
+
+#[test]
+fn no_file_of_signature_stores_breaks_the_parser() {
+    Fuzz::new()
+        .example("default-docker:\n  lookaside: file:///var/lib/containers/sigstore\n")
+        .example(
+            "docker:\n  '*.a.example': {sigstore: 'https://b.example/x%20y'}\n  a.example/b:1:\n    \
+             use-sigstore-attachments: no\n    lookaside-staging: file:///x\n",
+        )
+        .words(["docker:", "&a [*a, *a]", "<<: *a", "://", "file://", "%00", "? [", "!!binary", "\t"])
+        .run(fuzzing::signature_stores);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod cosign;
 mod crash;
 mod faults;
 mod fuzzed;
+mod gpg;
 mod layers;
 mod lazy;
 mod lazy_bad_days;

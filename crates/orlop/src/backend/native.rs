@@ -124,6 +124,7 @@ fn images(config: &Config, root: &Path) -> engine::Images {
         node: section.signature_policy.as_ref().map(own_path),
         namespaces: section.signature_policy_dir.as_ref().map(own_path),
     };
+    images.signature_stores = section.signature_stores.as_ref().map(own_path);
     images.store = section.store;
     images.lazy = engine::LazyImages {
         enabled: section.lazy == Laziness::Auto,

@@ -175,6 +175,9 @@ section! {
         /// A directory with `NAMESPACE.json` for pod namespaces with a policy of their own,
         /// which takes the place of the one above. Empty: none has.
         signature_policy_dir: Option<AbsolutePath> = None => restart,
+        /// A directory with files that say where signatures made with GPG are, in the format of
+        /// containers-registries.d(5). Only a node with a policy reads them, anew for each pull.
+        signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => restart,
         /// What the layers of images that are pulled become: a directory with their files each
         /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
         /// to do without a loop device. Layers that are there stay what they are.

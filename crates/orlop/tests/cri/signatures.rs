@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use orlop_cri::v1::{ImageSpec, Mount};
 use orlop_testkit::{
-    BuiltImage, ContainerSpec, ImageBuilder, KeyKind, Layer, Node, PodSpec, Scratch, Signer, node,
-    skip,
+    BuiltImage, ContainerSpec, Gpg, ImageBuilder, KeyKind, Layer, Node, PodSpec, Scratch, Signer,
+    machine, node, skip, skip_unless,
 };
 use serde_json::{Value, json};
 use tonic::{Code, Status};
@@ -41,7 +41,11 @@ macro_rules! guarded {
 fn policies(scratch: &Scratch) -> String {
     let (node, dir) = (scratch.path("policy.json"), scratch.subdir("namespaces"));
     std::fs::write(&node, json!({ "default": accept() }).to_string()).expect("write a policy");
-    format!("[images]\nsignature_policy = {node:?}\nsignature_policy_dir = {dir:?}\n")
+    let stores = scratch.subdir("registries.d");
+    format!(
+        "[images]\nsignature_policy = {node:?}\nsignature_policy_dir = {dir:?}\n\
+         signature_stores = {stores:?}\n"
+    )
 }
 
 fn accept() -> Value {
@@ -184,6 +188,46 @@ async fn only_signed_images_are_pulled_and_run() {
     let elsewhere = by_id("elsewhere", &id, "elsewhere.example/signed:1");
     assert_refused(cri.create(&pod_id, &pod, &elsewhere).await, "(default)");
     assert_eq!(cri.containers().await.expect("list").len(), 1);
+    guarded.world.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_signed_with_gpg_is_pulled_and_run_until_its_key_is_revoked() {
+    skip_unless!(machine::has_program("gpg"));
+    let guarded = guarded!();
+    let (gpg, cri) = (Gpg::new(), &guarded.world.cri);
+    let (image, name) = guarded.push("by-gpg").await;
+    let key = gpg.make_key("team <team@a.example>", "ed25519", "sign", "never");
+    let (keys, store) = (
+        guarded.scratch.path("team.gpg"),
+        guarded.scratch.subdir("store"),
+    );
+    std::fs::write(&keys, gpg.export(&key)).expect("write the key");
+    let stores = format!("default-docker:\n  lookaside: file://{}\n", store.display());
+    guarded.set("registries.d/store.yaml", &stores);
+    let signed = json!([{ "type": "signedBy", "keyType": "GPGKeys", "keyPath": keys }]);
+    guarded.set("policy.json", &json!({ "default": signed }).to_string());
+    assert_refused(
+        cri.pull(&name).await,
+        "signed with GPG, and has no signature",
+    );
+    let place = format!("by-gpg@{}", image.digest().replacen(':', "=", 1));
+    std::fs::create_dir(store.join(&place)).expect("make its place");
+    let signature = gpg.sign_image(&key, image.digest(), &name);
+    std::fs::write(store.join(place).join("signature-1"), signature).expect("write it");
+    let id = cri.pull(&name).await.expect("pull what is signed");
+    let pod = guarded.pod("gpg", "default");
+    let created = guarded.create(&pod, &id, &name).await;
+    created.expect("create a container of what is signed");
+    let (allowed, told) = guarded.run(&["image", "policy", &name]);
+    let reason = format!("yes signedBy: signed by {key} (team <team@a.example>) as ");
+    assert!(allowed && told.contains(&reason), "{told}");
+    gpg.revoke(&key);
+    std::fs::write(&keys, gpg.export(&key)).expect("write the revoked key");
+    let reason = format!("the key {key} (team <team@a.example>) is revoked");
+    assert_refused(guarded.create(&pod, &id, &name).await, &reason);
+    let (allowed, told) = guarded.run(&["image", "policy", &name]);
+    assert!(!allowed && told.contains(&reason), "{told}");
     guarded.world.finish().await;
 }
 

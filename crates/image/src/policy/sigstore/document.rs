@@ -60,10 +60,7 @@ impl SigstoreSigned {
                 return Err(Wrong::new(&place, problem));
             }
         };
-        let identity = match fields.take("signedIdentity") {
-            Some(value) => SignedIdentity::parse(value)?,
-            None => SignedIdentity::MatchRepoDigestOrExact,
-        };
+        let identity = SignedIdentity::parse_or_default(fields)?;
         let predicate_types = match fields.take("predicateTypes") {
             Some(value) => {
                 let place = value.place.clone();

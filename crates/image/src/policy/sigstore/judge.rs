@@ -1,19 +1,14 @@
 //! Whether an image is signed as `sigstoreSigned` asks for, and why not.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use orlop_sigstore::{Bundle, By, Content, Demand, Detached, Refusal, Signer, Statement};
 
 use super::SigstoreSigned;
 use super::trust::{Signers, Trust};
-use crate::policy::payload::Payload;
-use crate::policy::verdict::{Subject, tag_of};
-use crate::store::Signature;
-
-/// As many reasons as anybody reads.
-const MAX_REASONS: usize = 3;
+use crate::policy::payload::{Kind, Payload};
+use crate::policy::verdict::{Subject, any_of, tag_of};
+use crate::store::{Signature, now};
 
 impl SigstoreSigned {
     /// By whom and for which name the image is signed; else why no signature will do. Fails where somebody who is
@@ -55,26 +50,7 @@ impl Trial<'_> {
         }
         let signatures = signatures.iter().map(|one| self.signature(one));
         let bundles = bundles.into_iter().map(|bundle| self.bundle(bundle?));
-        let mut reasons: Vec<String> = Vec::new();
-        for accepted in signatures.chain(bundles) {
-            match accepted {
-                Ok(reason) => return Ok(reason),
-                Err(reason) if reasons.contains(&reason) => {}
-                Err(reason) => reasons.push(reason),
-            }
-        }
-        let more = reasons.len().saturating_sub(MAX_REASONS);
-        reasons.truncate(MAX_REASONS);
-        let reasons = reasons.join("; ");
-        let kind = self.kind();
-        let mut text = match count {
-            1 => format!("its {kind} is not accepted: {reasons}"),
-            count => format!("none of its {count} {kind}s is accepted: {reasons}"),
-        };
-        if more > 0 {
-            text.push_str("; …");
-        }
-        Err(text)
+        any_of(self.kind(), count, signatures.chain(bundles))
     }
 
     fn kind(&self) -> &'static str {
@@ -121,11 +97,10 @@ impl Trial<'_> {
             Signers::Keys(keys, _) => Signer::Keys(keys),
             Signers::Identity(identity) => Signer::Identity(identity),
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
         Demand {
             signer,
             logs: self.trust.logs.as_deref(),
-            now: now.map_or(0, |since| since.as_secs() as i64),
+            now: now() as i64,
         }
     }
 
@@ -146,7 +121,7 @@ impl Trial<'_> {
         let by = detached.verify(&self.demand());
         let by = self.signer(by)?;
         // From here on it is the signer who speaks.
-        let payload = Payload::parse(payload)
+        let payload = Payload::parse(Kind::Cosign, payload)
             .map_err(|wrong| format!("what was signed can't be read: {wrong}"))?;
         if !self.subject.evidence.manifests.contains(&payload.digest) {
             return Err(format!("it is for another image, {}", payload.digest));

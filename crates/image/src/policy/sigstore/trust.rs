@@ -6,7 +6,7 @@ use orlop_sigstore::{Authorities, Identity, PublicKey, Subject};
 
 use super::SigstoreSigned;
 use crate::policy::json::{At, Wrong};
-use crate::policy::key::{KeySource, absolute, base64};
+use crate::policy::key::{KeySource, base64};
 
 /// No file of certificates is larger.
 const MAX_FILE: u64 = 1 << 20;
@@ -94,7 +94,7 @@ fn load(keys: &[KeySource]) -> Result<Vec<PublicKey>, String> {
 
 impl PemSource {
     pub(super) fn file(value: At) -> Result<Self, Wrong> {
-        absolute(value).map(Self::File)
+        value.absolute_path().map(Self::File)
     }
 
     pub(super) fn inline(value: At) -> Result<Self, Wrong> {

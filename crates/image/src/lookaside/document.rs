@@ -1,0 +1,219 @@
+//! One file of `registries.d`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use orlop_yaml::{Content, Document, Entry, Node, documents};
+use reqwest::Url;
+
+use super::stores::Base;
+use crate::policy::scope;
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// Of all images that nothing else is said of.
+    pub(crate) default: Option<Section>,
+    /// By scope.
+    pub(crate) docker: BTreeMap<String, Section>,
+}
+
+/// What is said of some images.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Section {
+    /// Where signatures are.
+    pub(crate) lookaside: Option<Base>,
+    /// Whether those count that are attached to the image in its registry.
+    pub(crate) attachments: Option<bool>,
+}
+
+/// Reads a file; says what is wrong with it, and where.
+pub(crate) fn parse(text: &str) -> Result<Said, String> {
+    let mut said = Said::default();
+    let mut documents = documents(text).into_iter();
+    let node = match documents.next() {
+        None => return Ok(said),
+        Some(Document::Good(node)) => node,
+        Some(Document::Bad(at, why)) => return Err(format!("{at}: {why}")),
+    };
+    if documents.next().is_some() {
+        return Err("it is more than one document".to_owned());
+    }
+    for entry in map(&node)? {
+        match entry.key.as_str() {
+            "default-docker" => said.default = Some(section(&entry.value)?),
+            "docker" => {
+                for entry in map(&entry.value)? {
+                    let scope = scope::normal(&entry.key);
+                    let scope = scope.map_err(|why| wrong(entry, why))?;
+                    if said.docker.insert(scope, section(&entry.value)?).is_some() {
+                        return Err(wrong(entry, "this scope is there twice"));
+                    }
+                }
+            }
+            _ => return Err(wrong(entry, "there is no field of this name")),
+        }
+    }
+    Ok(said)
+}
+
+fn section(node: &Node) -> Result<Section, String> {
+    let mut section = Section::default();
+    let mut older = None;
+    for entry in map(node)? {
+        match entry.key.as_str() {
+            "lookaside" => section.lookaside = base(entry)?,
+            // Its name of old.
+            "sigstore" => older = base(entry)?,
+            // For who writes signatures.
+            "lookaside-staging" | "sigstore-staging" => {}
+            "use-sigstore-attachments" => {
+                let Content::Bool(value) = entry.value.content else {
+                    let found = entry.value.what();
+                    return Err(wrong(entry, format!("must be true or false, not {found}")));
+                };
+                section.attachments = Some(value);
+            }
+            _ => return Err(wrong(entry, "there is no field of this name")),
+        }
+    }
+    section.lookaside = section.lookaside.or(older);
+    Ok(section)
+}
+
+/// Where signatures are; nowhere if nothing is said.
+fn base(entry: &Entry) -> Result<Option<Base>, String> {
+    let text = match &entry.value.content {
+        Content::Null => return Ok(None),
+        Content::Text(text) if text.is_empty() => return Ok(None),
+        Content::Text(text) => text,
+        _ => {
+            let found = entry.value.what();
+            return Err(wrong(entry, format!("must be an address, not {found}")));
+        }
+    };
+    let url = Url::parse(text).map_err(|error| wrong(entry, format!("{text:?}: {error}")))?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong(entry, "the address must end with its path"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong(entry, "the address must not hold credentials"));
+    }
+    match url.scheme() {
+        "http" | "https" => Ok(Some(Base::Web(url))),
+        "file" => {
+            let path = url.to_file_path();
+            let path = path.map_err(|()| wrong(entry, "the address must name a path here"))?;
+            Ok(Some(Base::Directory(path)))
+        }
+        other => {
+            let problem =
+                format!("{other:?} addresses are not supported; file, http and https are");
+            Err(wrong(entry, problem))
+        }
+    }
+}
+
+fn map(node: &Node) -> Result<&[Entry], String> {
+    match &node.content {
+        Content::Map(entries) => Ok(entries),
+        Content::Null => Ok(&[]),
+        _ => Err(format!("{}: must be a map, not {}", node.at, node.what())),
+    }
+}
+
+fn wrong(entry: &Entry, why: impl std::fmt::Display) -> String {
+    format!("{}: {:?}: {why}", entry.at, entry.key)
+}
+
+/// Whether a file is one of settings: any but hidden ones.
+pub(super) fn is_settings(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension == "yaml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_distributions_have_is_read() {
+        let text = "
+# comment
+default-docker:
+#  lookaside: http://privateregistry.example/sigstore/
+   lookaside-staging: file:///var/lib/containers/sigstore
+docker:
+    registry.access.redhat.example:
+        sigstore: https://access.redhat.example/webassets/docker/content/sigstore
+    '*.b.example':
+    A.example:5000/team:
+        lookaside: file:///srv/sigs%20a
+        sigstore: file:///old
+        use-sigstore-attachments: no
+";
+        let said = parse(text).unwrap();
+        assert_eq!(said.default, Some(Section::default()));
+        let web = Url::parse("https://access.redhat.example/webassets/docker/content/sigstore");
+        assert_eq!(
+            said.docker["registry.access.redhat.example"].lookaside,
+            Some(Base::Web(web.unwrap()))
+        );
+        assert_eq!(said.docker["*.b.example"], Section::default());
+        let section = &said.docker["a.example:5000/team"];
+        assert_eq!(
+            section.lookaside,
+            Some(Base::Directory("/srv/sigs a".into()))
+        );
+        assert_eq!(section.attachments, Some(false));
+        for empty in ["", "# nothing\n", "docker:\n", "default-docker: {}\n"] {
+            assert!(parse(empty).unwrap().docker.is_empty());
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (text, complaint) in [
+            ("- a\n", "line 1: must be a map, not a list"),
+            ("\ndoker: {}\n", "line 2: \"doker\": there is no field"),
+            ("docker: [a]\n", "line 1: must be a map"),
+            ("docker:\n  a: x\n", "line 2: must be a map, not a text"),
+            (
+                "docker:\n  a: { lookside: x }\n",
+                "\"lookside\": there is no field",
+            ),
+            ("docker:\n  https://a: {}\n", "a scope names no scheme"),
+            ("docker:\n  a: {}\n  A: {}\n", "this scope is there twice"),
+            (
+                "default-docker:\n  lookaside: 7\n",
+                "must be an address, not the number 7",
+            ),
+            ("default-docker:\n  lookaside: x\n", "relative URL"),
+            (
+                "default-docker:\n  lookaside: ftp://a/b\n",
+                "\"ftp\" addresses are not supported",
+            ),
+            (
+                "default-docker:\n  lookaside: file://host/b\n",
+                "must name a path here",
+            ),
+            (
+                "default-docker:\n  lookaside: http://a/?b\n",
+                "must end with its path",
+            ),
+            (
+                "default-docker:\n  sigstore: http://a:b@c/\n",
+                "must not hold credentials",
+            ),
+            (
+                "default-docker:\n  use-sigstore-attachments: 1\n",
+                "must be true or false",
+            ),
+            ("a: b\n---\nc: d\n", "more than one document"),
+            ("docker: [\n", "line "),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(complaint), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The search for signatures, in all places side by side.
+//!
+//! Those of cosign are at a tag made of the manifest's digest ([`signatures`]), or attached to it as bundles
+//! ([`bundles`]); those that are made with GPG are in a store beside the registry ([`lookaside`]).
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures_util::future::{BoxFuture, Either, MaybeDone, join_all, select, try_join_all};
+
+use super::task::{Context, Request};
+use super::{bundles, signatures};
+use crate::blocking::blocking;
+use crate::lookaside::{self, Base, Stores};
+use crate::policy::{Needs, SIGSTORE_SIGNED};
+use crate::registry::Remote;
+use crate::store::Evidence;
+use crate::{Digest, Error, Reference, Result, Verdict};
+
+/// How long signatures are waited for that nobody needs yet.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A search that has begun, or is over.
+pub(super) type Early<'a> = MaybeDone<BoxFuture<'a, Found>>;
+
+/// What was found of an image's signatures.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) evidence: Evidence,
+    /// Why there may be more that are attached.
+    missed: Option<Error>,
+}
+
+/// What is done about signatures that the policy does not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    /// They are kept where they can be had soon.
+    Keep,
+    Leave,
+}
+
+/// Which signatures decide on the pull.
+pub(super) fn needs(request: &Request) -> Needs {
+    let policy = request.policy.as_ref();
+    policy.map_or_else(Needs::default, |policy| policy.needs(&request.reference))
+}
+
+/// Looks for what is attached to what a name means, while it is still being found out what that leads to.
+pub(super) async fn early(
+    context: &Context,
+    remote: &Remote,
+    request: &Request,
+    top: Digest,
+) -> Found {
+    if context.config.policies.is_empty() {
+        return Found::default();
+    }
+    match stores(context).await {
+        Ok(stores) if stores.without_attachments(&request.reference).is_none() => {
+            find(remote, &[top]).await
+        }
+        _ => Found::default(),
+    }
+}
+
+/// Does both, and is done when the first is.
+pub(super) async fn beside<T>(first: impl Future<Output = T>, second: &mut Early<'_>) -> T {
+    match select(Box::pin(first), second).await {
+        Either::Left((done, _)) => done,
+        Either::Right(((), first)) => first.await,
+    }
+}
+
+/// The signatures of all that led to the image. What is attached to the last of `manifests`, which the name means, may
+/// have been looked for already.
+pub(super) async fn gather(
+    context: &Context,
+    remote: &Remote,
+    request: &Request,
+    manifests: &[Digest],
+    others: Others,
+    early: Option<&mut Early<'_>>,
+) -> Result<Found> {
+    let (needs, name) = (needs(request), &request.reference);
+    let stores = match stores(context).await {
+        Err(error) if needs.any() => return Err(error),
+        Err(error) => {
+            tracing::debug!(%error, "where signatures are can't be told");
+            Stores::default()
+        }
+        Ok(stores) => stores,
+    };
+    let without_attached = stores.without_attachments(name);
+    if let Some(file) = without_attached.filter(|_| needs.attached) {
+        return Err(Error::Configuration {
+            path: file.display().to_string(),
+            reason: format!(
+                "it says \"use-sigstore-attachments: false\" of {name}, whose policy asks for \
+                 \"sigstoreSigned\": remove one of them"
+            ),
+        });
+    }
+    let attached = async {
+        Ok(match without_attached {
+            None => attached(remote, manifests, early).await,
+            Some(_) => Found::default(),
+        })
+    };
+    let messages = async {
+        match stores.base(name) {
+            Some(base) => messages(remote, base, manifests).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let (mut found, messages) = tokio::try_join!(
+        wait(name, needs.attached, others, attached),
+        wait(name, needs.messages, others, messages),
+    )?;
+    if let Some(error) = found.missed.as_ref().filter(|_| !needs.attached) {
+        tracing::debug!(image = %name, %error, "signatures can't be had");
+    }
+    found.evidence.manifests = manifests.to_vec();
+    found.evidence.messages = messages;
+    Ok(found)
+}
+
+/// Waits for signatures as long as they are worth it.
+async fn wait<T: Default>(
+    name: &Reference,
+    needed: bool,
+    others: Others,
+    found: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    if needed {
+        return found.await;
+    }
+    if others == Others::Leave {
+        return Ok(T::default());
+    }
+    Ok(match tokio::time::timeout(PATIENCE, found).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(error)) => {
+            tracing::debug!(image = %name, %error, "signatures can't be had");
+            T::default()
+        }
+        Err(_) => {
+            tracing::debug!(image = %name, "signatures come too slowly");
+            T::default()
+        }
+    })
+}
+
+/// Where signatures are beside registries, as it is said now.
+async fn stores(context: &Context) -> Result<Stores> {
+    match context.config.signature_stores.clone() {
+        Some(dir) => blocking(move || Stores::read(&dir)).await,
+        None => Ok(Stores::default()),
+    }
+}
+
+/// The signed messages of all that led to the image.
+async fn messages(remote: &Remote, base: &Base, manifests: &[Digest]) -> Result<Vec<String>> {
+    let found = manifests.iter();
+    let found = found.map(|digest| lookaside::find(remote, base, digest));
+    let found = try_join_all(found).await?.into_iter().flatten();
+    Ok(found
+        .map(|message| BASE64_STANDARD.encode(message))
+        .collect())
+}
+
+/// What is attached to all that led to the image.
+async fn attached(remote: &Remote, manifests: &[Digest], early: Option<&mut Early<'_>>) -> Found {
+    let Some(early) = early else {
+        return find(remote, manifests).await;
+    };
+    let (_, others) = manifests.split_last().unzip();
+    let ((), mut found) = tokio::join!(&mut *early, find(remote, others.unwrap_or_default()));
+    if let Some(first) = Pin::new(early).take_output() {
+        found.add(first);
+    }
+    found
+}
+
+/// What is attached to each of the manifests, and what is at their tags.
+async fn find(remote: &Remote, manifests: &[Digest]) -> Found {
+    let at_tags = manifests
+        .iter()
+        .map(|digest| signatures::at_tag(remote, digest));
+    let attached = manifests
+        .iter()
+        .map(|digest| bundles::attached(remote, digest));
+    let (at_tags, attached) = tokio::join!(join_all(at_tags), join_all(attached));
+    let mut found = Found::default();
+    for signatures in at_tags {
+        match signatures {
+            Ok(signatures) => found.evidence.signatures.extend(signatures),
+            Err(error) => found.missed = Some(error),
+        }
+    }
+    for attached in attached {
+        match attached {
+            Ok((bundles, signatures)) => {
+                found.evidence.bundles.extend(bundles);
+                found.evidence.signatures.extend(signatures);
+            }
+            Err(error) => {
+                found.missed.get_or_insert(error);
+            }
+        }
+    }
+    found
+}
+
+impl Found {
+    /// Adds what was found elsewhere.
+    fn add(&mut self, other: Self) {
+        self.evidence.signatures.extend(other.evidence.signatures);
+        self.evidence.bundles.extend(other.evidence.bundles);
+        self.missed = self.missed.take().or(other.missed);
+    }
+
+    /// A refusal is none where all that could have been found is where it can't be had; else it tells of that.
+    pub(super) fn decides(&mut self, mut verdict: Verdict) -> Result<Verdict> {
+        let Some(error) = self.missed.take().filter(|_| !verdict.is_allowed()) else {
+            return Ok(verdict);
+        };
+        let has_none = self.evidence.signatures.is_empty() && self.evidence.bundles.is_empty();
+        for one in &mut verdict.requirements {
+            if one.fulfilled || one.kind != SIGSTORE_SIGNED {
+                continue;
+            }
+            if has_none {
+                return Err(error);
+            }
+            one.reason.push_str("; there may be more, but: ");
+            one.reason.push_str(&error.to_string());
+        }
+        Ok(verdict)
+    }
+}

@@ -1,0 +1,176 @@
+//! Public keys of version 4.
+
+use std::fmt::{self, Write as _};
+
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+
+use crate::Error;
+use crate::reader::Reader;
+
+/// By what a key is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 20]);
+
+impl Fingerprint {
+    /// The shorter name that signatures give their keys.
+    pub(crate) fn id(&self) -> [u8; 8] {
+        let mut id = [0; 8];
+        id.copy_from_slice(&self.0[12..]);
+        id
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(&self.0))
+    }
+}
+
+/// Bytes as keys are told by them.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // A string takes whatever is written to it.
+        let _ = write!(text, "{byte:02X}");
+    }
+    text
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// How keys sign, by numbers of RFC 9580, 9.1.
+pub(crate) mod algorithm {
+    pub(crate) const RSA: u8 = 1;
+    pub(crate) const RSA_SIGN_ONLY: u8 = 3;
+    pub(crate) const ECDSA: u8 = 19;
+    /// Ed25519 in the manner of those who had it first.
+    pub(crate) const EDDSA: u8 = 22;
+    pub(crate) const ED25519: u8 = 27;
+}
+
+/// Curves by their object identifiers.
+const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+const ED25519: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
+
+/// Shorter keys of RSA are no obstacle.
+const MIN_RSA_BITS: usize = 2048;
+const MAX_RSA_BITS: usize = 8192;
+
+/// A primary key or a subkey.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) fingerprint: Fingerprint,
+    /// Seconds since the epoch.
+    pub(crate) created: u64,
+    pub(crate) algorithm: u8,
+    /// The key itself, or why it verifies nothing.
+    pub(crate) material: Result<Material, String>,
+    /// As it is hashed where it is signed.
+    pub(crate) hashed: Vec<u8>,
+}
+
+/// What signatures are verified by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Material {
+    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+    Ed25519(Vec<u8>),
+}
+
+impl Key {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(body);
+        let version = reader.byte().ok_or(Error::Truncated)?;
+        if version != 4 {
+            return Err(Error::Unsupported(format!("a key of version {version}")));
+        }
+        let malformed = || Error::Malformed("a key");
+        let created = reader.u32().ok_or_else(malformed)?;
+        let algorithm = reader.byte().ok_or_else(malformed)?;
+        let length = u16::try_from(body.len()).map_err(|_| malformed())?;
+        let hashed = [&[0x99], &length.to_be_bytes()[..], body].concat();
+        let mut fingerprint = Fingerprint([0; 20]);
+        let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &hashed);
+        fingerprint.0.copy_from_slice(hash.as_ref());
+        Ok(Self {
+            fingerprint,
+            created: created.into(),
+            algorithm,
+            material: material(algorithm, reader),
+            hashed,
+        })
+    }
+}
+
+fn material(kind: u8, mut reader: Reader<'_>) -> Result<Material, String> {
+    let read = match kind {
+        algorithm::RSA | algorithm::RSA_SIGN_ONLY => {
+            let numbers = reader.number().zip(reader.number());
+            numbers.map(|(modulus, exponent)| Material::Rsa {
+                modulus: modulus.to_vec(),
+                exponent: exponent.to_vec(),
+            })
+        }
+        algorithm::ECDSA | algorithm::EDDSA => {
+            let curve = reader.byte().and_then(|length| reader.take(length.into()));
+            curve
+                .zip(reader.number())
+                .and_then(|(curve, point)| match curve {
+                    P256 if kind == algorithm::ECDSA => Some(Material::P256(point.to_vec())),
+                    P384 if kind == algorithm::ECDSA => Some(Material::P384(point.to_vec())),
+                    // A byte before it says what the point is.
+                    ED25519 if kind == algorithm::EDDSA => {
+                        let point = point.strip_prefix(&[0x40])?;
+                        (point.len() == 32).then(|| Material::Ed25519(point.to_vec()))
+                    }
+                    _ => None,
+                })
+        }
+        algorithm::ED25519 => reader
+            .take(32)
+            .map(|point| Material::Ed25519(point.to_vec())),
+        _ => None,
+    };
+    let Some(material) = read.filter(|_| reader.is_empty()) else {
+        return Err(format!(
+            "its kind ({}) is not supported; RSA, Ed25519 and ECDSA on P-256 and P-384 are",
+            name(kind)
+        ));
+    };
+    if let Material::Rsa { modulus, .. } = &material {
+        let zeros = modulus
+            .first()
+            .map_or(0, |byte| byte.leading_zeros() as usize);
+        let bits = modulus.len() * 8 - zeros;
+        if !(MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits) {
+            return Err(format!(
+                "it is an RSA key of {bits} bits; from {MIN_RSA_BITS} to {MAX_RSA_BITS} are good"
+            ));
+        }
+    }
+    Ok(material)
+}
+
+/// What people call an algorithm.
+pub(crate) fn name(kind: u8) -> String {
+    let name = match kind {
+        1..=3 => "RSA",
+        16 | 20 => "ElGamal",
+        17 => "DSA",
+        18 => "ECDH",
+        algorithm::ECDSA => "ECDSA",
+        algorithm::EDDSA => "EdDSA",
+        25 => "X25519",
+        26 => "X448",
+        algorithm::ED25519 => "Ed25519",
+        28 => "Ed448",
+        other => return format!("algorithm {other}"),
+    };
+    name.to_owned()
+}

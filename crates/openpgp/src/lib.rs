@@ -1,0 +1,23 @@
+//! Signed messages of OpenPGP (RFC 4880, RFC 9580), and the keys that they are verified by. It signs,
+//! encrypts and decrypts nothing, and has no network, no disk, no tokio and no clock.
+//!
+//! [`Keyring`] is filled from key files; [`Message`] is one signed message; [`Message::verify`] says what was
+//! signed, and by whom, or why that is not to be believed ([`Refusal`]).
+
+mod armor;
+mod certificate;
+mod crypto;
+mod error;
+mod key;
+mod keyring;
+mod message;
+mod packet;
+mod reader;
+mod signature;
+mod standing;
+mod subpacket;
+
+pub use error::{Error, KeyName, Refusal};
+pub use key::Fingerprint;
+pub use keyring::Keyring;
+pub use message::{MAX_MESSAGE, Message, Verified};

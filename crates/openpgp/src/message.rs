@@ -1,0 +1,258 @@
+//! A signed message: one signature, and what it is of. `gpg --sign` makes such.
+
+use std::io::Read;
+
+use crate::certificate::Certificate;
+use crate::crypto::{About, Fault, verify};
+use crate::key::{Key, shown};
+use crate::keyring::Keyring;
+use crate::packet::{COMPRESSED, LITERAL, ONE_PASS, Packet, SIGNATURE, packets};
+use crate::reader::Reader;
+use crate::signature::{Signature, kind};
+use crate::standing::{Standing, in_time};
+use crate::{Error, KeyName, Refusal};
+
+/// Bytes of a message, compressed or not.
+pub const MAX_MESSAGE: usize = 64 << 10;
+
+/// More packets than this are not one message.
+const MAX_PACKETS: usize = 8;
+
+/// A message with one signature, which is not verified yet.
+#[derive(Debug)]
+pub struct Message {
+    content: Vec<u8>,
+    signature: Signature,
+    /// Who has signed, by the packet that announces that.
+    announced: [u8; 8],
+}
+
+/// What somebody has signed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Verified<'m> {
+    /// What was signed.
+    pub content: &'m [u8],
+    /// By whom.
+    pub signer: KeyName,
+}
+
+impl Message {
+    /// Reads a message, and nothing beside it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let too_large = |what| Error::TooLarge {
+            what,
+            limit: MAX_MESSAGE,
+        };
+        if bytes.len() > MAX_MESSAGE {
+            return Err(too_large("the number of bytes"));
+        }
+        if bytes.is_empty() {
+            return Err(Error::NotOpenPgp("it is empty"));
+        }
+        let outer = packets(bytes, MAX_PACKETS)?;
+        if let [
+            Packet {
+                tag: COMPRESSED,
+                body,
+            },
+        ] = &outer[..]
+        {
+            let inner = unpacked(body)?;
+            return Self::of(&packets(&inner, MAX_PACKETS)?);
+        }
+        Self::of(&outer)
+    }
+
+    /// Exactly what announces a signature, what is signed, and the signature.
+    fn of(all: &[Packet<'_>]) -> Result<Self, Error> {
+        let tags: Vec<u8> = all.iter().map(|packet| packet.tag).collect();
+        if tags != [ONE_PASS, LITERAL, SIGNATURE] {
+            let signatures = all.iter().filter(|packet| packet.tag == SIGNATURE);
+            let names: Vec<String> = tags.iter().map(|tag| name(*tag)).collect();
+            let names = names.join(", ");
+            return Err(Error::Shape(match signatures.count() {
+                0 => format!("there is none in it, but {names}"),
+                1 => format!("it has other packets: {names}"),
+                count => format!("it has {count} signatures"),
+            }));
+        }
+        let [announced, literal, signature] = all else {
+            return Err(Error::Malformed("a message"));
+        };
+        let signature = Signature::parse(&signature.body)?;
+        let announced = announced_by(&announced.body, &signature)?;
+        let content = content(&literal.body).ok_or(Error::Malformed("what is signed"))?;
+        Ok(Self {
+            content: content.to_vec(),
+            signature,
+            announced,
+        })
+    }
+
+    /// What was signed and by which of the keys, at a time in seconds since the epoch; else why it is not to be
+    /// believed.
+    pub fn verify(&self, keys: &Keyring, now: u64) -> Result<Verified<'_>, Refusal> {
+        let signature = &self.signature;
+        if signature.kind != kind::BINARY {
+            return Err(Refusal::NotOfData(signature.kind));
+        }
+        if let Some(subpacket) = signature.says.unknown_critical {
+            return Err(Refusal::Critical(subpacket));
+        }
+        let mut refusal = None;
+        for certificate in keys.certificates.values() {
+            for key in certificate.keys().filter(|key| self.may_be_by(key)) {
+                match self.by(certificate, key, now) {
+                    Ok(signer) => {
+                        let content = &self.content;
+                        return Ok(Verified { content, signer });
+                    }
+                    Err(reason) => refusal = Some(reason),
+                }
+            }
+        }
+        Err(refusal.unwrap_or_else(|| Refusal::UnknownKey(self.issuer())))
+    }
+
+    /// Whether one key has signed, and may.
+    fn by(&self, certificate: &Certificate, key: &Key, now: u64) -> Result<KeyName, Refusal> {
+        // The signature comes first: of a key that has not made it nothing matters.
+        let made = verify(key, &self.signature, &[&self.content], About::Data);
+        let standing = || Standing::signer(certificate, key, now);
+        match made {
+            Ok(()) => {}
+            Err(Fault::Weak(hash)) => return Err(Refusal::WeakHash(hash)),
+            Err(Fault::Unsupported(what)) => {
+                // That the key is revoked, or too short, says more.
+                standing()?;
+                return Err(Refusal::Unsupported(what));
+            }
+            Err(Fault::Wrong) => {
+                let primary = certificate.primary.fingerprint;
+                return Err(Refusal::Wrong(KeyName {
+                    fingerprint: key.fingerprint,
+                    primary: Some(primary).filter(|it| *it != key.fingerprint),
+                    user: None,
+                }));
+            }
+        }
+        let name = standing()?;
+        in_time(&self.signature, key, &name, now)?;
+        Ok(name)
+    }
+
+    fn may_be_by(&self, key: &Key) -> bool {
+        if !self.signature.names_its_key() {
+            return key.fingerprint.id() == self.announced;
+        }
+        self.signature.may_be_by(&key.fingerprint)
+    }
+
+    /// Who has signed, by what the signature says without proof.
+    fn issuer(&self) -> String {
+        let says = &self.signature.says;
+        match says.issuer {
+            Some(issuer) => issuer.to_string(),
+            None => shown(&says.issuer_id.unwrap_or(self.announced)),
+        }
+    }
+}
+
+/// Who has signed, by the packet before what is signed; it must tell the same as the signature.
+fn announced_by(body: &[u8], signature: &Signature) -> Result<[u8; 8], Error> {
+    let mut reader = Reader::new(body);
+    let version = reader.byte();
+    if version != Some(3) {
+        return Err(Error::Unsupported(
+            "a signature of another version".to_owned(),
+        ));
+    }
+    let malformed = Error::Malformed("what announces a signature");
+    let (Some(how), Some(key), Some(is_last)) = (reader.array(), reader.array(), reader.byte())
+    else {
+        return Err(malformed);
+    };
+    if !reader.is_empty() {
+        return Err(malformed);
+    }
+    if is_last == 0 {
+        return Err(Error::Shape("another one is announced".to_owned()));
+    }
+    let [kind, hash, algorithm]: [u8; 3] = how;
+    if (kind, hash, algorithm) != (signature.kind, signature.hash, signature.algorithm) {
+        return Err(Error::Shape(
+            "it is another one than is announced".to_owned(),
+        ));
+    }
+    Ok(key)
+}
+
+/// Bytes, whatever they are called and whenever they were made.
+fn content(body: &[u8]) -> Option<&[u8]> {
+    let mut reader = Reader::new(body);
+    let _format = reader.byte()?;
+    let name = reader.byte()?;
+    reader.take(name.into())?;
+    reader.u32()?;
+    Some(reader.rest())
+}
+
+/// What a compressed packet holds.
+fn unpacked(body: &[u8]) -> Result<Vec<u8>, Error> {
+    let (kind, packed) = body.split_first().ok_or(Error::Truncated)?;
+    let (bytes, rest) = match kind {
+        0 => return Ok(packed.to_vec()),
+        1 => {
+            let mut decoder = flate2::bufread::DeflateDecoder::new(packed);
+            (whole(&mut decoder)?, decoder.into_inner())
+        }
+        2 => {
+            let mut decoder = flate2::bufread::ZlibDecoder::new(packed);
+            (whole(&mut decoder)?, decoder.into_inner())
+        }
+        3 => return Err(Error::Unsupported("compression by bzip2".to_owned())),
+        other => return Err(Error::Unsupported(format!("compression {other}"))),
+    };
+    if !rest.is_empty() {
+        return Err(Error::Shape(
+            "bytes stand behind what is compressed".to_owned(),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// All that comes, if that is not more than a message.
+fn whole(from: &mut impl Read) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![0; MAX_MESSAGE + 1];
+    let mut length = 0;
+    loop {
+        let read = from.read(&mut bytes[length..]);
+        match read.map_err(|_| Error::Malformed("what is compressed"))? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    if length > MAX_MESSAGE {
+        return Err(Error::TooLarge {
+            what: "the number of unpacked bytes",
+            limit: MAX_MESSAGE,
+        });
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// What people call a kind of packet.
+fn name(tag: u8) -> String {
+    let name = match tag {
+        SIGNATURE => "a signature",
+        ONE_PASS => "the announcement of a signature",
+        COMPRESSED => "something compressed",
+        LITERAL => "data",
+        1 | 3 | 9 | 18 | 20 => "something encrypted",
+        5 | 6 | 7 | 14 => "a key",
+        13 => "a user id",
+        other => return format!("a packet of kind {other}"),
+    };
+    name.to_owned()
+}

@@ -1,0 +1,525 @@
+//! Keys and messages of GnuPG: what it makes is believed, and what it does not believe is not.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test reports by panicking, its helpers too"
+)]
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use orlop_openpgp::{Error, Keyring, Message, Refusal};
+use orlop_testkit::{Gpg, machine, skip_unless};
+
+const CONTENT: &[u8] = b"{\"critical\": {}}";
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+}
+
+fn ring(files: &[&[u8]]) -> Keyring {
+    let mut ring = Keyring::new();
+    for file in files {
+        ring.add(file).unwrap();
+    }
+    ring
+}
+
+/// By whom a message is signed; else why it is not believed.
+fn verify(message: &[u8], keys: &[&[u8]]) -> Result<String, Refusal> {
+    let message = Message::parse(message).unwrap();
+    let keys = ring(keys);
+    let verified = message.verify(&keys, now())?;
+    assert_eq!(verified.content, CONTENT);
+    Ok(verified.signer.to_string())
+}
+
+#[test]
+fn what_every_kind_of_key_signs_is_believed() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    for kind in ["rsa2048", "rsa3072", "ed25519", "nistp256", "nistp384"] {
+        let user = format!("{kind} <{kind}@a.example>");
+        let key = gpg.make_key(&user, kind, "sign,cert", "never");
+        for hash in ["SHA256", "SHA384", "SHA512"] {
+            let may_not = [
+                ("nistp256", "SHA512"),
+                ("nistp384", "SHA256"),
+                ("nistp384", "SHA512"),
+            ];
+            if may_not.contains(&(kind, hash)) {
+                continue;
+            }
+            let message = gpg.sign(&key, &["--digest-algo", hash], CONTENT);
+            let name = verify(&message, &[&gpg.export(&key)]).unwrap();
+            assert_eq!(name, format!("{key} ({user})"));
+            assert_eq!(verify(&message, &[&gpg.export_text(&key)]).unwrap(), name);
+            // The last byte is one of what only the owner of the key can make.
+            let options = ["--digest-algo", hash, "--compress-algo", "uncompressed"];
+            let mut forged = gpg.sign(&key, &options, CONTENT);
+            *forged.last_mut().unwrap() ^= 1;
+            let refusal = verify(&forged, &[&gpg.export(&key)]).unwrap_err();
+            assert!(
+                matches!(refusal, Refusal::Wrong(_)),
+                "{kind} {hash}: {refusal}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_message_may_be_compressed_or_not_and_come_in_pieces() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a", "ed25519", "sign", "never");
+    let public = gpg.export(&key);
+    for kind in ["uncompressed", "zip", "zlib"] {
+        let message = gpg.sign(&key, &["--compress-algo", kind], CONTENT);
+        verify(&message, &[&public]).unwrap();
+    }
+    let message = gpg.sign(&key, &["--compress-algo", "bzip2"], CONTENT);
+    let error = Message::parse(&message).unwrap_err().to_string();
+    assert_eq!(error, "compression by bzip2 in it is not supported");
+    // Of a pipe GnuPG does not know the end.
+    let long: Vec<u8> = b"0123456789".repeat(2000);
+    let message = gpg.sign(&key, &["--compress-algo", "uncompressed"], &long);
+    let message = Message::parse(&message).unwrap();
+    assert_eq!(
+        message.verify(&ring(&[&public]), now()).unwrap().content,
+        long
+    );
+}
+
+#[test]
+fn a_bomb_is_not_unpacked() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a", "ed25519", "sign", "never");
+    let message = gpg.sign(&key, &["--compress-algo", "zlib"], &vec![0; 50_000_000]);
+    assert!(message.len() < 64 << 10, "{}", message.len());
+    let error = Message::parse(&message).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn a_subkey_signs_for_its_key() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a <a@a.example>", "rsa2048", "cert", "never");
+    let subkey = gpg.add_subkey(&key, "ed25519", "sign", "never");
+    let cipher = gpg.add_subkey(&key, "cv25519", "encr", "never");
+    let message = gpg.sign(&subkey, &[], CONTENT);
+    let name = verify(&message, &[&gpg.export(&key)]).unwrap();
+    assert_eq!(
+        name,
+        format!("{subkey}, a subkey of {key} (a <a@a.example>)")
+    );
+    assert_ne!(cipher, subkey);
+    gpg.revoke_subkey(&key);
+    let refusal = verify(&message, &[&gpg.export(&key)]).unwrap_err();
+    assert!(matches!(refusal, Refusal::KeyRevoked(_)), "{refusal}");
+    assert!(
+        refusal
+            .to_string()
+            .starts_with(&format!("the key {subkey}, a subkey of {key}"))
+    );
+}
+
+#[test]
+fn of_keys_of_several_files_any_will_do_and_others_will_not() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let keys = ["a", "b", "c"].map(|user| gpg.make_key(user, "ed25519", "sign", "never"));
+    let [a, b, c] = keys.each_ref().map(|key| gpg.export(key));
+    let message = gpg.sign(&keys[1], &[], CONTENT);
+    verify(&message, &[&a, &[&c[..], &b].concat()]).unwrap();
+    let texts = [gpg.export_text(&keys[0]), gpg.export_text(&keys[1])].concat();
+    verify(&message, &[&texts]).unwrap();
+    let refusal = verify(&message, &[&a, &c]).unwrap_err();
+    assert_eq!(refusal, Refusal::UnknownKey(keys[1].clone()));
+}
+
+#[test]
+fn a_revoked_key_accepts_nothing_whichever_file_says_so() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a", "ed25519", "sign", "never");
+    let message = gpg.sign(&key, &[], CONTENT);
+    let before = gpg.export(&key);
+    verify(&message, &[&before]).unwrap();
+    gpg.revoke(&key);
+    let after = gpg.export(&key);
+    assert!(!gpg.accepts(&message));
+    for files in [&[&after[..]][..], &[&before, &after], &[&after, &before]] {
+        let refusal = verify(&message, files).unwrap_err();
+        assert_eq!(refusal.to_string(), format!("the key {key} (a) is revoked"));
+        assert_eq!(ring(files).check(now()), Err(refusal));
+    }
+}
+
+#[test]
+fn a_key_may_be_revoked_by_another_that_it_names() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let [a, b, c] = ["a", "b", "c"].map(|user| gpg.make_key(user, "ed25519", "cert,sign", "never"));
+    let message = gpg.sign(&a, &[], CONTENT);
+    let edit = ["--command-fd", "0", "--edit-key", &a];
+    gpg.run(&edit, format!("addrevoker\n{b}\ny\nsave\n").as_bytes());
+    let before = gpg.export(&a);
+    verify(&message, &[&before]).unwrap();
+    let how = ["--no-batch", "--command-fd", "0", "--desig-revoke", &a];
+    let revocation = gpg.run(&how, b"y\n0\n\ny\n");
+    gpg.run(&["--import"], &revocation);
+    let refusal = verify(&message, &[&gpg.export(&a)]).unwrap_err();
+    assert!(matches!(refusal, Refusal::KeyRevoked(_)), "{refusal}");
+    // Nobody has asked this one.
+    let by_c = gpg.sign(&c, &[], CONTENT);
+    // A version, and the type of such revocations.
+    let is_revocation = |packet: &Vec<u8>| packet[0] == 0x88 && packet[2..4] == [4, 0x20];
+    let revoked = parts(&gpg.export(&a));
+    let revocation = revoked.into_iter().find(is_revocation).unwrap();
+    let mut own = parts(&gpg.export(&c));
+    own.insert(1, revocation);
+    verify(&by_c, &[&own.concat()]).unwrap();
+}
+
+#[test]
+fn what_was_good_for_a_time_only_is_not_good_after_it() {
+    skip_unless!(machine::has_program("gpg"));
+    let mut gpg = Gpg::new();
+    gpg.set_time(Some("20240101T120000"));
+    let key = gpg.make_key("a", "ed25519", "sign", "1y");
+    let message = gpg.sign(&key, &[], CONTENT);
+    let owner = gpg.make_key("b", "ed25519", "cert", "never");
+    let subkey = gpg.add_subkey(&owner, "ed25519", "sign", "1y");
+    let by_subkey = gpg.sign(&subkey, &[], CONTENT);
+    let lasting = gpg.make_key("c", "ed25519", "sign", "never");
+    let short = gpg.sign(&lasting, &["--default-sig-expire", "1w"], CONTENT);
+    let at_that_time = |message: &[u8], key: &str| {
+        let message = Message::parse(message).unwrap();
+        let verified = message.verify(&ring(&[&gpg.export(key)]), 1_704_200_000);
+        verified.unwrap().signer.to_string()
+    };
+    assert_eq!(at_that_time(&message, &key), format!("{key} (a)"));
+    at_that_time(&by_subkey, &owner);
+    at_that_time(&short, &lasting);
+    let told = |message: &[u8], key: &str| {
+        verify(message, &[&gpg.export(key)])
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        told(&message, &key),
+        format!("the key {key} (a) has expired on 2024-12-31")
+    );
+    let of_subkey = format!("the key {subkey}, a subkey of {owner} (b) has expired on 2024-12-31");
+    assert_eq!(told(&by_subkey, &owner), of_subkey);
+    assert_eq!(told(&short, &lasting), "it has expired on 2024-01-08");
+    gpg.set_time(None);
+    assert!(!gpg.accepts(&message) && !gpg.accepts(&short));
+    // Its owner may think otherwise.
+    gpg.set_time(Some("20240601T120000"));
+    gpg.run(&["--quick-set-expire", &key, "0"], b"");
+    verify(&message, &[&gpg.export(&key)]).unwrap();
+    gpg.set_time(Some("20240701T120000"));
+    gpg.run(&["--quick-set-expire", &key, "1m"], b"");
+    let told = verify(&message, &[&gpg.export(&key)])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(told, format!("the key {key} (a) has expired on 2024-07-31"));
+}
+
+#[test]
+fn what_is_made_in_the_future_or_before_its_key_is_refused() {
+    skip_unless!(machine::has_program("gpg"));
+    let mut gpg = Gpg::new();
+    let key = gpg.make_key("a", "ed25519", "sign", "never");
+    let public = gpg.export(&key);
+    gpg.set_time(Some("20990101T000000"));
+    let future = gpg.sign(&key, &[], CONTENT);
+    let refusal = verify(&future, &[&public]).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "it is made in the future, on 2099-01-01"
+    );
+    gpg.set_time(Some("20200101T000000"));
+    let past = gpg.sign(&key, &["--ignore-time-conflict"], CONTENT);
+    let refusal = verify(&past, &[&public]).unwrap_err();
+    assert!(matches!(refusal, Refusal::OlderThanKey(_)), "{refusal}");
+}
+
+#[test]
+fn weak_hashes_and_short_keys_are_refused() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a", "rsa2048", "sign", "never");
+    let weak = gpg.sign(&key, &["--digest-algo", "SHA1"], CONTENT);
+    let refusal = verify(&weak, &[&gpg.export(&key)]).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "it is made with SHA-1, which is too weak"
+    );
+    let message = gpg.sign(&key, &["--digest-algo", "SHA224"], CONTENT);
+    let refusal = verify(&message, &[&gpg.export(&key)]).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "a signature with SHA-224 is not supported"
+    );
+    let short = gpg.make_key("b", "rsa1024", "sign", "never");
+    let message = gpg.sign(&short, &[], CONTENT);
+    let refusal = verify(&message, &[&gpg.export(&short)])
+        .unwrap_err()
+        .to_string();
+    assert!(refusal.contains("an RSA key of 1024 bits"), "{refusal}");
+    let refusal = ring(&[&gpg.export(&short)]).check(now()).unwrap_err();
+    assert!(matches!(refusal, Refusal::Unusable(..)), "{refusal}");
+    // Keys of old have certified themselves so.
+    let old = gpg.make_key("c", "rsa2048", "sign", "never");
+    gpg.run(
+        &["--cert-digest-algo", "SHA1", "--quick-add-uid", &old, "d"],
+        b"",
+    );
+    gpg.run(&["--quick-revoke-uid", &old, "c"], b"");
+    verify(&gpg.sign(&old, &[], CONTENT), &[&gpg.export(&old)]).unwrap();
+}
+
+#[test]
+fn a_key_that_is_not_for_signing_signs_nothing() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a", "ed25519", "sign,cert", "never");
+    let message = gpg.sign(&key, &[], CONTENT);
+    gpg.run(
+        &["--command-fd", "0", "--expert", "--edit-key", &key],
+        b"change-usage\ns\nq\nsave\n",
+    );
+    let refusal = verify(&message, &[&gpg.export(&key)]).unwrap_err();
+    assert!(matches!(refusal, Refusal::MayNotSign(_)), "{refusal}");
+}
+
+#[test]
+fn a_message_is_one_signature_of_one_thing() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let [a, b] = ["a", "b"].map(|user| gpg.make_key(user, "ed25519", "sign", "never"));
+    let refused = |message: &[u8]| Message::parse(message).unwrap_err().to_string();
+    let other = format!("{b}!");
+    let plain = ["--compress-algo", "uncompressed"];
+    for options in [
+        &["--local-user", &other][..],
+        &["--local-user", &other, plain[0], plain[1]],
+    ] {
+        let two = gpg.sign(&a, options, CONTENT);
+        assert!(
+            refused(&two).contains("it has 2 signatures"),
+            "{}",
+            refused(&two)
+        );
+    }
+    let message = gpg.sign(&a, &plain, CONTENT);
+    Message::parse(&message).unwrap();
+    for more in [&message[..], &gpg.export(&a), &[0xca, 3, b'P', b'G', b'P']] {
+        let error = Message::parse(&[&message[..], more].concat()).unwrap_err();
+        assert!(matches!(error, Error::Shape(_)), "{error}");
+    }
+    // It goes to the end of the bytes.
+    let compressed = gpg.sign(&a, &["--compress-algo", "zip"], CONTENT);
+    let longer = [&compressed[..], b"x"].concat();
+    assert!(
+        refused(&longer).contains("bytes stand behind"),
+        "{}",
+        refused(&longer)
+    );
+    let user = format!("{a}!");
+    for (how, complaint) in [
+        (&["--detach-sign"][..], "it has other packets: a signature"),
+        (&["--clear-sign"], "no packet begins"),
+        (&["--armor", "--sign"], "no packet begins"),
+        (&["--store"], "there is none in it, but data"),
+    ] {
+        let message = gpg.run(&[&["--local-user", &user], how].concat(), CONTENT);
+        assert!(
+            refused(&message).contains(complaint),
+            "{how:?}: {}",
+            refused(&message)
+        );
+    }
+    let text = gpg.sign(&a, &["--textmode"], b"a\nb\n");
+    let text = Message::parse(&text).unwrap();
+    let refusal = text.verify(&ring(&[&gpg.export(&a)]), now()).unwrap_err();
+    assert_eq!(refusal, Refusal::NotOfData(1));
+}
+
+#[test]
+fn no_byte_of_a_message_may_be_another() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a", "ed25519", "sign", "never");
+    let ring = ring(&[&gpg.export(&key)]);
+    let message = gpg.sign(&key, &["--compress-algo", "uncompressed"], CONTENT);
+    for at in 0..message.len() {
+        assert!(
+            Message::parse(&message[..at]).is_err(),
+            "{at} bytes are a message"
+        );
+        let mut changed = message.clone();
+        changed[at] ^= 1;
+        let Ok(parsed) = Message::parse(&changed) else {
+            continue;
+        };
+        // What is signed holds, or nothing does: a date beside it is no part of it.
+        if let Ok(verified) = parsed.verify(&ring, now()) {
+            assert_eq!(verified.content, CONTENT, "at {at}");
+        }
+    }
+    // Nor may the signature have one more: it is the last packet, with a length of one byte.
+    let mut longer = message.clone();
+    let is_head =
+        |at: &usize| message[*at] == 0x88 && usize::from(message[at + 1]) == message.len() - at - 2;
+    let head = (0..message.len() - 1).find(is_head).unwrap();
+    longer[head + 1] += 1;
+    longer.push(0);
+    let refusal = Message::parse(&longer)
+        .unwrap()
+        .verify(&ring, now())
+        .unwrap_err();
+    assert!(matches!(refusal, Refusal::Wrong(_)), "{refusal}");
+    let mut changed = message;
+    let at = changed.windows(8).position(|it| it == b"critical").unwrap();
+    changed[at] = b'C';
+    let refusal = Message::parse(&changed)
+        .unwrap()
+        .verify(&ring, now())
+        .unwrap_err();
+    assert!(matches!(refusal, Refusal::Wrong(_)), "{refusal}");
+}
+
+/// What is changed of a key is not its owner's: neither who that is, nor for how long it is good.
+#[test]
+fn no_bit_of_a_key_may_be_another() {
+    skip_unless!(machine::has_program("gpg"));
+    let mut gpg = Gpg::new();
+    gpg.set_time(Some("20240101T000000"));
+    let owner = gpg.make_key("somebody <a@a.example>", "ed25519", "cert", "never");
+    let subkey = gpg.add_subkey(&owner, "ed25519", "sign", "1y");
+    let message = Message::parse(&gpg.sign(&subkey, &[], CONTENT)).unwrap();
+    let good = gpg.export(&owner);
+    let then = 1_704_200_000;
+    let signer = message.verify(&ring(&[&good]), then).unwrap().signer;
+    for bit in 0..good.len() * 8 {
+        let mut changed = good.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let mut keys = Keyring::new();
+        if keys.add(&changed).is_err() {
+            continue;
+        }
+        if let Ok(verified) = message.verify(&keys, then) {
+            assert_eq!(verified.signer, signer, "bit {bit}");
+        }
+        let now = message.verify(&keys, now());
+        assert!(now.is_err(), "bit {bit}: {now:?}");
+    }
+}
+
+#[test]
+fn a_critical_subpacket_that_is_not_known_is_refused() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a", "ed25519", "sign", "never");
+    let public = gpg.export(&key);
+    let noted = gpg.sign(&key, &["--sig-notation", "note@a.example=x"], CONTENT);
+    verify(&noted, &[&public]).unwrap();
+    let noted = gpg.sign(&key, &["--sig-notation", "!note@a.example=x"], CONTENT);
+    assert_eq!(
+        verify(&noted, &[&public]).unwrap_err(),
+        Refusal::Critical(20)
+    );
+}
+
+#[test]
+fn files_without_keys_are_refused() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let key = gpg.make_key("a", "ed25519", "sign", "never");
+    let message = gpg.sign(&key, &[], CONTENT);
+    for (file, complaint) in [
+        (gpg.run(&["--export-secret-keys", &key], b""), "private key"),
+        (
+            gpg.run(&["--armor", "--export-secret-keys", &key], b""),
+            "private key",
+        ),
+        (message, "no OpenPGP"),
+        (b"".to_vec(), "no public key"),
+        (
+            b"-----BEGIN PUBLIC KEY-----\n".to_vec(),
+            "no PUBLIC KEY BLOCK",
+        ),
+        (gpg.export(&key)[..40].to_vec(), "ends in the middle"),
+    ] {
+        let error = Keyring::new().add(&file).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{error}");
+    }
+}
+
+/// The packets of a key.
+fn parts(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
+    let mut rest = bytes.to_vec();
+    while !rest.is_empty() {
+        // GnuPG writes keys with lengths of one or two bytes, in the old manner.
+        let (head, length) = match rest[0] & 3 {
+            0 => (2, usize::from(rest[1])),
+            1 => (3, usize::from(rest[1]) << 8 | usize::from(rest[2])),
+            _ => panic!("another kind of length"),
+        };
+        let tail = rest.split_off(head + length);
+        parts.push(std::mem::replace(&mut rest, tail));
+    }
+    parts
+}
+
+/// A binding of a subkey without what is not signed by the primary key: what the subkey itself says.
+fn without_back_signature(packet: &[u8]) -> Vec<u8> {
+    let body = &packet[if packet[0] == 0x88 { 2 } else { 3 }..];
+    let length = |at: usize| usize::from(body[at]) << 8 | usize::from(body[at + 1]);
+    let signed = 6 + length(4);
+    let rest = &body[signed + 2 + length(signed)..];
+    let body = [&body[..signed], &[0, 0], rest].concat();
+    let length = u8::try_from(body.len()).unwrap();
+    [&[0x88, length], &body[..]].concat()
+}
+
+/// A key without anything that says that it is somebody's, or with what another key says.
+#[test]
+fn what_others_say_of_a_key_is_nothing() {
+    skip_unless!(machine::has_program("gpg"));
+    let gpg = Gpg::new();
+    let [a, b] = ["a", "b"].map(|user| gpg.make_key(user, "ed25519", "cert,sign", "never"));
+    let subkey = gpg.add_subkey(&b, "ed25519", "sign", "never");
+    let message = gpg.sign(&a, &[], CONTENT);
+    let by_subkey = gpg.sign(&subkey, &[], CONTENT);
+    let [a, b] = [a, b].map(|key| gpg.export(&key));
+    let (a, b) = (parts(&a), parts(&b));
+    let told = |message: &[u8], key: &[Vec<u8>]| verify(message, &[&key.concat()]).unwrap_err();
+    assert!(matches!(told(&message, &a[..1]), Refusal::NotCertified(_)));
+    assert!(matches!(told(&message, &a[..2]), Refusal::NotCertified(_)));
+    let borrowed = [a[0].clone(), b[1].clone(), b[2].clone()];
+    assert!(matches!(
+        told(&message, &borrowed),
+        Refusal::NotCertified(_)
+    ));
+    // The subkey of another, with what that says of it.
+    let stolen = [&a[..], &b[3..]].concat();
+    assert!(matches!(told(&by_subkey, &stolen), Refusal::NotBound(_)));
+    // What only the primary key says may be said of anybody's key.
+    let one_sided = [&b[..4], &[without_back_signature(&b[4])]].concat();
+    assert!(matches!(
+        told(&by_subkey, &one_sided),
+        Refusal::NotBoundBack(_)
+    ));
+    let unbound = [&b[..], &b[3..4]].concat();
+    verify(&by_subkey, &[&unbound.concat()]).unwrap();
+    assert!(matches!(told(&by_subkey, &b[..4]), Refusal::NotBound(_)));
+}
