@@ -275,6 +275,17 @@ const CASES: &[Case] = &[
         "its checkpoint is not by the log's key",
     ),
     (
+        "checkpoint that names another key",
+        |_, bundle| {
+            let note = &mut entry(bundle, "inclusionProof")["checkpoint"]["envelope"];
+            let (text, signed) = note.as_str().unwrap().trim_end().rsplit_once(' ').unwrap();
+            let mut signed = BASE64_STANDARD.decode(signed).unwrap();
+            signed[0] ^= 1;
+            *note = format!("{text} {}\n", BASE64_STANDARD.encode(signed)).into();
+        },
+        "its checkpoint is not by the log's key",
+    ),
+    (
         "checkpoint of another tree",
         |_, bundle| {
             let note = &mut entry(bundle, "inclusionProof")["checkpoint"]["envelope"];

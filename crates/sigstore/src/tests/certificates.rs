@@ -302,6 +302,20 @@ fn without_a_log_a_certificate_must_be_valid_now() {
         &demand(USED as i64),
     )
     .unwrap();
+    let server = Wish {
+        signs_code: false,
+        serves: true,
+        ..wish.clone()
+    };
+    refused(
+        verify(&sign(&server), &demand(USED as i64)),
+        "its certificate is not accepted: it is not for signing code",
+    );
+    let both = Wish {
+        serves: true,
+        ..wish.clone()
+    };
+    verify(&sign(&both), &demand(USED as i64)).unwrap();
     let star = Wish {
         hosts: vec!["*.build.example"],
         ..wish.clone()

@@ -38,6 +38,8 @@ pub struct Wish<'a> {
     pub valid: (u64, u64),
     /// Whether it is for signing code.
     pub signs_code: bool,
+    /// Whether it is for servers.
+    pub serves: bool,
     /// The certificate log that promises that it has it.
     pub log: Option<&'a Key>,
 }
@@ -51,6 +53,7 @@ impl Default for Wish<'_> {
             issuers: [None; 2],
             valid: (0, 4_000_000_000),
             signs_code: true,
+            serves: false,
             log: None,
         }
     }
@@ -118,6 +121,10 @@ impl CodeAuthority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         if wish.signs_code {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning];
+        }
+        if wish.serves {
+            let usages = &mut params.extended_key_usages;
+            usages.push(ExtendedKeyUsagePurpose::ServerAuth);
         }
         let text = |text: &&str| (*text).try_into().expect("plain text");
         let names = &mut params.subject_alt_names;
