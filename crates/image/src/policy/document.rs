@@ -138,12 +138,6 @@ impl Policy {
     }
 }
 
-/// What a requirement names to verify signatures by.
-pub(super) enum Keys<'p> {
-    Sigstore(&'p KeySource),
-    Gpg(&'p SignedBy),
-}
-
 /// The same file with the same text.
 impl PartialEq for Policy {
     fn eq(&self, other: &Self) -> bool {

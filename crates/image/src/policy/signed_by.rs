@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use orlop_openpgp::{Keyring, Message};
 
-use super::key::several;
 use super::identity::SignedIdentity;
 use super::json::{At, Fields, Wrong};
+use super::key::several;
 use super::payload::{Kind, Payload};
 use super::verdict::{Subject, any_of};
 

@@ -51,16 +51,14 @@ pub(super) fn needs(request: &Request) -> Needs {
 pub(super) async fn early(
     context: &Context,
     remote: &Remote,
-    request: &Request,
+    name: &Reference,
     top: Digest,
 ) -> Found {
     if context.config.policies.is_empty() {
         return Found::default();
     }
     match stores(context).await {
-        Ok(stores) if stores.without_attachments(&request.reference).is_none() => {
-            find(remote, &[top]).await
-        }
+        Ok(stores) if stores.without_attachments(name).is_none() => find(remote, &[top]).await,
         _ => Found::default(),
     }
 }
@@ -115,8 +113,8 @@ pub(super) async fn gather(
         }
     };
     let (mut found, messages) = tokio::try_join!(
-        wait(name, needs.attached, others, attached),
-        wait(name, needs.messages, others, messages),
+        Box::pin(wait(name, needs.attached, others, attached)),
+        Box::pin(wait(name, needs.messages, others, messages)),
     )?;
     if let Some(error) = found.missed.as_ref().filter(|_| !needs.attached) {
         tracing::debug!(image = %name, %error, "signatures can't be had");

@@ -68,7 +68,7 @@ pub(crate) async fn pull(
     let resolving = resolve(context, &request, tracker);
     let (remote, named) = steps.during("resolve", resolving).await?;
     let top = named.0;
-    let mut early = maybe_done(search::early(context, &remote, &request, top).boxed());
+    let mut early = maybe_done(search::early(context, &remote, reference, top).boxed());
     let found = find_manifest(context, &remote, &what, named);
     let found = Box::pin(search::beside(found, &mut early));
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
