@@ -5,6 +5,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use ring::hmac;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -42,6 +43,16 @@ struct Private {
 }
 
 impl Options {
+    /// Tells one key from another, and nothing of either.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &*self.key);
+        let mut context = hmac::Context::with_key(&key);
+        context.update(b"the name of a layer");
+        context.update(&self.nonce);
+        // It has as many bytes.
+        context.sign().as_ref().try_into().unwrap_or_default()
+    }
+
     /// Reads both parts: that of the annotation, and that which a key has opened.
     pub(crate) fn parse(public: &str, private: &[u8]) -> Result<Self, Refused> {
         let public = decode(public).ok_or(Refused::Malformed("its public options"))?;

@@ -15,6 +15,8 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use orlop_decrypt::{KEYS, PUBLIC_OPTIONS, Plain, PrivateKey, Refused, Wrapped};
+use orlop_testkit::encryption::LayerKeyKind::{Curve, Rsa};
+use orlop_testkit::encryption::{self, LayerKey, LayerKeyKind};
 use orlop_testkit::{ImageBuilder, Layer, Scratch, skip};
 
 type Annotations = BTreeMap<String, String>;
@@ -33,18 +35,12 @@ struct Encrypted {
 }
 
 fn run(program: &str, words: &[&str]) {
-    let output = Command::new(program).args(words).output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{program} {words:?}: {said}");
+    encryption::run(Command::new(program).args(words));
 }
 
 impl Scene {
     fn new() -> Option<Self> {
-        let found = |program: &str| orlop_testkit::machine::has_program(program).is_ok();
-        if !["skopeo", "openssl"].into_iter().all(found) {
-            return None;
-        }
+        encryption::can_encrypt().ok()?;
         let scratch = Scratch::new();
         let image = ImageBuilder::new()
             .layer(Layer::new().noise("cargo", 100_000))
@@ -58,40 +54,19 @@ impl Scene {
         self.scratch.path(name).display().to_string()
     }
 
-    /// A private key by openssl's words, and its public one beside it.
-    fn key(&self, name: &str, words: &[&str]) -> PathBuf {
-        let (private, public) = (
-            self.path(&format!("{name}.pem")),
-            self.path(&format!("{name}.pub")),
-        );
-        run("openssl", &[&["genpkey", "-out", &private], words].concat());
-        run(
-            "openssl",
-            &["pkey", "-in", &private, "-pubout", "-out", &public],
-        );
-        private.into()
+    fn key(&self, name: &str, kind: LayerKeyKind) -> PathBuf {
+        LayerKey::make(self.scratch.dir(), name, kind).private
     }
 
-    fn rsa(&self, name: &str, bits: &str) -> PathBuf {
-        let bits = format!("rsa_keygen_bits:{bits}");
-        self.key(name, &["-algorithm", "RSA", "-pkeyopt", &bits])
-    }
-
-    fn curve(&self, name: &str, curve: &str) -> PathBuf {
-        let curve = format!("ec_paramgen_curve:{curve}");
-        self.key(name, &["-algorithm", "EC", "-pkeyopt", &curve])
+    fn rsa(&self, name: &str) -> PathBuf {
+        self.key(name, Rsa(2048))
     }
 
     fn encrypt(&self, recipients: &[String]) -> Encrypted {
         let (from, to) = (self.path("plain"), self.path("encrypted"));
         let _ = fs::remove_dir_all(&to);
         let (from, to) = (format!("oci:{from}:a.example/x:1"), format!("oci:{to}"));
-        let mut words = vec!["copy", "--quiet"];
-        for recipient in recipients {
-            words.extend(["--encryption-key", recipient]);
-        }
-        words.extend([&*from, &*to]);
-        run("skopeo", &words);
+        encryption::encrypt(&from, &to, recipients);
         let dir = self.scratch.path("encrypted");
         let json = |path: &Path| -> serde_json::Value {
             serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON")
@@ -138,11 +113,11 @@ macro_rules! scene {
 fn each_kind_of_key_opens_what_is_encrypted_for_it_and_no_other() {
     let scene = scene!();
     let mut made = vec![
-        ("rsa", scene.rsa("rsa", "2048")),
-        ("large", scene.rsa("large", "4096")),
-        ("p256", scene.curve("p256", "P-256")),
-        ("p384", scene.curve("p384", "P-384")),
-        ("p521", scene.curve("p521", "P-521")),
+        ("rsa", scene.rsa("rsa")),
+        ("large", scene.key("large", Rsa(4096))),
+        ("p256", scene.key("p256", Curve("P-256"))),
+        ("p384", scene.key("p384", Curve("P-384"))),
+        ("p521", scene.key("p521", Curve("P-521"))),
     ];
     // The older forms of the same keys.
     for (name, options) in [("rsa", &["rsa", "-traditional"][..]), ("p384", &["ec"])] {
@@ -183,8 +158,8 @@ fn each_kind_of_key_opens_what_is_encrypted_for_it_and_no_other() {
 #[test]
 fn a_certificate_s_key_opens_pkcs7_and_one_of_several_is_enough() {
     let scene = scene!();
-    let (rsa, other) = (scene.rsa("rsa", "2048"), scene.rsa("other", "2048"));
-    let curve = scene.curve("p256", "P-256");
+    let (rsa, other) = (scene.rsa("rsa"), scene.rsa("other"));
+    let curve = scene.key("p256", Curve("P-256"));
     let (key, certificate) = (rsa.display().to_string(), scene.path("cert.pem"));
     let words = [
         "req",
@@ -215,7 +190,7 @@ fn a_certificate_s_key_opens_pkcs7_and_one_of_several_is_enough() {
     }
     let all = [keys(&other), keys(&curve)].concat_keys();
     assert!(plain(&encrypted, &all) == Some(scene.layer.clone()));
-    let third = scene.rsa("third", "2048");
+    let third = scene.rsa("third");
     assert!(plain(&encrypted, &keys(&third)).is_none());
 }
 
@@ -232,7 +207,7 @@ impl<const N: usize> ConcatKeys for [Vec<PrivateKey>; N] {
 #[test]
 fn what_was_changed_is_noticed_wherever_it_was() {
     let scene = scene!();
-    let rsa = scene.rsa("rsa", "2048");
+    let rsa = scene.rsa("rsa");
     let encrypted = scene.encrypt(&[format!("jwe:{}", scene.path("rsa.pub"))]);
     let keys = keys(&rsa);
     let read = |bytes: &[u8], annotations: &Annotations| -> Result<Vec<u8>, String> {
@@ -381,7 +356,7 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
             .map(|keys| keys.len())
             .map_err(|error| error.to_string())
     };
-    let rsa = scene.rsa("rsa", "2048");
+    let rsa = scene.rsa("rsa");
     let (from, locked) = (rsa.display().to_string(), scene.path("locked.pem"));
     for words in [
         &["pkey", "-aes256"][..],
@@ -393,8 +368,8 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
         assert!(error.contains("passphrase"), "{error}");
     }
     for path in [
-        scene.rsa("short", "1024"),
-        scene.key("other", &["-algorithm", "ED25519"]),
+        scene.key("short", Rsa(1024)),
+        scene.key("other", LayerKeyKind::Ed25519),
     ] {
         let error = refused(&path).unwrap_err();
         assert!(error.contains("kind is not supported"), "{path:?} {error}");
@@ -402,7 +377,7 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
     assert_eq!(refused(scene.path("rsa.pub").as_ref()), Ok(0));
     let two = [
         fs::read(&rsa).expect("read"),
-        fs::read(scene.curve("p256", "P-256")).expect("read"),
+        fs::read(scene.key("p256", Curve("P-256"))).expect("read"),
     ];
     assert_eq!(
         PrivateKey::all_from_pem(&two.concat())

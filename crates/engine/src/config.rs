@@ -6,7 +6,8 @@ use std::time::Duration;
 
 pub use orlop_cgroup::Driver as CgroupDriver;
 pub use orlop_image::{
-    Config as Images, LazySettings as LazyImages, Platform, PolicyFiles, StoreForm as ImageStore,
+    Config as Images, KeyFiles, LazySettings as LazyImages, NamespaceCredentials, Platform,
+    PolicyFiles, RegistriesFile, StoreForm as ImageStore,
 };
 pub use orlop_network::{Cidr, Config as Network, DefaultNetwork, InProcess, IpPreference};
 pub use orlop_nri::{Config as Plugins, Listen as PluginListen, validator::Validator};

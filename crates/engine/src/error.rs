@@ -60,14 +60,7 @@ impl Fault for Error {
 
     fn known_word(&self) -> Option<&'static str> {
         match self {
-            Self::Image {
-                source: orlop_image::Error::RegistryUnavailable { .. },
-                ..
-            } => Some("RegistryUnavailable"),
-            Self::Image {
-                source: orlop_image::Error::NotAllowed { .. } | orlop_image::Error::Policy { .. },
-                ..
-            } => Some("SignatureValidationFailed"),
+            Self::Image { source, .. } => image_word(source),
             _ => None,
         }
     }
@@ -85,17 +78,28 @@ fn spec_code(error: &SpecError) -> Code {
     }
 }
 
+fn image_word(error: &orlop_image::Error) -> Option<&'static str> {
+    use orlop_image::Error as E;
+    match error {
+        E::Searched { last, .. } => image_word(last),
+        E::RegistryUnavailable { .. } => Some("RegistryUnavailable"),
+        E::NotAllowed { .. } | E::Policy { .. } => Some("SignatureValidationFailed"),
+        _ => None,
+    }
+}
+
 fn image_code(error: &orlop_image::Error) -> Code {
     use orlop_image::Error as E;
     match error {
-        E::InvalidReference { .. } | E::Ambiguous(_) => Code::InvalidArgument,
+        E::InvalidReference { .. } | E::Ambiguous(_) | E::ShortName { .. } => Code::InvalidArgument,
+        E::Searched { last, .. } => image_code(last),
         E::NotFound(_) | E::NotInRegistry { .. } => Code::NotFound,
         E::Unauthenticated { .. } => Code::Unauthenticated,
-        E::PermissionDenied { .. } => Code::PermissionDenied,
+        E::PermissionDenied { .. } | E::Blocked { .. } | E::NoKey { .. } => Code::PermissionDenied,
         E::Busy(_) => Code::Unavailable,
         E::DiskFull { .. } | E::TooLarge { .. } | E::Crowded(_) => Code::ResourceExhausted,
         E::DigestMismatch { .. } | E::Damaged { .. } => Code::DataLoss,
-        E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } => {
+        E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } | E::Keys { .. } => {
             Code::FailedPrecondition
         }
         E::Cancelled(_) => Code::Cancelled,
@@ -115,8 +119,8 @@ mod tests {
     #[test]
     fn failures_of_images_have_the_code_and_the_first_word_that_kubelets_know() {
         use orlop_image::Error as E;
-        let place = || ("app".to_owned(), "a.example".to_owned(), "why".to_owned());
-        let ((what, host, reason), text) = (place(), || "x".to_owned());
+        let place_of = || ("app".to_owned(), "a.example".to_owned(), "why".to_owned());
+        let ((what, host, reason), text) = (place_of(), || "x".to_owned());
         let down = image(E::RegistryUnavailable { what, host, reason });
         assert_eq!(down.code(), Code::Unknown);
         assert!(
@@ -124,11 +128,11 @@ mod tests {
             "{down}"
         );
         assert!(down.message().contains("a.example"), "{down}");
-        let (what, host, reason) = place();
+        let (what, host, reason) = place_of();
         let gone = image(E::NotInRegistry { what, host, reason });
-        let (what, host, reason) = place();
+        let (what, host, reason) = place_of();
         let denied = image(E::PermissionDenied { what, host, reason });
-        let (what, host, reason) = place();
+        let (what, host, reason) = place_of();
         let unknown = image(E::Unauthenticated { what, host, reason });
         let (reference, reason) = (text(), text());
         for (status, code) in [
@@ -149,6 +153,25 @@ mod tests {
             assert_eq!(status.code(), code, "{status}");
             assert!(status.message().starts_with("pulling image"), "{status}");
         }
+        let (name, reason, place, rule) = (text(), text(), text(), text());
+        let short = image(E::ShortName { name, reason });
+        assert_eq!(short.code(), Code::InvalidArgument);
+        let blocked = image(E::Blocked {
+            image: text(),
+            place,
+        });
+        assert_eq!(blocked.code(), Code::PermissionDenied);
+        // The last of several that were searched is as good as it alone.
+        let (what, host, reason) = place_of();
+        let searched = image(E::Searched {
+            name: text(),
+            rule,
+            reasons: text(),
+            last: Box::new(E::RegistryUnavailable { what, host, reason }),
+        });
+        assert_eq!(searched.code(), Code::Unknown);
+        let word = searched.message().starts_with("RegistryUnavailable: ");
+        assert!(word, "{searched}");
         let refused = image(E::Policy {
             path: text(),
             reason: text(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{LazySettings, Platform, PolicyFiles};
+use crate::{KeyFiles, LazySettings, NamespaceCredentials, Platform, PolicyFiles, RegistriesFile};
 
 /// Settings of an image store. `Config::new` gives the defaults for a root directory.
 #[derive(Debug, Clone)]
@@ -13,9 +13,13 @@ pub struct Config {
     /// Directories with registry settings in containerd's `certs.d` layout, searched in order;
     /// the first that knows a registry decides. Read at each pull.
     pub registry_dirs: Vec<PathBuf>,
+    /// Where names lead, and what short ones stand for. Read at each pull.
+    pub registries: RegistriesFile,
     /// Docker `config.json` or `.dockercfg` files with the node's own credentials, read at
     /// each pull, the first match wins.
     pub credential_files: Vec<PathBuf>,
+    /// The credentials of pod namespaces.
+    pub namespace_credentials: NamespaceCredentials,
     /// Hosts that a registry may send us to whatever their address: token servers, and stores of
     /// blobs.
     pub internal_hosts: Vec<String>,
@@ -53,6 +57,8 @@ pub struct Config {
     pub policies: PolicyFiles,
     /// A directory with files that say where signatures of images are beside their registry.
     pub signature_stores: Option<PathBuf>,
+    /// What opens encrypted layers.
+    pub keys: KeyFiles,
     /// How long what a broken-off pull left behind is kept for its next try.
     pub orphan_grace: Duration,
     /// Bounds on what an image may ask for.
@@ -99,7 +105,9 @@ impl Config {
         Self {
             root: root.into(),
             registry_dirs: Vec::new(),
+            registries: RegistriesFile::default(),
             credential_files: Vec::new(),
+            namespace_credentials: NamespaceCredentials::default(),
             internal_hosts: Vec::new(),
             platform: Platform::host(),
             store: StoreForm::Files,
@@ -116,6 +124,7 @@ impl Config {
             pinned: Vec::new(),
             policies: PolicyFiles::default(),
             signature_stores: None,
+            keys: KeyFiles::default(),
             orphan_grace: Duration::from_hours(24),
             limits: Limits::default(),
         }

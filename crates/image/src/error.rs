@@ -123,6 +123,34 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The image's registry is blocked.
+    #[error("{image} is not pulled: {place} says `blocked = true` of its registry")]
+    Blocked {
+        /// The name that was asked for.
+        image: String,
+        /// The file and line that say so.
+        place: String,
+    },
+    /// What a name without a registry means can't be told.
+    #[error("the short name {name:?} means no image: {reason}")]
+    ShortName {
+        /// The name as it was given.
+        name: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// None of the registries that are searched has the image.
+    #[error("none of the names that {name:?} may stand for ({rule}) can be pulled: {reasons}")]
+    Searched {
+        /// The name as it was given.
+        name: String,
+        /// The file and line that name the registries.
+        rule: String,
+        /// What each of them said.
+        reasons: String,
+        /// The last of them.
+        last: Box<Error>,
+    },
     /// The signature policy does not allow the image.
     #[error("{policy} ({place}) does not allow {image}: {reason}")]
     NotAllowed {
@@ -142,6 +170,22 @@ pub enum Error {
         /// The file.
         path: String,
         /// What is wrong with it, and where.
+        reason: String,
+    },
+    /// It is encrypted, and nothing here opens it.
+    #[error("decrypting {what}: {reason}")]
+    NoKey {
+        /// Which image or layer.
+        what: String,
+        /// Why no key opens it.
+        reason: String,
+    },
+    /// A key for layers, or the file that names key providers, is wrong.
+    #[error("keys for encrypted layers, {path}: {reason}")]
+    Keys {
+        /// The file or directory.
+        path: String,
+        /// What is wrong with it.
         reason: String,
     },
     /// Another process holds the image root.
@@ -216,9 +260,23 @@ impl Error {
 
     /// Whether trying the same again may help without anybody's doing.
     pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Searched { last, .. } => last.is_transient(),
+            Self::RegistryUnavailable { .. } | Self::DiskFull { .. } | Self::Busy(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it is this node's, so that no other registry would help.
+    pub(crate) fn is_our_own(&self) -> bool {
         matches!(
             self,
-            Self::RegistryUnavailable { .. } | Self::DiskFull { .. } | Self::Busy(_)
+            Self::Store { .. }
+                | Self::DiskFull { .. }
+                | Self::Busy(_)
+                | Self::Crowded(_)
+                | Self::Cancelled(_)
+                | Self::Policy { .. }
         )
     }
 }

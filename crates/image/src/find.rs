@@ -4,15 +4,17 @@ use crate::store::{ImageRecord, State};
 use crate::{Digest, Error, Reference, Result, Selector};
 
 /// Finds the image that `text` means: a full id with or without its algorithm, a name in any form
-/// that Docker takes, or the unique start of an id, in this order.
-pub(crate) fn find<'s>(state: &'s State, text: &str) -> Result<Option<&'s ImageRecord>> {
+/// that Docker takes, or the unique start of an id, in this order. A short name is one of `named`.
+pub(crate) fn find<'s>(
+    state: &'s State,
+    text: &str,
+    named: &[Reference],
+) -> Result<Option<&'s ImageRecord>> {
     if let Ok(id) = text.parse::<Digest>().or_else(|_| Digest::from_hex(text)) {
         return Ok(state.images.get(&id));
     }
     let reference = text.parse::<Reference>();
-    if let Ok(reference) = &reference
-        && let Some(found) = by_name(state, reference)
-    {
+    if let Some(found) = named.iter().find_map(|name| by_name(state, name)) {
         return Ok(Some(found));
     }
     let prefix = ["sha256:", "sha512:"];
@@ -56,6 +58,12 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    /// Where no `registries.conf` says what short names stand for.
+    fn find<'s>(state: &'s State, text: &str) -> Result<Option<&'s ImageRecord>> {
+        let named: Vec<Reference> = text.parse().into_iter().collect();
+        super::find(state, text, &named)
+    }
+
     fn state() -> (State, Digest, Digest) {
         let mut state = State::default();
         let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
@@ -74,6 +82,7 @@ mod tests {
                     digests: BTreeSet::from([format!("{repository}@{id}")]),
                     created: 0,
                     handlers: BTreeSet::new(),
+                    is_encrypted: false,
                 },
             );
         }

@@ -9,6 +9,7 @@ use crate::lookaside::parse_stores;
 use crate::manifest::{Document, choose};
 use crate::policy::{Kind, Payload, Policy};
 use crate::pull::{bundle_of, listed};
+use crate::registries::{Asking, Document as Registry, Registries};
 use crate::registry::{listed_referrers, parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
 use crate::unpack::{Layer, unpack};
@@ -59,6 +60,37 @@ pub fn hosts(data: &[u8]) {
     let _ = parse_challenge(&text);
 }
 
+/// A `registries.conf` must be read or refused; where it leads, a name keeps its tag.
+pub fn registries(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(document) = Registry::parse(Path::new("/etc/registries.conf"), &text) else {
+        return;
+    };
+    let mut registries = Registries::default();
+    registries.adopt(document);
+    for name in [
+        "busybox",
+        "team/app:1",
+        "a.example/b/c",
+        "x.b.example:5000/d",
+    ] {
+        let Ok(candidates) = registries.candidates(name) else {
+            continue;
+        };
+        let Ok(meant) = name.parse::<Reference>() else {
+            continue;
+        };
+        for name in candidates.names {
+            assert_eq!(name.selector(), meant.selector());
+            let asking = Asking::For(name.selector().clone());
+            if let Ok(sources) = registries.sources(name.repository(), &asking) {
+                let own = sources.last();
+                assert!(own.is_some_and(|own| !own.is_mirror && own.serves(&asking)));
+            }
+        }
+    }
+}
+
 /// A signature policy, what a signature is of, and lists of signatures and of what is attached must be read or
 /// refused.
 pub fn policy(data: &[u8]) {
@@ -100,6 +132,7 @@ pub fn layer(data: &[u8], dir: &Path) -> std::io::Result<()> {
         what: "fuzzed",
         blob: None,
         diff_id: None,
+        secret: None,
         file: None,
         abandon: &|| {},
         spending: &(),

@@ -29,6 +29,8 @@ pub struct Image {
     pub pulled: u64,
     /// The handlers for whose guests it was pulled; the empty name is there if its layers are.
     pub handlers: BTreeSet<String>,
+    /// Whether only who has a key may use it.
+    pub is_encrypted: bool,
 }
 
 impl Image {
@@ -54,6 +56,7 @@ impl Image {
             pinned: names().any(|name| pinned.iter().any(|pattern| matches_pattern(pattern, name))),
             pulled: record.created,
             handlers: record.handlers.clone(),
+            is_encrypted: record.is_encrypted,
         }
     }
 

@@ -52,8 +52,8 @@ pub(crate) struct PlannedLayer {
     pub(crate) name: Digest,
     /// Where its blob is put and with which mode, if that is one file and no archive.
     pub(crate) file: Option<(String, u32)>,
-    /// Whether the name is the digest that its archive is to have.
-    pub(crate) is_diff_id: bool,
+    /// The digest that its archive is to have, where one is promised.
+    pub(crate) diff_id: Option<Digest>,
 }
 
 /// The program of artifacts that name none.
@@ -125,7 +125,7 @@ impl ImageConfig {
             PlannedLayer {
                 name: Digest::of(made_of.as_bytes()),
                 file,
-                is_diff_id: false,
+                diff_id: None,
             }
         };
         if let Some(artifact) = &self.artifact {
@@ -146,7 +146,7 @@ impl ImageConfig {
         let planned = |diff_id: &Digest| PlannedLayer {
             name: *diff_id,
             file: None,
-            is_diff_id: true,
+            diff_id: Some(*diff_id),
         };
         self.diff_ids.iter().map(planned).collect()
     }

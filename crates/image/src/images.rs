@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use parking_lot::RwLock;
 use tokio::sync::broadcast;
 
 use crate::artifact::Artifact;
+use crate::asked::names_here;
 use crate::blocking::blocking;
 use crate::find::find;
 use crate::lazy::{Here, Lazies, LazyCounts, ReadFailure};
@@ -18,7 +20,7 @@ use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
 use crate::store::{self, Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
 use crate::verify::{self, BrokenLayer, Verdict, Verified};
-use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Reference, Result};
+use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Result};
 
 /// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -133,10 +135,28 @@ impl Images {
         request: PullRequest,
         left: impl Future<Output = ()>,
     ) -> (Result<Image>, Vec<PullStep>) {
-        let request = match self.request(request).await {
-            Ok(request) => request,
+        let mut asked = match self.asked(request).await {
+            Ok(asked) => asked,
             Err(error) => return (Err(error), Vec::new()),
         };
+        let (left, mut steps) = (left.shared(), Vec::new());
+        while let Some(request) = asked.next() {
+            let (pulled, done) = self.pull_one(request, left.clone()).await;
+            steps.extend(done);
+            match pulled.map_err(|error| asked.note(error)) {
+                Ok(image) => return (Ok(image), steps),
+                Err(Err(error)) => return (Err(error), steps),
+                Err(Ok(())) => {}
+            }
+        }
+        (Err(asked.failure()), steps)
+    }
+
+    async fn pull_one(
+        &self,
+        request: Request,
+        left: impl Future<Output = ()>,
+    ) -> (Result<Image>, Vec<PullStep>) {
         let name = request.reference.to_string();
         let (id, steps) = self
             .inner
@@ -158,19 +178,6 @@ impl Images {
         // Only a removal right after the pull could have taken it away again.
         let image = id.and_then(|id| self.get(&id).ok_or(Error::NotFound(name)));
         (image, steps)
-    }
-
-    /// The request in our own words, with the policy as it is now.
-    pub(crate) async fn request(&self, request: PullRequest) -> Result<Request> {
-        let reference: Reference = request.reference.parse()?;
-        let policy = request.policy.read(self).await?;
-        Ok(Request {
-            reference,
-            credentials: request.auth.filter(|auth| *auth != Credentials::default()),
-            policy,
-            handler: request.handler,
-            wait: request.wait,
-        })
     }
 
     /// The pulls in flight.
@@ -198,11 +205,12 @@ impl Images {
     }
 
     /// The image that `name` means: an id with or without `sha256:`, its unique start, or a
-    /// name with or without tag and digest. `None` if there is no such image;
-    /// [`Error::InvalidReference`] and [`Error::Ambiguous`] for what can't mean one.
+    /// name with or without tag and digest; a short name is what it stands for now. `None` if there is
+    /// no such image; [`Error::InvalidReference`] and [`Error::Ambiguous`] for what can't mean one.
     pub fn find(&self, name: &str) -> Result<Option<Image>> {
+        let named = self.names_here(name)?;
         let state = self.store().state();
-        Ok(find(&state, name)?.and_then(|record| self.image(&state, record)))
+        Ok(find(&state, name, &named)?.and_then(|record| self.image(&state, record)))
     }
 
     /// Removes the image that `name` means, with all its names. No such image is no error.
@@ -217,9 +225,11 @@ impl Images {
         let (store, name) = (Arc::clone(self.store()), name.to_owned());
         let configs = Arc::clone(&self.inner.configs);
         let grace = self.inner.context.config.orphan_grace;
+        let registries = self.context().config.registries.clone();
         let freed = blocking(move || {
+            let named = names_here(&registries, &name)?;
             let (removed, freed) = store.update_and_sweep(grace, |state, change| {
-                let Some(record) = find(state, &name)? else {
+                let Some(record) = find(state, &name, &named)? else {
                     return Ok(None);
                 };
                 let left = handler.and_then(|handler| without(record, &handler));

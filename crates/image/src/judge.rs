@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::blocking::blocking;
+use crate::decryption::{self, KeysOf};
 use crate::policy::{Policy, Subject};
 use crate::store::ImageRecord;
 use crate::{Digest, Error, Images, PullRequest, Reference, Result, Verdict, pull};
@@ -23,6 +24,14 @@ impl Default for PolicyFor {
 }
 
 impl PolicyFor {
+    /// The namespace whose pods are meant; empty for nobody's.
+    pub(crate) fn namespace(&self) -> &str {
+        match self {
+            Self::Namespace(namespace) => namespace,
+            Self::Repair => "",
+        }
+    }
+
     /// The policy as it is now.
     pub(crate) async fn read(&self, images: &Images) -> Result<Option<Arc<Policy>>> {
         let files = &images.context().config.policies;
@@ -45,10 +54,44 @@ impl Images {
         asked: Option<&Reference>,
         namespace: &str,
     ) -> Result<()> {
-        match self.judge(image, asked, namespace).await? {
-            Some(verdict) => verdict.into_result(),
-            None => Ok(()),
+        if let Some(verdict) = self.judge(image, asked, namespace).await? {
+            verdict.into_result()?;
         }
+        self.admit_by_keys(image, namespace).await
+    }
+
+    /// Refuses an image with encrypted layers that the pods of `namespace` have no keys for: that these are decrypted
+    /// here already is others' doing. Of its layers nothing is read.
+    async fn admit_by_keys(&self, image: &Digest, namespace: &str) -> Result<()> {
+        let record = {
+            let state = self.store().state();
+            let record = state.images.get(image);
+            record.filter(|record| record.is_encrypted).cloned()
+        };
+        let Some(record) = record else {
+            return Ok(());
+        };
+        // Guests decrypt by themselves.
+        if !record.is_whole() {
+            return Ok(());
+        }
+        let store = Arc::clone(self.store());
+        let manifest = blocking(move || decryption::manifest_of(&store, &record)).await?;
+        let whom = PolicyFor::Namespace(namespace.to_owned());
+        let keys = self.keys_of(&whom).await?;
+        let what = image.to_string();
+        let opened = self.context().config.keys.open(&what, &manifest, &keys);
+        opened.await.map(drop)
+    }
+
+    /// Whose keys are tried.
+    pub(crate) async fn keys_of(&self, whom: &PolicyFor) -> Result<KeysOf> {
+        let files = &self.context().config.keys;
+        if files.is_empty() {
+            return Ok(KeysOf::Node);
+        }
+        let (files, whom) = (files.clone(), whom.clone());
+        blocking(move || files.of(&whom)).await
     }
 
     /// What the policy for `namespace` says of an image that is here; nothing where there is no
@@ -96,8 +139,14 @@ impl Images {
 
     /// What the policy would say of a pull; fetches signatures, and nothing that is kept.
     pub async fn judge_pull(&self, request: PullRequest) -> Result<Option<Verdict>> {
-        let request = self.request(request).await?;
-        pull::judge(self.context(), request).await
+        let mut asked = self.asked(request).await?;
+        while let Some(request) = asked.next() {
+            match pull::judge(self.context(), request).await {
+                Ok(verdict) => return Ok(verdict),
+                Err(error) => asked.note(error)?,
+            }
+        }
+        Err(asked.failure())
     }
 }
 

@@ -12,8 +12,10 @@
 
 mod archive;
 mod artifact;
+mod asked;
 mod blocking;
 mod config;
+mod decryption;
 mod digest;
 mod error;
 mod find;
@@ -29,10 +31,12 @@ mod lookaside;
 mod manifest;
 mod media_type;
 mod pace;
+mod place;
 mod platform;
 mod policy;
 mod pull;
 mod reference;
+mod registries;
 mod registry;
 pub mod rootfs;
 mod store;
@@ -46,6 +50,7 @@ mod verity;
 pub use archive::ExportFormat;
 pub use artifact::Artifact;
 pub use config::{Config, Limits, StoreForm};
+pub use decryption::KeyFiles;
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Cause, Error, Result};
 pub use forms::LayerForm;
@@ -56,11 +61,16 @@ pub use judge::PolicyFor;
 pub use lazy::{Here, LazyCounts, LazySettings, ReadFailure};
 pub use lookaside::check_signature_stores;
 pub use pace::{Pace, Slow};
+pub use place::Place;
 pub use platform::Platform;
 pub use policy::{PolicyFiles, RequirementVerdict, Verdict};
 pub use pull::{LayerProgress, LayerState, PullProgress, PullStep};
 pub use reference::{DEFAULT_DOMAIN, Reference, Repository, Selector};
-pub use registry::{Credentials, check_registry_hosts};
+pub use registries::{RegistriesFile, Rule};
+pub use registry::{
+    AskedHost, Credentials, Explained, ExplainedName, NamespaceCredentials, check_credentials,
+    check_registry_hosts,
+};
 pub use store::Freed;
 pub use transfer::ImportSource;
 pub use unpack::{plain, unpack_changes};

@@ -33,6 +33,11 @@ impl Repository {
     pub fn path(&self) -> &str {
         &self.path
     }
+
+    /// Reads a name without a tag and a digest, in any form that Docker takes.
+    pub(crate) fn parse(name: &str) -> Result<Self, &'static str> {
+        parse_repository(name)
+    }
 }
 
 impl fmt::Display for Repository {
@@ -199,17 +204,24 @@ fn parse_parts(text: &str) -> Result<Named, &'static str> {
     })
 }
 
+/// Whether a name says no registry: `busybox:1`, `team/app`.
+pub(crate) fn is_short(name: &str) -> bool {
+    split_domain(name).is_none()
+}
+
+/// A first component is a domain only if it looks like one; else it is a user.
+fn split_domain(name: &str) -> Option<(&str, &str)> {
+    let (first, rest) = name.split_once('/')?;
+    let is_domain = first.contains(['.', ':'])
+        || first == "localhost"
+        || first.bytes().any(|b| b.is_ascii_uppercase());
+    is_domain.then_some((first, rest))
+}
+
 fn parse_repository(name: &str) -> Result<Repository, &'static str> {
-    let (domain, path) = match name.split_once('/') {
-        // A first component is a domain only if it looks like one; else it is a user.
-        Some((first, rest))
-            if first.contains(['.', ':'])
-                || first == "localhost"
-                || first.bytes().any(|b| b.is_ascii_uppercase()) =>
-        {
-            (first, rest.to_owned())
-        }
-        _ => (DEFAULT_DOMAIN, name.to_owned()),
+    let (domain, path) = match split_domain(name) {
+        Some((domain, rest)) => (domain, rest.to_owned()),
+        None => (DEFAULT_DOMAIN, name.to_owned()),
     };
     check_domain(domain)?;
     let domain = if domain == LEGACY_DEFAULT_DOMAIN {
@@ -232,7 +244,7 @@ fn parse_repository(name: &str) -> Result<Repository, &'static str> {
     })
 }
 
-fn check_domain(domain: &str) -> Result<(), &'static str> {
+pub(crate) fn check_domain(domain: &str) -> Result<(), &'static str> {
     let (host, port) = if let Some(rest) = domain.strip_prefix('[') {
         let (address, port) = rest
             .split_once(']')
@@ -271,7 +283,7 @@ fn check_domain(domain: &str) -> Result<(), &'static str> {
     }
 }
 
-fn check_path(path: &str) -> Result<(), &'static str> {
+pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     for component in path.split('/') {
         if component.is_empty() {
             return Err("a path component of the name is empty");
@@ -298,7 +310,7 @@ fn component_ok(component: &str) -> bool {
             .all(|gap| matches!(gap, b"" | b"." | b"_" | b"__") || gap.iter().all(|b| *b == b'-'))
 }
 
-fn check_tag(tag: &str) -> Result<(), &'static str> {
+pub(crate) fn check_tag(tag: &str) -> Result<(), &'static str> {
     let first_ok = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let rest_ok = |b: u8| first_ok(b) || b == b'.' || b == b'-';
     if tag.is_empty() || tag.len() > MAX_TAG {

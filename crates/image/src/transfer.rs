@@ -8,6 +8,7 @@ use std::sync::Arc;
 use orlop_pool::{Place, Refused};
 
 use crate::archive::{self, ExportFormat, ExportImage};
+use crate::asked::names_here;
 use crate::blocking::blocking;
 use crate::find::find;
 use crate::store::Hold;
@@ -48,6 +49,7 @@ impl Images {
                         what: "the archive",
                         blob: None,
                         diff_id: None,
+                        secret: None,
                         file: None,
                         abandon: &|| {},
                         spending: &(),
@@ -104,13 +106,16 @@ impl Images {
         }
         let store = Arc::clone(self.store());
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let registries = self.context().config.registries.clone();
         blocking(move || {
+            let full = names.iter().map(|name| names_here(&registries, name));
+            let full: Vec<_> = full.collect::<Result<_>>()?;
             let mut found = Vec::new();
             let mut holds = Vec::new();
             {
                 let state = store.state();
-                for name in names {
-                    let record = find(&state, &name)?.ok_or(Error::NotFound(name))?;
+                for (name, full) in names.into_iter().zip(full) {
+                    let record = find(&state, &name, &full)?.ok_or(Error::NotFound(name))?;
                     found.push(record.clone());
                 }
             }
@@ -120,6 +125,13 @@ impl Images {
                 let config = store
                     .document(&record.id)?
                     .ok_or_else(|| Error::NotFound(record.id.to_string()))?;
+                if record.is_encrypted {
+                    return Err(Error::Unsupported(format!(
+                        "{} is encrypted, and would not be any more: it is not exported; copy it \
+                         from its registry",
+                        record.id
+                    )));
+                }
                 if record.is_artifact() {
                     return Err(Error::Unsupported(format!(
                         "{} is an artifact, which is not exported; pull it where it is needed",

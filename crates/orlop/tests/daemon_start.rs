@@ -295,6 +295,27 @@ fn check_names_every_mistake() {
 }
 
 #[test]
+fn check_warns_of_files_of_registries_that_cannot_be_read() {
+    let place = Place::new();
+    let conf = place.path("registries.conf");
+    let config = place.config(&format!("[images]\nregistries_conf = {conf:?}\n"));
+    let check = || {
+        let checked = orlop()
+            .args(["config", "check", "--config"])
+            .arg(&config)
+            .output();
+        let checked = checked.unwrap();
+        // It may be for another machine.
+        assert!(checked.status.success(), "{checked:?}");
+        String::from_utf8_lossy(&checked.stderr).into_owned()
+    };
+    fs::write(&conf, "[[registry]]\nlocation = \"a.example\"\n").unwrap();
+    assert!(!check().contains("registries.conf"), "{}", check());
+    fs::write(&conf, "[[registry]]\nblokced = true\n").unwrap();
+    assert!(check().contains("registries.conf:2: "), "{}", check());
+}
+
+#[test]
 fn what_default_prints_is_a_valid_file() {
     let place = Place::new();
     let printed = orlop().args(["config", "default"]).output().unwrap();

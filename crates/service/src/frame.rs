@@ -208,6 +208,7 @@ macro_rules! serve_extensions {
         $crate::serve_cri!(@service $backend, rpc_images: images::images_server::Images {
             asking {
                 judge_image(JudgeImageRequest) -> JudgeImageResponse;
+                resolve_image(ResolveImageRequest) -> ResolveImageResponse;
                 collect_garbage(CollectGarbageRequest) -> CollectGarbageResponse;
                 list_images_here(ListImagesHereRequest) -> ListImagesHereResponse;
             }

@@ -34,6 +34,7 @@
 
 pub mod cri;
 pub mod docker;
+pub mod encryption;
 pub mod frames;
 pub mod gpg;
 pub mod hanging_network;

@@ -1,6 +1,6 @@
 //! All checks of a host.
 
-use super::{Finding, cgroups, clock, disk, kernel, lazy, registries, runtimes, signatures};
+use super::{Finding, cgroups, clock, disk, kernel, keys, lazy, registries, runtimes, signatures};
 use crate::blocking;
 use crate::config::{Config, RuntimeHandler};
 use crate::node::runtimes::adapter;
@@ -14,8 +14,9 @@ pub async fn examine_host(config: &Config) -> Vec<Finding> {
         findings.extend(cgroups::examine());
         findings.extend(keeper(&own));
         findings.extend(lazy::examine(&own.images.lazy));
-        findings.extend(registries::examine(&own.images.registry_dirs));
+        findings.extend(registries::examine(&own.images));
         findings.extend(signatures::examine(&own.images));
+        findings.extend(keys::examine(&own.images.keys));
         findings.extend(disk::examine(&own));
         findings.extend(clock::examine());
         Ok(findings)

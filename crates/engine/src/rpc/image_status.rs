@@ -55,6 +55,9 @@ async fn info(images: &Images, image: &Image) -> Result<HashMap<String, String>>
         "manifest": image.manifest.to_string(),
         "size": image.size,
     });
+    if image.is_encrypted {
+        info["encrypted"] = true.into();
+    }
     if let Some(artifact) = &image.config.artifact {
         // It has no configuration.
         info["artifactManifest"] = info["imageSpec"].take();

@@ -43,7 +43,7 @@ async fn judge(node: &Node, request: &JudgeImageRequest) -> orlop_image::Result<
         image: name.clone(),
         ..ImageSpec::default()
     };
-    let asked = name_asked_for(&asked, &image);
+    let asked = name_asked_for(images, &asked, &image);
     images
         .judge(&image.id, asked.as_ref(), &request.namespace)
         .await

@@ -7,6 +7,7 @@ pub mod fetch_images;
 pub mod import_images;
 pub mod judge_image;
 pub mod list_images_here;
+pub mod resolve_image;
 pub mod verify_images;
 pub mod watch_pulls;
 pub mod watch_read_failures;

@@ -116,7 +116,11 @@ impl Watcher {
                 continue;
             }
             busy = true;
-            let flight = flights.iter().find(|flight| flight.reference == name);
+            // A short name is pulled by one of the full ones that it stands for.
+            let names = self.node.images.names_here(&pull.image);
+            let names = names.unwrap_or_default().into_iter();
+            let mut names = names.map(|name| name.to_string()).chain([name]);
+            let flight = names.find_map(|name| flights.iter().find(|it| it.reference == name));
             let layers = flight.map(|flight| &flight.layers[..]).unwrap_or_default();
             let progress = progress(pull, layers);
             if self.told.get(&progress.id) != Some(&progress) {

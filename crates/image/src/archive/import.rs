@@ -13,9 +13,10 @@ use serde_json::json;
 
 use crate::artifact::Artifact;
 use crate::blocking::blocking;
+use crate::decryption::{self, KeysOf};
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{OCI_CONFIG, OCI_LAYER, OCI_MANIFEST};
-use crate::pull::{Context, Named, Origin, Tracker, check, fetch_layers, of_manifest};
+use crate::pull::{Context, Named, Origin, Sources, Tracker, check, fetch_layers, of_manifest};
 use crate::store::Document;
 use crate::unpack::open_beneath;
 use crate::{Digest, Error, ImageConfig, Reference, Result, Selector};
@@ -39,15 +40,15 @@ pub(crate) async fn import(
         let config = of_manifest(&what, &image.manifest, &image.config)?;
         check(context, &what, &image.manifest, &config)?;
         let tracker = Tracker::new(what.clone());
-        let layers = fetch_layers(
-            context,
-            &what,
-            (&image.manifest, &config),
-            vec![None; image.manifest.layers.len()],
-            image.origins,
-            &tracker,
-        )
-        .await?;
+        let keys = &context.config.keys;
+        let secrets = keys.open(&what, &image.manifest, &KeysOf::Node).await?;
+        let sources = Sources {
+            lazily: vec![None; image.manifest.layers.len()],
+            origins: image.origins,
+            secrets,
+        };
+        let wanted = (&image.manifest, &config);
+        let layers = fetch_layers(context, &what, wanted, sources, &tracker).await?;
         let names = if image.names.is_empty() {
             name.iter().cloned().collect()
         } else {
@@ -55,6 +56,7 @@ pub(crate) async fn import(
         };
         let id = image.config.digest;
         let named = Named {
+            is_encrypted: decryption::is_encrypted(&image.manifest),
             names,
             handler: String::new(),
             layers,

@@ -42,7 +42,7 @@ use self::rest::Budget;
 use self::server::{Serving, Told};
 use self::sources::Sources;
 use crate::blocking::blocking;
-use crate::registry::{Credentials, Remote};
+use crate::registry::{Keyring, Remote};
 use crate::store::{Form, LayerRecord, Store, is_known};
 use crate::{Config, Digest, Error, Reference, Repository, Result};
 
@@ -209,13 +209,8 @@ impl Lazies {
     }
 
     /// Remembers what a repository was pulled with; `proven` if its registry has served a layer for it.
-    pub(crate) async fn note(
-        &self,
-        repository: &Repository,
-        credentials: Option<&Credentials>,
-        proven: bool,
-    ) {
-        self.sources.note(repository, credentials, proven).await;
+    pub(crate) async fn note(&self, repository: &Repository, keyring: &Keyring, proven: bool) {
+        self.sources.note(repository, keyring, proven).await;
     }
 
     /// Waits until a table of contents may be read.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::registry::{Credentials, Remote, Transport};
+use crate::registries::Asking;
+use crate::registry::{Keyring, Remote, Transport};
 use crate::{Config, Repository, Result};
 
 /// So many repositories are remembered, and so many credentials of each.
@@ -25,15 +26,15 @@ pub(super) struct Sources {
 
 /// A repository with what it was pulled with.
 struct Source {
-    credentials: Option<Credentials>,
+    keyring: Keyring,
     /// Opened when it is used.
     remote: Option<(Arc<Remote>, Instant)>,
 }
 
 impl Source {
-    fn new(credentials: Option<Credentials>) -> Self {
+    fn new(keyring: Keyring) -> Self {
         Self {
-            credentials,
+            keyring,
             remote: None,
         }
     }
@@ -60,12 +61,7 @@ impl Sources {
 
     /// Remembers credentials. Some that are not `proven` may be anybody's, who pulls by digest what is here: they
     /// count where there are no others.
-    pub(super) async fn note(
-        &self,
-        repository: &Repository,
-        credentials: Option<&Credentials>,
-        proven: bool,
-    ) {
+    pub(super) async fn note(&self, repository: &Repository, keyring: &Keyring, proven: bool) {
         let mut known = self.known.lock().await;
         if known.len() >= MOST_REPOSITORIES && !known.contains_key(repository) {
             known.clear();
@@ -74,7 +70,7 @@ impl Sources {
         if !proven && sources.iter().any(|source| !source.is_refused()) {
             return;
         }
-        let same = |source: &Source| source.credentials.as_ref() == credentials;
+        let same = |source: &Source| source.keyring == *keyring;
         if proven {
             // What a registry has refused it may take now.
             sources.retain(|source| !same(source) || !source.is_refused());
@@ -86,7 +82,7 @@ impl Sources {
             let refused = sources.iter().position(Source::is_refused);
             sources.remove(refused.unwrap_or(sources.len() - 1));
         }
-        sources.insert(0, Source::new(credentials.cloned()));
+        sources.insert(0, Source::new(keyring.clone()));
     }
 
     /// The registries of these repositories, each with all that it may be asked with.
@@ -97,7 +93,7 @@ impl Sources {
             let sources = known.entry(repository.clone()).or_default();
             // After a restart nothing is known but the node's own credentials.
             if sources.is_empty() {
-                sources.push(Source::new(None));
+                sources.push(Source::new(Keyring::default()));
             }
             let all_are_refused = sources.iter().all(Source::is_refused);
             for source in sources {
@@ -118,7 +114,8 @@ impl Sources {
             Arc::clone(&self.transport),
             &self.config,
             repository.clone(),
-            source.credentials.clone(),
+            Asking::Content,
+            source.keyring.clone(),
             crate::pull::next_number(),
         );
         let remote = Arc::new(opening.await?);

@@ -41,7 +41,8 @@ pub(super) async fn after(
         Others::Keep,
         Some(early),
     );
-    let found = found.await?;
+    // It is large, and a pull is held by others.
+    let found = Box::pin(found).await?;
     if needs(request).any() {
         return judge(request, found).await.map(Some);
     }
@@ -59,7 +60,7 @@ pub(super) async fn verdict(
         return Ok(None);
     };
     let found = gather(context, remote, request, &manifests, Others::Leave, None);
-    let mut found = found.await?;
+    let mut found = Box::pin(found).await?;
     let (policy, name) = (Arc::clone(policy), request.reference.clone());
     let judged = blocking(move || {
         let subject = Subject {

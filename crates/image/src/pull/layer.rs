@@ -15,6 +15,7 @@ use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
 
+use orlop_decrypt::Options;
 use orlop_pool::{Place, most_of};
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -36,7 +37,7 @@ use crate::store::{
     FS, Form, Hold, IMAGE, Inherited, LayerRecord, Scratch, Sealed, TAPE, inherited, now,
 };
 use crate::tape::Recorder;
-use crate::unpack::{Layer, Plain, Spending as _, Unpacked, open_beneath, pack, take, unpack};
+use crate::unpack::{AsIs, Layer, Spending as _, Unpacked, open_beneath, pack, take, unpack};
 use crate::{Digest, Error, Result, verity};
 
 /// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
@@ -105,9 +106,11 @@ pub(super) struct LayerJob<'a> {
     pub(super) origin: Origin<'a>,
     pub(super) blob: Descriptor,
     /// Its name on disk, unless what it looks like depends on the layers below.
-    pub(super) diff_id: Digest,
-    /// Whether its archive is to have that digest.
-    pub(super) is_promised: bool,
+    pub(super) name: Digest,
+    /// The digest that its archive is to have, where one is promised.
+    pub(super) diff_id: Option<Digest>,
+    /// What opens it, if it is encrypted.
+    pub(super) secret: Option<Arc<Options>>,
     /// Where it is to be put as it is and with which mode, if it is a file and no archive.
     pub(super) file: Option<(String, u32)>,
     pub(super) chain_id: Digest,
@@ -180,7 +183,7 @@ impl LayerJob<'_> {
                 }
             };
             let key = if fetched.unpacked.implicit.is_empty() || self.below.is_empty() {
-                let published = self.publish(context, fetched, self.diff_id).await;
+                let published = self.publish(context, fetched, self.name).await;
                 drop(lock);
                 published?
             } else {
@@ -188,7 +191,7 @@ impl LayerJob<'_> {
                 let implicit = fetched.unpacked.implicit.clone();
                 let looks = self.inherited(context, implicit).await?;
                 if looks.is_empty() {
-                    self.publish(context, fetched, self.diff_id).await?
+                    self.publish(context, fetched, self.name).await?
                 } else {
                     // It then looks as it must above these layers, and only these.
                     let fetched = blocking(move || fetched.dressed(&looks)).await?;
@@ -226,7 +229,7 @@ impl LayerJob<'_> {
     fn pairs(&self) -> [Option<(Digest, Digest)>; 2] {
         let lazily = self.lazily.as_ref();
         let lazily = lazily.map(|lazily| (lazily.key, lazily.above(&self.chain_id)));
-        [Some((self.diff_id, self.chain_id)), lazily]
+        [Some((self.name, self.chain_id)), lazily]
     }
 
     /// Whether it is to be begun, not fetched.
@@ -372,9 +375,9 @@ impl LayerJob<'_> {
         let kind = media_type::kind(&self.blob.media_type);
         let is_erofs = self.file.is_none() && kind == Kind::ErofsLayer;
         let what = self.what.clone();
-        let diff_id = self.is_promised.then_some(self.diff_id);
+        let (diff_id, secret) = (self.diff_id, self.secret.clone());
         let file = self.file.clone();
-        let file = file.map(|(path, mode)| Plain {
+        let file = file.map(|(path, mode)| AsIs {
             path,
             mode,
             size: self.blob.size,
@@ -387,6 +390,7 @@ impl LayerJob<'_> {
                 what: &what,
                 blob,
                 diff_id,
+                secret: secret.as_deref(),
                 file: file.as_ref(),
                 abandon: &abandon,
                 spending: &spent,
@@ -474,7 +478,7 @@ impl LayerJob<'_> {
         let blob = kept.then_some(self.blob.digest);
         let record = LayerRecord {
             key,
-            diff_id: unpacked.diff_id.unwrap_or(self.diff_id),
+            diff_id: unpacked.diff_id.unwrap_or(self.name),
             archive_bytes: unpacked.archive_bytes,
             bytes: unpacked.bytes,
             disk_bytes: unpacked.disk_bytes + blob.map_or(0, |_| self.blob.size),

@@ -10,7 +10,7 @@ use super::task::Context;
 use crate::blocking::blocking;
 use crate::lazy::{self, Anything, Described, Part, TOC};
 use crate::manifest::{Descriptor, Manifest};
-use crate::registry::{Credentials, Remote};
+use crate::registry::{Keyring, Remote};
 use crate::store::{Form, Inherited, LayerRecord, Lazy, Scratch, now};
 use crate::unpack::Spending as _;
 use crate::{Digest, Error, Result};
@@ -27,7 +27,7 @@ pub(crate) struct Lazily {
     /// Whether it is to be had so if it is not here.
     pub(super) may_begin: bool,
     /// With which its registry is asked.
-    pub(super) credentials: Option<Credentials>,
+    pub(super) keyring: Keyring,
 }
 
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl Lazily {
             way,
             key,
             may_begin: false,
-            credentials: None,
+            keyring: Keyring::default(),
         })
     }
 
@@ -130,8 +130,8 @@ impl LayerJob<'_> {
         let begun = async {
             context.lazies.prepare().await?;
             let table = self.table(context, remote, lazily).await?;
-            let (repository, credentials) = (remote.repository(), lazily.credentials.as_ref());
-            context.lazies.note(repository, credentials, true).await;
+            let repository = remote.repository();
+            context.lazies.note(repository, &lazily.keyring, true).await;
             self.put(context, remote, lazily, table).await
         };
         match self.tracker.steps.during("contents", begun).await {
@@ -239,7 +239,7 @@ impl LayerJob<'_> {
         let (scratch, bytes) = self.build(context, scratch, looks).await?;
         let record = LayerRecord {
             key,
-            diff_id: self.diff_id,
+            diff_id: self.name,
             archive_bytes: 0,
             bytes: described.bytes,
             // What is here of it is looked at.

@@ -23,5 +23,7 @@ pub(crate) use signatures::listed;
 pub use progress::{LayerProgress, LayerState, PullProgress};
 pub(crate) use progress::{Tracker, next_number};
 pub use steps::PullStep;
-pub(crate) use task::{Context, Named, Request, check, fetch_layers, judge, of_manifest, pull};
+pub(crate) use task::{
+    Context, Named, Request, Sources, check, fetch_layers, judge, of_manifest, pull,
+};
 pub(crate) use turns::Turns;

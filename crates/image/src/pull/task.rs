@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, maybe_done, try_join_all};
+use orlop_decrypt::Options;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -19,11 +20,13 @@ use super::search;
 use super::turns::Turns;
 use crate::artifact::Artifact;
 use crate::blocking::blocking;
+use crate::decryption::{self, KeysOf};
 use crate::lazy::Lazies;
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{self, Kind};
 use crate::policy::Policy;
-use crate::registry::{Credentials, Remote, Transport};
+use crate::registries::Asking;
+use crate::registry::{Keyring, Remote, Transport};
 use crate::store::{Document, Evidence, ImageRecord, Store, is_known, now};
 use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Verdict, Wait};
 
@@ -47,12 +50,14 @@ pub(crate) struct Context {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Request {
     pub(crate) reference: Reference,
-    pub(crate) credentials: Option<Credentials>,
+    pub(crate) keyring: Keyring,
     pub(crate) policy: Option<Arc<Policy>>,
     /// For whose guests, who get the layers by themselves; empty: for this node.
     pub(crate) handler: String,
     /// How much of the layers must be here in the end.
     pub(crate) wait: Wait,
+    /// Whose keys may open encrypted layers.
+    pub(crate) keys: KeysOf,
 }
 
 /// Pulls the image and records it. Returns its id and configuration.
@@ -86,10 +91,16 @@ pub(crate) async fn pull(
     let config = of_manifest(&what, &manifest, &config_document)?;
     let layers = if request.handler.is_empty() {
         check(context, &what, &manifest, &config)?;
+        let keys = &context.config.keys;
+        let secrets = keys.open(&what, &manifest, &request.keys).await?;
         let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
         let lazily = lazily(context, &request, &remote, &manifest, &config).await;
-        let wanted = (&manifest, &config);
-        fetch_layers(context, &what, wanted, lazily, sources, tracker).await?
+        let sources = Sources {
+            origins: sources,
+            lazily,
+            secrets,
+        };
+        fetch_layers(context, &what, (&manifest, &config), sources, tracker).await?
     } else {
         Vec::new()
     };
@@ -103,8 +114,10 @@ pub(crate) async fn pull(
     let names = vec![reference.clone(), by_digest];
     let store = Arc::clone(&context.store);
     let handler = request.handler;
+    let is_encrypted = decryption::is_encrypted(&manifest);
     let record = blocking(move || {
         Named {
+            is_encrypted,
             names,
             handler,
             layers,
@@ -140,7 +153,7 @@ async fn lazily(
     }
     context
         .lazies
-        .note(repository, request.credentials.as_ref(), false)
+        .note(repository, &request.keyring, false)
         .await;
     let index = super::lazy::soci_index(remote, manifest).await;
     let layers = manifest.layers.iter().zip(&config.diff_ids);
@@ -148,9 +161,12 @@ async fn lazily(
     let smallest = context.config.lazy.smallest;
     layers
         .map(|(blob, diff_id)| {
+            if media_type::kind(&blob.media_type) != Kind::Layer {
+                return None;
+            }
             let mut lazily = Lazily::of(blob, diff_id, index.as_ref())?;
             lazily.may_begin = may_begin && blob.size >= smallest;
-            lazily.credentials.clone_from(&request.credentials);
+            lazily.keyring.clone_from(&request.keyring);
             Some(lazily)
         })
         .collect()
@@ -175,7 +191,8 @@ async fn resolve(
         Arc::clone(&context.transport),
         &context.config,
         request.reference.repository().clone(),
-        request.credentials.clone(),
+        Asking::For(request.reference.selector().clone()),
+        request.keyring.clone(),
         tracker.number,
     )
     .await?;
@@ -190,6 +207,12 @@ async fn fetch_named(
     reference: &Reference,
 ) -> Result<FetchedManifest> {
     match reference.selector() {
+        // Where namespaces have credentials, having the image is no proof that this one may.
+        Selector::Digest(digest) if context.config.namespace_credentials.dir.is_some() => {
+            let text = digest.to_string();
+            let fetched = remote.manifest(&text, Some(*digest)).await?;
+            Ok((fetched.digest, fetched.bytes, fetched.content_type))
+        }
         Selector::Digest(digest) => fetch_known(context, remote, *digest).await,
         Selector::Tag(_) => {
             let fetched = remote.manifest(&reference.selector_text(), None).await?;
@@ -374,9 +397,7 @@ pub(crate) fn check(
                     )));
                 }
             }
-            Kind::EncryptedLayer => {
-                return Err(Error::Unsupported(format!("{what} has encrypted layers")));
-            }
+            Kind::EncryptedLayer if wanted == Kind::Layer => {}
             _ => {
                 return Err(Error::Unsupported(format!(
                     "{what} has a layer of the unknown type {:?}",
@@ -388,17 +409,25 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// How layers are had, each in its place.
+pub(crate) struct Sources<'a> {
+    pub(crate) origins: Vec<Origin<'a>>,
+    /// How they can be had bit by bit.
+    pub(crate) lazily: Vec<Option<Lazily>>,
+    /// What opens those that are encrypted.
+    pub(crate) secrets: Vec<Option<Arc<Options>>>,
+}
+
 /// Gets all layers into the store, each from its origin. Returns their keys, base first.
 pub(crate) async fn fetch_layers(
     context: &Context,
     what: &str,
     image: (&Manifest, &ImageConfig),
-    lazily: Vec<Option<Lazily>>,
-    origins: Vec<Origin<'_>>,
+    sources: Sources<'_>,
     tracker: &Tracker,
 ) -> Result<Vec<Digest>> {
     let at_work = TaskTracker::new();
-    let fetched = fetch_all(context, what, image, lazily, origins, tracker, &at_work);
+    let fetched = fetch_all(context, what, image, sources, tracker, &at_work);
     let fetched = fetched.await;
     if let Err(Error::DiskFull { .. }) = fetched {
         make_room(context, what, &at_work).await;
@@ -427,8 +456,7 @@ async fn fetch_all(
     context: &Context,
     what: &str,
     (manifest, config): (&Manifest, &ImageConfig),
-    lazily: Vec<Option<Lazily>>,
-    origins: Vec<Origin<'_>>,
+    sources: Sources<'_>,
     tracker: &Tracker,
     at_work: &TaskTracker,
 ) -> Result<Vec<Digest>> {
@@ -438,12 +466,16 @@ async fn fetch_all(
     let mut work = Vec::new();
     let count = manifest.layers.len();
     let planned = config.plan(manifest);
-    let described = manifest.layers.iter().zip(planned).zip(origins).zip(lazily);
-    for (index, (((blob, planned), origin), lazily)) in described.enumerate() {
-        let diff_id = planned.name;
-        let chain_id = Digest::chain(chain.as_ref(), &diff_id);
+    let described = manifest.layers.iter().zip(planned).zip(sources.origins);
+    let ways = sources.lazily.into_iter().zip(sources.secrets);
+    for (index, (((blob, planned), origin), (lazily, secret))) in described.zip(ways).enumerate() {
+        let name = match (&secret, &planned.diff_id) {
+            (Some(secret), Some(diff_id)) => decryption::name(&blob.digest, diff_id, secret),
+            _ => planned.name,
+        };
+        let chain_id = Digest::chain(chain.as_ref(), &name);
         chain = Some(chain_id);
-        let mut holds = vec![context.store.hold(diff_id), context.store.hold(chain_id)];
+        let mut holds = vec![context.store.hold(name), context.store.hold(chain_id)];
         if let Some(lazily) = &lazily {
             holds.push(context.store.hold(lazily.key));
             holds.push(context.store.hold(lazily.above(&chain_id)));
@@ -453,9 +485,10 @@ async fn fetch_all(
             what: format!("layer {} of {count} of {what} ({})", index + 1, blob.digest),
             origin,
             blob: blob.clone(),
-            diff_id,
-            is_promised: planned.is_diff_id,
+            name,
+            diff_id: planned.diff_id,
             file: planned.file,
+            secret,
             chain_id,
             below: below.clone(),
             pull: tracker.number,
@@ -521,6 +554,8 @@ async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob<'_>]) -> R
 
 /// An image with all its layers here, or for guests, about to get its names.
 pub(crate) struct Named {
+    /// Whether only who has a key may use it.
+    pub(crate) is_encrypted: bool,
     pub(crate) names: Vec<Reference>,
     /// Whose guests it is for; empty: all its layers are here.
     pub(crate) handler: String,
@@ -556,7 +591,9 @@ impl Named {
                 digests: BTreeSet::new(),
                 created: now(),
                 handlers: BTreeSet::new(),
+                is_encrypted: false,
             });
+            record.is_encrypted = self.is_encrypted;
             let replaced = std::mem::replace(&mut record.manifest, self.manifest.digest);
             if self.handler.is_empty() {
                 record.layers.clone_from(&self.layers);

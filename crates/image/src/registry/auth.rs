@@ -7,16 +7,18 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
+use orlop_credentials::Helpers;
 use reqwest::Url;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::body::read_bounded;
 use super::challenge::{self, Challenge};
-use super::credentials::{Credentials, Login};
+use super::credentials::Login;
 use super::failure::Failure;
-use super::hosts::Host;
-use super::node_credentials;
+use super::host::Host;
+use super::keyring::Keyring;
+use super::node_credentials::{self, Known, NodeCredentials};
 use super::remote::{retry_after, unavailable};
 use super::retry::Attempt;
 use super::transport::{Transport, is_loopback};
@@ -27,25 +29,34 @@ const MAX_ANSWER: u64 = 1 << 20;
 
 /// Knows the credentials for one repository and keeps what they were exchanged for.
 pub(super) struct Authorizer {
-    given: Option<Credentials>,
-    files: Vec<PathBuf>,
-    /// What to send, by host. Held while one is being fetched, so that parallel requests ask
+    keyring: Keyring,
+    node: NodeCredentials,
+    /// What to send, by host and repository there. Held while one is being fetched, so that parallel requests ask
     /// once.
     headers: Mutex<HashMap<String, HeaderValue>>,
 }
 
 impl Authorizer {
-    pub(super) fn new(given: Option<Credentials>, files: Vec<PathBuf>) -> Self {
+    pub(super) fn new(keyring: Keyring, files: Vec<PathBuf>, helpers: Vec<String>) -> Self {
         Self {
-            given,
-            files,
+            keyring,
+            node: NodeCredentials {
+                files,
+                helpers,
+                programs: Helpers::default(),
+            },
             headers: Mutex::default(),
         }
     }
 
-    /// What to send to `host` unasked.
-    pub(super) async fn current(&self, host: &Host) -> Option<HeaderValue> {
-        self.headers.lock().await.get(&host.name()).cloned()
+    /// What to send to `host` unasked, for what `repository` is called there.
+    pub(super) async fn current(
+        &self,
+        repository: &Repository,
+        host: &Host,
+    ) -> Option<HeaderValue> {
+        let headers = self.headers.lock().await;
+        headers.get(&place(repository, host)).cloned()
     }
 
     /// Answers a 401 of `host`, which `rejected` didn't prevent.
@@ -66,7 +77,8 @@ impl Authorizer {
             })
         };
         let mut headers = self.headers.lock().await;
-        if let Some(known) = headers.get(&name)
+        let place = place(repository, host);
+        if let Some(known) = headers.get(&place)
             && Some(known) != rejected
         {
             return Ok(known.clone());
@@ -129,20 +141,42 @@ impl Authorizer {
         if rejected == Some(&value) {
             return Err(refuse("the credentials are not accepted".to_owned()));
         }
-        headers.insert(name, value.clone());
+        headers.insert(place, value.clone());
         Ok(value)
     }
 
     async fn login(&self, repository: &Repository, host: &Host) -> Result<Option<Login>> {
-        if let Some(given) = &self.given
-            && given.are_for(&host.name(), host.is_own)
-            && let Some(login) = given.login()?
-        {
-            return Ok(Some(login));
-        }
-        let found = node_credentials::lookup(&self.files, &host.name(), repository.path()).await?;
-        found.map_or(Ok(None), |credentials| credentials.login())
+        let found = self.known(repository, host).await?;
+        found.map_or(Ok(None), |known| known.credentials.login())
     }
+
+    /// What is known to open a host: what came with the request before what the pod's namespace has,
+    /// before what the node has.
+    pub(super) async fn known(
+        &self,
+        repository: &Repository,
+        host: &Host,
+    ) -> Result<Option<Known>> {
+        if let Some(given) = &self.keyring.given
+            && given.are_for(&host.name(), host.is_home())
+            && given.login()?.is_some()
+        {
+            return Ok(Some(Known {
+                credentials: given.clone(),
+                source: "the request".to_owned(),
+            }));
+        }
+        let (name, path) = (host.name(), repository.path());
+        let own = node_credentials::lookup(&self.keyring.files, &name, path).await?;
+        match own {
+            Some(own) => Ok(Some(own)),
+            None => self.node.known(&name, path).await,
+        }
+    }
+}
+
+fn place(repository: &Repository, host: &Host) -> String {
+    format!("{}/{}", host.base, repository.path())
 }
 
 struct Question {
@@ -182,7 +216,7 @@ impl Question {
                 "its token server is not an http address".to_owned(),
             ));
         }
-        let server = super::hosts::authority(&url);
+        let server = super::host::authority(&url);
         let own = url.host_str() == host.base.host_str();
         let plain = url.scheme() == "http" && !is_loopback(&url);
         if plain && host.base.scheme() == "https" {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
-use super::hosts::Host;
+use super::host::Host;
 use super::remote::{Remote, header};
 use super::retry::{Attempt, Capability, Try};
 use crate::media_type::ACCEPT_MANIFEST;

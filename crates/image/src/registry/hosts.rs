@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use orlop_credentials::same_registry;
@@ -12,85 +10,48 @@ use reqwest::Url;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::host::{Host, authority};
 use super::transport::Tls;
+use crate::place::Lines;
 use crate::{DEFAULT_DOMAIN, Error, Result};
 
 /// Docker Hub's registry isn't where its name says.
 const DOCKER_HUB: &str = "registry-1.docker.io";
 
+/// The directory of all registries that have none.
+const DEFAULT_DIRECTORY: &str = "_default";
+
 /// The longest `hosts.toml`.
 const LARGEST: u64 = 1 << 20;
 
-/// A host to ask for images, with all that its connection needs.
-#[derive(Debug, Clone)]
-pub(crate) struct Host {
-    /// Up to and including `/v2`, or what `override_path` gave.
-    pub(super) base: Url,
-    /// May serve content by digest.
-    pub(super) pull: bool,
-    /// May say what a tag means.
-    pub(super) resolve: bool,
-    pub(super) tls: Tls,
-    pub(super) headers: HeaderMap,
-    pub(super) connect_timeout: Option<Duration>,
-    /// Serves under the registry's own name, or was put in its place as `server`.
-    pub(super) is_own: bool,
-    pub(super) standing: Arc<Standing>,
+/// What decided about the hosts of a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DecidedBy {
+    /// Settings of that registry.
+    ItsOwn,
+    /// Those of all others, or nothing.
+    Default,
 }
 
-/// How a host has done in this pull.
-#[derive(Debug, Default)]
-pub(super) struct Standing {
-    answered: AtomicBool,
-    unreachable: AtomicBool,
-}
-
-impl Standing {
-    pub(super) fn note_answer(&self) {
-        self.answered.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn note_unreachable(&self) {
-        self.unreachable.store(true, Ordering::Relaxed);
-    }
-
-    /// It is there: a refused connection means that it restarts, not that it doesn't exist.
-    pub(super) fn has_answered(&self) -> bool {
-        self.answered.load(Ordering::Relaxed)
-    }
-
-    /// It was asked in vain and has never answered.
-    pub(super) fn is_down(&self) -> bool {
-        self.unreachable.load(Ordering::Relaxed) && !self.has_answered()
-    }
-}
-
-impl Host {
-    /// Host and port, for messages and for matching credentials.
-    pub(crate) fn name(&self) -> String {
-        authority(&self.base)
-    }
-}
-
-/// Host and, unless it is the scheme's own, port.
-pub(super) fn authority(url: &Url) -> String {
-    let host = url.host_str().unwrap_or("");
-    url.port()
-        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-/// The hosts to ask for images of `domain`, in order. Blocks on small files.
-pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
+/// The hosts to ask for images of `domain`, in order, and what decided about them. Blocks on small files.
+pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<(Vec<Host>, DecidedBy)> {
     for dir in dirs {
         for name in directory_names(domain) {
+            let by = if name == DEFAULT_DIRECTORY {
+                DecidedBy::Default
+            } else {
+                DecidedBy::ItsOwn
+            };
             let dir = dir.join(name);
             let file = dir.join("hosts.toml");
             match orlop_disk::read_text(&file, LARGEST) {
                 Ok(text) => {
-                    return parse(&text, &dir, domain).map_err(|reason| Error::Configuration {
+                    let hosts = parse(&text, &dir, domain);
+                    let hosts = hosts.map_err(|reason| Error::Configuration {
                         path: file.display().to_string(),
                         reason,
                     });
+                    return hosts.map(|hosts| (hosts, by));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(unreadable(&file, &error)),
@@ -101,7 +62,8 @@ pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
                     reason,
                 })?;
                 host.tls = docker_style(&dir);
-                return Ok(vec![host]);
+                host.told_by = Some(dir.display().to_string());
+                return Ok((vec![host], by));
             }
         }
     }
@@ -109,7 +71,7 @@ pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<Vec<Host>> {
         reference: domain.to_owned(),
         reason,
     })?;
-    Ok(vec![host])
+    Ok((vec![host], DecidedBy::Default))
 }
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Error {
@@ -125,13 +87,13 @@ fn directory_names(domain: &str) -> Vec<String> {
     if let Some((host, port)) = domain.rsplit_once(':') {
         names.push(format!("{host}_{port}_"));
     }
-    names.push("_default".to_owned());
+    names.push(DEFAULT_DIRECTORY.to_owned());
     names
 }
 
 #[derive(Deserialize)]
 struct File {
-    server: Option<String>,
+    server: Option<Spanned<String>>,
     #[serde(flatten)]
     server_settings: Settings,
     #[serde(default)]
@@ -206,16 +168,22 @@ pub(crate) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, S
     // The order of the file is the order of the hosts; tables come sorted by name.
     let mut entries: Vec<_> = file.host.into_iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
+    let lines = Lines::of(&dir.join("hosts.toml"), text);
+    let place = |at| Some(lines.place(at).to_string());
     let mut hosts = Vec::new();
     for (name, settings) in entries {
         let mut host = host(name.get_ref(), &settings, dir)?;
         host.is_own = same_registry(&host.name(), domain);
+        host.told_by = place(name.span().start);
         hosts.push(host);
     }
     let own = own_host(domain)?;
-    let server = file.server.as_deref().unwrap_or(own.base.as_str());
-    let mut server = host(server, &file.server_settings, dir)?;
+    let server = file.server.as_ref();
+    let address = server.map_or(own.base.as_str(), |server| server.get_ref());
+    let told_by = place(server.map_or(0, |server| server.span().start));
+    let mut server = host(address, &file.server_settings, dir)?;
     server.is_own = true;
+    server.told_by = told_by;
     hosts.push(server);
     Ok(hosts)
 }
@@ -278,6 +246,9 @@ fn host(address: &str, settings: &Settings, dir: &Path) -> Result<Host, String> 
         connect_timeout,
         is_own: false,
         standing: Arc::default(),
+        told_by: None,
+        source: None,
+        twin: None,
     })
 }
 
@@ -367,6 +338,8 @@ fn default_scheme(address: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn bases(hosts: &[Host]) -> Vec<&str> {
@@ -383,7 +356,11 @@ mod tests {
             ("[::1]:5000", "http://[::1]:5000/v2"),
             ("localhost:443", "https://localhost/v2"),
         ] {
-            assert_eq!(bases(&hosts_for(&[], domain).unwrap()), [base], "{domain}");
+            assert_eq!(
+                bases(&hosts_for(&[], domain).unwrap().0),
+                [base],
+                "{domain}"
+            );
         }
     }
 
@@ -467,11 +444,11 @@ mod tests {
         write("a.example_5000_", "https://five.example");
         let dirs = [dir.path().to_owned()];
         assert_eq!(
-            bases(&hosts_for(&dirs, "a.example:5000").unwrap()),
+            bases(&hosts_for(&dirs, "a.example:5000").unwrap().0),
             ["https://five.example/v2"]
         );
         assert_eq!(
-            bases(&hosts_for(&dirs, "b.example").unwrap()),
+            bases(&hosts_for(&dirs, "b.example").unwrap().0),
             ["https://default.example/v2"]
         );
     }

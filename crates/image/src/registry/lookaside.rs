@@ -6,7 +6,7 @@ use reqwest::{StatusCode, Url};
 
 use super::body::read_bounded;
 use super::failure::Failure;
-use super::hosts::authority;
+use super::host::authority;
 use super::remote::{Remote, redirect_target, unavailable};
 use super::retry::Attempt;
 use super::transport::Tls;

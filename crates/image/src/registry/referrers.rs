@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue};
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::hosts::Host;
+use super::host::Host;
 use super::remote::{Remote, header};
 use super::retry::{Attempt, Capability, Try};
 use crate::media_type::OCI_INDEX;

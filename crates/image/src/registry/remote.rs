@@ -16,11 +16,14 @@ use reqwest::{Response, Url};
 use super::auth::Authorizer;
 use super::body::{Body, ReadError, read_bounded};
 use super::connections::Connection;
-use super::credentials::Credentials;
 use super::failure::Failure;
-use super::hosts::{Host, authority, hosts_for};
+use super::host::{Host, authority};
+use super::keyring::Keyring;
 use super::retry::Attempt;
+use super::sources::hosts_of;
 use super::transport::{Tls, Transport};
+use crate::blocking::blocking;
+use crate::registries::Asking;
 use crate::{Config, Digest, Error, Repository, Result};
 
 const MAX_REDIRECTS: usize = 10;
@@ -60,13 +63,19 @@ impl Remote {
         transport: Arc<Transport>,
         config: &Config,
         repository: Repository,
-        credentials: Option<Credentials>,
+        asking: Asking,
+        keyring: Keyring,
         pull: u64,
     ) -> Result<Self> {
-        let (dirs, domain) = (config.registry_dirs.clone(), repository.domain().to_owned());
-        let hosts = tokio::task::spawn_blocking(move || hosts_for(&dirs, &domain))
-            .await
-            .map_err(|_| Error::Cancelled("reading registry settings".to_owned()))??;
+        let (dirs, file) = (config.registry_dirs.clone(), config.registries.clone());
+        let named = repository.clone();
+        let read = blocking(move || {
+            let registries = file.read()?;
+            let sources = registries.sources(&named, &asking)?;
+            let asked = sources.iter().filter(|source| source.serves(&asking));
+            Ok((hosts_of(&dirs, asked)?, registries.helpers()))
+        });
+        let (hosts, helpers) = read.await?;
         Ok(Self {
             transport,
             pull,
@@ -78,7 +87,7 @@ impl Remote {
             },
             repository,
             hosts,
-            authorizer: Authorizer::new(credentials, config.credential_files.clone()),
+            authorizer: Authorizer::new(keyring, config.credential_files.clone(), helpers),
             redirects: Mutex::default(),
             refused: AtomicBool::new(false),
         })
@@ -236,13 +245,19 @@ impl Remote {
     pub(super) fn url(&self, host: &Host, rest: &str) -> Url {
         let mut url = host.base.clone();
         let base = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&format!("{base}/{}/{rest}", self.repository.path()));
+        let repository = self.repository_at(host);
+        url.set_path(&format!("{base}/{}/{rest}", repository.path()));
         if !host.is_own {
             // Mirrors of several registries need to know which one is meant.
-            url.query_pairs_mut()
-                .append_pair("ns", self.repository.domain());
+            url.query_pairs_mut().append_pair("ns", repository.domain());
         }
         url
+    }
+
+    /// What the repository is called at a host.
+    fn repository_at<'s>(&'s self, host: &'s Host) -> &'s Repository {
+        let source = host.source.as_ref();
+        source.map_or(&self.repository, |source| &source.repository)
     }
 
     /// Sends a request, answers demands for credentials and follows redirects. Also returns
@@ -261,7 +276,9 @@ impl Remote {
         for _ in 0..MAX_REDIRECTS {
             let at_home = place.origin() == origin;
             let authorization = if at_home {
-                self.authorizer.current(host).await
+                self.authorizer
+                    .current(self.repository_at(host), host)
+                    .await
             } else {
                 None
             };
@@ -283,7 +300,7 @@ impl Remote {
                     .authorizer
                     .answer(
                         &self.transport,
-                        &self.repository,
+                        self.repository_at(host),
                         host,
                         &demands,
                         authorization.as_ref(),

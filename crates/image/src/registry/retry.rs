@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::hosts::Host;
+use super::host::Host;
 use super::remote::Remote;
 use crate::{Error, Result};
 
@@ -93,7 +93,8 @@ impl Remote {
             let state = given_up.iter_mut().zip(&mut unreached);
             for (host, (given_up, unreached)) in self.hosts.iter().zip(state) {
                 let spared = spare_down && host.standing.is_down();
-                if !need.is_met_by(host) || spared || given_up.is_some() {
+                let is_off = spared || host.is_replaced();
+                if !need.is_met_by(host) || is_off || given_up.is_some() {
                     continue;
                 }
                 match task.once(self, host).await {

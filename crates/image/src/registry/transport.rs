@@ -136,7 +136,7 @@ impl Transport {
             .await
             .map_err(|_| Error::Cancelled("making an HTTP client".to_owned()))?
             .map_err(|error| Error::Configuration {
-                path: format!("TLS settings for {}", super::hosts::authority(url)),
+                path: format!("TLS settings for {}", super::host::authority(url)),
                 reason: orlop_causes::with_causes(&error),
             })?;
         let mut clients = self.clients();

@@ -105,6 +105,9 @@ pub(crate) struct ImageRecord {
     /// a name, all whose containers use those that are here.
     #[serde(default = "everybody")]
     pub(crate) handlers: BTreeSet<String>,
+    /// Whether it has layers that were encrypted.
+    #[serde(default)]
+    pub(crate) is_encrypted: bool,
 }
 
 impl ImageRecord {

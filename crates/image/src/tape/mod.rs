@@ -43,6 +43,7 @@ mod tests {
             what: "layer",
             blob: None,
             diff_id: Some(Digest::of(archive)),
+            secret: None,
             file: None,
             abandon: &|| {},
             spending: &(),

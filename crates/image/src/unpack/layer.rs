@@ -5,10 +5,12 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::thread;
 
+use orlop_decrypt::{Options, Plain};
+
 use super::decompress::decompress;
 use super::extract::{RecordFiles, Spending, Unpacked, extract};
 use super::packed::Packed;
-use super::pipe::pipe;
+use super::pipe::{Feeder, pipe};
 use super::target::Target;
 use super::tree::Tree;
 use crate::config::Limits;
@@ -23,8 +25,10 @@ pub(crate) struct Layer<'a> {
     pub(crate) blob: Option<Digest>,
     /// Digest of the archive; `None` if nobody promised one.
     pub(crate) diff_id: Option<Digest>,
+    /// What opens the bytes if they are encrypted.
+    pub(crate) secret: Option<&'a Options>,
     /// What is to become of the bytes if they are one file and no archive.
-    pub(crate) file: Option<&'a Plain>,
+    pub(crate) file: Option<&'a AsIs>,
     /// Called when unpacking has failed for good, so that a download in progress ends.
     pub(crate) abandon: &'a (dyn Fn() + Sync),
     /// What its files are counted against.
@@ -33,7 +37,7 @@ pub(crate) struct Layer<'a> {
 
 /// A file that is a layer as it is.
 #[derive(Debug)]
-pub(crate) struct Plain {
+pub(crate) struct AsIs {
     /// Where it is put.
     pub(crate) path: String,
     pub(crate) mode: u32,
@@ -84,20 +88,19 @@ fn unpack_to<J: RecordFiles, T: Target>(
                     hasher: Hasher::like(layer.blob.as_ref()),
                 };
                 let mut buffered = BufReader::with_capacity(128 << 10, &mut hashing);
-                match archive(layer.file, &mut buffered) {
-                    Ok(plain) => feeder.pump(plain),
-                    Err(error) => feeder.pump(Failed(Some(error))),
-                }
-                // What stands behind the compressed stream belongs to the digest.
-                let rest = loop {
-                    match buffered.fill_buf().map(<[u8]>::len) {
-                        Ok(0) => break Ok(()),
-                        Ok(length) => buffered.consume(length),
-                        Err(error) => break Err(error),
-                    }
+                let opened = if let Some(secret) = layer.secret {
+                    let mut opened = BufReader::new(Plain::new(&mut buffered, secret));
+                    pump(feeder, layer.file, &mut opened);
+                    // Only at its end it is known to be what was encrypted.
+                    read_out(&mut opened)
+                } else {
+                    pump(feeder, layer.file, &mut buffered);
+                    Ok(())
                 };
+                // What stands behind the compressed stream belongs to the digest.
+                let rest = read_out(&mut buffered);
                 drop(buffered);
-                rest.map(|()| hashing.hasher.finish())
+                rest.map(|()| (hashing.hasher.finish(), opened))
             })
             .map_err(|error| Error::io("starting a decompression thread", error))?;
         let extracted = extract(
@@ -124,7 +127,7 @@ fn unpack_to<J: RecordFiles, T: Target>(
             .join()
             .map_err(|_| Error::invalid(layer.what, "its decompressor gave up"))?;
         // The compressed digest comes first: if the bytes are wrong, nothing else means much.
-        if let (Some(expected), Ok(actual)) = (layer.blob, &blob)
+        if let (Some(expected), Ok((actual, _))) = (layer.blob, &blob)
             && expected != *actual
         {
             return Err(Error::DigestMismatch {
@@ -132,6 +135,11 @@ fn unpack_to<J: RecordFiles, T: Target>(
                 expected: Box::new(expected),
                 actual: Box::new(*actual),
             });
+        }
+        let is_malformed = matches!(extracted, Ok(_) | Err(Error::InvalidImage { .. }));
+        if let (true, Ok((_, Err(error)))) = (is_malformed, &blob) {
+            // Bytes that nobody has encrypted so may be anything.
+            return Err(Error::invalid(layer.what, error));
         }
         let (mut unpacked, rest, record) = extracted?;
         let _ = blob.map_err(|error| Error::invalid(layer.what, error))?;
@@ -151,8 +159,25 @@ fn unpack_to<J: RecordFiles, T: Target>(
     })
 }
 
+fn pump(feeder: Feeder, file: Option<&AsIs>, bytes: impl BufRead) {
+    match archive(file, bytes) {
+        Ok(plain) => feeder.pump(plain),
+        Err(error) => feeder.pump(Failed(Some(error))),
+    }
+}
+
+/// Reads to the end.
+fn read_out(bytes: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        match bytes.fill_buf()?.len() {
+            0 => return Ok(()),
+            length => bytes.consume(length),
+        }
+    }
+}
+
 /// The layer's archive: what was compressed, or what has the one file alone.
-fn archive<'a>(file: Option<&Plain>, bytes: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+fn archive<'a>(file: Option<&AsIs>, bytes: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let Some(file) = file else {
         return decompress(bytes);
     };
@@ -165,7 +190,7 @@ fn archive<'a>(file: Option<&Plain>, bytes: impl BufRead + 'a) -> io::Result<Box
 }
 
 /// What stands before a file in an archive.
-fn head(file: &Plain) -> io::Result<Vec<u8>> {
+fn head(file: &AsIs) -> io::Result<Vec<u8>> {
     let path = file.path.trim_start_matches('/');
     let mut header = tar::Header::new_ustar();
     let mut builder = tar::Builder::new(Vec::new());
@@ -256,7 +281,7 @@ mod tests {
         let long = format!("{}/{}", "d".repeat(120), "f".repeat(200));
         for path in ["short", &long] {
             let size = 9 << 30;
-            let head = head(&Plain {
+            let head = head(&AsIs {
                 path: path.to_owned(),
                 mode: 0o644,
                 size,
@@ -309,7 +334,7 @@ mod tests {
             let root = dir.path().join("fs");
             std::fs::create_dir(&root).unwrap();
             let limits = Limits { layer_bytes: 1 << 20, ..Limits::default() };
-            let layer = Layer { what: "layer", blob: None, diff_id: None, file: None, abandon: &|| {}, spending: &() };
+            let layer = Layer { what: "layer", blob: None, diff_id: None, secret: None, file: None, abandon: &|| {}, spending: &() };
             let _ = unpack(&layer, Cursor::new(archive), (), &root, &limits);
             // Whatever it was: nothing beside the layer.
             prop_assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

@@ -14,7 +14,7 @@ mod tree;
 
 pub use changes::{plain, unpack_changes};
 pub(crate) use extract::{RecordFiles, Spending, Unpacked};
-pub(crate) use layer::{Layer, Plain, pack, unpack};
+pub(crate) use layer::{AsIs, Layer, pack, unpack};
 pub(crate) use packed::{OPAQUE, options};
 pub(crate) use root::{LayerRoot, open_beneath};
 pub(crate) use taken::take;

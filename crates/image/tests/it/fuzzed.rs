@@ -115,6 +115,50 @@ fn no_hosts_file_breaks_the_parser() {
 }
 
 #[test]
+fn no_registries_file_breaks_the_parser() {
+    Fuzz::new()
+        .example(
+            r#"
+            unqualified-search-registries = ["a.example:5000", "docker.io"]
+            short-name-mode = "permissive"
+            credential-helpers = ["containers-auth.json", "x"]
+            [[registry]]
+            prefix = "*.example:5000"
+            location = "a.example/b"
+            insecure = true
+            [[registry.mirror]]
+            location = "m.example/x/y"
+            pull-from-mirror = "tag-only"
+            [[registry]]
+            prefix = "docker.io/library/busybox:latest"
+            blocked = false
+            location = "c.example/busy:latest"
+            [aliases]
+            "team/app" = "b.example/app"
+            "#,
+        )
+        .example("[registries.search]\nregistries = [\"a.example\"]\n")
+        .words([
+            "[[registry]]",
+            "[[registry.mirror]]",
+            "[aliases]",
+            "prefix = ",
+            "location = ",
+        ])
+        .words([
+            "blocked = true",
+            "mirror-by-digest-only = true",
+            "*.",
+            "\"",
+            ":",
+            "@sha256:",
+            "[",
+            "é",
+        ])
+        .run(fuzzing::registries);
+}
+
+#[test]
 fn no_policy_breaks_the_parser() {
     let signed = |key: &str, identity: serde_json::Value| json!([{ "type": "sigstoreSigned", key: "/k.pub", "signedIdentity": identity }]);
     let policy = json!({

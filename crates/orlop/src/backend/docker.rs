@@ -23,12 +23,7 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
         endpoint: section.endpoint.to_path_buf(),
         root: section.root.to_path_buf(),
         pause_image: section.pause_image.clone(),
-        credential_files: config
-            .images
-            .credentials
-            .iter()
-            .map(|path| path.to_path_buf())
-            .collect(),
+        credential_files: super::credential_files(&config.images.credentials),
         pull_progress_deadline: config.images.progress_timeout.get(),
         request_timeout: section.request_timeout.get(),
         runtime_cgroup: section.runtime_cgroups.clone(),

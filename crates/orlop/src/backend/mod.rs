@@ -5,13 +5,20 @@ mod native;
 mod start;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use orlop_service::sessions::Streaming;
 
 use crate::config::Config;
+use crate::config::values::CredentialsAt;
 
 pub(crate) use native::engine_config;
 pub(crate) use start::{Metrics, Running, start};
+
+/// The files with the node's own credentials, in the order in which they are asked.
+fn credential_files(named: &[CredentialsAt]) -> Vec<PathBuf> {
+    named.iter().flat_map(CredentialsAt::files).collect()
+}
 
 fn streaming(config: &Config) -> Streaming {
     let section = &config.streaming;

@@ -118,13 +118,23 @@ fn images(config: &Config, root: &Path) -> engine::Images {
     let section = &config.images;
     let mut images = engine::Images::new(root.join("images"));
     images.registry_dirs = section.hosts_dirs.iter().map(own_path).collect();
-    images.credential_files = section.credentials.iter().map(own_path).collect();
+    images.credential_files = super::credential_files(&section.credentials);
+    images.namespace_credentials = engine::NamespaceCredentials {
+        dir: section.credentials_dir.as_ref().map(own_path),
+    };
+    if let Some(path) = &section.registries_conf {
+        images.registries = engine::RegistriesFile::at(own_path(path));
+    }
     images.internal_hosts.clone_from(&section.internal_hosts);
     images.policies = engine::PolicyFiles {
         node: section.signature_policy.as_ref().map(own_path),
         namespaces: section.signature_policy_dir.as_ref().map(own_path),
     };
     images.signature_stores = section.signature_stores.as_ref().map(own_path);
+    images.keys = engine::KeyFiles {
+        dir: section.decryption_keys.as_ref().map(own_path),
+        providers: section.key_providers.as_ref().map(own_path),
+    };
     images.store = section.store;
     images.lazy = engine::LazyImages {
         enabled: section.lazy == Laziness::Auto,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use orlop_cli::{reactor, say};
-use orlop_engine::doctor::runtime_problems;
+use orlop_engine::doctor::{registry_problems, runtime_problems};
 
 use crate::backend::engine_config;
 use crate::config::values::Backend;
@@ -66,7 +66,7 @@ fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
             for file in &loaded.files {
                 print(&format!("{}: valid\n", file.display()))?;
             }
-            warn_of_runtimes(&loaded.config)?;
+            warn_of_the_node(&loaded.config)?;
         }
         Err(problems) => {
             for problem in &problems.0 {
@@ -79,14 +79,16 @@ fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A file may be for another machine than this one: what is missing here is no mistake of it.
-fn warn_of_runtimes(config: &Config) -> anyhow::Result<()> {
+fn warn_of_the_node(config: &Config) -> anyhow::Result<()> {
     if config.daemon.backend != Backend::Native {
         return Ok(());
     }
     let Ok(config) = engine_config(config) else {
         return Ok(());
     };
-    for problem in reactor::client()?.block_on(runtime_problems(&config)) {
+    let mut problems = reactor::client()?.block_on(runtime_problems(&config));
+    problems.extend(registry_problems(&config.images));
+    for problem in problems {
         say!("warning: {problem}");
     }
     Ok(())

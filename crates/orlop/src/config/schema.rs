@@ -11,8 +11,8 @@ use orlop_engine::config::{
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Backend, ByteSize, Group, Interval, Laziness, LevelFilter, Limit, LogFormat,
-    MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, StreamsBy, Value,
+    AbsolutePath, Backend, ByteSize, CredentialsAt, Group, Interval, Laziness, LevelFilter, Limit,
+    LogFormat, MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, StreamsBy, Value,
 };
 
 /// Declares the configuration: each table once, the keys above all tables first.
@@ -161,9 +161,18 @@ section! {
     Images {
         /// Directories with a `hosts.toml` per registry host, read at each pull.
         hosts_dirs: Vec<AbsolutePath> = vec![built_in("/etc/orlop/certs.d"), built_in("/etc/containerd/certs.d")] => restart,
+        /// The file that says where the names of images lead, which registries are blocked and what
+        /// short names stand for, such as `/etc/containers/registries.conf`; the files of its `.d`
+        /// directory come after it: `docs/registries.md`. Read at each pull. Empty: names lead where
+        /// they say, and short ones are Docker Hub's.
+        registries_conf: Option<AbsolutePath> = None => restart,
         /// Files with the node's own registry credentials, in the format of Docker's
-        /// `config.json`. A pull that brings credentials does not use them.
-        credentials: Vec<AbsolutePath> = Vec::new() => restart,
+        /// `config.json`. The word `podman` stands for the places where podman looks for its
+        /// `auth.json`. A pull that brings credentials does not use them.
+        credentials: Vec<CredentialsAt> = Vec::new() => restart,
+        /// A directory with the credentials of pod namespaces: `NAMESPACE.json`, in the same format.
+        /// They come before the node's own, and no other namespace's pods use them. Empty: none has.
+        credentials_dir: Option<AbsolutePath> = None => restart,
         /// Hosts that a registry may send the node to (for tokens, or by redirects) though their
         /// address is on a private network and the registry's own is not, or is loopback or
         /// link-local.
@@ -178,6 +187,13 @@ section! {
         /// A directory with files that say where signatures made with GPG are, in the format of
         /// containers-registries.d(5). Only a node with a policy reads them, anew for each pull.
         signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => restart,
+        /// A directory with private keys (PEM) that open encrypted images, and in it a directory for
+        /// each pod namespace with keys of its own: `docs/encryption.md`. The keys are read anew for
+        /// each pull and container. Empty: encrypted images are refused.
+        decryption_keys: Option<AbsolutePath> = None => restart,
+        /// The file that names key providers for encrypted images, as ocicrypt has it. Empty: there
+        /// are none.
+        key_providers: Option<AbsolutePath> = None => restart,
         /// What the layers of images that are pulled become: a directory with their files each
         /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
         /// to do without a loop device. Layers that are there stay what they are.

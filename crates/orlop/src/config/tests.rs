@@ -107,8 +107,16 @@ fn mistakes_name_line_key_and_remedy() {
             "config.toml:2: streaming.address: 0.0.0.0 is open to other machines",
         ),
         (
+            "backend = \"docker\"\n[images]\nregistries_conf = \"/r.conf\"",
+            "config.toml:3: images.registries_conf: with the docker backend the engine decides",
+        ),
+        (
+            "backend = \"docker\"\n[images]\ncredentials_dir = \"/c\"",
+            "config.toml:3: images.credentials_dir: with the docker backend the engine decides",
+        ),
+        (
             "backend = \"docker\"\n[images]\nsignature_policy = \"/p.json\"",
-            "config.toml:3: images.signature_policy: the docker backend can't hold images to it",
+            "config.toml:3: images.signature_policy: the docker backend has no use for it",
         ),
         ("root = \"/run/orlop/x\"", "state: /run/orlop and the root"),
         ("a = [\n1,\n", "config.toml:"),

@@ -71,12 +71,24 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     }
     if daemon.backend == Backend::Docker {
         let images = &config.images;
+        for (key, path) in [
+            ("images.registries_conf", &images.registries_conf),
+            ("images.credentials_dir", &images.credentials_dir),
+        ] {
+            if path.is_some() {
+                let message = "with the docker backend the engine decides whom it asks for images, and \
+                               for whom: remove it, or take the backend `native`";
+                problem(key, message.to_owned());
+            }
+        }
         for (key, policy) in [
             ("images.signature_policy", &images.signature_policy),
             ("images.signature_policy_dir", &images.signature_policy_dir),
+            ("images.decryption_keys", &images.decryption_keys),
+            ("images.key_providers", &images.key_providers),
         ] {
             if policy.is_some() {
-                let message = "the docker backend can't hold images to it: remove it, or take the \
+                let message = "the docker backend has no use for it: remove it, or take the \
                                backend `native`";
                 problem(key, message.to_owned());
             }

@@ -25,6 +25,7 @@ const EXTENSIONS: [(&str, &[&str]); 7] = [
             "ExportImages",
             "VerifyImages",
             "JudgeImage",
+            "ResolveImage",
             "CollectGarbage",
             "FetchImages",
             "ListImagesHere",

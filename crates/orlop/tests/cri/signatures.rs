@@ -322,9 +322,9 @@ async fn a_policy_that_changes_holds_for_what_is_there_over_restarts() {
     assert_refused(guarded.create(&pod, &id, &name).await, "it is not by");
     guarded.set(
         "policy.json",
-        "{\n  \"default\": [{\"type\": \"signedBy\"}]\n}",
+        "{\n  \"default\": [{\"type\": \"signedBaseLayer\"}]\n}",
     );
-    let place = "default[0].type: \"signedBy\" is not supported";
+    let place = "default[0].type: \"signedBaseLayer\" is not supported";
     assert_refused(guarded.create(&pod, &id, &name).await, place);
     assert_refused(guarded.world.cri.pull(&name).await, place);
     guarded.set("policy.json", "{\n  \"default\": [\n");

@@ -39,6 +39,17 @@ async fn trace_of(world: &World, pod: &str) -> Trace {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_is_asked_for_images_is_for_the_engine_to_say() {
+    let world = world!();
+    let output = orlop(&world, &["image", "resolve", "busybox"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("the engine does"), "{said}");
+    assert_eq!(text(&output), "");
+    world.node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_start_is_told_step_by_step() {
     let world = world!();
     let (_, pod_id, _) = world.run_script("told", "sleep 600").await;

@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "image",
         &[
             "causes",
+            "decrypt",
             "disk",
             "duration",
             "erofs",
@@ -38,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("openpgp", &[]),
+    ("decrypt", &[]),
     ("toc", &["hex"]),
     ("sigstore", &["hex"]),
     (

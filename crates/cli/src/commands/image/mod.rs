@@ -6,6 +6,7 @@ mod fetch;
 mod gc;
 mod import;
 mod policy;
+mod resolve;
 mod verify;
 
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ enum Verb {
     Verify(verify::Args),
     /// Tell whether an image may be used, by which rule and key
     Policy(policy::Args),
+    /// Tell what a name stands for, and who would be asked for it
+    Resolve(resolve::Args),
     /// Remove what no image, pull or container uses
     Gc(gc::Args),
 }
@@ -53,6 +56,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         Some(Verb::Fetch(args)) => return fetch::run(args, session).await,
         Some(Verb::Verify(args)) => return verify::run(args, session).await,
         Some(Verb::Policy(args)) => return policy::run(args, session).await,
+        Some(Verb::Resolve(args)) => return resolve::run(args, session).await,
         Some(Verb::Gc(args)) => gc::run(args, session).await?,
     }
     Ok(ExitCode::SUCCESS)

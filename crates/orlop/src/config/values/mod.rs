@@ -3,6 +3,7 @@
 mod affinity;
 mod choice;
 mod collection;
+mod credentials;
 mod duration;
 mod endpoint;
 mod group;
@@ -19,6 +20,7 @@ mod text;
 mod ulimit;
 
 pub(crate) use choice::{Backend, Laziness, LogFormat, RuntimeKind, Sandboxer, StreamsBy};
+pub(crate) use credentials::CredentialsAt;
 pub(crate) use duration::Interval;
 pub(crate) use endpoint::{MetricsEndpoint, SocketPath};
 pub(crate) use group::Group;

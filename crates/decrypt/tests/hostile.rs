@@ -1,0 +1,72 @@
+//! Annotations and answers of strangers: read or refused, whatever they are.
+
+#![allow(clippy::expect_used, reason = "what a test makes is there")]
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use orlop_decrypt::{KEYS, PUBLIC_OPTIONS, PrivateKey, Wrapped, answer};
+use proptest::prelude::*;
+
+fn annotations(scheme: &str, wrapped: &[u8], public: &[u8]) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (format!("{KEYS}{scheme}"), BASE64_STANDARD.encode(wrapped)),
+        (PUBLIC_OPTIONS.to_owned(), BASE64_STANDARD.encode(public)),
+    ])
+}
+
+/// A key that is on a curve: those of RSA take their time.
+const KEY: &str = "-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg/vl0lmns3eg3AC5M
+Czhguis98B6UFj0H6QXn+KZK1lGhRANCAASXLs/g1JezrgbuzrMIQpqBshHTo2sY
+JLf9dyzH9DmeFsnxqDMJbw7BAnbnE7WDOx2bEYRhGTB44QbpE6VYGAag
+-----END PRIVATE KEY-----
+";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_wrapping_panics(
+        scheme in "(jwe|pkcs7|pgp|provider\\.x|other)",
+        json in r#"(\{|\}|\[|\]|,|:|"(protected|header|recipients|encrypted_key|iv|tag|ciphertext|alg|enc|epk)"|"[A-Za-z0-9_-]{0,20}"|null){0,40}"#,
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        public in any::<Vec<u8>>(),
+        is_text in any::<bool>(),
+    ) {
+        let keys = PrivateKey::all_from_pem(KEY.as_bytes()).expect("a key");
+        let wrapped = if is_text { json.as_bytes() } else { &bytes };
+        if let Ok(wrapped) = Wrapped::of(&annotations(&scheme, wrapped, &public)) {
+            let opened = wrapped.open(&keys);
+            prop_assert!(!matches!(opened, Ok(Some(_))), "nobody has the key");
+        }
+        let _ = answer(&bytes);
+        let _ = answer(json.as_bytes());
+        let _ = PrivateKey::all_from_pem(&bytes);
+    }
+
+    #[test]
+    fn no_der_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<Option<prop::sample::Index>>(),
+    ) {
+        // Enveloped data for nobody, with AES-128-GCM.
+        let mut der = vec![
+            0x30, 0x3f, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x03, 0xa0, 0x32, 0x30, 0x30,
+            0x02, 0x01, 0x00, 0x31, 0x00, 0x30, 0x29, 0x06, 0x03, 0x2a, 0x03, 0x04, 0x30, 0x1e, 0x06, 0x09, 0x60,
+            0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x06, 0x30, 0x11, 0x84, 0x0c, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+            11, 12, 0x02, 0x01, 0x10, 0x80, 0x02, 1, 2,
+        ];
+        for (at, value) in changes {
+            let at = at.index(der.len());
+            der[at] = value;
+        }
+        if let Some(cut) = cut {
+            der.truncate(cut.index(der.len()));
+        }
+        if let Ok(wrapped) = Wrapped::of(&annotations("pkcs7", &der, b"{}")) {
+            let _ = wrapped.open(&[]);
+        }
+    }
+}

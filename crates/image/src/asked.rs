@@ -1,0 +1,123 @@
+//! What a pull asks for, in our own words: full names, credentials, the policy as it is now.
+
+use std::collections::VecDeque;
+
+use crate::blocking::blocking;
+use crate::pull::Request;
+use crate::reference::is_short;
+use crate::registries::Rule;
+use crate::registry::{Credentials, Keyring};
+use crate::{Digest, Error, Images, PullRequest, Reference, RegistriesFile, Result};
+
+/// The requests that one becomes: more than one where a short name is looked for at several registries.
+pub(crate) struct Asked {
+    /// As it was asked for.
+    name: String,
+    rule: Rule,
+    requests: VecDeque<Request>,
+    /// There are others that may be served where one is not.
+    are_many: bool,
+    reasons: Vec<String>,
+    last: Option<Error>,
+}
+
+impl Asked {
+    /// The next one to try.
+    pub(crate) fn next(&mut self) -> Option<Request> {
+        self.requests.pop_front()
+    }
+
+    /// Notes that one was not served. The error comes back where trying the others makes no sense.
+    pub(crate) fn note(&mut self, error: Error) -> Result<()> {
+        if !self.are_many || error.is_our_own() {
+            return Err(error);
+        }
+        tracing::debug!(name = self.name, %error, "a short name is looked for elsewhere");
+        self.reasons.push(orlop_causes::with_causes(&error));
+        self.last = Some(error);
+        Ok(())
+    }
+
+    /// Why none was served.
+    pub(crate) fn failure(self) -> Error {
+        Error::Searched {
+            rule: match self.rule {
+                Rule::Search(place) | Rule::Alias(place) => place.to_string(),
+                Rule::Full | Rule::DockerHub => String::new(),
+            },
+            reasons: self.reasons.join("; "),
+            last: Box::new(
+                self.last
+                    .unwrap_or_else(|| Error::NotFound(self.name.clone())),
+            ),
+            name: self.name,
+        }
+    }
+}
+
+impl Images {
+    /// What a request means now.
+    pub(crate) async fn asked(&self, request: PullRequest) -> Result<Asked> {
+        let policy = request.policy.read(self).await?;
+        let whose_keys = self.keys_of(&request.policy).await?;
+        let config = &self.context().config;
+        let (registries, keys) = (
+            config.registries.clone(),
+            config.namespace_credentials.clone(),
+        );
+        let namespace = request.policy.namespace().to_owned();
+        let name = request.reference.clone();
+        let needs_files = registries.path().is_some() || keys.dir.is_some();
+        let resolve = move || {
+            let candidates = registries.read()?.candidates(&name)?;
+            // Who writes these files knows the name as it is asked for.
+            let files = keys.files(&namespace, &name.parse()?)?;
+            Ok((candidates, files))
+        };
+        let (candidates, files) = if needs_files {
+            blocking(resolve).await?
+        } else {
+            resolve()?
+        };
+        let keyring = Keyring {
+            given: request.auth.filter(|auth| *auth != Credentials::default()),
+            files,
+        };
+        let names = candidates.names.into_iter();
+        let requests: VecDeque<Request> = names
+            .map(|reference| Request {
+                reference,
+                keyring: keyring.clone(),
+                policy: policy.clone(),
+                keys: whose_keys.clone(),
+                handler: request.handler.clone(),
+                wait: request.wait,
+            })
+            .collect();
+        Ok(Asked {
+            are_many: requests.len() > 1,
+            requests,
+            rule: candidates.rule,
+            name: request.reference,
+            reasons: Vec::new(),
+            last: None,
+        })
+    }
+
+    /// The full names that an image may have here by which `text` asks for it; none if it is no name, or
+    /// one that can't be pulled. Looks at small files where a short name depends on them.
+    pub fn names_here(&self, text: &str) -> Result<Vec<Reference>> {
+        names_here(&self.context().config.registries, text)
+    }
+}
+
+/// The same, for those who have the file.
+pub(crate) fn names_here(file: &RegistriesFile, text: &str) -> Result<Vec<Reference>> {
+    if text.parse::<Digest>().is_ok() || Digest::from_hex(text).is_ok() {
+        return Ok(Vec::new());
+    }
+    if file.path().is_none() || !is_short(text) {
+        return Ok(text.parse().into_iter().collect());
+    }
+    Ok(file.read()?.names_here(text))
+}

@@ -1,0 +1,288 @@
+//! Keys for encrypted layers: where they are, who may use them, and what they open.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orlop_decrypt::{Options, PrivateKey, Refused, Wrapped};
+
+use crate::blocking::blocking;
+use crate::manifest::{Document, Manifest};
+use crate::media_type::{self, Kind};
+use crate::store::{ImageRecord, Store};
+use crate::{Digest, Error, PolicyFor, Result};
+
+mod providers;
+
+use providers::Providers;
+
+/// No key is larger.
+const LARGEST_KEY: u64 = 64 << 10;
+/// More files than anybody has keys for one namespace.
+const MOST_FILES: usize = 64;
+
+/// Where keys for encrypted layers are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyFiles {
+    /// A directory with private keys, which open layers for all pods, and a directory for each namespace with keys
+    /// of its own.
+    pub dir: Option<PathBuf>,
+    /// The file that names key providers, as ocicrypt has it.
+    pub providers: Option<PathBuf>,
+}
+
+/// Whose keys are tried.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) enum KeysOf {
+    /// Those for all pods.
+    #[default]
+    Node,
+    /// These and those of a namespace.
+    Namespace(String),
+    /// All there are: for what gives nobody anything.
+    Everybody,
+}
+
+impl KeyFiles {
+    /// Whether there may be any key.
+    pub fn is_empty(&self) -> bool {
+        self.dir.is_none() && self.providers.is_none()
+    }
+
+    /// Whose keys are tried for pods of a namespace. Blocks.
+    pub(crate) fn of(&self, whom: &PolicyFor) -> Result<KeysOf> {
+        let Some(dir) = &self.dir else {
+            return Ok(KeysOf::Node);
+        };
+        match whom {
+            PolicyFor::Repair => Ok(KeysOf::Everybody),
+            PolicyFor::Namespace(name) if name.is_empty() => Ok(KeysOf::Node),
+            PolicyFor::Namespace(name) => {
+                let own = dir.join(checked(dir, name)?);
+                // Who has none of their own is as all others.
+                Ok(if own.is_dir() {
+                    KeysOf::Namespace(name.clone())
+                } else {
+                    KeysOf::Node
+                })
+            }
+        }
+    }
+
+    /// Reads all keys of all namespaces: how many there are, and what is wrong. Blocks.
+    pub fn check(&self) -> (usize, Vec<Error>) {
+        let Some(dir) = &self.dir else {
+            return (0, Vec::new());
+        };
+        let (mut count, mut errors) = (0, Vec::new());
+        match directories(dir, &KeysOf::Everybody) {
+            Ok(dirs) => {
+                for dir in dirs {
+                    match keys_in(&dir) {
+                        Ok(keys) => count += keys.len(),
+                        Err(error) => errors.push(error),
+                    }
+                }
+            }
+            Err(error) => errors.push(error),
+        }
+        if let Some(file) = &self.providers
+            && let Err(error) = Providers::read(file)
+        {
+            errors.push(error);
+        }
+        (count, errors)
+    }
+
+    /// What opens the layers of a manifest, in their order; nothing for those that are not encrypted.
+    pub(crate) async fn open(
+        &self,
+        what: &str,
+        manifest: &Manifest,
+        whose: &KeysOf,
+    ) -> Result<Vec<Option<Arc<Options>>>> {
+        let mut opened = Vec::with_capacity(manifest.layers.len());
+        if !is_encrypted(manifest) {
+            opened.resize_with(manifest.layers.len(), || None);
+            return Ok(opened);
+        }
+        if self.is_empty() {
+            return Err(Error::NoKey {
+                what: what.to_owned(),
+                reason: "it is encrypted, and there are no keys on this node; set images.decryption_keys"
+                    .to_owned(),
+            });
+        }
+        let (files, whom) = (self.clone(), whose.clone());
+        let tried = blocking(move || files.load(&whom)).await?;
+        for layer in &manifest.layers {
+            if media_type::kind(&layer.media_type) != Kind::EncryptedLayer {
+                opened.push(None);
+                continue;
+            }
+            let options = tried.open(&layer.annotations).await;
+            let options = options.map_err(|reason| Error::NoKey {
+                what: format!("layer {} of {what}", layer.digest),
+                reason,
+            })?;
+            opened.push(Some(Arc::new(options)));
+        }
+        Ok(opened)
+    }
+
+    fn load(&self, whose: &KeysOf) -> Result<Tried> {
+        let mut keys = Vec::new();
+        if let Some(dir) = &self.dir {
+            for dir in directories(dir, whose)? {
+                keys.extend(keys_in(&dir)?);
+            }
+        }
+        let providers = self.providers.as_deref().map(Providers::read).transpose()?;
+        Ok(Tried {
+            place: self.dir.clone(),
+            keys: Arc::new(keys),
+            providers: providers.unwrap_or_default(),
+        })
+    }
+}
+
+/// What is tried to open layers with.
+struct Tried {
+    place: Option<PathBuf>,
+    keys: Arc<Vec<PrivateKey>>,
+    providers: Providers,
+}
+
+impl Tried {
+    /// Opens a layer, or says why that cannot be.
+    async fn open(
+        &self,
+        annotations: &std::collections::BTreeMap<String, String>,
+    ) -> Result<Options, String> {
+        let wrapped = Wrapped::of(annotations).map_err(|refused| refused.to_string())?;
+        let wrapped = Arc::new(wrapped);
+        let (keys, layer) = (Arc::clone(&self.keys), Arc::clone(&wrapped));
+        let opened = blocking(move || Ok(layer.open(&keys))).await;
+        let refused = match opened.map_err(|error| error.to_string())? {
+            Ok(Some(options)) => return Ok(options),
+            Ok(None) => Refused::NoKey(wrapped.schemes()),
+            // A provider may know better.
+            Err(refused) => refused,
+        };
+        let mut reasons = vec![refused.to_string()];
+        for name in wrapped.providers() {
+            match self.providers.open(name, &wrapped).await {
+                Ok(options) => return Ok(options),
+                Err(reason) => reasons.push(format!("key provider {name:?}: {reason}")),
+            }
+        }
+        let count = self.keys.len();
+        let place = self.place.as_deref().map_or_else(String::new, |dir| {
+            format!(" ({count} keys of {} were tried)", dir.display())
+        });
+        Err(format!("{}{place}", reasons.join("; ")))
+    }
+}
+
+/// Whether a manifest has encrypted layers.
+pub(crate) fn is_encrypted(manifest: &Manifest) -> bool {
+    let mut layers = manifest.layers.iter();
+    layers.any(|layer| media_type::kind(&layer.media_type) == Kind::EncryptedLayer)
+}
+
+/// The manifest of an image that is here.
+pub(crate) fn manifest_of(store: &Store, record: &ImageRecord) -> Result<Manifest> {
+    let what = record.manifest.to_string();
+    let document = store.document(&record.manifest)?;
+    let document = document.ok_or_else(|| Error::NotFound(what.clone()))?;
+    match Document::parse(&what, &document.bytes, None)? {
+        Document::Manifest(manifest) => Ok(*manifest),
+        Document::Index(_) => Err(Error::invalid(what, "it is not a manifest")),
+    }
+}
+
+/// The name of a decrypted layer. Who knows the plain bytes has a layer of another name, and so has who wraps some
+/// other key for the same encrypted bytes: nobody gets at it who does not have its key.
+pub(crate) fn name(blob: &Digest, diff_id: &Digest, secret: &Options) -> Digest {
+    let key = orlop_hex::encode(&secret.fingerprint());
+    Digest::of(format!("{blob} decrypted to {diff_id} by {key}").as_bytes())
+}
+
+/// A namespace as the name of a directory: it must not lead out of its place.
+fn checked<'n>(dir: &Path, namespace: &'n str) -> Result<&'n str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let is_plain = namespace.len() <= 253 && namespace.bytes().all(plain);
+    if is_plain && !namespace.starts_with('.') {
+        return Ok(namespace);
+    }
+    let shown: String = namespace.chars().take(253).collect();
+    Err(wrong(
+        dir,
+        format!("{shown:?} can't be a namespace with keys"),
+    ))
+}
+
+fn directories(dir: &Path, whose: &KeysOf) -> Result<Vec<PathBuf>> {
+    let mut dirs = vec![dir.to_owned()];
+    match whose {
+        KeysOf::Node => {}
+        KeysOf::Namespace(name) => dirs.push(dir.join(name)),
+        KeysOf::Everybody => {
+            for entry in std::fs::read_dir(dir).map_err(|error| wrong(dir, error))? {
+                let path = entry.map_err(|error| wrong(dir, error))?.path();
+                if path.is_dir() {
+                    dirs.push(path);
+                }
+            }
+        }
+    }
+    Ok(dirs)
+}
+
+/// All keys of a directory's files. A file that is no key is an error: it might be the one that is missed.
+fn keys_in(dir: &Path) -> Result<Vec<PrivateKey>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(|error| wrong(dir, error))? {
+        let path = entry.map_err(|error| wrong(dir, error))?.path();
+        let is_hidden = path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if is_hidden || path.is_dir() {
+            continue;
+        }
+        if files.len() == MOST_FILES {
+            return Err(wrong(dir, format!("it has more than {MOST_FILES} keys")));
+        }
+        files.push(path);
+    }
+    files.sort();
+    let mut keys = Vec::new();
+    for path in files {
+        keys.extend(keys_of(&path)?);
+    }
+    Ok(keys)
+}
+
+fn keys_of(path: &Path) -> Result<Vec<PrivateKey>> {
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        // It was there a moment ago.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(wrong(path, error)),
+    };
+    if found.mode() & 0o077 != 0 {
+        let problem = "others than its owner may read it: `chmod go=` it, and think of the key as known to them";
+        return Err(wrong(path, problem));
+    }
+    let pem = orlop_disk::read_file(path, LARGEST_KEY).map_err(|error| wrong(path, error))?;
+    let pem = zeroize::Zeroizing::new(pem);
+    PrivateKey::all_from_pem(&pem).map_err(|error| wrong(path, error))
+}
+
+fn wrong(path: &Path, reason: impl ToString) -> Error {
+    Error::Keys {
+        path: path.display().to_string(),
+        reason: reason.to_string(),
+    }
+}

@@ -1,0 +1,14 @@
+//! `registries.conf`: where the names of images lead, in the format of containers-registries.conf(5).
+
+mod document;
+mod files;
+mod merged;
+mod route;
+mod scope;
+mod short_name;
+
+pub(crate) use document::{Document, FILES, Pulls};
+pub use files::RegistriesFile;
+pub(crate) use merged::Registries;
+pub(crate) use route::{Asking, Source};
+pub use short_name::Rule;

@@ -1,0 +1,293 @@
+//! The names that an entry is for, and the place that stands for them.
+
+use std::fmt;
+
+use crate::reference::{check_domain, check_path, check_tag};
+use crate::{Digest, Repository, Selector};
+
+/// Where images are: a host, or what is below a path of it, or one image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Location {
+    host: String,
+    /// Empty for all of a host.
+    path: String,
+    /// `:TAG` or `@DIGEST`, of one image alone.
+    selector: String,
+}
+
+/// The names that an entry is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Prefix {
+    /// Those at a place.
+    At(Location),
+    /// Those of all hosts whose names end so, from the dot on.
+    Below(String),
+}
+
+/// What of a name is behind a prefix: the rest of the path.
+pub(crate) type Rest<'n> = &'n str;
+
+impl Location {
+    /// Reads `HOST[:PORT][/PATH][:TAG][@DIGEST]`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.contains("://") {
+            return Err(format!(
+                "{text:?} has a scheme; name the host alone, and say `insecure = true` where it is to be \
+                 asked without TLS"
+            ));
+        }
+        let text = text.trim_end_matches('/');
+        if text.is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        if text.contains('*') {
+            return Err(format!(
+                "{text:?} has a `*`, which stands for part of a host only at the start of a prefix, as \
+                 in \"*.example.com\""
+            ));
+        }
+        let wrong = |reason: &str| format!("{text:?}: {reason}");
+        let (host, path) = text.split_once('/').unwrap_or((text, ""));
+        check_domain(host).map_err(wrong)?;
+        let (path, digest) = match path.split_once('@') {
+            Some((path, digest)) => (path, Some(digest)),
+            None => (path, None),
+        };
+        let (path, tag) = match path.rsplit_once(':') {
+            Some((path, tag)) => (path, Some(tag)),
+            None => (path, None),
+        };
+        let selector = match (tag, digest) {
+            (Some(_), Some(_)) => return Err(wrong("it has a tag and a digest")),
+            (Some(tag), None) => {
+                check_tag(tag).map_err(wrong)?;
+                format!(":{tag}")
+            }
+            (None, Some(digest)) => {
+                let digest = digest.parse::<Digest>();
+                format!("@{}", digest.map_err(|error| wrong(&error.to_string()))?)
+            }
+            (None, None) => String::new(),
+        };
+        if !path.is_empty() || !selector.is_empty() {
+            check_path(path).map_err(wrong)?;
+        }
+        Ok(Self {
+            host: host.to_ascii_lowercase(),
+            path: path.to_owned(),
+            selector,
+        })
+    }
+
+    /// The one image that it is, as `:TAG` or `@DIGEST`; empty if it is more.
+    pub(crate) fn selector(&self) -> &str {
+        &self.selector
+    }
+
+    /// Whether names can begin with its host: one without a dot or a port looks like a part of a path.
+    pub(crate) fn is_a_host(&self) -> bool {
+        self.host.contains(['.', ':']) || self.host == "localhost"
+    }
+
+    /// What is below it by the rest of a name.
+    pub(crate) fn join(&self, rest: Rest<'_>) -> Result<Repository, String> {
+        let parts = [&self.host, &self.path, rest];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let name = parts.join("/");
+        if parts.len() < 2 {
+            return Err(format!(
+                "it makes {name:?} of the name, which is a host alone"
+            ));
+        }
+        Repository::parse(&name)
+            .map_err(|reason| format!("it makes {name:?} of the name: {reason}"))
+    }
+}
+
+impl Prefix {
+    /// Reads a location, or `*.DOMAIN` for the hosts of a domain.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let Some(domain) = text.trim_end_matches('/').strip_prefix("*.") else {
+            return Location::parse(text).map(Self::At);
+        };
+        if domain.contains(['*', '/', '@']) {
+            return Err(format!(
+                "{text:?}: a `*` is for whole hosts, as in \"*.example.com\""
+            ));
+        }
+        check_domain(domain).map_err(|reason| format!("{text:?}: {reason}"))?;
+        Ok(Self::Below(format!(".{}", domain.to_ascii_lowercase())))
+    }
+
+    /// What of a repository's name is behind it, if it is for that; a prefix of one image is for what
+    /// the selector says alone.
+    pub(crate) fn rest_of<'n>(
+        &self,
+        repository: &'n Repository,
+        selector: Option<&Selector>,
+    ) -> Option<Rest<'n>> {
+        let host = canonical(repository.domain());
+        match self {
+            Self::Below(domain) => {
+                let is_below = host.len() > domain.len() && host.ends_with(canonical_of(domain));
+                is_below.then_some(repository.path())
+            }
+            Self::At(location) => {
+                if canonical(&location.host) != host {
+                    return None;
+                }
+                let rest = repository.path().strip_prefix(&location.path)?;
+                let rest = match rest.strip_prefix('/') {
+                    Some(rest) => rest,
+                    None if location.path.is_empty() || rest.is_empty() => rest,
+                    None => return None,
+                };
+                let is_so = location.selector.is_empty()
+                    || (rest.is_empty()
+                        && selector.is_some_and(|it| location.selector == text(it)));
+                is_so.then_some(rest)
+            }
+        }
+    }
+
+    /// How much it says: of two that are for a name, the one that says more decides, and one without
+    /// a `*` before one with.
+    pub(crate) fn weight(&self) -> (usize, bool) {
+        match self {
+            Self::Below(domain) => (domain.len() + 1, false),
+            Self::At(location) => (location.to_string().len(), true),
+        }
+    }
+
+    /// The one place that it is.
+    pub(crate) fn location(&self) -> Option<&Location> {
+        match self {
+            Self::At(location) => Some(location),
+            Self::Below(_) => None,
+        }
+    }
+}
+
+/// Hosts mean the same in any case, and with HTTPS' own port.
+fn canonical(host: &str) -> String {
+    canonical_of(host).to_ascii_lowercase()
+}
+
+fn canonical_of(host: &str) -> &str {
+    host.strip_suffix(":443").unwrap_or(host)
+}
+
+fn text(selector: &Selector) -> String {
+    match selector {
+        Selector::Tag(tag) => format!(":{tag}"),
+        Selector::Digest(digest) => format!("@{digest}"),
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.host)?;
+        if !self.path.is_empty() {
+            write!(f, "/{}", self.path)?;
+        }
+        f.write_str(&self.selector)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(location) => location.fmt(f),
+            Self::Below(domain) => write!(f, "*{domain}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reference;
+
+    fn rest(prefix: &str, name: &str) -> Option<String> {
+        let name: Reference = name.parse().unwrap();
+        let prefix = Prefix::parse(prefix).unwrap();
+        prefix
+            .rest_of(name.repository(), Some(name.selector()))
+            .map(str::to_owned)
+    }
+
+    #[test]
+    fn prefixes_are_for_whole_parts_of_names() {
+        let digest = Digest::of(b"x");
+        let by_digest = format!("a.example/b@{digest}");
+        for (prefix, name, expected) in [
+            ("a.example", "a.example/b/c:1", Some("b/c")),
+            ("a.example/", "a.example/b/c:1", Some("b/c")),
+            ("A.example", "a.Example/b", Some("b")),
+            ("a.example", "a.example:443/b", Some("b")),
+            ("a.example:443", "a.example/b", Some("b")),
+            ("a.example", "a.example:5000/b", None),
+            ("a.example:5000", "a.example:5000/b", Some("b")),
+            ("a.example:5000", "a.example/b", None),
+            ("a.example/b", "a.example/b/c", Some("c")),
+            ("a.example/b", "a.example/b:2", Some("")),
+            ("a.example/b", "a.example/bc", None),
+            ("a.example/b/c", "a.example/b", None),
+            ("a.example/b:1", "a.example/b:1", Some("")),
+            ("a.example/b:1", "a.example/b:2", None),
+            ("a.example/b:1", "a.example/b/c:1", None),
+            (&by_digest, &by_digest, Some("")),
+            ("example", "a.example/b", None),
+            ("*.example", "a.example/b/c", Some("b/c")),
+            ("*.example", "x.a.Example/b", Some("b")),
+            ("*.a.example", "a.example/b", None),
+            ("*.a.example", "xa.example/b", None),
+            ("*.example:5000", "a.example:5000/b", Some("b")),
+            ("*.example", "a.example:5000/b", None),
+            ("*.example", "a.example:443/b", Some("b")),
+            ("docker.io", "busybox", Some("library/busybox")),
+            ("docker.io/library", "busybox", Some("busybox")),
+            ("[::1]:5000", "[::1]:5000/b", Some("b")),
+        ] {
+            assert_eq!(rest(prefix, name).as_deref(), expected, "{prefix} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_prefix_is_told_so() {
+        for (text, reason) in [
+            ("", "empty"),
+            ("/", "empty"),
+            ("https://a.example", "scheme"),
+            ("a.*.example", "`*`"),
+            ("*.a.example/b", "whole hosts"),
+            ("*.", "host name is not valid"),
+            ("a.example/B", "lower case"),
+            ("a.example//b", "empty"),
+            ("a.example/b:", "tag"),
+            ("a.example/b@sha256:1", "a.example/b@sha256:1"),
+            ("a.example:port", "port"),
+        ] {
+            let error = Prefix::parse(text).unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_location_takes_the_place_of_its_prefix() {
+        for (location, rest, expected) in [
+            ("b.example", "x/y", "b.example/x/y"),
+            ("b.example/p/q", "x", "b.example/p/q/x"),
+            ("b.example/p", "", "b.example/p"),
+            ("docker.io", "busybox", "docker.io/library/busybox"),
+        ] {
+            let joined = Location::parse(location).unwrap().join(rest).unwrap();
+            assert_eq!(joined.to_string(), expected);
+        }
+        let host_alone = Location::parse("b.example").unwrap().join("");
+        assert!(host_alone.unwrap_err().contains("host alone"));
+        let long = "x".repeat(250);
+        let error = Location::parse("b.example").unwrap().join(&long);
+        assert!(error.unwrap_err().contains("255"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Who would be asked for an image, and with what: the news of a pull without the pull.
+
+use super::auth::Authorizer;
+use super::host::{Host, SourceOf};
+use super::keyring::Keyring;
+use super::sources::hosts_of_one;
+use crate::blocking::blocking;
+use crate::registries::{Asking, Pulls, Rule, Source};
+use crate::{Config, Images, Reference, Result};
+
+/// What a name leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    /// Why the names below stand for it.
+    pub rule: Rule,
+    /// Tried in this order.
+    pub names: Vec<ExplainedName>,
+}
+
+/// A full name, and who is asked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExplainedName {
+    /// The name.
+    pub name: Reference,
+    /// Why nobody is asked.
+    pub refusal: Option<String>,
+    /// Asked in this order.
+    pub hosts: Vec<AskedHost>,
+}
+
+/// A host that is asked, or would be for another selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedHost {
+    /// Where the repository is there.
+    pub url: String,
+    /// It stands beside the registry.
+    pub is_mirror: bool,
+    /// Why it is not asked for this name.
+    pub not_asked: Option<&'static str>,
+    /// It may say what a tag means.
+    pub tags: bool,
+    /// It may serve content.
+    pub content: bool,
+    /// Any certificate is good.
+    pub skip_verify: bool,
+    /// Only if the one before does not answer.
+    pub is_fallback: bool,
+    /// The line of the `registries.conf` that names it.
+    pub source: Option<String>,
+    /// The line or directory that says how its host is asked.
+    pub settings: Option<String>,
+    /// Who knows its credentials; never a secret.
+    pub credentials: Option<String>,
+}
+
+impl Images {
+    /// Who would be asked for an image by pods of a namespace. No registry is asked; programs that know
+    /// credentials are.
+    pub async fn explain(&self, text: &str, namespace: &str) -> Result<Explained> {
+        explain(&self.context().config, text, namespace).await
+    }
+}
+
+async fn explain(config: &Config, text: &str, namespace: &str) -> Result<Explained> {
+    let (file, keys) = (
+        config.registries.clone(),
+        config.namespace_credentials.clone(),
+    );
+    let (name, namespace) = (text.to_owned(), namespace.to_owned());
+    let read = blocking(move || {
+        let registries = file.read()?;
+        let candidates = registries.candidates(&name)?;
+        let files = keys.files(&namespace, &name.parse()?)?;
+        Ok((registries, candidates, files))
+    });
+    let (registries, candidates, files) = read.await?;
+    let mut names = Vec::new();
+    for name in candidates.names {
+        let asking = Asking::For(name.selector().clone());
+        let keyring = Keyring {
+            given: None,
+            files: files.clone(),
+        };
+        let files = config.credential_files.clone();
+        let authorizer = Authorizer::new(keyring, files, registries.helpers());
+        let (hosts, refusal) = match registries.sources(name.repository(), &asking) {
+            Ok(sources) => (hosts(config, sources, &asking, &authorizer).await, None),
+            Err(error) => (Ok(Vec::new()), Some(error)),
+        };
+        let (hosts, refusal) = match hosts {
+            Ok(hosts) => (hosts, refusal),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        names.push(ExplainedName {
+            name,
+            refusal: refusal.map(|error| orlop_causes::with_causes(&error)),
+            hosts,
+        });
+    }
+    Ok(Explained {
+        rule: candidates.rule,
+        names,
+    })
+}
+
+async fn hosts(
+    config: &Config,
+    sources: Vec<Source>,
+    asking: &Asking,
+    authorizer: &Authorizer,
+) -> Result<Vec<AskedHost>> {
+    let mut asked = Vec::new();
+    for source in sources {
+        let (dirs, of) = (config.registry_dirs.clone(), source.clone());
+        let hosts = blocking(move || hosts_of_one(&dirs, &of)).await?;
+        let not_asked = match source.pulls {
+            _ if source.serves(asking) => None,
+            Pulls::ByTag => Some("it is for tags alone"),
+            _ => Some("it is for digests alone"),
+        };
+        for (number, host) in hosts.iter().enumerate() {
+            let mut one = asked_host(host, &source);
+            one.not_asked = not_asked;
+            one.is_fallback = number > 0 && host.twin.is_some() && host.base.scheme() == "http";
+            if not_asked.is_none() {
+                let known = authorizer.known(&source.repository, host).await;
+                one.credentials = known?.map(|known| known.source);
+            }
+            asked.push(one);
+        }
+    }
+    Ok(asked)
+}
+
+fn asked_host(host: &Host, source: &Source) -> AskedHost {
+    let base = host.base.as_str().trim_end_matches('/');
+    let of = host.source.as_ref();
+    let ns = if host.is_own {
+        String::new()
+    } else {
+        format!("?ns={}", source.repository.domain())
+    };
+    AskedHost {
+        url: format!("{base}/{}{ns}", source.repository.path()),
+        is_mirror: source.is_mirror || !host.is_own,
+        not_asked: None,
+        tags: host.resolve,
+        content: host.pull,
+        skip_verify: host.tls.skip_verify,
+        is_fallback: false,
+        source: of.and_then(SourceOf::said_at),
+        settings: host.told_by.clone(),
+        credentials: None,
+    }
+}
+
+impl SourceOf {
+    fn said_at(&self) -> Option<String> {
+        self.place.as_ref().map(ToString::to_string)
+    }
+}

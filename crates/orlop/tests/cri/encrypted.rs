@@ -1,0 +1,89 @@
+//! Encrypted images as pods meet them: with a key of their namespace, and without.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+
+use orlop_testkit::encryption::{LayerKey, LayerKeyKind, can_encrypt, encrypt};
+use orlop_testkit::{ContainerSpec, ImageBuilder, Layer, Node, PodSpec, Scratch, skip};
+use serde_json::Value;
+use tonic::Code;
+
+use crate::client::out;
+use crate::world::{World, world};
+
+fn in_namespace(world: &World, name: &str) -> PodSpec {
+    let namespace = name.to_owned();
+    world.node.pod(name).with(move |config| {
+        config.metadata.get_or_insert_default().namespace = namespace;
+    })
+}
+
+#[tokio::test]
+async fn only_pods_of_a_namespace_with_the_key_run_an_encrypted_image() {
+    if let Err(reason) = can_encrypt() {
+        skip!("{reason}");
+    }
+    let scratch = Scratch::new();
+    let keys = scratch.subdir("keys");
+    let world = world!(Node::orlop().drop_in(&format!("[images]\ndecryption_keys = {keys:?}\n")));
+    let image = ImageBuilder::busybox()
+        .layer(Layer::new().file("cargo", "the cargo", 0o644))
+        .build();
+    let layout = scratch.subdir("layout");
+    image.write_oci_layout(&layout, "a.example/x:1");
+    let team = keys.join("team");
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&team)
+        .expect("make a directory");
+    let key = LayerKey::make(&team, "key", LayerKeyKind::Rsa(2048));
+    let at = format!("docker://{}/secret:1", world.registry.host());
+    let from = format!("oci:{}:a.example/x:1", layout.display());
+    encrypt(&from, &at, &[key.recipient()]);
+    fs::remove_file(&key.public).expect("remove");
+    let name = format!("{}/secret:1", world.registry.host());
+
+    let (team, others) = (in_namespace(&world, "team"), in_namespace(&world, "others"));
+    let error = world.cri.pull_for(&name, &others).await.unwrap_err();
+    assert_eq!(error.code(), Code::PermissionDenied, "{error}");
+    assert!(
+        error.message().contains("none of the keys here opens it"),
+        "{error}"
+    );
+    let id = world.cri.pull_for(&name, &team).await.expect("pull");
+    let info: Value = serde_json::from_str(&out(&world, &["inspecti", &name])).expect("JSON");
+    assert_eq!(info["info"]["encrypted"], true, "{info}");
+    let doctor = world.doctor().await;
+    assert!(
+        doctor.contains("1 keys for encrypted images are understood"),
+        "{doctor}"
+    );
+
+    let spec = ContainerSpec::new("main", &id).shell("cat /cargo");
+    let pod_id = world.run_pod(&team).await;
+    let ran = world.cri.run(&pod_id, &team, &spec).await.expect("run");
+    assert_eq!(world.cri.wait_exited(&ran).await.exit_code, 0);
+    let log = fs::read_to_string(team.logs().join("main.log")).expect("read the log");
+    assert!(log.ends_with("the cargo\n"), "{log}");
+    // What is here is not theirs, however they ask for it.
+    let pod_id = world.run_pod(&others).await;
+    for image in [&id, &name] {
+        let spec = ContainerSpec::new("main", image).shell("cat /cargo");
+        let error = world.cri.create(&pod_id, &others, &spec).await.unwrap_err();
+        assert_eq!(error.code(), Code::PermissionDenied, "{error}");
+        assert!(
+            error.message().contains("none of the keys here opens it"),
+            "{error}"
+        );
+    }
+    let log = world.node.log();
+    for secret in [fs::read_to_string(&key.private)
+        .expect("read")
+        .lines()
+        .nth(1)
+        .expect("a line")]
+    {
+        assert!(!log.contains(secret), "the key is in the log");
+    }
+    world.finish().await;
+}
