@@ -1,4 +1,5 @@
-//! What cosign has signed and public logs have noted, years ago: keys, certificates and logs that nobody here made.
+//! What cosign has signed, some of which public logs have noted years ago: keys, certificates and logs that nobody here
+//! made.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -163,5 +164,44 @@ fn a_signature_with_a_certificate_of_one_s_own_holds() {
         // It is from 2024.
         let early = kept.verify(&demand(1_700_000_000));
         assert!(matches!(early, Err(Refusal::NotValid { .. })));
+    }
+}
+
+#[test]
+fn bundles_of_cosign_s_third_version_hold() {
+    let keys = [key(include_str!("published/bundles.pub"))];
+    let demand = |logs| Demand {
+        signer: Signer::Keys(&keys),
+        logs,
+        now: NOW,
+    };
+    for (json, kind, name) in [
+        (
+            include_str!("published/signature.json"),
+            Statement::COSIGN_SIGN,
+            None,
+        ),
+        (
+            include_str!("published/provenance.json"),
+            "https://slsa.dev/provenance/v1",
+            Some("127.0.0.1:5977/team/app"),
+        ),
+    ] {
+        let bundle = Bundle::parse(json.as_bytes()).unwrap();
+        assert_eq!(bundle.verify(&demand(None), None), Ok(By::Key(0)));
+        let logged = bundle.verify(&demand(Some(&keys)), None);
+        assert!(matches!(logged, Err(Refusal::NotLogged(_))));
+        let Content::Envelope(envelope) = &bundle.content else {
+            panic!("{bundle:?}");
+        };
+        let said = Statement::parse(envelope.statement().unwrap()).unwrap();
+        assert_eq!(said.predicate_type, kind);
+        assert_eq!(said.subjects[0].name.as_deref(), name);
+        let digest = "sha256:8e785953e15340cad38bf7a9040b062c9b890aca9593c5026d48aa30e30b8dd6";
+        assert_eq!(said.subjects[0].digests, [digest]);
+        // One byte of it is another.
+        let changed = json.replacen("\"sig\":\"ME", "\"sig\":\"MF", 1);
+        let changed = Bundle::parse(changed.as_bytes()).unwrap();
+        assert_eq!(changed.verify(&demand(None), None), Err(Refusal::OtherKey));
     }
 }
