@@ -48,7 +48,7 @@ async fn an_artifact_is_mounted_and_not_run() {
     let known = known.expect("it is there");
     assert_eq!(known.id, built.digest());
     assert_eq!(known.size, 7);
-    assert_eq!(known.repo_tags, [name.clone()]);
+    assert_eq!(known.repo_tags, std::slice::from_ref(&name));
     let told = info(&world, &name).await;
     assert_eq!(told["artifactType"], KIND);
     assert_eq!(told["artifactManifest"]["artifactType"], KIND);
