@@ -84,6 +84,11 @@ pub(crate) fn open(
     Ok(None)
 }
 
+/// As much of a stranger's word as is told.
+fn short(word: &str) -> String {
+    word.chars().take(32).collect()
+}
+
 /// What is said for all, and, of what is not, what is said for one.
 fn over(first: Header, second: Option<Header>) -> Header {
     let second = second.unwrap_or_default();
@@ -114,7 +119,7 @@ fn content_key(
         "RSA-OAEP" => Some(Padding::OaepSha1),
         "RSA-OAEP-256" => Some(Padding::OaepSha256),
         "ECDH-ES+A128KW" | "ECDH-ES+A192KW" | "ECDH-ES+A256KW" => None,
-        other => return Err(Refused::Unsupported(format!("a JWE by {other:?}"))),
+        other => return Err(Refused::Unsupported(format!("a JWE by {:?}", short(other)))),
     };
     for key in keys {
         budget.spend()?;
@@ -139,7 +144,10 @@ fn agreed(
         return Err(MALFORMED);
     };
     if kty != "EC" {
-        return Err(Refused::Unsupported(format!("a JWE for a key of {kty:?}")));
+        return Err(Refused::Unsupported(format!(
+            "a JWE for a key of {:?}",
+            short(kty)
+        )));
     }
     let Some(shared) = key.agree(crv, &decode(x)?, &decode(y)?) else {
         return Ok(None);
@@ -184,7 +192,10 @@ fn derive(shared: &[u8], algorithm: &str, apu: &[u8], apv: &[u8], bits: u32) -> 
 fn decrypt(jwe: &Jwe, header: &Header, key: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refused> {
     let encryption = header.enc.as_deref().unwrap_or_default();
     if encryption != "A256GCM" {
-        return Err(Refused::Unsupported(format!("a JWE with {encryption:?}")));
+        return Err(Refused::Unsupported(format!(
+            "a JWE with {:?}",
+            short(encryption)
+        )));
     }
     let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| MALFORMED)?;
     let nonce = Nonce::try_assume_unique_for_key(&decode(&jwe.iv)?).map_err(|_| MALFORMED)?;

@@ -32,9 +32,9 @@ pub enum PrivateKey {
 /// Why a file has no key that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// With what is wrong about it.
-    #[error("it is not PEM: {0}")]
-    Pem(String),
+    /// What is wrong about it is not told: that might be a part of it.
+    #[error("it is not PEM")]
+    Pem,
     /// Nobody could enter one.
     #[error("it has a passphrase; keys for layers have none, and nobody else may read them")]
     Passphrase,
@@ -73,7 +73,7 @@ impl PrivateKey {
         }
         PrivateKeyDer::pem_slice_iter(pem)
             .map(|der| {
-                let der = der.map_err(|error| KeyError::Pem(error.to_string()))?;
+                let der = der.map_err(|_| KeyError::Pem)?;
                 Self::from_der(&der).ok_or(KeyError::Kind)
             })
             .collect()

@@ -19,7 +19,7 @@ pub use key::{KeyError, PrivateKey};
 pub use options::Options;
 pub use plain::Plain;
 pub use provider::{Malformed, answer, question};
-pub use wrapped::{Refused, Scheme, Wrapped};
+pub use wrapped::{Budget, Refused, Scheme, Wrapped};
 
 /// By which annotations a layer says for whom it is encrypted begin.
 pub const KEYS: &str = "org.opencontainers.image.enc.keys.";

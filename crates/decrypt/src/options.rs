@@ -59,10 +59,8 @@ impl Options {
         let public: Public = serde_json::from_slice(&public)
             .map_err(|_| Refused::Malformed("its public options"))?;
         if public.cipher != CIPHER {
-            return Err(Refused::Unsupported(format!(
-                "the cipher {:?}",
-                public.cipher
-            )));
+            let cipher: String = public.cipher.chars().take(32).collect();
+            return Err(Refused::Unsupported(format!("the cipher {cipher:?}")));
         }
         // Nothing is said of what is secret, not even why it is malformed.
         let malformed = || Refused::Malformed("what its key is wrapped in");

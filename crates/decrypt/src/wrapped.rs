@@ -1,6 +1,6 @@
 //! What a layer says of its encryption: for whom its key is wrapped, and how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use zeroize::Zeroizing;
@@ -10,10 +10,12 @@ use crate::{KEYS, Options, PUBLIC_OPTIONS, PrivateKey, jwe, pkcs7};
 
 /// Keys are short; so are their wrappings, of a few kB for each recipient.
 const LONGEST: usize = 256 << 10;
+/// As much of a name as is told.
+const LONGEST_NAME: usize = 64;
 /// More wrappings than any layer has.
 const MOST_WRAPPINGS: usize = 64;
 /// So often a private key is tried in vain, which takes a millisecond each.
-const MOST_TRIES: usize = 256;
+const MOST_TRIES: usize = 1024;
 
 /// Why a layer is not decrypted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +57,9 @@ pub enum Scheme {
 
 impl Scheme {
     fn parse(name: &str) -> Self {
-        match name {
+        // What is shown of it is short.
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        match name.as_str() {
             "jwe" => Self::Jwe,
             "pkcs7" => Self::Pkcs7,
             "pgp" => Self::Pgp,
@@ -87,9 +91,15 @@ pub struct Wrapped {
     wrappings: Vec<(Scheme, Vec<u8>)>,
 }
 
-/// How often keys are tried.
+/// How often keys are tried, for all layers of an image.
 #[derive(Debug)]
-pub(crate) struct Budget(usize);
+pub struct Budget(usize);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(MOST_TRIES)
+    }
+}
 
 impl Budget {
     pub(crate) fn spend(&mut self) -> Result<(), Refused> {
@@ -143,24 +153,34 @@ impl Wrapped {
         schemes.join(", ")
     }
 
-    /// The names of the providers that can open it.
-    pub fn providers(&self) -> impl Iterator<Item = &str> {
-        self.wrappings
+    /// The names of the providers that can open it, each once.
+    pub fn providers(&self) -> BTreeSet<&str> {
+        let names = self
+            .wrappings
             .iter()
             .filter_map(|(scheme, _)| match scheme {
                 Scheme::Provider(name) => Some(name.as_str()),
                 _ => None,
-            })
+            });
+        names.collect()
     }
 
     /// Opens it with one of the keys; nothing if none fits.
     pub fn open(&self, keys: &[PrivateKey]) -> Result<Option<Options>, Refused> {
-        let mut budget = Budget(MOST_TRIES);
+        self.open_within(keys, &mut Budget::default())
+    }
+
+    /// The same for one of several layers.
+    pub fn open_within(
+        &self,
+        keys: &[PrivateKey],
+        budget: &mut Budget,
+    ) -> Result<Option<Options>, Refused> {
         let mut refused = None;
         for (scheme, bytes) in &self.wrappings {
             let opened = match scheme {
-                Scheme::Jwe => jwe::open(bytes, keys, &mut budget),
-                Scheme::Pkcs7 => pkcs7::open(bytes, keys, &mut budget),
+                Scheme::Jwe => jwe::open(bytes, keys, budget),
+                Scheme::Pkcs7 => pkcs7::open(bytes, keys, budget),
                 _ => continue,
             };
             match opened {

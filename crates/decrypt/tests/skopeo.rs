@@ -385,4 +385,20 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
             .len(),
         2
     );
+    // What is malformed may be the key: nothing of it is told.
+    let pem = fs::read_to_string(&rsa).expect("read");
+    for spoiled in [
+        pem.replace('\n', ""),
+        pem.replace('\n', "\\n"),
+        pem.replace("-----END", "---END"),
+    ] {
+        let error = PrivateKey::all_from_pem(spoiled.as_bytes()).map(|keys| keys.len());
+        let told = format!(
+            "{error:?} {}",
+            error
+                .clone()
+                .map_or_else(|it| it.to_string(), |_| String::new())
+        );
+        assert!(told.len() < 60, "{told}");
+    }
 }

@@ -7,7 +7,9 @@ use crate::pull::Request;
 use crate::reference::is_short;
 use crate::registries::Rule;
 use crate::registry::{Credentials, Keyring};
-use crate::{Digest, Error, Images, PullRequest, Reference, RegistriesFile, Result};
+use crate::{
+    DEFAULT_DOMAIN, Digest, Error, Images, PullRequest, Reference, RegistriesFile, Result,
+};
 
 /// The requests that one becomes: more than one where a short name is looked for at several registries.
 pub(crate) struct Asked {
@@ -83,11 +85,21 @@ impl Images {
             given: request.auth.filter(|auth| *auth != Credentials::default()),
             files,
         };
+        // Who does not say which registry they are for means the one that the name has by itself.
+        let is_short = matches!(candidates.rule, Rule::Search(_) | Rule::Alias(_));
+        let keyring_for = |reference: &Reference| {
+            let mut keyring = keyring.clone();
+            let is_elsewhere = is_short && reference.repository().domain() != DEFAULT_DOMAIN;
+            keyring.given = keyring
+                .given
+                .filter(|given| !is_elsewhere || !given.server_address.is_empty());
+            keyring
+        };
         let names = candidates.names.into_iter();
         let requests: VecDeque<Request> = names
             .map(|reference| Request {
+                keyring: keyring_for(&reference),
                 reference,
-                keyring: keyring.clone(),
                 policy: policy.clone(),
                 keys: whose_keys.clone(),
                 handler: request.handler.clone(),

@@ -1,15 +1,20 @@
 //! Keys for encrypted layers: where they are, who may use them, and what they open.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use orlop_decrypt::{Options, PrivateKey, Refused, Wrapped};
+use orlop_decrypt::{Budget, Options, PrivateKey, Refused, Wrapped};
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout_at};
 
 use crate::blocking::blocking;
 use crate::manifest::{Document, Manifest};
 use crate::media_type::{self, Kind};
+use crate::namespace::{is_plain, shown};
 use crate::store::{ImageRecord, Store};
 use crate::{Digest, Error, PolicyFor, Result};
 
@@ -19,6 +24,8 @@ use providers::Providers;
 
 /// No key is larger.
 const LARGEST_KEY: u64 = 64 << 10;
+/// So long the key providers may take for all layers of an image.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// More files than anybody has keys for one namespace.
 const MOST_FILES: usize = 64;
 
@@ -116,12 +123,13 @@ impl KeyFiles {
         }
         let (files, whom) = (self.clone(), whose.clone());
         let tried = blocking(move || files.load(&whom)).await?;
+        let deadline = Instant::now() + PATIENCE;
         for layer in &manifest.layers {
             if media_type::kind(&layer.media_type) != Kind::EncryptedLayer {
                 opened.push(None);
                 continue;
             }
-            let options = tried.open(&layer.annotations).await;
+            let options = tried.open(&layer.annotations, deadline).await;
             let options = options.map_err(|reason| Error::NoKey {
                 what: format!("layer {} of {what}", layer.digest),
                 reason,
@@ -142,6 +150,7 @@ impl KeyFiles {
         Ok(Tried {
             place: self.dir.clone(),
             keys: Arc::new(keys),
+            budget: Arc::default(),
             providers: providers.unwrap_or_default(),
         })
     }
@@ -151,6 +160,7 @@ impl KeyFiles {
 struct Tried {
     place: Option<PathBuf>,
     keys: Arc<Vec<PrivateKey>>,
+    budget: Arc<Mutex<Budget>>,
     providers: Providers,
 }
 
@@ -158,12 +168,14 @@ impl Tried {
     /// Opens a layer, or says why that cannot be.
     async fn open(
         &self,
-        annotations: &std::collections::BTreeMap<String, String>,
+        annotations: &BTreeMap<String, String>,
+        deadline: Instant,
     ) -> Result<Options, String> {
         let wrapped = Wrapped::of(annotations).map_err(|refused| refused.to_string())?;
         let wrapped = Arc::new(wrapped);
         let (keys, layer) = (Arc::clone(&self.keys), Arc::clone(&wrapped));
-        let opened = blocking(move || Ok(layer.open(&keys))).await;
+        let budget = Arc::clone(&self.budget);
+        let opened = blocking(move || Ok(layer.open_within(&keys, &mut budget.lock()))).await;
         let refused = match opened.map_err(|error| error.to_string())? {
             Ok(Some(options)) => return Ok(options),
             Ok(None) => Refused::NoKey(wrapped.schemes()),
@@ -172,9 +184,11 @@ impl Tried {
         };
         let mut reasons = vec![refused.to_string()];
         for name in wrapped.providers() {
-            match self.providers.open(name, &wrapped).await {
-                Ok(options) => return Ok(options),
-                Err(reason) => reasons.push(format!("key provider {name:?}: {reason}")),
+            let asked = timeout_at(deadline, self.providers.open(name, &wrapped)).await;
+            match asked {
+                Ok(Ok(options)) => return Ok(options),
+                Ok(Err(reason)) => reasons.push(format!("key provider {name:?}: {reason}")),
+                Err(_) => reasons.push(format!("key provider {name:?}: it takes too long")),
             }
         }
         let count = self.keys.len();
@@ -211,12 +225,10 @@ pub(crate) fn name(blob: &Digest, diff_id: &Digest, secret: &Options) -> Digest 
 
 /// A namespace as the name of a directory: it must not lead out of its place.
 fn checked<'n>(dir: &Path, namespace: &'n str) -> Result<&'n str> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let is_plain = namespace.len() <= 253 && namespace.bytes().all(plain);
-    if is_plain && !namespace.starts_with('.') {
+    if is_plain(namespace) {
         return Ok(namespace);
     }
-    let shown: String = namespace.chars().take(253).collect();
+    let shown = shown(namespace);
     Err(wrong(
         dir,
         format!("{shown:?} can't be a namespace with keys"),

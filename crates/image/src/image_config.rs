@@ -1,6 +1,6 @@
 //! The image configuration: what to run and how, as the image's author wrote it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -175,6 +175,22 @@ impl ImageConfig {
             [only] => only == *layer,
             _ => false,
         }
+    }
+
+    /// What its layers are called whose archives have been hashed, each by itself and above those below; nothing for
+    /// artifacts, whose layers are known otherwise.
+    pub(crate) fn proven_names(&self) -> Option<HashSet<Digest>> {
+        if self.artifact.is_some() || self.module.is_some() {
+            return None;
+        }
+        let mut names = HashSet::new();
+        let mut chain = None;
+        for diff_id in &self.diff_ids {
+            let above = Digest::chain(chain.as_ref(), diff_id);
+            names.extend([*diff_id, above]);
+            chain = Some(above);
+        }
+        Some(names)
     }
 
     /// What names the whole stack of layers (OCI image specification, "Layer ChainID"); `None`

@@ -66,7 +66,8 @@ impl Images {
         let record = {
             let state = self.store().state();
             let record = state.images.get(image);
-            record.filter(|record| record.is_encrypted).cloned()
+            let record = record.ok_or_else(|| Error::NotFound(image.to_string()))?;
+            record.is_encrypted.then(|| record.clone())
         };
         let Some(record) = record else {
             return Ok(());
@@ -80,6 +81,12 @@ impl Images {
         let whom = PolicyFor::Namespace(namespace.to_owned());
         let keys = self.keys_of(&whom).await?;
         let what = image.to_string();
+        if !decryption::is_encrypted(&manifest) {
+            return Err(Error::invalid(
+                what,
+                "its manifest is not that of its layers",
+            ));
+        }
         let opened = self.context().config.keys.open(&what, &manifest, &keys);
         opened.await.map(drop)
     }

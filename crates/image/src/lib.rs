@@ -30,6 +30,7 @@ mod lazy;
 mod lookaside;
 mod manifest;
 mod media_type;
+mod namespace;
 mod pace;
 mod place;
 mod platform;

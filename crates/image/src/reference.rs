@@ -224,7 +224,8 @@ fn parse_repository(name: &str) -> Result<Repository, &'static str> {
         None => (DEFAULT_DOMAIN, name.to_owned()),
     };
     check_domain(domain)?;
-    let domain = if domain == LEGACY_DEFAULT_DOMAIN {
+    let is_hub = |name: &str| domain.eq_ignore_ascii_case(name);
+    let domain = if is_hub(LEGACY_DEFAULT_DOMAIN) || is_hub(DEFAULT_DOMAIN) {
         DEFAULT_DOMAIN
     } else {
         domain
@@ -275,12 +276,27 @@ pub(crate) fn check_domain(domain: &str) -> Result<(), &'static str> {
         if !host.split('.').all(label_ok) {
             return Err("the registry's host name is not valid");
         }
+        // What ends with a number is an address, which is written in one way, too.
+        let last = host.rsplit('.').next().unwrap_or(host);
+        let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+        let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
+            || hex.is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let address = host.parse::<std::net::Ipv4Addr>();
+        if is_number && !address.is_ok_and(|it| it.to_string() == host) {
+            return Err("the registry's address is not valid");
+        }
     }
     match port {
         None => Err("the registry's port is not valid"),
-        Some(Some(port)) if port.parse::<u16>().is_err() => Err("the registry's port is not valid"),
+        // One port is written in one way: rules are by names.
+        Some(Some(port)) if !is_port(port) => Err("the registry's port is not valid"),
         Some(_) => Ok(()),
     }
+}
+
+fn is_port(text: &str) -> bool {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    is_plain && text.parse::<u16>().is_ok()
 }
 
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {

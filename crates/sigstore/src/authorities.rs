@@ -10,8 +10,8 @@ use crate::{Certificate, Refusal, der, time};
 
 /// More authorities than anybody trusts for one purpose.
 const MAX_AUTHORITIES: usize = 64;
-/// More than any chain has.
-pub(crate) const MAX_CHAIN: usize = 8;
+/// More than chains have; each more multiplies the ways that have to be tried.
+pub(crate) const MAX_CHAIN: usize = 4;
 
 /// How authorities sign.
 const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 8] = [

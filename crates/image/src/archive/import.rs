@@ -57,6 +57,7 @@ pub(crate) async fn import(
         let id = image.config.digest;
         let named = Named {
             is_encrypted: decryption::is_encrypted(&image.manifest),
+            proven: config.proven_names(),
             names,
             handler: String::new(),
             layers,

@@ -18,6 +18,8 @@ const LARGEST: u64 = 64 << 10;
 const LONGEST_ANSWER: u64 = 64 << 10;
 /// As much as anybody reads of what one has to say.
 const LONGEST_COMPLAINT: usize = 300;
+/// So many keys that are wrapped for it a provider is asked about.
+const MOST_WRAPPINGS: usize = 4;
 /// So long a provider may think.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -76,7 +78,8 @@ impl Providers {
             });
         };
         let mut last = "nothing is wrapped for it".to_owned();
-        for bytes in wrapped.by(&Scheme::Provider(name.to_owned())) {
+        let scheme = Scheme::Provider(name.to_owned());
+        for bytes in wrapped.by(&scheme).take(MOST_WRAPPINGS) {
             match program.ask(&orlop_decrypt::question(bytes)).await {
                 Ok(private) => {
                     return wrapped

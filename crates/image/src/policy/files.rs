@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::document::Policy;
+use crate::namespace::{is_plain, shown};
 use crate::{Error, Result};
 
 /// No policy is longer.
 const MAX_FILE: u64 = 4 << 20;
-
-/// The longest name of a file.
-const MAX_NAME: usize = 253;
 
 /// Where the policies of this node are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,11 +68,10 @@ impl PolicyFiles {
 
 /// A namespace as the name of a file: it must not lead out of the directory.
 fn checked<'n>(dir: &Path, namespace: &'n str) -> Result<&'n str> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if namespace.len() <= MAX_NAME && namespace.bytes().all(plain) && !namespace.starts_with('.') {
+    if is_plain(namespace) {
         return Ok(namespace);
     }
-    let shown: String = namespace.chars().take(MAX_NAME).collect();
+    let shown = shown(namespace);
     Err(wrong(
         dir,
         format!("{shown:?} can't be a namespace with a policy"),

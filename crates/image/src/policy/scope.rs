@@ -6,8 +6,8 @@ use crate::{Reference, Selector};
 /// repository, the namespaces above that, the registry, the domains above the registry, all.
 pub(crate) fn of(reference: &Reference) -> Vec<String> {
     let repository = reference.repository();
-    // Hosts mean the same in any case; paths and tags don't.
-    let domain = repository.domain().to_ascii_lowercase();
+    // Paths and tags are as they are written.
+    let domain = canonical(repository.domain());
     let mut name = format!("{domain}/{}", repository.path());
     let mut scopes = vec![match reference.selector() {
         Selector::Tag(tag) => format!("{name}:{tag}"),
@@ -47,7 +47,16 @@ pub(crate) fn normal(scope: &str) -> Result<String, &'static str> {
         return Err("no image has such a name");
     }
     let host = scope.split('/').next().unwrap_or(scope);
-    Ok(host.to_ascii_lowercase() + &scope[host.len()..])
+    Ok(canonical(host) + &scope[host.len()..])
+}
+
+/// Hosts mean the same in any case, and with HTTPS' own port.
+fn canonical(host: &str) -> String {
+    let host = host.to_ascii_lowercase();
+    match host.strip_suffix(":443") {
+        Some(name) => name.to_owned(),
+        None => host,
+    }
 }
 
 #[cfg(test)]
@@ -56,6 +65,31 @@ mod tests {
 
     fn of_text(text: &str) -> Vec<String> {
         of(&text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_host_is_the_same_however_it_is_written() {
+        assert_eq!(of_text("A.example:443/x:1"), of_text("a.example/x:1"));
+        assert_eq!(normal("A.example:443/x").unwrap(), "a.example/x");
+        assert_ne!(of_text("a.example:5000/x:1"), of_text("a.example/x:1"));
+        for other in [
+            "a.example:0443/x",
+            "a.example:+443/x",
+            "10.5/x",
+            "010.0.0.5/x",
+            "1.2.3.0x4/x",
+        ] {
+            assert!(other.parse::<Reference>().is_err(), "{other}");
+        }
+        for fine in [
+            "10.0.0.5/x",
+            "10.0.0.5:5000/x",
+            "a.example:443/x",
+            "a1.2b/x",
+            "localhost:5000/x",
+        ] {
+            assert!(fine.parse::<Reference>().is_ok(), "{fine}");
+        }
     }
 
     #[test]

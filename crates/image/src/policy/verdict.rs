@@ -6,6 +6,8 @@ use super::document::{Policy, Requirement};
 use crate::store::{Evidence, now};
 use crate::{Digest, Error, Reference, Result};
 
+/// As much of a reason as anybody reads.
+const LONGEST_REASON: usize = 400;
 /// As many reasons as anybody reads.
 const MAX_REASONS: usize = 3;
 
@@ -124,6 +126,9 @@ pub(super) fn any_of(
     }
     let more = reasons.len().saturating_sub(MAX_REASONS);
     reasons.truncate(MAX_REASONS);
+    // Parts of them are a stranger's words.
+    let short = |reason: &String| reason.chars().take(LONGEST_REASON).collect::<String>();
+    let reasons: Vec<String> = reasons.iter().map(short).collect();
     let reasons = reasons.join("; ");
     let mut text = match count {
         1 => format!("its {kind} is not accepted: {reasons}"),

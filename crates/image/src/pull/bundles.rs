@@ -22,7 +22,9 @@ const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
 const MAX_FETCHED: usize = 32;
 /// Bytes of one bundle; a signature has about six thousand, an attestation perhaps many more.
 const MAX_BUNDLE: u64 = 1 << 20;
-/// Bytes of all bundles of one manifest.
+/// Signatures of one manifest, all together.
+const MAX_SIGNATURES: usize = 64;
+/// Bytes of all bundles and signatures of one manifest.
 const MAX_TOGETHER: usize = 4 << 20;
 
 /// What is attached to a manifest: bundles, as JSON, and signatures that are in none.
@@ -50,7 +52,14 @@ pub(super) async fn attached(
                     bundles.push(text);
                 }
             }
-            Attached::Signatures(some) => signatures.extend(some),
+            Attached::Signatures(some) => {
+                for signature in some {
+                    together += signature.payload.len() + signature.signature.len();
+                    if together <= MAX_TOGETHER && signatures.len() < MAX_SIGNATURES {
+                        signatures.push(signature);
+                    }
+                }
+            }
         }
     }
     Ok((bundles, signatures))

@@ -240,11 +240,13 @@ impl LayerJob<'_> {
     fn look(&self, context: &Context) -> Look {
         let state = context.store.state();
         let mut depends = None;
+        // A digest that is promised of an archive may be some other layer's name.
+        let fits = |record: &&LayerRecord| self.diff_id.is_none_or(|it| it == record.diff_id);
         for (own, above) in self.pairs().into_iter().flatten() {
-            if above != own && state.layers.contains_key(&above) {
+            if above != own && state.layers.get(&above).is_some_and(|record| fits(&record)) {
                 return Look::Found(above);
             }
-            match state.layers.get(&own) {
+            match state.layers.get(&own).filter(fits) {
                 None => {}
                 Some(record) if record.implicit.is_empty() || self.below.is_empty() => {
                     return Look::Found(own);

@@ -1,6 +1,6 @@
 //! The pull of one image, from its manifest to its record.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,7 +94,9 @@ pub(crate) async fn pull(
         let keys = &context.config.keys;
         let secrets = keys.open(&what, &manifest, &request.keys).await?;
         let sources = vec![Origin::Registry(&remote); manifest.layers.len()];
-        let lazily = lazily(context, &request, &remote, &manifest, &config).await;
+        let ids = (config_document.digest, document.digest);
+        let wanted = (&manifest, &config, ids);
+        let lazily = lazily(context, &request, &remote, wanted).await;
         let sources = Sources {
             origins: sources,
             lazily,
@@ -115,9 +117,11 @@ pub(crate) async fn pull(
     let store = Arc::clone(&context.store);
     let handler = request.handler;
     let is_encrypted = decryption::is_encrypted(&manifest);
+    let proven = config.proven_names();
     let record = blocking(move || {
         Named {
             is_encrypted,
+            proven,
             names,
             handler,
             layers,
@@ -136,14 +140,14 @@ async fn lazily(
     context: &Context,
     request: &Request,
     remote: &Remote,
-    manifest: &Manifest,
-    config: &ImageConfig,
+    (manifest, config, ids): (&Manifest, &ImageConfig, (Digest, Digest)),
 ) -> Vec<Option<Lazily>> {
     let none = || vec![None; manifest.layers.len()];
     let repository = request.reference.repository();
     // Compressed layers that are to be kept have to come.
     let is_whole = request.wait == Wait::ForOrdinaryLayers || context.config.keep_blobs;
-    if is_whole || config.module.is_some() || config.artifact.is_some() {
+    let is_no_image = config.module.is_some() || config.artifact.is_some();
+    if is_whole || is_no_image || decryption::is_encrypted(manifest) {
         return none();
     }
     let is_wanted = context.lazies.is_for(repository);
@@ -159,7 +163,7 @@ async fn lazily(
     let layers = manifest.layers.iter().zip(&config.diff_ids);
     let may_begin = is_wanted && request.wait == Wait::ForNothing;
     let smallest = context.config.lazy.smallest;
-    layers
+    let lazily: Vec<Option<Lazily>> = layers
         .map(|(blob, diff_id)| {
             if media_type::kind(&blob.media_type) != Kind::Layer {
                 return None;
@@ -169,7 +173,39 @@ async fn lazily(
             lazily.keyring.clone_from(&request.keyring);
             Some(lazily)
         })
-        .collect()
+        .collect();
+    if claims_another(context, config, ids, &lazily) {
+        tracing::info!(
+            image = %request.reference,
+            "another image with this configuration has come bit by bit: this one is pulled whole"
+        );
+        return none();
+    }
+    lazily
+}
+
+/// Whether an image with this configuration is here of which some layers were never hashed, and which are others than
+/// these: one of both lies then, and to hash what comes tells which.
+fn claims_another(
+    context: &Context,
+    config: &ImageConfig,
+    (id, manifest): (Digest, Digest),
+    lazily: &[Option<Lazily>],
+) -> bool {
+    let state = context.store.state();
+    let (Some(known), Some(mut names)) = (state.images.get(&id), config.proven_names()) else {
+        return false;
+    };
+    if !known.is_whole() && known.manifest != manifest {
+        return true;
+    }
+    let mut chain = None;
+    for (diff_id, lazily) in config.diff_ids.iter().zip(lazily) {
+        let above = Digest::chain(chain.as_ref(), diff_id);
+        names.extend(lazily.iter().flat_map(|it| [it.key, it.above(&above)]));
+        chain = Some(above);
+    }
+    !known.layers.iter().all(|key| names.contains(key))
 }
 
 /// What the policy would say of the image.
@@ -263,14 +299,19 @@ async fn fetch_known(
     remote: &Remote,
     digest: Digest,
 ) -> Result<FetchedManifest> {
-    if let Some(document) = known(context, digest).await? {
+    if let Some(document) = known_to_all(context, digest).await? {
         return Ok((digest, document.bytes.to_vec(), None));
     }
     let fetched = remote.manifest(&digest.to_string(), Some(digest)).await?;
     Ok((digest, fetched.bytes, fetched.content_type))
 }
 
-async fn known(context: &Context, digest: Digest) -> Result<Option<Document>> {
+/// A document that is here, where whoever names it may have it: namespaces with credentials of their own have
+/// images that others have not.
+async fn known_to_all(context: &Context, digest: Digest) -> Result<Option<Document>> {
+    if context.config.namespace_credentials.dir.is_some() {
+        return Ok(None);
+    }
     let store = Arc::clone(&context.store);
     blocking(move || store.document(&digest)).await
 }
@@ -298,7 +339,7 @@ async fn config(
         return Ok(document.clone());
     }
     let digest = manifest.config.digest;
-    if let Some(document) = known(context, digest).await? {
+    if let Some(document) = known_to_all(context, digest).await? {
         return Ok(document);
     }
     match media_type::kind(&manifest.config.media_type) {
@@ -556,6 +597,8 @@ async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob<'_>]) -> R
 pub(crate) struct Named {
     /// Whether only who has a key may use it.
     pub(crate) is_encrypted: bool,
+    /// What its layers are called whose archives have been hashed, where that is how they are known.
+    pub(crate) proven: Option<HashSet<Digest>>,
     pub(crate) names: Vec<Reference>,
     /// Whose guests it is for; empty: all its layers are here.
     pub(crate) handler: String,
@@ -593,10 +636,43 @@ impl Named {
                 handlers: BTreeSet::new(),
                 is_encrypted: false,
             });
-            record.is_encrypted = self.is_encrypted;
-            let replaced = std::mem::replace(&mut record.manifest, self.manifest.digest);
-            if self.handler.is_empty() {
+            let are_proven = |layers: &[Digest]| match &self.proven {
+                Some(names) => layers.iter().all(|key| names.contains(key)),
+                None => true,
+            };
+            let known_whole = known.filter(|it| it.is_whole());
+            // Where nobody has hashed the layers of one of both, neither takes the other's place, or has its signatures.
+            let is_other = match known_whole {
+                Some(it) if self.handler.is_empty() => {
+                    !self.is_encrypted && !are_proven(&self.layers) && it.layers != self.layers
+                }
+                Some(it) => {
+                    let is_lazy = !it.is_encrypted && !are_proven(&it.layers);
+                    is_lazy && it.manifest != self.manifest.digest
+                }
+                None => false,
+            };
+            if is_other {
+                return Err(Error::Crowded(format!(
+                    "another image with the configuration {id} is here, of which nobody has hashed the layers: \
+                     pull it again, or remove the other one"
+                )));
+            }
+            // The same files may be had without a key: whoever encrypts an image of others takes it from nobody.
+            // And for guests nothing of what is here was looked at, nor has come.
+            let is_for_guests = !self.handler.is_empty();
+            let keeps = known_whole.is_some_and(|it| {
+                is_for_guests || self.is_encrypted && !it.is_encrypted && are_proven(&it.layers)
+            });
+            let manifest = if keeps {
+                record.manifest
+            } else {
+                self.manifest.digest
+            };
+            let replaced = std::mem::replace(&mut record.manifest, manifest);
+            if self.handler.is_empty() && !keeps {
                 record.layers.clone_from(&self.layers);
+                record.is_encrypted = self.is_encrypted;
             }
             record.handlers.insert(self.handler);
             let names = |tags: bool| {
@@ -623,12 +699,12 @@ impl Named {
                 .images
                 .iter()
                 .any(|(other, image)| *other != id && image.manifest == replaced);
-            if replaced != self.manifest.digest && !still_used {
+            if replaced != manifest && !still_used {
                 change.documents.push((replaced, None));
             }
-            change
-                .documents
-                .push((self.manifest.digest, Some(self.manifest)));
+            if !keeps {
+                change.documents.push((manifest, Some(self.manifest)));
+            }
             change.documents.push((id, Some(self.config)));
             change.images.push((id, Some(record)));
             Ok(())

@@ -183,6 +183,8 @@ impl Evidence {
 
     /// Adds what was known before, as much of it as is worth keeping.
     pub(crate) fn extend(&mut self, older: Self) {
+        self.manifests.truncate(MAX_MANIFESTS);
+        self.signatures.truncate(MAX_SIGNATURES);
         for digest in older.manifests {
             if !self.manifests.contains(&digest) && self.manifests.len() < MAX_MANIFESTS {
                 self.manifests.push(digest);

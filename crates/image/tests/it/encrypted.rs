@@ -223,6 +223,106 @@ async fn who_names_the_plain_digests_gets_no_decrypted_layer() {
 }
 
 #[tokio::test]
+async fn who_encrypts_an_image_of_others_takes_it_from_nobody() {
+    let scene = scene!();
+    scene.give("team", &scene.key);
+    let secret = scene.pull_for("team", "secret:1").await.expect("pull");
+    assert_no_key(scene.admit(&secret, "others").await, "none of the keys");
+    // By its configuration it is the same image.
+    let plain = scene.pull_for("others", "plain:1").await.expect("pull");
+    assert_eq!(plain.id, secret.id);
+    scene
+        .admit(&plain, "others")
+        .await
+        .expect("it is not secret");
+    let again = scene
+        .pull_for("team", "secret:1")
+        .await
+        .expect("pull again");
+    assert_eq!((again.id, again.is_encrypted), (plain.id, false));
+    assert_eq!(again.manifest, plain.manifest);
+    scene
+        .admit(&plain, "others")
+        .await
+        .expect("it still is not");
+    scene.admit(&plain, "team").await.expect("nor for them");
+    assert_eq!(scene.cargo(&again).await, CARGO);
+    let place = &scene.place;
+    place
+        .images
+        .remove(&plain.id.to_string())
+        .await
+        .expect("remove");
+    place.sweep().await;
+    assert_eq!(place.layer_dirs(), 0);
+    // What is pulled for the first time is as secret as it says.
+    let secret = scene.pull_for("team", "secret:1").await.expect("pull");
+    assert!(secret.is_encrypted);
+    assert_no_key(scene.admit(&secret, "others").await, "none of the keys");
+}
+
+#[tokio::test]
+async fn a_pull_for_guests_makes_nothing_public_that_is_here() {
+    let scene = scene!();
+    scene.give("team", &scene.key);
+    let secret = scene.pull_for("team", "secret:1").await.expect("pull");
+    // Of the same configuration, and of nothing else.
+    let mut claim = scene.plain.clone();
+    let mut manifest: serde_json::Value = serde_json::from_slice(&claim.top.bytes).expect("JSON");
+    manifest["layers"] = json!([]);
+    claim.top.bytes = manifest.to_string().into_bytes();
+    claim.top.digest = orlop_testkit::image::digest(&claim.top.bytes);
+    claim.layers.clear();
+    scene.registry.push(&claim, "claim:1").await;
+    let request = PullRequest {
+        reference: scene.name("claim:1"),
+        handler: "kata".to_owned(),
+        ..PullRequest::default()
+    };
+    let pulled = scene
+        .place
+        .images
+        .pull(request)
+        .await
+        .expect("nothing is unpacked");
+    assert_eq!((pulled.id, pulled.manifest), (secret.id, secret.manifest));
+    assert!(pulled.is_encrypted);
+    assert_no_key(scene.admit(&pulled, "others").await, "none of the keys");
+    scene.admit(&pulled, "team").await.expect("it is theirs");
+}
+
+#[tokio::test]
+async fn the_name_of_a_decrypted_layer_opens_nothing() {
+    let scene = scene!();
+    scene.give("team", &scene.key);
+    let secret = scene.pull_for("team", "secret:1").await.expect("pull");
+    let dirs = scene
+        .place
+        .images
+        .layer_dirs(&secret.id)
+        .expect("its layers");
+    let name = |dir: &PathBuf| {
+        let parts = dir.components().rev();
+        let mut parts = parts.filter_map(|part| part.as_os_str().to_str());
+        let hex = parts.find(|part| part.len() == 64).expect("a digest");
+        format!("sha256:{hex}")
+    };
+    // Who has seen the names says that these are the digests of archives.
+    let mut claim = scene.plain.clone();
+    let mut config: serde_json::Value = serde_json::from_slice(&claim.config.bytes).expect("JSON");
+    config["rootfs"]["diff_ids"] = dirs.iter().rev().map(name).collect::<Vec<_>>().into();
+    claim.config.bytes = config.to_string().into_bytes();
+    claim.config.digest = orlop_testkit::image::digest(&claim.config.bytes);
+    let mut manifest: serde_json::Value = serde_json::from_slice(&claim.top.bytes).expect("JSON");
+    manifest["config"] = claim.config.descriptor();
+    claim.top.bytes = manifest.to_string().into_bytes();
+    claim.top.digest = orlop_testkit::image::digest(&claim.top.bytes);
+    scene.registry.push(&claim, "claim:1").await;
+    let error = scene.pull_for("others", "claim:1").await.unwrap_err();
+    assert!(matches!(error, Error::DigestMismatch { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn who_wraps_another_key_for_the_same_bytes_gets_nothing_that_is_here() {
     let scene = scene!();
     scene.turning();

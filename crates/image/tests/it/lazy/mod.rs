@@ -1,5 +1,6 @@
 //! Layers that come as they are read.
 
+mod claims;
 pub(crate) mod scene;
 mod turns;
 
