@@ -358,6 +358,8 @@ mod tests {
                 "docker.io/library/busybox",
                 "docker.io/library/busybox:latest",
             ),
+            ("Docker.io/busybox", "docker.io/library/busybox:latest"),
+            ("Index.Docker.io/a/b", "docker.io/a/b:latest"),
             ("user/app:v1.2-rc_3", "docker.io/user/app:v1.2-rc_3"),
             ("localhost/app", "localhost/app:latest"),
             ("localhost:5000/app", "localhost:5000/app:latest"),

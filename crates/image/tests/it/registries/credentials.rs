@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use orlop_image::{Credentials, Error, NamespaceCredentials, PolicyFor, PullRequest};
+use orlop_testkit::image::host_architecture;
 use orlop_testkit::proxy::Door;
 use orlop_testkit::{Fault, Login, Rule};
+
+use serde_json::json;
 
 use super::scene::Scene;
 
@@ -182,4 +185,42 @@ async fn mirrors_are_shown_their_own_credentials_alone() {
         "{mirror}"
     );
     assert!(!format!("{explained:?}").contains("secret"));
+}
+
+#[tokio::test]
+async fn what_names_another_s_digests_has_to_be_served_itself() {
+    let scene = guarded(2).await;
+    scene.file("namespaces/team.json", &auths(&[("@0", "user0")]));
+    scene.file("namespaces/other.json", &auths(&[("@1", "user1")]));
+    scene.pull_for("@0/app:1", "team").await.unwrap();
+    // An index of the other's, who has seen the digest somewhere, in a repository without the image.
+    let kind = "application/vnd.oci.image.index.v1+json";
+    let mut entry = scene.built.top.descriptor();
+    entry["platform"] = json!({ "os": "linux", "architecture": host_architecture() });
+    let index = json!({ "schemaVersion": 2, "mediaType": kind, "manifests": [entry] });
+    let content = Fault::content(kind, index.to_string().into_bytes());
+    scene.doors[1].rule(Rule::on("nothing/manifests/1", content));
+    let error = scene.pull_for("@1/nothing:1", "other").await.unwrap_err();
+    assert!(matches!(error, Error::NotInRegistry { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn credentials_for_a_short_name_s_own_registry_are_shown_to_no_other() {
+    let scene = guarded(1).await;
+    scene.write("unqualified-search-registries = [\"@0\"]\nshort-name-mode = \"permissive\"\n");
+    for (address, shown) in [("", None), ("@0", Some("user0"))] {
+        let request = PullRequest {
+            reference: "app:1".to_owned(),
+            auth: Some(Credentials {
+                username: "user0".to_owned(),
+                password: "secret".to_owned(),
+                server_address: scene.with_addresses(address),
+                ..Credentials::default()
+            }),
+            ..PullRequest::default()
+        };
+        let pulled = scene.place.images.pull(request).await;
+        assert_eq!(users(&scene, 0), shown.as_slice(), "{address:?}");
+        assert_eq!(pulled.is_ok(), shown.is_some(), "{address:?}: {pulled:?}");
+    }
 }
