@@ -8,6 +8,7 @@ mod flights;
 mod ingest;
 mod layer;
 mod lazy;
+mod named;
 mod progress;
 mod search;
 mod signatures;
@@ -20,10 +21,9 @@ pub(crate) use flights::Flights;
 pub(crate) use layer::{BlobLocks, Origin};
 pub(crate) use signatures::listed;
 
+pub(crate) use named::Named;
 pub use progress::{LayerProgress, LayerState, PullProgress};
 pub(crate) use progress::{Tracker, next_number};
 pub use steps::PullStep;
-pub(crate) use task::{
-    Context, Named, Request, Sources, check, fetch_layers, judge, of_manifest, pull,
-};
+pub(crate) use task::{Context, Request, Sources, check, fetch_layers, judge, of_manifest, pull};
 pub(crate) use turns::Turns;

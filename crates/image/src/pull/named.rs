@@ -1,0 +1,125 @@
+//! The record of an image that was pulled or imported.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::store::{Document, Evidence, ImageRecord, Store, now};
+use crate::{Digest, Error, Reference, Result, Selector};
+
+/// An image with all its layers here, or for guests, about to get its names.
+pub(crate) struct Named {
+    /// Whether only who has a key may use it.
+    pub(crate) is_encrypted: bool,
+    /// What its layers are called whose archives have been hashed, where that is how they are known.
+    pub(crate) proven: Option<HashSet<Digest>>,
+    pub(crate) names: Vec<Reference>,
+    /// Whose guests it is for; empty: all its layers are here.
+    pub(crate) handler: String,
+    /// Keys, base first.
+    pub(crate) layers: Vec<Digest>,
+    pub(crate) manifest: Document,
+    pub(crate) config: Document,
+    /// What was found out of its signatures, where somebody may ask for that.
+    pub(crate) evidence: Option<Evidence>,
+}
+
+impl Named {
+    /// Records the image. Blocks.
+    pub(crate) fn put(self, store: &Store) -> Result<()> {
+        let id = self.config.digest;
+        let evidence = self.evidence.map(|evidence| {
+            let older = store.evidence(&id)?;
+            Ok::<_, Error>((evidence.adds_to(older), evidence))
+        });
+        let evidence = evidence.transpose()?;
+        store.update(|state, change| {
+            let known = state.images.get(&id);
+            // What is known already is not written again, unless the image has gone meanwhile.
+            let evidence = evidence.filter(|(is_new, _)| *is_new || known.is_none());
+            change
+                .evidence
+                .extend(evidence.map(|(_, evidence)| (id, evidence)));
+            let mut record = known.cloned().unwrap_or_else(|| ImageRecord {
+                id,
+                manifest: self.manifest.digest,
+                layers: Vec::new(),
+                tags: BTreeSet::new(),
+                digests: BTreeSet::new(),
+                created: now(),
+                handlers: BTreeSet::new(),
+                is_encrypted: false,
+            });
+            let are_proven = |layers: &[Digest]| match &self.proven {
+                Some(names) => layers.iter().all(|key| names.contains(key)),
+                None => true,
+            };
+            let known_whole = known.filter(|it| it.is_whole());
+            // Where nobody has hashed the layers of one of both, neither takes the other's place, or has its signatures.
+            let is_other = match known_whole {
+                Some(it) if self.handler.is_empty() => {
+                    !self.is_encrypted && !are_proven(&self.layers) && it.layers != self.layers
+                }
+                Some(it) => {
+                    let is_lazy = !it.is_encrypted && !are_proven(&it.layers);
+                    is_lazy && it.manifest != self.manifest.digest
+                }
+                None => false,
+            };
+            if is_other {
+                return Err(Error::Crowded(format!(
+                    "another image with the configuration {id} is here, of which nobody has hashed the layers: \
+                     pull it again, or remove the other one"
+                )));
+            }
+            // The same files may be had without a key: whoever encrypts an image of others takes it from nobody.
+            // And for guests nothing of what is here was looked at, nor has come.
+            let is_for_guests = !self.handler.is_empty();
+            let keeps = known_whole.is_some_and(|it| {
+                is_for_guests || self.is_encrypted && !it.is_encrypted && are_proven(&it.layers)
+            });
+            let manifest = if keeps {
+                record.manifest
+            } else {
+                self.manifest.digest
+            };
+            let replaced = std::mem::replace(&mut record.manifest, manifest);
+            if self.handler.is_empty() && !keeps {
+                record.layers.clone_from(&self.layers);
+                record.is_encrypted = self.is_encrypted;
+            }
+            record.handlers.insert(self.handler);
+            let names = |tags: bool| {
+                self.names
+                    .iter()
+                    .filter(move |name| matches!(name.selector(), Selector::Tag(_)) == tags)
+                    .map(ToString::to_string)
+            };
+            let tags: BTreeSet<String> = names(true).collect();
+            for (other, image) in &state.images {
+                // A tag names one image: the one it was pulled as last.
+                if *other != id && !image.tags.is_disjoint(&tags) {
+                    let mut image = image.clone();
+                    image.tags.retain(|tag| !tags.contains(tag));
+                    change.images.push((*other, Some(image)));
+                }
+            }
+            record.tags.extend(tags);
+            record.digests.extend(names(false));
+            if known == Some(&record) {
+                return Ok(());
+            }
+            let still_used = state
+                .images
+                .iter()
+                .any(|(other, image)| *other != id && image.manifest == replaced);
+            if replaced != manifest && !still_used {
+                change.documents.push((replaced, None));
+            }
+            if !keeps {
+                change.documents.push((manifest, Some(self.manifest)));
+            }
+            change.documents.push((id, Some(self.config)));
+            change.images.push((id, Some(record)));
+            Ok(())
+        })
+    }
+}
