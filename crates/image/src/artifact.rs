@@ -78,7 +78,7 @@ impl Artifact {
 /// Where a blob is put; nothing if it is an archive to unpack.
 fn file(blob: &Descriptor) -> Result<Option<String>, String> {
     let annotation = |name| blob.annotations.get(name);
-    if media_type::kind(&blob.media_type) == Kind::EncryptedLayer {
+    if blob.is_encrypted() {
         return Err(format!("{} is encrypted", blob.digest));
     }
     let is_of_model = is_archive_of_model(&blob.media_type);

@@ -13,7 +13,6 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::blocking::blocking;
 use crate::manifest::{Document, Manifest};
-use crate::media_type::{self, Kind};
 use crate::namespace::{is_plain, shown};
 use crate::store::{ImageRecord, Store};
 use crate::{Digest, Error, PolicyFor, Result};
@@ -110,7 +109,7 @@ impl KeyFiles {
         whose: &KeysOf,
     ) -> Result<Vec<Option<Arc<Options>>>> {
         let mut opened = Vec::with_capacity(manifest.layers.len());
-        if !is_encrypted(manifest) {
+        if !manifest.is_encrypted() {
             opened.resize_with(manifest.layers.len(), || None);
             return Ok(opened);
         }
@@ -125,7 +124,7 @@ impl KeyFiles {
         let tried = blocking(move || files.load(&whom)).await?;
         let deadline = Instant::now() + PATIENCE;
         for layer in &manifest.layers {
-            if media_type::kind(&layer.media_type) != Kind::EncryptedLayer {
+            if !layer.is_encrypted() {
                 opened.push(None);
                 continue;
             }
@@ -197,12 +196,6 @@ impl Tried {
         });
         Err(format!("{}{place}", reasons.join("; ")))
     }
-}
-
-/// Whether a manifest has encrypted layers.
-pub(crate) fn is_encrypted(manifest: &Manifest) -> bool {
-    let mut layers = manifest.layers.iter();
-    layers.any(|layer| media_type::kind(&layer.media_type) == Kind::EncryptedLayer)
 }
 
 /// The manifest of an image that is here.

@@ -183,21 +183,22 @@ impl ImageConfig {
         if self.artifact.is_some() || self.module.is_some() {
             return None;
         }
-        let mut names = HashSet::new();
-        let mut chain = None;
-        for diff_id in &self.diff_ids {
-            let above = Digest::chain(chain.as_ref(), diff_id);
-            names.extend([*diff_id, above]);
-            chain = Some(above);
-        }
-        Some(names)
+        let names = self.diff_ids.iter().zip(self.chain_ids());
+        Some(names.flat_map(|(own, above)| [*own, above]).collect())
+    }
+
+    /// What names each layer together with those below it, base first.
+    pub(crate) fn chain_ids(&self) -> impl Iterator<Item = Digest> {
+        self.diff_ids.iter().scan(None, |chain, diff_id| {
+            *chain = Some(Digest::chain(chain.as_ref(), diff_id));
+            *chain
+        })
     }
 
     /// What names the whole stack of layers (OCI image specification, "Layer ChainID"); `None`
     /// without layers.
     pub fn chain_id(&self) -> Option<Digest> {
-        let step = |chain: Option<Digest>, diff_id| Some(Digest::chain(chain.as_ref(), diff_id));
-        self.diff_ids.iter().fold(None, step)
+        self.chain_ids().last()
     }
 
     /// The numeric user, if `user` starts with a number.

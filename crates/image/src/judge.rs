@@ -81,7 +81,7 @@ impl Images {
         let whom = PolicyFor::Namespace(namespace.to_owned());
         let keys = self.keys_of(&whom).await?;
         let what = image.to_string();
-        if !decryption::is_encrypted(&manifest) {
+        if !manifest.is_encrypted() {
             return Err(Error::invalid(
                 what,
                 "its manifest is not that of its layers",

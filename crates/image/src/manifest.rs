@@ -37,6 +37,20 @@ pub(crate) struct Descriptor {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
+impl Manifest {
+    /// Whether it has encrypted layers.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.layers.iter().any(Descriptor::is_encrypted)
+    }
+}
+
+impl Descriptor {
+    /// Whether it is of a layer that only who has a key can read.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        media_type::kind(&self.media_type) == Kind::EncryptedLayer
+    }
+}
+
 impl Document {
     /// Parses a manifest or index. `content_type` decides only where the document itself
     /// doesn't say what it is.

@@ -182,7 +182,7 @@ impl Thresholds {
             (Signal::ImageFs, Amount::Share(0.15)),
             (Signal::ImageFsInodes, Amount::Share(0.05)),
         ]);
-        let hard = match &configuration.eviction_hard {
+        let mut hard = match &configuration.eviction_hard {
             None => defaults,
             Some(written) => {
                 let mut hard = if configuration.merge_default_eviction_settings {
@@ -195,7 +195,6 @@ impl Thresholds {
             }
         };
         // A file system of its own for containers is as low as the node's, unless it is said.
-        let mut hard = hard;
         for (of, like) in LIKE_THE_NODE {
             if let Some(amount) = hard.get(&like).copied() {
                 hard.entry(of).or_insert(amount);

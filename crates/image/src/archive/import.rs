@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::artifact::Artifact;
 use crate::blocking::blocking;
-use crate::decryption::{self, KeysOf};
+use crate::decryption::KeysOf;
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{OCI_CONFIG, OCI_LAYER, OCI_MANIFEST};
 use crate::pull::{Context, Named, Origin, Sources, Tracker, check, fetch_layers, of_manifest};
@@ -56,7 +56,7 @@ pub(crate) async fn import(
         };
         let id = image.config.digest;
         let named = Named {
-            is_encrypted: decryption::is_encrypted(&image.manifest),
+            is_encrypted: image.manifest.is_encrypted(),
             proven: config.proven_names(),
             names,
             handler: String::new(),

@@ -23,10 +23,42 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// Whether layers and manifest of an image that is here whole stay as they are. Fails where this one and that can't
+    /// both be believed.
+    fn leaves(&self, known: &ImageRecord) -> Result<bool> {
+        let is_for_guests = !self.handler.is_empty();
+        let is_known_proven = self.are_proven(&known.layers);
+        // Where nobody has hashed the layers of one of both, neither takes the other's place, or has its signatures.
+        let is_other = if is_for_guests {
+            let is_lazy = !known.is_encrypted && !is_known_proven;
+            is_lazy && known.manifest != self.manifest.digest
+        } else {
+            let is_lazy = !self.is_encrypted && !self.are_proven(&self.layers);
+            is_lazy && known.layers != self.layers
+        };
+        if is_other {
+            return Err(Error::Crowded(format!(
+                "another image with the configuration {} is here, of which nobody has hashed the layers: pull it \
+                 again, or remove the other one",
+                known.id
+            )));
+        }
+        // The same files may be had without a key: whoever encrypts an image of others takes it from nobody. And for
+        // guests nothing of what is here was looked at, nor has come.
+        let was_plain = !known.is_encrypted && is_known_proven;
+        Ok(is_for_guests || self.is_encrypted && was_plain)
+    }
+
+    /// Whether the archives of all these layers have been hashed.
+    fn are_proven(&self, layers: &[Digest]) -> bool {
+        let names = self.proven.as_ref();
+        names.is_none_or(|names| layers.iter().all(|key| names.contains(key)))
+    }
+
     /// Records the image. Blocks.
-    pub(crate) fn put(self, store: &Store) -> Result<()> {
+    pub(crate) fn put(mut self, store: &Store) -> Result<()> {
         let id = self.config.digest;
-        let evidence = self.evidence.map(|evidence| {
+        let evidence = self.evidence.take().map(|evidence| {
             let older = store.evidence(&id)?;
             Ok::<_, Error>((evidence.adds_to(older), evidence))
         });
@@ -48,34 +80,10 @@ impl Named {
                 handlers: BTreeSet::new(),
                 is_encrypted: false,
             });
-            let are_proven = |layers: &[Digest]| match &self.proven {
-                Some(names) => layers.iter().all(|key| names.contains(key)),
-                None => true,
-            };
-            let known_whole = known.filter(|it| it.is_whole());
-            // Where nobody has hashed the layers of one of both, neither takes the other's place, or has its signatures.
-            let is_other = match known_whole {
-                Some(it) if self.handler.is_empty() => {
-                    !self.is_encrypted && !are_proven(&self.layers) && it.layers != self.layers
-                }
-                Some(it) => {
-                    let is_lazy = !it.is_encrypted && !are_proven(&it.layers);
-                    is_lazy && it.manifest != self.manifest.digest
-                }
+            let keeps = match known.filter(|it| it.is_whole()) {
+                Some(known) => self.leaves(known)?,
                 None => false,
             };
-            if is_other {
-                return Err(Error::Crowded(format!(
-                    "another image with the configuration {id} is here, of which nobody has hashed the layers: \
-                     pull it again, or remove the other one"
-                )));
-            }
-            // The same files may be had without a key: whoever encrypts an image of others takes it from nobody.
-            // And for guests nothing of what is here was looked at, nor has come.
-            let is_for_guests = !self.handler.is_empty();
-            let keeps = known_whole.is_some_and(|it| {
-                is_for_guests || self.is_encrypted && !it.is_encrypted && are_proven(&it.layers)
-            });
             let manifest = if keeps {
                 record.manifest
             } else {

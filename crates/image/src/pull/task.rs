@@ -116,7 +116,7 @@ pub(crate) async fn pull(
     let names = vec![reference.clone(), by_digest];
     let store = Arc::clone(&context.store);
     let handler = request.handler;
-    let is_encrypted = decryption::is_encrypted(&manifest);
+    let is_encrypted = manifest.is_encrypted();
     let proven = config.proven_names();
     let record = blocking(move || {
         Named {
@@ -147,7 +147,7 @@ async fn lazily(
     // Compressed layers that are to be kept have to come.
     let is_whole = request.wait == Wait::ForOrdinaryLayers || context.config.keep_blobs;
     let is_no_image = config.module.is_some() || config.artifact.is_some();
-    if is_whole || is_no_image || decryption::is_encrypted(manifest) {
+    if is_whole || is_no_image || manifest.is_encrypted() {
         return none();
     }
     let is_wanted = context.lazies.is_for(repository);
@@ -199,11 +199,8 @@ fn claims_another(
     if !known.is_whole() && known.manifest != manifest {
         return true;
     }
-    let mut chain = None;
-    for (diff_id, lazily) in config.diff_ids.iter().zip(lazily) {
-        let above = Digest::chain(chain.as_ref(), diff_id);
+    for (above, lazily) in config.chain_ids().zip(lazily) {
         names.extend(lazily.iter().flat_map(|it| [it.key, it.above(&above)]));
-        chain = Some(above);
     }
     !known.layers.iter().all(|key| names.contains(key))
 }

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::credentials::Credentials;
+use crate::namespace::is_plain;
 use crate::{Digest, Error, Reference, Result};
 
 /// The longest name of a namespace (RFC 1123). One that is longer could be another's with a digest.
@@ -73,9 +74,7 @@ impl NamespaceCredentials {
 
 /// A namespace as the name of a file: it must not lead out of the directory.
 fn check(dir: &Path, namespace: &str) -> Result<()> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let is_plain = namespace.bytes().all(plain) && !namespace.starts_with('.');
-    if is_plain && namespace.len() <= MAX_NAMESPACE {
+    if is_plain(namespace) && namespace.len() <= MAX_NAMESPACE {
         return Ok(());
     }
     let shown: String = namespace.chars().take(MAX_NAMESPACE).collect();
