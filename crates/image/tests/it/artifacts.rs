@@ -1,23 +1,12 @@
 //! Artifacts: blobs that are files, and archives only where they say so.
 
-use std::os::unix::fs::MetadataExt as _;
-
-use orlop_image::{Error, ExportFormat, Image, ImportSource, StoreForm};
+use orlop_image::{Error, ExportFormat, ImportSource, StoreForm};
 use orlop_testkit::image::ArtifactBlob;
 use orlop_testkit::{BuiltImage, Layer, Registry};
 
-use crate::support::{Place, inside, pull};
+use crate::support::{Place, file, pull};
 
 const KIND: &str = "application/vnd.example.model";
-
-/// The mode and the bytes of a file.
-async fn file(place: &Place, artifact: &Image, path: &str) -> (u32, Vec<u8>) {
-    let mount = place.images.mount_read_only(&artifact.id).await;
-    let mount = mount.expect("mount");
-    let path = inside(&mount, path);
-    let mode = std::fs::metadata(&path).expect("look at it").mode();
-    (mode & 0o7777, std::fs::read(&path).expect("read it"))
-}
 
 fn model() -> (BuiltImage, String) {
     let nameless = ArtifactBlob::nameless("text/plain", b"no name");

@@ -1,24 +1,14 @@
 //! Modules of WebAssembly: as images of layers, and as artifacts that have no archive.
 
-use orlop_image::{Error, ExportFormat, Image, ImportSource};
+use orlop_image::{Error, ExportFormat, ImportSource};
 use orlop_testkit::image::{Ending, module};
 use orlop_testkit::{BuiltImage, Fault, FaultProxy, ImageBuilder, Layer, Registry, Rule};
 use serde_json::json;
 
-use crate::support::{Place, inside, pull};
+use crate::support::{Place, file, pull};
 
 fn hello() -> Vec<u8> {
     module("ahoy\n", Ending::Code(0))
-}
-
-/// The mode and the bytes of a file of the image.
-async fn file(place: &Place, image: &Image, path: &str) -> (u32, Vec<u8>) {
-    use std::os::unix::fs::MetadataExt as _;
-    let mount = place.images.mount_read_only(&image.id).await;
-    let mount = mount.expect("mount");
-    let path = inside(&mount, path);
-    let mode = std::fs::metadata(&path).expect("look at it").mode();
-    (mode & 0o7777, std::fs::read(&path).expect("read it"))
 }
 
 #[tokio::test]

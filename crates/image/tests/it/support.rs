@@ -1,6 +1,7 @@
 //! A store of its own for each test.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,15 @@ pub(crate) fn inside(mount: &OwnedFd, path: &str) -> PathBuf {
 /// The text of a file in a detached mount.
 pub(crate) fn content(mount: &OwnedFd, path: &str) -> String {
     std::fs::read_to_string(inside(mount, path)).expect("read a file of the image")
+}
+
+/// The mode and the bytes of a file of an image.
+pub(crate) async fn file(place: &Place, image: &Image, path: &str) -> (u32, Vec<u8>) {
+    let mount = place.images.mount_read_only(&image.id).await;
+    let mount = mount.expect("mount");
+    let path = inside(&mount, path);
+    let mode = std::fs::metadata(&path).expect("look at it").mode();
+    (mode & 0o7777, std::fs::read(&path).expect("read it"))
 }
 
 /// Waits until something is so.

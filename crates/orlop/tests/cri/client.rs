@@ -21,6 +21,16 @@ pub(crate) fn run(world: &World, line: &[&str]) -> Output {
     command(world, line).output().expect("run orlop")
 }
 
+/// Whether a command succeeds, and all that it prints.
+pub(crate) fn said(world: &World, line: &[&str]) -> (bool, String) {
+    let output = run(world, line);
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
 /// What a command that succeeds prints.
 #[track_caller]
 pub(crate) fn out(world: &World, line: &[&str]) -> String {

@@ -1,15 +1,15 @@
 //! `registries.conf` and credentials of namespaces, as kubelets and pods meet them.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use orlop_cri::v1::{ImageFilter, ImageSpec, ListImagesRequest};
 use orlop_testkit::proxy::Door;
 use orlop_testkit::registry::Login;
-use orlop_testkit::{ContainerSpec, FaultProxy, ImageBuilder, Node, PodSpec, Scratch, node, skip};
+use orlop_testkit::{ContainerSpec, FaultProxy, ImageBuilder, Node, PodSpec, Scratch, skip};
 use serde_json::{Value, json};
 use tonic::Code;
 
+use crate::client::said;
 use crate::world::{World, world};
 
 /// A node with a `registries.conf`, a policy and a directory of credentials.
@@ -59,18 +59,7 @@ impl Scene {
 
     /// What one of orlop's own commands prints, and whether it succeeds.
     fn run(&self, line: &[&str]) -> (bool, String) {
-        let endpoint = format!("unix://{}", self.world.node.socket().display());
-        let output = Command::new(node::binary())
-            .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-            .args(line)
-            .stdin(Stdio::null())
-            .output()
-            .expect("run orlop");
-        let text = [output.stdout, output.stderr].concat();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&text).into_owned(),
-        )
+        said(&self.world, line)
     }
 
     fn pod(&self, name: &str, namespace: &str) -> PodSpec {

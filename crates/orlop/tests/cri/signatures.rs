@@ -1,16 +1,16 @@
 //! Signature policies as kubelets and pods meet them.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use orlop_cri::v1::{ImageSpec, Mount};
 use orlop_testkit::{
     BuiltImage, ContainerSpec, Gpg, ImageBuilder, KeyKind, Layer, Node, PodSpec, Scratch, Signer,
-    machine, node, skip, skip_unless,
+    machine, skip, skip_unless,
 };
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
+use crate::client::said;
 use crate::world::{World, world};
 
 /// A node with a policy for itself and a directory for those of namespaces.
@@ -119,18 +119,7 @@ impl Guarded {
 
     /// What one of orlop's own commands prints, and whether it succeeds.
     fn run(&self, line: &[&str]) -> (bool, String) {
-        let endpoint = format!("unix://{}", self.world.node.socket().display());
-        let output = Command::new(node::binary())
-            .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-            .args(line)
-            .stdin(Stdio::null())
-            .output()
-            .expect("run orlop");
-        let text = [output.stdout, output.stderr].concat();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&text).into_owned(),
-        )
+        said(&self.world, line)
     }
 }
 

@@ -28,15 +28,21 @@ fn claim(layers: &BuiltImage, config: &BuiltImage) -> BuiltImage {
     claim
 }
 
+/// A registry with an image, `honest:1`, and one with its configuration and other layers, `lie:1`.
+async fn scene() -> (Scene, BuiltImage) {
+    let (honest, other) = (image("honest"), image("evil"));
+    let scene = Scene::new().await;
+    scene.registry.push(&honest, "honest:1").await;
+    let lie = claim(&other, &honest);
+    scene.registry.push(&lie, "lie:1").await;
+    (scene, honest)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_with_the_configuration_of_another_does_not_take_its_place() {
     skip_unless!(can());
-    let (honest, other) = (image("honest"), image("evil"));
-    let lie = claim(&other, &honest);
     for is_first in [false, true] {
-        let scene = Scene::new().await;
-        scene.registry.push(&honest, "honest:1").await;
-        scene.registry.push(&lie, "lie:1").await;
+        let (scene, honest) = scene().await;
         let lied = if is_first {
             let lied = scene.pull("lie:1").await.expect("nothing else is known");
             let mount = scene.mounted(&lied).await;
@@ -65,11 +71,7 @@ async fn an_image_with_the_configuration_of_another_does_not_take_its_place() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_that_claim_to_be_one_at_the_same_time_the_first_stays() {
     skip_unless!(can());
-    let (honest, other) = (image("honest"), image("evil"));
-    let lie = claim(&other, &honest);
-    let scene = Scene::new().await;
-    scene.registry.push(&honest, "honest:1").await;
-    scene.registry.push(&lie, "lie:1").await;
+    let (scene, _) = scene().await;
     let (one, two) = tokio::join!(scene.pull("honest:1"), scene.pull("lie:1"));
     let content: &[u8] = match (&one, &two) {
         (Err(_), Ok(_)) => b"evil",
@@ -89,12 +91,8 @@ async fn of_two_that_claim_to_be_one_at_the_same_time_the_first_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pull_for_guests_lends_nothing_to_what_was_not_hashed() {
     skip_unless!(can());
-    let (honest, other) = (image("honest"), image("evil"));
-    let lie = claim(&other, &honest);
     for is_first in [false, true] {
-        let scene = Scene::new().await;
-        scene.registry.push(&honest, "honest:1").await;
-        scene.registry.push(&lie, "lie:1").await;
+        let (scene, _) = scene().await;
         let guests = PullRequest {
             reference: scene.proxy.reference("honest:1"),
             handler: "kata".to_owned(),
@@ -102,21 +100,13 @@ async fn a_pull_for_guests_lends_nothing_to_what_was_not_hashed() {
         };
         if is_first {
             scene.place.images.pull(guests).await.expect("pull");
-            let error = scene
-                .pull("lie:1")
-                .await
-                .expect_err("it is hashed")
-                .to_string();
+            let error = scene.pull("lie:1").await.expect_err("it is hashed");
+            let error = error.to_string();
             assert!(error.contains("expected"), "{error}");
         } else {
             scene.pull("lie:1").await.expect("nothing else is known");
-            let error = scene
-                .place
-                .images
-                .pull(guests)
-                .await
-                .unwrap_err()
-                .to_string();
+            let error = scene.place.images.pull(guests).await.unwrap_err();
+            let error = error.to_string();
             assert!(error.contains("pull it again"), "{error}");
         }
     }
