@@ -103,7 +103,7 @@ impl Source {
                 reach::touching(&node.config, named, read).await
             }
             Self::Image(image) => {
-                let layers = node.images.layers(&image.id).await.map_err(|source| {
+                let layers = node.images.layers_of(image).await.map_err(|source| {
                     let doing = format!("finding the layers of image {}", image.id);
                     Error::Image { doing, source }
                 })?;

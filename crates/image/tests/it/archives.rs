@@ -209,7 +209,7 @@ async fn a_damaged_layer_is_found_and_only_that_is_pulled_again() {
         std::os::unix::fs::MetadataExt::ino(&untouched)
     );
     // A container that uses the layer keeps what it has of it.
-    place.images.lease("container", &image.id).await.unwrap();
+    place.images.lease("container", &image).await.unwrap();
     let used = std::os::fd::OwnedFd::from(std::fs::File::open(&low).unwrap());
     std::fs::remove_file(low.join("d/noise")).unwrap();
     let verified = place.images.verify(true).await.unwrap();

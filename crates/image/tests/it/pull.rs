@@ -146,7 +146,7 @@ async fn images_and_leases_survive_a_restart_and_leased_layers_a_removal() {
     let image = pull(&place.images, &registry.reference("app:1"))
         .await
         .unwrap();
-    place.images.lease("container-1", &image.id).await.unwrap();
+    place.images.lease("container-1", &image).await.unwrap();
     place.reopen().await;
     assert_eq!(place.images.list(), std::slice::from_ref(&image));
     assert_eq!((image.uid(), image.username()), (Some(1002), ""));
