@@ -198,8 +198,8 @@ impl Images {
     /// The image that `name` means: an id with or without `sha256:`, its unique start, or a
     /// name with or without tag and digest; a short name is what it stands for now. `None` if there is
     /// no such image; [`Error::InvalidReference`] and [`Error::Ambiguous`] for what can't mean one.
-    pub fn find(&self, name: &str) -> Result<Option<Image>> {
-        let named = self.names_here(name)?;
+    pub async fn find(&self, name: &str) -> Result<Option<Image>> {
+        let named = self.names_here(name).await?;
         let state = self.store().state();
         Ok(find(&state, name, &named)?.and_then(|record| self.image(&state, record)))
     }

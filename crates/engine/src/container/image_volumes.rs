@@ -67,7 +67,7 @@ pub async fn asked(node: &Node, pod: &Pod, config: &ContainerConfig) -> Result<V
         volumes.push(VolumeImage {
             index,
             container_path: request.container_path.clone(),
-            image: image::asked_for(&node.images, &field, Some(asked))?,
+            image: image::asked_for(&node.images, &field, Some(asked)).await?,
         });
     }
     for volume in &volumes {
