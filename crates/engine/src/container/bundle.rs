@@ -81,9 +81,9 @@ pub async fn build(
             Ok(made)
         };
         if fills {
-            reach::touching_in((&FILLING, owner), &node.config, named, build)
+            reach::touching_in((&FILLING, owner), &node.config(), named, build)
         } else {
-            reach::touching(&node.config, named, build)
+            reach::touching(&node.config(), named, build)
         }
     };
     trace.step("rootfs", &name, build).await
@@ -178,7 +178,7 @@ fn build_blocking(
     }
     make_upper(container, &lower)?;
     if container.goes_on.is_some() {
-        go_on::unpack_changes(&node.config, container)?;
+        go_on::unpack_changes(&node.config(), container)?;
     }
     let rootfs = root_mount(&node.paths, container, lower)?;
     let mut made = specification(node, container, plan, &rootfs, &volumes)?;

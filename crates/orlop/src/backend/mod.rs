@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::config::values::CredentialsAt;
 
 pub(crate) use native::engine_config;
-pub(crate) use start::{Metrics, Running, start};
+pub(crate) use start::{Metrics, Reconfigurable, Running, start};
 
 /// The files with the node's own credentials, in the order in which they are asked.
 fn credential_files(named: &[CredentialsAt]) -> Vec<PathBuf> {
