@@ -128,7 +128,7 @@ pub fn encrypt_layer(
 }
 
 /// As openssl has keys on its command line.
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
         let _ = write!(text, "{byte:02x}");
@@ -136,7 +136,8 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-fn filter(command: &mut Command, input: &[u8]) -> Vec<u8> {
+/// What a program that is to succeed makes of its input.
+pub fn filter(command: &mut Command, input: &[u8]) -> Vec<u8> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
