@@ -47,6 +47,9 @@ pub enum KeyError {
          use the module"
     )]
     Pkcs11,
+    /// It is another file.
+    #[error("there is no private key in it")]
+    NoKey,
     /// More than anybody has.
     #[error("it has more than {MOST_LOCKED} keys with a passphrase")]
     TooMany,
@@ -85,6 +88,9 @@ impl PrivateKey {
             let der = pbes2::open(&locked?, passphrase)?;
             let der = PrivateKeyDer::Pkcs8(der.as_slice().into());
             keys.push(Self::from_der(&der).ok_or(KeyError::Kind)?);
+        }
+        if keys.is_empty() {
+            return Err(KeyError::NoKey);
         }
         Ok(keys)
     }

@@ -381,7 +381,8 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
         let error = refused(&path).unwrap_err();
         assert!(error.contains("kind is not supported"), "{path:?} {error}");
     }
-    assert_eq!(refused(scene.path("rsa.pub").as_ref()), Ok(0));
+    let public = refused(scene.path("rsa.pub").as_ref()).unwrap_err();
+    assert_eq!(public, "there is no private key in it");
     let two = [
         fs::read(&rsa).expect("read"),
         fs::read(scene.key("p256", Curve("P-256"))).expect("read"),

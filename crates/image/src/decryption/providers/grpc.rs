@@ -113,9 +113,7 @@ impl Address {
         });
         let channel = endpoint.connect_with_connector(connect).await;
         let channel = channel.map_err(|error| innermost(&error))?;
-        let mut client = Grpc::new(channel)
-            .max_decoding_message_size(LONGEST_ANSWER)
-            .max_encoding_message_size(usize::MAX);
+        let mut client = Grpc::new(channel).max_decoding_message_size(LONGEST_ANSWER);
         let not_ready = |error: tonic::transport::Error| innermost(&error);
         client.ready().await.map_err(not_ready)?;
         let request = Request::new(Protocol { json: question });
