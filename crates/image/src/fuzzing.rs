@@ -110,6 +110,15 @@ pub fn policy(data: &[u8]) {
     let _ = listed_referrers("fuzzed", data, |kind| !kind.is_empty());
 }
 
+/// A file that names key providers must be read or refused; none of them is elsewhere than on this machine.
+pub fn key_providers(data: &[u8]) {
+    if let Some(addresses) = crate::decryption::provider_addresses(data) {
+        for address in addresses {
+            assert!(address.ip().is_loopback(), "{address}");
+        }
+    }
+}
+
 /// A file that says where signatures are must be read or refused.
 pub fn signature_stores(data: &[u8]) {
     let _ = parse_stores(&String::from_utf8_lossy(data));

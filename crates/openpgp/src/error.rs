@@ -33,6 +33,9 @@ pub enum Error {
     /// A file of keys has what nobody should see.
     #[error("it holds a private key; have `gpg --export` write the public one")]
     Private,
+    /// A file of private keys has none.
+    #[error("there is no private key in it; have `gpg --export-secret-keys` write it")]
+    NoPrivate,
     /// A file of keys has none.
     #[error("there is no public key in it")]
     NoKey,

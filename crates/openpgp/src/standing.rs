@@ -85,6 +85,17 @@ impl<'c> Standing<'c> {
         reason.map_or(Ok(()), Err)
     }
 
+    /// Whether a key of the certificate is revoked, by itself or with the primary one.
+    pub(crate) fn revoked(certificate: &'c Certificate, key: &Key) -> bool {
+        // When that was said does not matter.
+        let standing = Self::of(certificate, 0);
+        certificate.components.iter().any(|it| match &it.what {
+            What::Primary => standing.is_revoked(it, kind::KEY_REVOCATION),
+            What::Subkey(one) if one == key => standing.is_revoked(it, kind::SUBKEY_REVOCATION),
+            _ => false,
+        })
+    }
+
     /// What the primary key is for, and whose; or why it is worth nothing.
     fn primary(&self) -> Result<(Option<u8>, Option<String>), Refusal> {
         let key = &self.certificate.primary;

@@ -251,6 +251,15 @@ fn no_policy_breaks_the_parser() {
 }
 
 #[test]
+fn no_file_of_key_providers_leads_elsewhere() {
+    Fuzz::new()
+        .example(r#"{"key-providers":{"a":{"cmd":{"path":"/bin/a","args":["x"]}},"b":{"grpc":"localhost:50051"}}}"#)
+        .example(r#"{"key-providers":{"a":{"grpc":"[::1]:1"},"b":{"grpc":"127.0.0.2:9"},"c":{"grpc":"unix:///x"}}}"#)
+        .words(["unix:", "localhost", "0.0.0.0", "[::ffff:10.0.0.1]", "127.", ":65535", "dns:///", "\"grpc\":"])
+        .run(fuzzing::key_providers);
+}
+
+#[test]
 fn no_file_of_signature_stores_breaks_the_parser() {
     Fuzz::new()
         .example("default-docker:\n  lookaside: file:///var/lib/containers/sigstore\n")

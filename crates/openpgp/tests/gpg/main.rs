@@ -7,6 +7,8 @@
 
 mod keys;
 mod messages;
+mod passphrases;
+mod secrets;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

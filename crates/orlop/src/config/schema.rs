@@ -201,12 +201,13 @@ section! {
         /// A directory with files that say where signatures made with GPG are, in the format of
         /// containers-registries.d(5). Only a node with a policy reads them, anew for each pull.
         signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => restart,
-        /// A directory with private keys (PEM) that open encrypted images, and in it a directory for
-        /// each pod namespace with keys of its own: `docs/encryption.md`. The keys are read anew for
-        /// each pull and container. Empty: encrypted images are refused.
+        /// A directory with private keys (PEM, OpenPGP) that open encrypted images, and in it a
+        /// directory for each pod namespace with keys and key providers of its own:
+        /// `docs/encryption.md`. The keys are read anew for each pull and container. Empty: encrypted
+        /// images are refused.
         decryption_keys: Option<AbsolutePath> = None => restart,
-        /// The file that names key providers for encrypted images, as ocicrypt has it. Empty: there
-        /// are none.
+        /// The file that names key providers for encrypted images of all pods, as ocicrypt has it.
+        /// Empty: there are none.
         key_providers: Option<AbsolutePath> = None => restart,
         /// What the layers of images that are pulled become: a directory with their files each
         /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
