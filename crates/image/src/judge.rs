@@ -121,7 +121,7 @@ impl Images {
         };
         let (store, image) = (Arc::clone(self.store()), *image);
         blocking(move || {
-            let evidence = store.evidence(&image)?;
+            let evidence = store.evidence(&image)?.together();
             let judge = |name| {
                 policy.judge(Subject {
                     name,

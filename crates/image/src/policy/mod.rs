@@ -10,6 +10,7 @@ mod payload;
 pub(crate) mod scope;
 mod signed_by;
 mod sigstore;
+mod sorting;
 #[cfg(test)]
 mod tests;
 mod verdict;

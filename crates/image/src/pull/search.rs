@@ -31,6 +31,8 @@ pub(super) struct Found {
     pub(super) evidence: Evidence,
     /// Why there may be more that are attached.
     missed: Option<Error>,
+    /// Whether all places could be asked.
+    pub(super) is_complete: bool,
 }
 
 /// What is done about signatures that the policy does not ask for.
@@ -82,13 +84,13 @@ pub(super) async fn gather(
     early: Option<&mut Early<'_>>,
 ) -> Result<Found> {
     let (needs, name) = (needs(request), &request.reference);
-    let stores = match stores(context).await {
+    let (stores, is_told) = match stores(context).await {
         Err(error) if needs.any() => return Err(error),
         Err(error) => {
             tracing::debug!(%error, "where signatures are can't be told");
-            Stores::default()
+            (Stores::default(), false)
         }
-        Ok(stores) => stores,
+        Ok(stores) => (stores, true),
     };
     let without_attached = stores.without_attachments(name);
     if let Some(file) = without_attached.filter(|_| needs.attached) {
@@ -112,40 +114,43 @@ pub(super) async fn gather(
             None => Ok(Vec::new()),
         }
     };
-    let (mut found, messages) = tokio::try_join!(
+    let (attached, messages) = tokio::try_join!(
         Box::pin(wait(name, needs.attached, others, attached)),
         Box::pin(wait(name, needs.messages, others, messages)),
     )?;
+    let is_there = is_told && attached.is_some() && messages.is_some();
+    let mut found = attached.unwrap_or_default();
+    found.is_complete = is_there && found.missed.is_none();
     if let Some(error) = found.missed.as_ref().filter(|_| !needs.attached) {
         tracing::debug!(image = %name, %error, "signatures can't be had");
     }
     found.evidence.manifests = manifests.to_vec();
-    found.evidence.messages = messages;
+    found.evidence.messages = messages.unwrap_or_default();
     Ok(found)
 }
 
-/// Waits for signatures as long as they are worth it.
-async fn wait<T: Default>(
+/// Waits for signatures as long as they are worth it; nothing where they could not be had.
+async fn wait<T>(
     name: &Reference,
     needed: bool,
     others: Others,
     found: impl Future<Output = Result<T>>,
-) -> Result<T> {
+) -> Result<Option<T>> {
     if needed {
-        return found.await;
+        return found.await.map(Some);
     }
     if others == Others::Leave {
-        return Ok(T::default());
+        return Ok(None);
     }
     Ok(match tokio::time::timeout(PATIENCE, found).await {
-        Ok(Ok(found)) => found,
+        Ok(Ok(found)) => Some(found),
         Ok(Err(error)) => {
             tracing::debug!(image = %name, %error, "signatures can't be had");
-            T::default()
+            None
         }
         Err(_) => {
             tracing::debug!(image = %name, "signatures come too slowly");
-            T::default()
+            None
         }
     })
 }

@@ -16,6 +16,7 @@ mod bundles;
 mod child;
 mod cosign;
 mod crash;
+mod crowds;
 mod encrypted;
 mod faults;
 mod fuzzed;

@@ -7,6 +7,7 @@ use orlop_sigstore::{Bundle, By, Content, Demand, Detached, Refusal, Signer, Sta
 use super::SigstoreSigned;
 use super::trust::{Signers, Trust};
 use crate::policy::payload::{Kind, Payload};
+use crate::policy::sorting::Marks;
 use crate::policy::verdict::{Subject, any_of, tag_of};
 use crate::store::{Signature, now};
 
@@ -25,6 +26,28 @@ impl SigstoreSigned {
         };
         Ok(trial.outcome())
     }
+
+    /// Marks all that would be enough. Fails as [`Self::judge`] does. Blocks.
+    pub(in crate::policy) fn mark(
+        &self,
+        subject: Subject<'_>,
+        marks: &mut Marks,
+    ) -> Result<(), String> {
+        let trust = self.load()?;
+        let trial = Trial {
+            wanted: self,
+            trust: &trust,
+            subject,
+        };
+        for (signature, mark) in trial.signatures().iter().zip(&mut marks.signatures) {
+            *mark |= trial.signature(signature).is_ok();
+        }
+        for (text, mark) in subject.evidence.bundles.iter().zip(&mut marks.bundles) {
+            let bundle = read(text);
+            *mark |= trial.is_wanted(&bundle) && bundle.and_then(|it| trial.bundle(it)).is_ok();
+        }
+        Ok(())
+    }
 }
 
 struct Trial<'a> {
@@ -36,12 +59,7 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn outcome(&self) -> Result<String, String> {
         let evidence = self.subject.evidence;
-        // A signature from before there were bundles says nothing but that.
-        let signatures = if self.wanted.predicate_types.is_empty() {
-            &evidence.signatures[..]
-        } else {
-            &[]
-        };
+        let signatures = self.signatures();
         let bundles = evidence.bundles.iter().map(|text| read(text));
         let bundles: Vec<_> = bundles.filter(|bundle| self.is_wanted(bundle)).collect();
         let count = signatures.len() + bundles.len();
@@ -51,6 +69,15 @@ impl Trial<'_> {
         let signatures = signatures.iter().map(|one| self.signature(one));
         let bundles = bundles.into_iter().map(|bundle| self.bundle(bundle?));
         any_of(self.kind(), count, signatures.chain(bundles))
+    }
+
+    /// Those that were made before there were bundles, where they say what is asked for: that it is signed.
+    fn signatures(&self) -> &[Signature] {
+        if self.wanted.predicate_types.is_empty() {
+            &self.subject.evidence.signatures
+        } else {
+            &[]
+        }
     }
 
     fn kind(&self) -> &'static str {
