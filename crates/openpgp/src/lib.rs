@@ -13,6 +13,7 @@ mod keyring;
 mod message;
 mod packet;
 mod reader;
+mod revocation;
 mod signature;
 mod standing;
 mod subpacket;

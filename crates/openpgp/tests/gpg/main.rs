@@ -6,7 +6,9 @@
 )]
 
 mod keys;
+mod made;
 mod messages;
+mod statements;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
