@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::authorities::MAX_CHAIN;
 use crate::entry::Entry;
+use crate::envelope::RawEnvelope;
 use crate::proof::{MAX_HASHES, Proof};
 use crate::signed::Evidence;
 use crate::text::{Base64, Number};
@@ -159,32 +160,6 @@ struct RawChain {
 struct RawTimestamps {
     #[serde(rename = "rfc3161Timestamps")]
     stamps: Option<Vec<serde::de::IgnoredAny>>,
-}
-
-#[derive(Deserialize)]
-struct RawEnvelope {
-    payload: Base64,
-    #[serde(rename = "payloadType")]
-    kind: String,
-    signatures: Vec<RawSignature>,
-}
-
-#[derive(Deserialize)]
-struct RawSignature {
-    sig: Base64,
-}
-
-impl RawEnvelope {
-    fn read(self) -> Result<Envelope, Refusal> {
-        // Of several it would not be clear which one the certificate and the log are of.
-        let [signature] = <[RawSignature; 1]>::try_from(self.signatures)
-            .map_err(|_| wrong("its envelope has not one signature"))?;
-        Ok(Envelope {
-            kind: self.kind,
-            payload: self.payload.0,
-            signature: signature.sig.0,
-        })
-    }
 }
 
 #[derive(Deserialize)]

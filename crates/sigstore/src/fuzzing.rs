@@ -2,8 +2,8 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::{
-    Authorities, Bundle, Certificate, Content, Demand, Detached, Identity, Pattern, PublicKey,
-    Signer, Statement, Subject,
+    Authorities, Beside, Bundle, Certificate, Content, Demand, Detached, Envelope, Identity,
+    Pattern, PublicKey, Signer, Statement, Subject,
 };
 
 /// Bundles, certificates and all that is in them must be read or refused.
@@ -35,15 +35,21 @@ pub fn bundle(data: &[u8], roots: &[u8], key: &[u8]) {
                 let _ = Statement::parse(&envelope.payload);
             }
         }
-        let detached = Detached {
-            message: data,
-            signature: data,
+        let beside = Beside {
             certificate: Some(&text),
             chain: Some(&text),
             log: Some(&text),
             is_stamped: false,
         };
+        let detached = Detached {
+            message: data,
+            signature: data,
+            beside,
+        };
         let _ = detached.verify(&demand);
+        if let Ok(envelope) = Envelope::parse(data) {
+            let _ = envelope.verify(beside, &demand);
+        }
     }
     let _ = Statement::parse(data);
     let _ = Checkpoint::parse(&text);

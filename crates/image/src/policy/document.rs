@@ -51,6 +51,8 @@ pub(crate) enum Requirement {
 pub(crate) struct Needs {
     /// Those that are attached to the image in its registry.
     pub(crate) attached: bool,
+    /// Of those, what says something else than that the image is signed.
+    pub(crate) attestations: bool,
     /// Signed messages, which are elsewhere.
     pub(crate) messages: bool,
 }
@@ -117,6 +119,9 @@ impl Policy {
         let is_there = |wanted: fn(&Requirement) -> bool| list.iter().any(wanted);
         Needs {
             attached: is_there(|it| matches!(it, Requirement::Sigstore(_))),
+            attestations: is_there(
+                |it| matches!(it, Requirement::Sigstore(signed) if signed.is_of_attestations()),
+            ),
             messages: is_there(|it| matches!(it, Requirement::SignedBy(_))),
         }
     }

@@ -19,4 +19,4 @@ pub(crate) use document::{Needs, Policy, SIGSTORE_SIGNED};
 pub use files::PolicyFiles;
 pub(crate) use payload::{Kind, Payload};
 pub use verdict::{RequirementVerdict, Verdict};
-pub(crate) use verdict::{Subject, tag_of};
+pub(crate) use verdict::{Subject, tag_of, tag_of_attestations};

@@ -10,6 +10,7 @@ use crate::{Error, Reference, Result};
 pub(super) struct Marks {
     pub(super) signatures: Vec<bool>,
     pub(super) bundles: Vec<bool>,
+    pub(super) attestations: Vec<bool>,
     pub(super) messages: Vec<bool>,
 }
 
@@ -36,6 +37,7 @@ impl Policy {
         Ok(Accepted {
             signatures: first(&mut evidence.signatures, &marks.signatures),
             bundles: first(&mut evidence.bundles, &marks.bundles),
+            attestations: first(&mut evidence.attestations, &marks.attestations),
             messages: first(&mut evidence.messages, &marks.messages),
         })
     }
@@ -46,6 +48,7 @@ impl Marks {
         Self {
             signatures: vec![false; evidence.signatures.len()],
             bundles: vec![false; evidence.bundles.len()],
+            attestations: vec![false; evidence.attestations.len()],
             messages: vec![false; evidence.messages.len()],
         }
     }

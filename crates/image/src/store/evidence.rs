@@ -36,6 +36,9 @@ pub(crate) struct Evidence {
     /// The bundles attached to these, as JSON.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) bundles: Vec<String>,
+    /// The attestations at their tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) attestations: Vec<Attestation>,
     /// Messages signed with GPG that were found for these, in base64.
     #[serde(default)]
     pub(crate) messages: Vec<String>,
@@ -62,11 +65,32 @@ pub(crate) struct Signature {
     pub(crate) is_stamped: bool,
 }
 
+/// An attestation that is in no bundle, as it came from a registry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Attestation {
+    /// What was signed, with the signature: an envelope, as JSON.
+    pub(crate) envelope: String,
+    /// The signer's certificate, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) certificate: Option<String>,
+    /// Certificates that came with it, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chain: Option<String>,
+    /// What a log says of it, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) log: Option<String>,
+    /// Whether an authority has said when it was made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_stamped: bool,
+}
+
 /// How many things of each kind a policy has accepted: those that come first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accepted {
     pub(crate) signatures: usize,
     pub(crate) bundles: usize,
+    #[serde(default)]
+    pub(crate) attestations: usize,
     pub(crate) messages: usize,
 }
 
@@ -111,12 +135,14 @@ impl Kept {
             all.manifests.extend(evidence.manifests);
             all.signatures.extend(evidence.signatures);
             all.bundles.extend(evidence.bundles);
+            all.attestations.extend(evidence.attestations);
             all.messages.extend(evidence.messages);
         }
         Evidence {
             manifests: distinct(all.manifests),
             signatures: distinct(all.signatures),
             bundles: distinct(all.bundles),
+            attestations: distinct(all.attestations),
             messages: distinct(all.messages),
         }
     }
@@ -194,6 +220,13 @@ impl Group {
             &mut room,
             String::len,
         );
+        let (attestations, accepted_attestations) = merged(
+            (new.attestations, accepted.attestations),
+            (old.attestations, before.attestations),
+            is_replaced,
+            &mut room,
+            Attestation::bytes,
+        );
         let (messages, accepted_messages) = merged(
             (new.messages, accepted.messages),
             (old.messages, before.messages),
@@ -209,11 +242,13 @@ impl Group {
                 manifests,
                 signatures,
                 bundles,
+                attestations,
                 messages,
             },
             accepted: Accepted {
                 signatures: accepted_signatures,
                 bundles: accepted_bundles,
+                attestations: accepted_attestations,
                 messages: accepted_messages,
             },
         }
@@ -224,16 +259,27 @@ impl Evidence {
     fn bytes(&self) -> usize {
         let texts = self.bundles.iter().chain(&self.messages).map(String::len);
         let signatures = self.signatures.iter().map(Signature::bytes);
-        texts.chain(signatures).sum()
+        let attestations = self.attestations.iter().map(Attestation::bytes);
+        texts.chain(signatures).chain(attestations).sum()
     }
 }
 
 impl Signature {
     fn bytes(&self) -> usize {
         let beside = [&self.certificate, &self.chain, &self.log];
-        let beside: usize = beside.into_iter().flatten().map(String::len).sum();
-        self.payload.len() + self.signature.len() + beside
+        self.payload.len() + self.signature.len() + bytes_of(beside)
     }
+}
+
+impl Attestation {
+    fn bytes(&self) -> usize {
+        let beside = [&self.certificate, &self.chain, &self.log];
+        self.envelope.len() + bytes_of(beside)
+    }
+}
+
+fn bytes_of(beside: [&Option<String>; 3]) -> usize {
+    beside.into_iter().flatten().map(String::len).sum()
 }
 
 /// Things of one kind, of which the first ones are accepted.

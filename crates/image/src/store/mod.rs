@@ -13,7 +13,7 @@ mod records;
 mod remove;
 mod startup;
 
-pub(crate) use evidence::{Accepted, Evidence, Findings, Kept, Signature};
+pub(crate) use evidence::{Accepted, Attestation, Evidence, Findings, Kept, Signature};
 pub(crate) use handle::{Hold, Store, now};
 pub(crate) use index::{Change, State};
 pub(crate) use inherit::{Inherited, inherited};

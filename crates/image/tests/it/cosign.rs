@@ -79,19 +79,19 @@ impl Scene {
         self.run(&all, environment);
     }
 
-    /// Says something of the image.
-    fn attest(&self, words: &[&str]) {
+    /// Says something of the image, in a bundle or as it was before.
+    fn attest(&self, bundles: bool, words: &[&str], environment: &[(&str, &Path)]) {
         let predicate = self.write(
             "predicate.json",
             r#"{"buildDefinition":{},"runDetails":{}}"#,
         );
         let mut all = vec!["attest", "--yes", "--type", "https://a.example/said"];
         all.extend(["--predicate", predicate.to_str().unwrap()]);
-        all.extend(self.manner(true));
+        all.extend(self.manner(bundles));
         all.extend(words);
         let image = self.by_digest();
         all.push(&image);
-        self.run(&all, &[]);
+        self.run(&all, environment);
     }
 
     fn manner(&self, bundles: bool) -> &'static [&'static str] {
@@ -192,20 +192,24 @@ async fn a_key_s_signatures_count_as_they_were_and_as_bundles() {
 #[tokio::test]
 async fn an_attestation_counts_for_its_type_and_its_repository() {
     skip_unless!(machine::cosign());
-    let scene = Scene::new().await;
-    let (private, public) = scene.key();
-    let words = ["--key", &private, "--tlog-upload=false"];
-    scene.attest(&words);
-    let of_type = |kind: &str| json!({ "keyPath": public, "predicateTypes": [kind] });
-    let said = of_type("https://a.example/said");
-    scene.pull(&said, "matchRepository").await.unwrap();
-    let other = of_type("https://a.example/other");
-    assert_refused(scene.pull(&other, "matchDigest").await, "and has none");
-    let signed = json!({ "keyPath": public });
-    assert_refused(
-        scene.pull(&signed, "matchDigest").await,
-        "says something else",
-    );
+    for bundles in [false, true] {
+        let scene = Scene::new().await;
+        let (private, public) = scene.key();
+        let words = ["--key", &private, "--tlog-upload=false"];
+        scene.attest(bundles, &words, &[]);
+        let of_type = |kind: &str| json!({ "keyPath": public, "predicateTypes": [kind] });
+        let said = of_type("https://a.example/said");
+        scene.pull(&said, "matchRepository").await.unwrap();
+        let other = of_type("https://a.example/other");
+        assert_refused(scene.pull(&other, "matchDigest").await, "and has none");
+        let signed = json!({ "keyPath": public });
+        let complaint = if bundles {
+            "says something else"
+        } else {
+            "it has to be signed, and has no signature"
+        };
+        assert_refused(scene.pull(&signed, "matchDigest").await, complaint);
+    }
 }
 
 #[tokio::test]
@@ -287,6 +291,7 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
             &token,
         ];
         scene.sign(bundles, &words, &environment);
+        scene.attest(bundles, &words, &environment);
         let requirement = |email: &str, issuer: &str| {
             json!({
                 "fulcio": {
@@ -319,6 +324,9 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
                 .await,
             "is for a login at https://issuer.example, not at https://x.example",
         );
+        let mut said = requirement(EMAIL, ISSUER);
+        said["predicateTypes"] = json!(["https://a.example/said"]);
+        scene.pull(&said, "matchRepository").await.unwrap();
         let mut other = requirement(EMAIL, ISSUER);
         other["rekorPublicKeyPath"] = json!(ct);
         assert_refused(

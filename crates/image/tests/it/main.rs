@@ -11,6 +11,7 @@
 
 mod archives;
 mod artifacts;
+mod attestations;
 mod budget;
 mod bundles;
 mod child;

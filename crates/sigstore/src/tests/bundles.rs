@@ -157,12 +157,12 @@ const CASES: &[Case] = &[
             let one = bundle["dsseEnvelope"]["signatures"][0].clone();
             bundle["dsseEnvelope"]["signatures"] = json!([one, one]);
         },
-        "the bundle can't be read: its envelope has not one signature",
+        "the envelope can't be read: it has not one signature",
     ),
     (
         "no signature",
         |_, bundle| bundle["dsseEnvelope"]["signatures"] = json!([]),
-        "the bundle can't be read: its envelope has not one signature",
+        "the envelope can't be read: it has not one signature",
     ),
     (
         "no entry",

@@ -7,7 +7,7 @@ use orlop_testkit::sigstore::{Key, Person, TransparencyLog};
 use serde_json::{Value, json};
 
 use super::scene::{DIGEST, EMAIL, NOW, Scene, USED, public};
-use crate::{By, Demand, Detached, Refusal, Signer};
+use crate::{Beside, By, Demand, Detached, Refusal, Signer};
 
 const NAME: &str = "a.example/app";
 
@@ -16,10 +16,12 @@ fn verify(signature: &ImageSignature, demand: &Demand<'_>) -> Result<By, Refusal
     let detached = Detached {
         message: signature.payload.as_bytes(),
         signature: &bytes,
-        certificate: signature.certificate.as_deref(),
-        chain: signature.chain.as_deref(),
-        log: signature.log.as_deref(),
-        is_stamped: false,
+        beside: Beside {
+            certificate: signature.certificate.as_deref(),
+            chain: signature.chain.as_deref(),
+            log: signature.log.as_deref(),
+            is_stamped: false,
+        },
     };
     detached.verify(demand)
 }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::scene::NOW;
 use crate::{
-    Authorities, Bundle, By, Content, Demand, Detached, Identity, PublicKey, Refusal, Signer,
-    Statement, Subject,
+    Authorities, Beside, Bundle, By, Content, Demand, Detached, Identity, PublicKey, Refusal,
+    Signer, Statement, Subject,
 };
 
 /// A signature as cosign 1 and 2 kept it.
@@ -42,10 +42,12 @@ impl Kept {
         let detached = Detached {
             message: &payload,
             signature: &signature,
-            certificate: self.annotations.certificate.as_deref(),
-            chain: self.annotations.chain.as_deref(),
-            log: self.annotations.log.as_deref(),
-            is_stamped: false,
+            beside: Beside {
+                certificate: self.annotations.certificate.as_deref(),
+                chain: self.annotations.chain.as_deref(),
+                log: self.annotations.log.as_deref(),
+                is_stamped: false,
+            },
         };
         detached.verify(demand)
     }

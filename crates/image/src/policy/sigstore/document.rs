@@ -24,6 +24,11 @@ pub(crate) struct SigstoreSigned {
 }
 
 impl SigstoreSigned {
+    /// Whether it asks for what was said of an image, not that it is signed.
+    pub(in crate::policy) fn is_of_attestations(&self) -> bool {
+        !self.predicate_types.is_empty()
+    }
+
     /// Takes the fields of the requirement.
     pub(in crate::policy) fn parse(fields: &mut Fields) -> Result<Self, Wrong> {
         let keys = keys(fields, ["keyPath", "keyPaths", "keyData", "keyDatas"])?;

@@ -14,6 +14,7 @@ use crate::policy::{Policy, Subject};
 use crate::store::Evidence;
 use crate::{Digest, Reference};
 
+mod attestations;
 mod mistakes;
 
 const ISSUER: &str = "https://issuer.example";
