@@ -10,6 +10,7 @@ use crate::envelope::RawEnvelope;
 use crate::proof::{MAX_HASHES, Proof};
 use crate::signed::Evidence;
 use crate::text::{Base64, Number};
+use crate::timestamp::{MAX_BYTES, MAX_STAMPS};
 use crate::{By, Demand, Envelope, Refusal};
 
 /// The type of the bundles that cosign attaches to images.
@@ -35,7 +36,7 @@ pub struct Bundle {
     pub content: Content,
     certificates: Vec<Vec<u8>>,
     entries: Vec<Entry>,
-    is_stamped: bool,
+    stamps: Vec<Vec<u8>>,
 }
 
 /// What a bundle's signature is of.
@@ -81,11 +82,15 @@ impl Bundle {
         }
         let entries = material.entries.into_iter().map(RawEntry::read);
         let stamps = material.timestamps.unwrap_or_default().stamps;
+        let stamps = stamps.unwrap_or_default();
+        if stamps.len() > MAX_STAMPS || stamps.iter().any(|it| it.bytes.0.len() > MAX_BYTES) {
+            return Err(wrong("it has too many timestamps, or too large ones"));
+        }
         Ok(Self {
             content,
             certificates,
             entries: entries.collect::<Result<_, _>>()?,
-            is_stamped: stamps.is_some_and(|stamps| !stamps.is_empty()),
+            stamps: stamps.into_iter().map(|stamp| stamp.bytes.0).collect(),
         })
     }
 
@@ -111,7 +116,8 @@ impl Bundle {
             signature,
             certificates: Cow::Borrowed(&self.certificates),
             entries: Cow::Borrowed(&self.entries),
-            is_stamped: self.is_stamped,
+            stamps: &self.stamps,
+            is_stamped: false,
         })
     }
 }
@@ -159,7 +165,13 @@ struct RawChain {
 #[derive(Deserialize, Default)]
 struct RawTimestamps {
     #[serde(rename = "rfc3161Timestamps")]
-    stamps: Option<Vec<serde::de::IgnoredAny>>,
+    stamps: Option<Vec<RawStamp>>,
+}
+
+#[derive(Deserialize)]
+struct RawStamp {
+    #[serde(rename = "signedTimestamp")]
+    bytes: Base64,
 }
 
 #[derive(Deserialize)]

@@ -66,6 +66,7 @@ impl Beside<'_> {
             signature,
             certificates: Cow::Owned(found),
             entries: Cow::Owned(entries),
+            stamps: &[],
             is_stamped: self.is_stamped,
         })
     }

@@ -31,6 +31,7 @@ mod signed;
 mod statement;
 mod text;
 mod time;
+mod timestamp;
 
 #[cfg(test)]
 mod tests;

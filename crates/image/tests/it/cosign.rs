@@ -335,3 +335,48 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_login_s_signature_counts_at_the_time_that_an_authority_states() {
+    skip_unless!(machine::cosign());
+    let scene = Scene::new().await;
+    // Bundles of the second version have no timestamps.
+    if !scene.is_third {
+        return;
+    }
+    let services = Services::start(EMAIL, ISSUER);
+    let state = &services.state;
+    let roots = scene.write("roots.pem", &state.authority.pem());
+    let rekor = scene.write("rekor.pub", &state.log.key.pem());
+    let ct = scene.write("ct.pub", &state.certificate_log.pem());
+    let stamps = scene.write("stamps.pem", &state.stamps.root.pem());
+    let environment: [(&str, &Path); 3] = [
+        ("SIGSTORE_ROOT_FILE", &roots),
+        ("SIGSTORE_REKOR_PUBLIC_KEY", &rekor),
+        ("SIGSTORE_CT_LOG_PUBLIC_KEY_FILE", &ct),
+    ];
+    let (url, token) = (format!("http://{}", services.address()), services.token());
+    let stamp = format!("{url}/stamp");
+    let words = ["--fulcio-url", &url, "--identity-token", &token];
+    let words = [
+        &words[..],
+        &["--timestamp-server-url", &stamp, "--tlog-upload=false"],
+    ]
+    .concat();
+    scene.sign(true, &words, &environment);
+    let mut requirement = json!({
+        "fulcio": {
+            "caPath": roots,
+            "oidcIssuer": ISSUER,
+            "subjectEmail": EMAIL,
+            "ctLogPublicKeyPath": ct,
+        },
+        "tsaCAPath": stamps,
+    });
+    scene.pull(&requirement, "matchDigest").await.unwrap();
+    requirement["tsaCAPath"] = json!(roots);
+    assert_refused(
+        scene.pull(&requirement, "matchDigest").await,
+        "its timestamp is not accepted: it is not by one of the authorities",
+    );
+}

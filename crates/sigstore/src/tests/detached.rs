@@ -53,6 +53,7 @@ fn a_signature_by_a_key_is_looked_for_in_the_log_where_that_is_asked() {
     let person = Person::with(Key::new());
     let (keys, logs) = ([public(&person.key)], [public(&log.key)]);
     let demand = |logs| Demand {
+        stampers: None,
         signer: Signer::Keys(&keys),
         logs,
         now: NOW,

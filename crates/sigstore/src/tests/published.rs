@@ -80,6 +80,7 @@ fn a_bundle_of_cosign_s_in_sigstore_s_public_log_holds() {
         let demand = Demand {
             signer: Signer::Identity(identity),
             logs: Some(&logs),
+            stampers: None,
             now: NOW,
         };
         bundle.verify(&demand, None)
@@ -111,6 +112,7 @@ fn a_keyless_signature_of_cosign_s_in_sigstore_s_public_log_holds() {
     let logs = rekor();
     let verify = |identity: &Identity, logs| {
         let demand = Demand {
+            stampers: None,
             signer: Signer::Identity(identity),
             logs,
             now: NOW,
@@ -132,6 +134,7 @@ fn a_key_s_signature_of_cosign_s_in_sigstore_s_public_log_holds() {
     let kept = Kept::read(include_str!("published/key.json"));
     let (keys, logs) = ([key(include_str!("published/key.pub"))], rekor());
     let demand = |logs| Demand {
+        stampers: None,
         signer: Signer::Keys(&keys),
         logs,
         now: NOW,
@@ -158,6 +161,7 @@ fn a_signature_with_a_certificate_of_one_s_own_holds() {
             certificate_logs: Vec::new(),
         };
         let demand = |now| Demand {
+            stampers: None,
             signer: Signer::Identity(&identity),
             logs: None,
             now,
@@ -173,6 +177,7 @@ fn a_signature_with_a_certificate_of_one_s_own_holds() {
 fn bundles_of_cosign_s_third_version_hold() {
     let keys = [key(include_str!("published/bundles.pub"))];
     let demand = |logs| Demand {
+        stampers: None,
         signer: Signer::Keys(&keys),
         logs,
         now: NOW,

@@ -34,6 +34,16 @@ pub fn statement(digest: &str, name: Option<&str>, predicate_type: &str) -> Valu
     })
 }
 
+/// A bundle with a timestamp of its signature, which `stamp` makes.
+pub fn stamped(mut bundle: Value, stamp: impl FnOnce(&[u8]) -> Vec<u8>) -> Value {
+    let signature = bundle["dsseEnvelope"]["signatures"][0]["sig"].as_str();
+    let signature = BASE64_STANDARD.decode(signature.expect("a signature"));
+    let stamp = BASE64_STANDARD.encode(stamp(&signature.expect("base64")));
+    bundle["verificationMaterial"]["timestampVerificationData"] =
+        json!({ "rfc3161Timestamps": [{ "signedTimestamp": stamp }] });
+    bundle
+}
+
 impl Person {
     /// Somebody whose key speaks for itself.
     pub fn with(key: Key) -> Self {

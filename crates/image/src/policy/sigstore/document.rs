@@ -18,6 +18,8 @@ pub(crate) struct SigstoreSigned {
     pub(super) signer: SignerSource,
     /// Keys of the logs in one of which it must be; `None` where that is not asked for.
     pub(super) logs: Option<Vec<KeySource>>,
+    /// Who may say when something was signed, where no log does.
+    pub(super) stampers: Option<PemSource>,
     pub(super) identity: SignedIdentity,
     /// What must have been said of the image; nothing but that it is signed if empty.
     pub(super) predicate_types: Vec<String>,
@@ -39,15 +41,21 @@ impl SigstoreSigned {
             "rekorPublicKeyDatas",
         ];
         let logs = self::keys(fields, logs)?;
+        let stampers = pem(fields, ["tsaCAPath", "tsaCAData"])?;
         let place = fields.place.clone();
         let signer = match (keys, fields.take("fulcio"), fields.take("pki")) {
+            (_, None, _) if stampers.is_some() => {
+                let problem = "\"tsaCA…\" can only be used together with \"fulcio\"";
+                return Err(Wrong::new(&place, problem));
+            }
             (Some(keys), None, None) => SignerSource::Keys(keys),
             (None, Some(fulcio), None) => {
-                if logs.is_none() {
+                if logs.is_none() && stampers.is_none() {
                     let problem = "\"fulcio\" needs one of \"rekorPublicKeyPath\", \
-                                   \"rekorPublicKeyPaths\", \"rekorPublicKeyData\" and \
-                                   \"rekorPublicKeyDatas\": its certificates are for minutes, \
-                                   and only a log tells that one was used then";
+                                   \"rekorPublicKeyPaths\", \"rekorPublicKeyData\", \
+                                   \"rekorPublicKeyDatas\", \"tsaCAPath\" and \"tsaCAData\": its \
+                                   certificates are for minutes, and only a log or a timestamp \
+                                   tells that one was used then";
                     return Err(Wrong::new(&place, problem));
                 }
                 SignerSource::Identity(fulcio_identity(fulcio)?)
@@ -81,6 +89,7 @@ impl SigstoreSigned {
         Ok(Self {
             signer,
             logs,
+            stampers,
             identity,
             predicate_types,
         })

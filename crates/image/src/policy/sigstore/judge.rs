@@ -143,6 +143,7 @@ impl Trial<'_> {
         Demand {
             signer,
             logs: self.trust.logs.as_deref(),
+            stampers: self.trust.stampers.as_ref(),
             now: now() as i64,
         }
     }

@@ -16,6 +16,7 @@ use crate::{Digest, Reference};
 
 mod attestations;
 mod mistakes;
+mod stamps;
 
 const ISSUER: &str = "https://issuer.example";
 const EMAIL: &str = "who@people.example";
