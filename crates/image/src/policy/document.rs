@@ -126,6 +126,15 @@ impl Policy {
         }
     }
 
+    /// Scopes that no image falls under, with why.
+    pub(super) fn unused(&self) -> Vec<String> {
+        let docker = self.docker.iter();
+        let unused = docker.filter_map(|(scope, of)| Some((scope::unused(scope)?, &of.place)));
+        unused
+            .map(|(why, place)| format!("{place}: no image falls under this scope: {why}"))
+            .collect()
+    }
+
     /// Reads all that the policy trusts anywhere; fails with the place of what can't be read. Blocks.
     pub(super) fn check(&self) -> Result<(), String> {
         for requirements in self.docker.values().chain([&self.default]) {

@@ -1,9 +1,10 @@
 //! What strangers write to repositories does not take the place of what others have signed.
 
 use orlop_image::Reference;
-use orlop_testkit::{ImageSignature, KeyKind, Signer};
+use orlop_testkit::{Fault, FaultProxy, ImageSignature, KeyKind, Rule, Signer};
 use serde_json::json;
 
+use crate::bundles::head;
 use crate::signatures::{Scene, accept, assert_refused, pull_for};
 
 /// As many signatures as are looked at, by a stranger, and others each time.
@@ -81,4 +82,45 @@ async fn the_same_signature_for_two_repositories_is_judged_once() {
     let wanted = json!({ "type": "exactReference", "dockerReference": "elsewhere.example/app:1" });
     scene.set_for("policy.json", &scene.signed(&wanted));
     scene.pull().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_signatures_that_are_attached_so_many_count_and_no_more() {
+    let scene = Scene::new().await;
+    let exact = json!({ "type": "exactRepository", "dockerRepository": "v.example/app" });
+    scene.set_for("policy.json", &scene.signed(&exact));
+    let digest = scene.built.digest();
+    let good = scene.signer.sign_image(digest, "v.example/app:1");
+    let stranger = Signer::new(&scene.policies, "stranger", KeyKind::P256);
+    let bad = stranger.sign_image(digest, "v.example/app:1");
+    let kind = "application/vnd.dev.cosign.artifact.sig.v1+json";
+    for (before, accepted) in [(63, true), (64, false)] {
+        let proxy = FaultProxy::before(scene.registry.address());
+        let mut list = Vec::new();
+        let others = vec![bad.clone(); before - 30];
+        for signatures in [
+            vec![bad.clone(); 30],
+            [&others[..], &[good.clone()]].concat(),
+        ] {
+            // At a tag where nobody looks for them.
+            let place = orlop_testkit::image::digest(format!("{before} {}", list.len()).as_bytes());
+            scene
+                .registry
+                .push_signatures("team/app", &place, &signatures)
+                .await;
+            let tag = format!("{}.sig", place.replacen(':', "-", 1));
+            let host = scene.registry.host();
+            let found = head(&format!("http://{host}/v2/team/app/manifests/{tag}")).await;
+            list.push(json!({ "digest": found, "artifactType": kind }));
+        }
+        let list = json!({ "schemaVersion": 2, "manifests": list }).to_string();
+        let index = "application/vnd.oci.image.index.v1+json";
+        proxy.rule(Rule::on("/referrers/", Fault::content(index, list)));
+        let pulled = pull_for(&scene.place.images, &proxy.reference("team/app:1"), "").await;
+        if accepted {
+            pulled.unwrap();
+        } else {
+            assert_refused(pulled, "none of its 64 signatures is accepted");
+        }
+    }
 }
