@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use orlop_image::{Error, Image, PolicyFiles, PullRequest, Result};
-use orlop_testkit::sigstore::{CodeAuthority, Services, Wish};
+use orlop_testkit::sigstore::{CodeAuthority, Referrer, Services, Wish};
 use orlop_testkit::{BuiltImage, ImageBuilder, Layer, Registry, Scratch, machine, skip_unless};
 use serde_json::{Value, json};
 
@@ -379,4 +379,63 @@ async fn a_login_s_signature_counts_at_the_time_that_an_authority_states() {
         scene.pull(&requirement, "matchDigest").await,
         "its timestamp is not accepted: it is not by one of the authorities",
     );
+}
+
+/// A signature of the manifest's bytes, as of any file, says nothing of an image. cosign takes it for none, either.
+#[tokio::test]
+async fn a_signature_of_the_manifest_as_a_file_does_not_count() {
+    skip_unless!(machine::cosign());
+    let scene = Scene::new().await;
+    if !scene.is_third {
+        return;
+    }
+    let (private, public) = scene.key();
+    let manifest = scene.scratch.path("manifest.json");
+    std::fs::write(&manifest, &scene.built.top.bytes).unwrap();
+    let bundle = scene.scratch.path("manifest.bundle");
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (file, output) = (text(&manifest), text(&bundle));
+    let words = [
+        "sign-blob",
+        "--yes",
+        "--key",
+        &private,
+        "--tlog-upload=false",
+    ];
+    let words = [
+        &words[..],
+        &["--use-signing-config=false", "--bundle", &output, &file],
+    ]
+    .concat();
+    scene.run(&words, &[]);
+    let made: Value = serde_json::from_slice(&std::fs::read(&bundle).unwrap()).unwrap();
+    assert!(made["messageSignature"].is_object(), "{made}");
+    let digest = scene.built.digest();
+    let referrer = Referrer::bundle(&made, "");
+    let list = scene.registry.attach("team/app", digest, &[referrer]).await;
+    scene
+        .registry
+        .list_referrers("team/app", digest, &list)
+        .await;
+    let image = scene.by_digest();
+    let verify = ["verify", "--key", &public, "--insecure-ignore-tlog", &image];
+    let refused = Command::new(&scene.program)
+        .args(verify)
+        .env_clear()
+        .env("HOME", scene.scratch.path("home"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && told.contains("does not contain a DSSE envelope"),
+        "{told}"
+    );
+    let requirement = json!({ "keyPath": public });
+    assert_refused(
+        scene.pull(&requirement, "matchDigest").await,
+        "it is the signature of a message, not of a statement",
+    );
+    // Beside one that counts it is no obstacle.
+    scene.sign(true, &["--key", &private, "--tlog-upload=false"], &[]);
+    scene.pull(&requirement, "matchDigest").await.unwrap();
 }
