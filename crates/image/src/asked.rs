@@ -118,8 +118,13 @@ impl Images {
 
     /// The full names that an image may have here by which `text` asks for it; none if it is no name, or
     /// one that can't be pulled. Looks at small files where a short name depends on them.
-    pub fn names_here(&self, text: &str) -> Result<Vec<Reference>> {
-        names_here(&self.context().config.registries, text)
+    pub async fn names_here(&self, text: &str) -> Result<Vec<Reference>> {
+        let file = &self.context().config.registries;
+        if !needs_file(file, text) {
+            return names_here(file, text);
+        }
+        let (file, text) = (file.clone(), text.to_owned());
+        blocking(move || names_here(&file, &text)).await
     }
 }
 
@@ -128,8 +133,13 @@ pub(crate) fn names_here(file: &RegistriesFile, text: &str) -> Result<Vec<Refere
     if text.parse::<Digest>().is_ok() || Digest::from_hex(text).is_ok() {
         return Ok(Vec::new());
     }
-    if file.path().is_none() || !is_short(text) {
+    if !needs_file(file, text) {
         return Ok(text.parse().into_iter().collect());
     }
     Ok(file.read()?.names_here(text))
+}
+
+/// Whether a file says what a name stands for.
+fn needs_file(file: &RegistriesFile, text: &str) -> bool {
+    file.path().is_some() && is_short(text)
 }

@@ -15,7 +15,10 @@ pub async fn admit(
     if config.policies.is_empty() && !image.is_encrypted {
         return Ok(());
     }
-    let name = asked.and_then(|asked| name_asked_for(images, asked, image));
+    let name = match asked {
+        Some(asked) => name_asked_for(images, asked, image).await,
+        None => None,
+    };
     let admitted = images.admit(&image.id, name.as_ref(), namespace);
     admitted.await.map_err(|source| {
         Error::Image {
@@ -29,11 +32,15 @@ pub async fn admit(
 /// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
 /// That may be an id, too, and ids look like names: `sha256:0123…` would be one of docker.io. A short
 /// name is the full one that the image has of those that it stands for, else the first of them.
-pub fn name_asked_for(images: &Images, asked: &ImageSpec, image: &Image) -> Option<Reference> {
+pub async fn name_asked_for(
+    images: &Images,
+    asked: &ImageSpec,
+    image: &Image,
+) -> Option<Reference> {
     let told = &asked.user_specified_image;
     let text = if told.is_empty() { &asked.image } else { told };
     let parsed: Reference = text.parse().ok()?;
-    let stands_for = images.names_here(text).unwrap_or_default();
+    let stands_for = images.names_here(text).await.unwrap_or_default();
     let is_name = |name: &&Reference| {
         let full = name.to_string();
         let mut names = image.repo_tags.iter().chain(&image.repo_digests);
