@@ -107,6 +107,9 @@ pub enum Refusal {
     /// The key is good for nothing any more.
     #[error("the key {0} is revoked")]
     KeyRevoked(KeyName),
+    /// It may be good for nothing any more.
+    #[error("the key {0} counts as revoked: it has a revocation that can't be checked: {1}")]
+    RevocationUnchecked(KeyName, String),
     /// Nobody who has the primary key says whose it is and what it is for.
     #[error("the key {0} has no valid certification of its own")]
     NotCertified(KeyName),

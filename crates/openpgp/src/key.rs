@@ -57,6 +57,11 @@ pub(crate) mod algorithm {
     pub(crate) const X448: u8 = 26;
     pub(crate) const ED25519: u8 = 27;
     pub(crate) const ED448: u8 = 28;
+
+    /// Whether it is a number that stands for something.
+    pub(crate) fn is_known(kind: u8) -> bool {
+        super::named(kind).is_some()
+    }
 }
 
 /// Curves by their object identifiers.
@@ -174,7 +179,11 @@ pub(crate) fn good_length(modulus: &[u8]) -> Result<(), String> {
 
 /// What people call an algorithm.
 pub(crate) fn name(kind: u8) -> String {
-    let name = match kind {
+    named(kind).map_or_else(|| format!("algorithm {kind}"), str::to_owned)
+}
+
+fn named(kind: u8) -> Option<&'static str> {
+    Some(match kind {
         1..=3 => "RSA",
         16 | 20 => "ElGamal",
         17 => "DSA",
@@ -185,7 +194,6 @@ pub(crate) fn name(kind: u8) -> String {
         26 => "X448",
         algorithm::ED25519 => "Ed25519",
         28 => "Ed448",
-        other => return format!("algorithm {other}"),
-    };
-    name.to_owned()
+        _ => return None,
+    })
 }

@@ -20,6 +20,7 @@ mod message;
 mod packet;
 mod reader;
 mod secret;
+mod revocation;
 mod signature;
 mod standing;
 mod subpacket;

@@ -84,7 +84,7 @@ pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
 pub use sandbox_controller::{SandboxController, Whims};
 pub use scratch::Scratch;
-pub use signature::{ImageSignature, KeyKind, Signer};
+pub use signature::{ImageAttestation, ImageSignature, KeyKind, Signer};
 pub use silent_mount::SilentMount;
 pub use task_front::TaskFront;
 pub use terminal::Terminal;

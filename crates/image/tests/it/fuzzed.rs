@@ -177,6 +177,7 @@ fn no_policy_breaks_the_parser() {
                 "c.example": [{
                     "type": "sigstoreSigned",
                     "rekorPublicKeyPaths": ["/r.pub"],
+                    "tsaCAPath": "/tsa.pem",
                     "predicateTypes": ["https://slsa.dev/provenance/v1"],
                     "signedIdentity": { "type": "matchDigest" },
                     "fulcio": {
@@ -200,6 +201,15 @@ fn no_policy_breaks_the_parser() {
         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
         "a.example/b:1",
     );
+    let attestations = json!({
+        "schemaVersion": 2,
+        "layers": [{
+            "mediaType": "application/vnd.dsse.envelope.v1+json",
+            "digest": format!("sha256:{}", "0".repeat(64)),
+            "size": 4000,
+            "annotations": { "predicateType": "x", "dev.sigstore.cosign/bundle": "{}" },
+        }],
+    });
     let list = json!({
         "schemaVersion": 2,
         "layers": [{
@@ -229,6 +239,7 @@ fn no_policy_breaks_the_parser() {
     });
     Fuzz::new()
         .example(policy.to_string())
+        .example(attestations.to_string())
         .example(payload)
         .example(list.to_string())
         .example(attached.to_string())
