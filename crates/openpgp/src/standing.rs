@@ -100,13 +100,16 @@ impl<'c> Standing<'c> {
     }
 
     /// Whether a key of the certificate is revoked, by itself or with the primary one.
-    pub(crate) fn revoked(certificate: &'c Certificate, key: &Key) -> bool {
+    pub(crate) fn is_taken_back(certificate: &'c Certificate, key: &Key) -> bool {
         // When that was said does not matter.
         let standing = Self::of(certificate, 0);
-        certificate.components.iter().any(|it| match &it.what {
-            What::Primary => standing.is_revoked(it, kind::KEY_REVOCATION),
-            What::Subkey(one) if one == key => standing.is_revoked(it, kind::SUBKEY_REVOCATION),
-            _ => false,
+        certificate.components.iter().any(|it| {
+            let is_about_key = match &it.what {
+                What::Primary => true,
+                What::Subkey(one) => one == key,
+                _ => false,
+            };
+            is_about_key && standing.revoked(it).is_some()
         })
     }
 

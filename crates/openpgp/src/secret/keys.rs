@@ -170,7 +170,7 @@ impl Found<'_> {
             .find(|it| it.keys().any(|one| one == key));
         self.keys.push(SecretKey {
             fingerprint: key.fingerprint,
-            is_revoked: of.is_some_and(|of| Standing::revoked(of, key)),
+            is_revoked: of.is_some_and(|of| Standing::is_taken_back(of, key)),
             private,
         });
         Ok(())
