@@ -14,5 +14,6 @@ mod networks;
 mod observe;
 mod pods;
 mod sessions;
+mod signatures;
 mod streams;
 mod world;
