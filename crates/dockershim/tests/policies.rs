@@ -42,7 +42,7 @@ macro_rules! scene {
 impl Scene {
     async fn new(has_containerd_images: bool) -> Self {
         let scratch = Scratch::new();
-        let engine = PretendedEngine::start(&scratch.run(), has_containerd_images);
+        let engine = PretendedEngine::start(scratch.run(), has_containerd_images);
         let registry = Registry::start();
         let signer = Signer::new(&scratch.subdir("keys"), "team", KeyKind::P256);
         let policy = json!({
@@ -53,6 +53,9 @@ impl Scene {
             } },
         });
         std::fs::write(scratch.path("policy.json"), policy.to_string()).unwrap();
+        // Nobody is there; no name is looked up.
+        let certs = scratch.subdir("certs.d");
+        ask_at(&certs, "free.example", "127.0.0.1:9");
         let config = config(&scratch, engine.socket());
         let shim = Shim::start(config, orlop_service::timeline::Metrics::default());
         Self {
@@ -179,6 +182,14 @@ fn config(scratch: &Scratch, endpoint: &Path) -> Config {
     }
 }
 
+/// Has us ask for a registry's images elsewhere.
+fn ask_at(certs: &Path, registry: &str, at: &str) {
+    let dir = certs.join(registry);
+    std::fs::create_dir_all(&dir).unwrap();
+    let text = format!("server = \"http://{at}\"\n");
+    std::fs::write(dir.join("hosts.toml"), text).unwrap();
+}
+
 fn repository(name: &str) -> &str {
     name.strip_suffix(":1").unwrap()
 }
@@ -191,7 +202,7 @@ async fn of_an_index_that_is_signed_containerds_store_may_take_what_it_wants() {
     let by_digest = format!("{}@{}", repository(&name), image.digest());
     scene.engine.brings(&by_digest, image.digest());
     assert_eq!(scene.pull(&name).await.unwrap(), image.digest());
-    assert_eq!(scene.engine.pulled(), [by_digest.clone()]);
+    assert!(scene.engine.pulled().iter().eq([&by_digest]));
     let names = scene.engine.names(image.digest());
     assert_eq!(names, [name.clone(), by_digest]);
     let created = scene.create(container(&name, None)).await.unwrap();
@@ -304,11 +315,8 @@ async fn images_that_are_mounted_are_judged_as_well() {
 async fn what_we_cannot_reach_is_pulled_as_it_is_called_only_if_no_signature_matters() {
     let scene = scene!(false);
     let nobody = FaultProxy::alone();
-    for host in ["free.example".to_owned(), scene.registry.host()] {
-        let dir = scene.scratch.path("certs.d").join(host);
-        std::fs::create_dir_all(&dir).unwrap();
-        let text = format!("server = \"http://{}\"\n", nobody.host());
-        std::fs::write(dir.join("hosts.toml"), text).unwrap();
+    for host in ["free.example", &scene.registry.host()] {
+        ask_at(&scene.scratch.path("certs.d"), host, &nobody.host());
     }
     let image = ImageBuilder::busybox().marked("far").build();
     let name = scene.registry.push(&image, "far:1").await;

@@ -20,16 +20,15 @@ pub(crate) async fn admit(
         // That is refused elsewhere.
         return Ok(());
     }
-    let image = match told_whole(policies, asked) {
-        Some(id) => ForeignImage {
+    let image = if let Some(id) = told_whole(policies, asked) {
+        ForeignImage {
             id,
             names: Vec::new(),
-        },
-        None => {
-            let found = shim.docker.image(&asked.image).await;
-            let doing = format!("looking for image {:?}", asked.image);
-            of_engine(&found.map_err(Error::engine(doing))?)?
         }
+    } else {
+        let found = shim.docker.image(&asked.image).await;
+        let doing = format!("looking for image {:?}", asked.image);
+        of_engine(&found.map_err(Error::engine(doing))?)?
     };
     let id = image.id;
     let told = told(asked).to_owned();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -136,7 +136,7 @@ async fn serve(stream: UnixStream, there: Arc<Mutex<There>>) {
         let there = Arc::clone(&there);
         async move {
             let (parts, body) = request.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes());
+            let body = body.collect().await.map(Collected::to_bytes);
             if parts.uri.path().ends_with("/events") {
                 std::future::pending::<()>().await;
             }
@@ -274,15 +274,12 @@ fn unescaped(text: &str) -> String {
     while let [first, tail @ ..] = rest {
         let code = tail.get(..2).and_then(|it| std::str::from_utf8(it).ok());
         let code = code.and_then(|it| u8::from_str_radix(it, 16).ok());
-        match (first, code) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
+        if let (b'%', Some(byte)) = (first, code) {
+            bytes.push(byte);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
