@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{AuthConfig, ImageSpec};
+use orlop_cri::v1::{AuthConfig, ImageSpec, Mount};
 use orlop_testkit::docker::EngineTap;
 use orlop_testkit::image::Blob;
 use orlop_testkit::{
@@ -483,6 +483,50 @@ async fn an_image_of_two_names_may_be_used_by_the_one_that_is_signed_until_it_is
     assert_eq!(cri.pull(&name).await.expect("pull"), id);
     let created = guarded.create(&pod, "back", &id, &name).await;
     created.expect("its signature is known again");
+    guarded.world.node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_is_mounted_is_judged_as_well() {
+    let guarded = guarded!();
+    let (image, name) = guarded.push("model").await;
+    let cri = &guarded.world.cri;
+    let id = cri.pull(&name).await.expect("pull");
+    let (main, main_name) = guarded.push("main").await;
+    guarded.sign(main.digest(), &main_name).await;
+    let main = cri.pull(&main_name).await.expect("pull");
+    let pod = guarded.pod("mounts", "default").await;
+    let mounting = |container: &str| {
+        let mounted = ImageSpec {
+            image: id.clone(),
+            user_specified_image: name.clone(),
+            ..ImageSpec::default()
+        };
+        by_id(container, &main, &main_name)
+            .shell("ls /model/bin/busybox")
+            .with(|config| {
+                config.mounts.push(Mount {
+                    container_path: "/model".into(),
+                    readonly: true,
+                    image: Some(mounted),
+                    ..Mount::default()
+                });
+            })
+    };
+    guarded.demand(&guarded.registry.host(), "matchExact");
+    let refused = cri.create(&pod.1, &pod.0, &mounting("bare")).await;
+    assert_refused(refused, "has no signature");
+    guarded.sign(image.digest(), &name).await;
+    assert_eq!(cri.pull(&name).await.expect("its signature"), id);
+    match cri.run(&pod.1, &pod.0, &mounting("signed")).await {
+        Err(status) => assert_eq!(status.code(), Code::Unimplemented, "an engine before 28"),
+        Ok(container) => {
+            let ended = cri.wait_exited(&container).await;
+            assert_eq!(ended.exit_code, 0);
+            let mounted = ended.mounts[0].image.clone().unwrap();
+            assert_eq!(mounted.image_ref, id);
+        }
+    }
     guarded.world.node.finish().await;
 }
 
