@@ -18,8 +18,8 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run build release static static-programs deps test test-peer test-containerd test-erofs test-gvisor test-lazy \
-	test-runc test-static test-wasm test-release test-upgrade test-vm chaos lint \
-	deny bench install uninstall
+	test-runc test-static test-wasm test-release test-package test-upgrade test-vm chaos lint \
+	deny bench install install-files package uninstall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,7 @@ static: ## what the daemon starts, optimised and linked statically
 	@$(MAKE) --no-print-directory static-programs
 
 static-programs:
-	RUSTFLAGS='$(STATIC_FLAGS)' $(CARGO) build --locked --profile brief --target $(STATIC) \
+	RUSTFLAGS='$(STATIC_FLAGS) $(PLACELESS)' $(CARGO) build --locked --profile brief --target $(STATIC) \
 		-p orlop-keeper -p orlop-lazy -p orlop-shim -p orlop-containerd -p orlop-run --bins
 	install -D -t $(RELEASE) $(addprefix $(TARGET_DIR)/$(STATIC)/brief/, \
 		orlop-keeper orlop-lazy orlop-shim containerd-shim-orlop-v1 orlop-run)
@@ -130,6 +130,9 @@ test-upgrade: deps build ## pods over an upgrade and back, from the commit that 
 	@ORLOP_TEST_OTHER=$$(.ci/other-version $(UPGRADE_FROM)) && export ORLOP_TEST_OTHER && \
 		.ci/with-skips $(RUN_TESTS) --workspace --test cri -- upgrade::
 
+test-package: deps build ## packages of the unoptimised build: their bytes and files, and in a VM: upgrade, removal, purge
+	@.ci/packages $(UPGRADE_FROM)
+
 test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short for a quick look
 	@.ci/vm/tests $(VM)
 
@@ -155,24 +158,33 @@ bench: deps $(if $(BENCH),build,release) ## the numbers of SPECIFICATION.md; BEN
 	@.ci/bench $(BENCH)
 
 install: release ## into PREFIX (/usr/local), with the systemd unit, manual pages and completions
-	install -D -m 0755 $(RELEASE)/orlop $(DESTDIR)$(PREFIX)/bin/orlop
-	install -D -m 0755 $(RELEASE)/orlop-keeper $(DESTDIR)$(PREFIX)/bin/orlop-keeper
-	install -D -m 0755 $(RELEASE)/orlop-lazy $(DESTDIR)$(PREFIX)/bin/orlop-lazy
-	install -D -m 0755 $(RELEASE)/orlop-shim $(DESTDIR)$(PREFIX)/bin/orlop-shim
-	install -D -m 0755 $(RELEASE)/containerd-shim-orlop-v1 $(DESTDIR)$(PREFIX)/bin/containerd-shim-orlop-v1
-	install -D -m 0755 $(RELEASE)/orlop-run $(DESTDIR)$(PREFIX)/bin/orlop-run
-	install -d $(DESTDIR)$(UNITDIR)
+	@$(MAKE) --no-print-directory install-files
+	@echo "next: systemctl enable --now orlop"
+
+PROGRAMS ?= $(RELEASE)
+install-files:
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(UNITDIR)
+	install -m 0755 -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(PROGRAMS)/,orlop orlop-keeper orlop-lazy \
+		orlop-shim containerd-shim-orlop-v1 orlop-run)
 	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
-	$(RELEASE)/orlop man $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/man/man8
-	$(RELEASE)/orlop-run man > $(DESTDIR)$(PREFIX)/share/man/man8/orlop-run.8
+	$(PROGRAMS)/orlop man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 contrib/man/*.8
+	$(PROGRAMS)/orlop-run man > $(DESTDIR)$(PREFIX)/share/man/man8/orlop-run.8
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(RELEASE)/orlop completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop
-	$(RELEASE)/orlop completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_orlop
-	$(RELEASE)/orlop completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/orlop.fish
-	@echo "next: systemctl enable --now orlop"
+	$(PROGRAMS)/orlop completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop
+	$(PROGRAMS)/orlop completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_orlop
+	$(PROGRAMS)/orlop completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/orlop.fish
+
+# Where it was built is nothing that a program knows, so that it is the same wherever it is built.
+PACKAGES = $(abspath $(TARGET_DIR))/package
+ANYWHERE = --remap-path-prefix=$(PACKAGES)=/target --remap-path-prefix=$(CURDIR)=/orlop \
+	--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
+package: ## a deb, an rpm and a tarball, in target/package; the same bytes wherever they are made
+	RUSTFLAGS='$(ANYWHERE)' CARGO_TARGET_DIR=$(PACKAGES)/build \
+		$(MAKE) --no-print-directory release PLACELESS='$(ANYWHERE)'
+	contrib/packages/build $(PACKAGES)/build/release $(PACKAGES)
 
 uninstall: ## what install put there; images and pods stay under /var/lib/orlop
 	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper \
@@ -180,7 +192,7 @@ uninstall: ## what install put there; images and pods stay under /var/lib/orlop
 		$(DESTDIR)$(PREFIX)/bin/containerd-shim-orlop-v1 $(DESTDIR)$(PREFIX)/bin/orlop-run
 	rm -f $(DESTDIR)$(UNITDIR)/orlop.service $(DESTDIR)$(UNITDIR)/orlop.socket
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/orlop.1 $(DESTDIR)$(PREFIX)/share/man/man1/orlop-*.1 \
-		$(DESTDIR)$(PREFIX)/share/man/man8/orlop-run.8
+		$(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/,orlop-run.8 $(notdir $(wildcard contrib/man/*.8)))
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_orlop \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/orlop.fish

@@ -28,15 +28,7 @@ pub(super) async fn look(
         return PERIOD;
     };
     if verdict.signal.condition() == "DiskPressure" {
-        // Images and dead containers go before living ones.
-        match shared.manager().reclaim_disk().await {
-            Ok(bytes) => tracing::warn!(
-                bytes,
-                signal = verdict.signal.word(),
-                "removed unused images"
-            ),
-            Err(error) => tracing::warn!(%error, "making room on the disk"),
-        }
+        make_room(shared, verdict.signal, places(shared, pressure)).await;
         match judge(shared, pressure).await {
             Some(still) => verdict = still,
             None => return PERIOD,
@@ -71,6 +63,22 @@ pub(super) async fn look(
     };
     evict(shared, roster, chosen, verdict, what);
     AGAIN
+}
+
+/// Dead containers, and images where they are on the disk that is full, go before living ones.
+async fn make_room(shared: &Shared, signal: Signal, places: Places) {
+    let images = blocking(move || places.images_count_for(signal)).await;
+    let manager = shared.manager();
+    let freed = if images.unwrap_or(true) {
+        manager.reclaim_disk().await
+    } else {
+        manager.reclaim_containers().await.map(|()| 0)
+    };
+    let signal = signal.word();
+    match freed {
+        Ok(bytes) => tracing::warn!(bytes, signal, "removed dead containers and unused images"),
+        Err(error) => tracing::warn!(%error, signal, "making room on the disk"),
+    }
 }
 
 async fn judge(shared: &Shared, pressure: &mut Pressure) -> Option<Verdict> {

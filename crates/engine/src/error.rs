@@ -97,6 +97,7 @@ fn image_code(error: &orlop_image::Error) -> Code {
         E::Unauthenticated { .. } => Code::Unauthenticated,
         E::PermissionDenied { .. } | E::Blocked { .. } | E::NoKey { .. } => Code::PermissionDenied,
         E::Busy(_) => Code::Unavailable,
+        E::Changed(_) => Code::Aborted,
         E::DiskFull { .. } | E::TooLarge { .. } | E::Crowded(_) => Code::ResourceExhausted,
         E::DigestMismatch { .. } | E::Damaged { .. } => Code::DataLoss,
         E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } | E::Keys { .. } => {

@@ -134,15 +134,20 @@ pub(crate) async fn keys_of(config: &Config, whom: &PolicyFor) -> Result<KeysOf>
 impl Images {
     /// The full names that an image may have here by which `text` asks for it; none if it is no name, or
     /// one that can't be pulled. Looks at small files where a short name depends on them.
-    pub fn names_here(&self, text: &str) -> Result<Vec<Reference>> {
-        names_here(&self.context().config.registries, text)
+    pub async fn names_here(&self, text: &str) -> Result<Vec<Reference>> {
+        let file = &self.context().config.registries;
+        if !needs_file(file, text) {
+            return names_here(file, text);
+        }
+        let (file, text) = (file.clone(), text.to_owned());
+        blocking(move || names_here(&file, &text)).await
     }
 
     /// The name that a request means which asks for an image that is here by `text`; none where that is an id.
-    pub fn name_meant(&self, text: &str, image: &Image) -> Option<Reference> {
+    pub async fn name_meant(&self, text: &str, image: &Image) -> Option<Reference> {
+        let stands_for = self.names_here(text).await.unwrap_or_default();
         let names = image.repo_tags.iter().chain(&image.repo_digests);
-        let registries = &self.context().config.registries;
-        name_meant(registries, text, names.map(String::as_str), &image.id)
+        name_meant(text, stands_for, names.map(String::as_str), &image.id)
     }
 }
 
@@ -151,7 +156,7 @@ pub(crate) fn names_here(file: &RegistriesFile, text: &str) -> Result<Vec<Refere
     if text.parse::<Digest>().is_ok() || Digest::from_hex(text).is_ok() {
         return Ok(Vec::new());
     }
-    if file.path().is_none() || !is_short(text) {
+    if !needs_file(file, text) {
         return Ok(text.parse().into_iter().collect());
     }
     Ok(file.read()?.names_here(text))
@@ -159,15 +164,14 @@ pub(crate) fn names_here(file: &RegistriesFile, text: &str) -> Result<Vec<Refere
 
 /// Which name a request means that asks for an image by `text`, where the image has these names and this id. That may be
 /// an id, and ids look like names: `sha256:0123…` would be one of docker.io. A short name is the full one that the image
-/// has of those that it stands for, else the first of them. Blocks on small files.
+/// has of those that it stands for, else the first of them.
 pub(crate) fn name_meant<'n>(
-    file: &RegistriesFile,
     text: &str,
+    stands_for: Vec<Reference>,
     names: impl Iterator<Item = &'n str> + Clone,
     id: &Digest,
 ) -> Option<Reference> {
     let parsed: Reference = text.parse().ok()?;
-    let stands_for = names_here(file, text).unwrap_or_default();
     let is_name = |name: &&Reference| {
         let full = name.to_string();
         names.clone().any(|name| name == full)
@@ -181,4 +185,9 @@ pub(crate) fn name_meant<'n>(
     let mut stripped = algorithms.iter().filter_map(|it| text.strip_prefix(it));
     let digits = stripped.next().unwrap_or(text);
     (!id.hex().starts_with(digits)).then_some(name)
+}
+
+/// Whether a file says what a name stands for.
+fn needs_file(file: &RegistriesFile, text: &str) -> bool {
+    file.path().is_some() && is_short(text)
 }

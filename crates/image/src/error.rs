@@ -194,6 +194,9 @@ pub enum Error {
     /// As many do the same already as may.
     #[error("{0}")]
     Crowded(String),
+    /// What was found under this id is not what is here now.
+    #[error("image {0} became another one while it was looked at; ask again")]
+    Changed(Digest),
     /// The local store failed.
     #[error("{doing}")]
     Store {
@@ -262,7 +265,10 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Searched { last, .. } => last.is_transient(),
-            Self::RegistryUnavailable { .. } | Self::DiskFull { .. } | Self::Busy(_) => true,
+            Self::RegistryUnavailable { .. }
+            | Self::DiskFull { .. }
+            | Self::Busy(_)
+            | Self::Changed(_) => true,
             _ => false,
         }
     }

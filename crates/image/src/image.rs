@@ -31,6 +31,8 @@ pub struct Image {
     pub handlers: BTreeSet<String>,
     /// Whether only who has a key may use it.
     pub is_encrypted: bool,
+    /// Keys of the layers, base first.
+    pub(crate) layers: Vec<Digest>,
 }
 
 impl Image {
@@ -57,6 +59,7 @@ impl Image {
             pulled: record.created,
             handlers: record.handlers.clone(),
             is_encrypted: record.is_encrypted,
+            layers: record.layers.clone(),
         }
     }
 

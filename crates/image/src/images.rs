@@ -18,7 +18,7 @@ use crate::lazy::{Here, Lazies, LazyCounts, ReadFailure};
 use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
-use crate::store::{self, Freed, ImageRecord, LayerRecord, LeaseRecord, State, Store};
+use crate::store::{self, Freed, ImageRecord, LayerRecord, State, Store};
 use crate::verify::{self, BrokenLayer, Verdict, Verified};
 use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Result};
 
@@ -64,15 +64,6 @@ pub enum Wait {
     ForAll,
     /// All of them, and none that was made from a table of contents: for those who need the archives.
     ForOrdinaryLayers,
-}
-
-/// A claim on an image's layers, as [`Images::leases`] lists it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
-    /// Who holds it.
-    pub owner: String,
-    /// The image.
-    pub image: Digest,
 }
 
 /// What images take of the file system.
@@ -207,8 +198,8 @@ impl Images {
     /// The image that `name` means: an id with or without `sha256:`, its unique start, or a
     /// name with or without tag and digest; a short name is what it stands for now. `None` if there is
     /// no such image; [`Error::InvalidReference`] and [`Error::Ambiguous`] for what can't mean one.
-    pub fn find(&self, name: &str) -> Result<Option<Image>> {
-        let named = self.names_here(name)?;
+    pub async fn find(&self, name: &str) -> Result<Option<Image>> {
+        let named = self.names_here(name).await?;
         let state = self.store().state();
         Ok(find(&state, name, &named)?.and_then(|record| self.image(&state, record)))
     }
@@ -247,56 +238,6 @@ impl Images {
         freed
     }
 
-    /// Claims an image's layers for `owner` until [`Images::release`], durably. A second lease
-    /// of the same owner replaces the first.
-    pub async fn lease(&self, owner: &str, image: &Digest) -> Result<()> {
-        let (store, owner, image) = (Arc::clone(self.store()), owner.to_owned(), *image);
-        blocking(move || {
-            store.update(|state, change| {
-                let layers = layer_keys(state, &image)?.to_vec();
-                let lease = LeaseRecord { image, layers };
-                if state.leases.get(&owner) != Some(&lease) {
-                    change.leases.push((owner, Some(lease)));
-                }
-                Ok(())
-            })
-        })
-        .await
-    }
-
-    /// Gives up a claim; layers that nothing else needs go with it. No such lease is no error.
-    pub async fn release(&self, owner: &str) -> Result<Freed> {
-        let (store, owner) = (Arc::clone(self.store()), owner.to_owned());
-        let grace = self.inner.context.config.orphan_grace;
-        let freed = blocking(move || {
-            let decide = |state: &State, change: &mut crate::store::Change| {
-                if state.leases.contains_key(&owner) {
-                    change.leases.push((owner, None));
-                }
-                Ok(())
-            };
-            let ((), freed) = store.update_and_sweep(grace, decide)?;
-            store.sweep_replaced()?;
-            Ok(freed)
-        })
-        .await;
-        self.lazies().end_when_idle().await;
-        freed
-    }
-
-    /// All claims.
-    pub fn leases(&self) -> Vec<Lease> {
-        let state = self.store().state();
-        state
-            .leases
-            .iter()
-            .map(|(owner, lease)| Lease {
-                owner: owner.clone(),
-                image: lease.image,
-            })
-            .collect()
-    }
-
     /// Where the image's layers are while they are mounted, top first.
     pub fn layer_dirs(&self, image: &Digest) -> Result<Vec<PathBuf>> {
         let keys = self.layer_keys(image)?;
@@ -306,7 +247,10 @@ impl Images {
     /// The image's layers as lower directories for an overlay mount, top first; never empty.
     /// Also answers for a removed image that is leased. A layer that proves damaged is pulled again.
     pub async fn layers(&self, image: &Digest) -> Result<Vec<PathBuf>> {
-        let keys = self.layer_keys(image)?;
+        self.lower_dirs(self.layer_keys(image)?).await
+    }
+
+    pub(crate) async fn lower_dirs(&self, keys: Vec<Digest>) -> Result<Vec<PathBuf>> {
         let mut dirs = if self.store().are_plain(&keys) {
             self.store().dirs(&keys)
         } else {
@@ -413,10 +357,14 @@ impl Images {
         Err(last)
     }
 
-    /// Mounts the image's file system read-only, detached: for image volumes. Lease the image
-    /// for as long as the mount is in use.
+    /// Mounts the image's file system read-only, detached. Lease the image for as long as the mount
+    /// is in use.
     pub async fn mount_read_only(&self, image: &Digest) -> Result<OwnedFd> {
-        let mut lower = self.layers(image).await?;
+        let lower = self.layers(image).await?;
+        self.mount_lower(lower).await
+    }
+
+    pub(crate) async fn mount_lower(&self, mut lower: Vec<PathBuf>) -> Result<OwnedFd> {
         // An overlay without an upper directory needs two lower ones.
         lower.push(self.store().layout().empty());
         lower.dedup();

@@ -100,7 +100,7 @@ impl Images {
 
     async fn to_export(&self, names: &[&str]) -> Result<(Vec<ExportImage>, Vec<Hold>)> {
         for name in names {
-            if let Some(image) = self.find(name)? {
+            if let Some(image) = self.find(name).await? {
                 self.with_archives(&image.id).await?;
             }
         }

@@ -34,6 +34,20 @@ impl Places {
         }
     }
 
+    /// Whether images take from what a signal is about. Reads files.
+    pub(crate) fn images_count_for(&self, signal: Signal) -> bool {
+        let Some(images) = self.imagefs.as_deref().and_then(device) else {
+            return true;
+        };
+        match signal {
+            Signal::NodeFs | Signal::NodeFsInodes => device(&self.nodefs) == Some(images),
+            Signal::ContainerFs | Signal::ContainerFsInodes => {
+                self.containerfs.as_deref().and_then(device) == Some(images)
+            }
+            _ => true,
+        }
+    }
+
     /// The file system of containers' own layers, if it is neither the node's nor that of images.
     fn third(&self) -> Option<&PathBuf> {
         let path = self.containerfs.as_ref()?;
@@ -150,8 +164,32 @@ mod tests {
                 [Signal::NodeFs, Signal::ImageFsInodes].map(|it| places.layers_count_for(it));
             assert_eq!(found, [on_node, with_images], "{places:?}");
             assert!(places.layers_count_for(Signal::ContainerFs));
+            assert!(places.images_count_for(Signal::ImageFsInodes));
             let seen = observe(&places).contains_key(&Signal::ContainerFs);
             assert_eq!(seen, by_itself, "{places:?}");
+        }
+    }
+
+    #[test]
+    fn images_are_dropped_for_the_disk_that_has_them() {
+        let (disk, other, third) = ("/", "/proc", "/sys");
+        for (imagefs, containerfs, node, containers) in [
+            (Some(disk), disk, true, true),
+            (Some(disk), third, true, false),
+            (Some(other), disk, false, false),
+            (Some(other), other, false, true),
+            (Some(other), third, false, false),
+            (None, third, true, true),
+            (Some("/nowhere"), third, true, true),
+        ] {
+            let places = Places {
+                nodefs: disk.into(),
+                imagefs: imagefs.map(Into::into),
+                containerfs: Some(containerfs.into()),
+            };
+            let found = [Signal::NodeFsInodes, Signal::ContainerFs];
+            let found = found.map(|it| places.images_count_for(it));
+            assert_eq!(found, [node, containers], "{places:?}");
         }
     }
 }

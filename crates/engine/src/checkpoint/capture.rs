@@ -21,6 +21,7 @@ use super::{
     CONFIG_DUMP, CONTAINER_LOG, ConfigDump, DELETED_FILES, DUMP_LOG, IMAGES, ROOTFS_DIFF,
     SPEC_DUMP, STATUS_DUMP, archive, busy, layer, reasons,
 };
+use crate::container::bundle;
 use crate::error::{Error, Result, chain};
 use crate::node::runtimes::Runtimes;
 use crate::record::container::{Container, Phase};
@@ -206,7 +207,7 @@ async fn write(
         let error = launch("writing out", container, source);
         return Err(with_reasons(error, dir.join(DUMP_LOG)).await);
     }
-    let lower = lower_layers(images, container).await?;
+    let lower = bundle::layers(images, container.id.as_str()).await?;
     let container = Arc::clone(container);
     blocking(move || write_around(&container, &dir, &lower)).await
 }
@@ -223,18 +224,6 @@ pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
         Ok(Some(reasons)) => Error::Internal(format!("{}: criu: {reasons}", chain(&*error))).into(),
         _ => error,
     }
-}
-
-async fn lower_layers(images: &Images, container: &Container) -> Result<Vec<PathBuf>> {
-    let leases = images.leases().into_iter();
-    let mut held = leases.filter(|lease| lease.owner == container.id.as_str());
-    let lease = held
-        .next()
-        .ok_or_else(|| Error::Internal(format!("container {} holds no image", container.id)))?;
-    images.layers(&lease.image).await.map_err(|source| {
-        let doing = format!("finding the layers of image {}", lease.image);
-        Error::Image { doing, source }.into()
-    })
 }
 
 /// Writes all that is not CRIU's.

@@ -56,7 +56,7 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
     if name.starts_with('/') {
         return Ok(Asked::Checkpoint(Source::Archive(PathBuf::from(name))));
     }
-    let image = image::asked_for(&node.images, "config.image", asked)?;
+    let image = image::asked_for(&node.images, "config.image", asked).await?;
     image::admit(
         (&node.images, &node.config.images),
         &image,
@@ -103,7 +103,7 @@ impl Source {
                 reach::touching(&node.config, named, read).await
             }
             Self::Image(image) => {
-                let layers = node.images.layers(&image.id).await.map_err(|source| {
+                let layers = node.images.layers_of(image).await.map_err(|source| {
                     let doing = format!("finding the layers of image {}", image.id);
                     Error::Image { doing, source }
                 })?;
@@ -198,7 +198,7 @@ pub async fn base_image(node: &Arc<Node>, facts: &ConfigDump, namespace: &str) -
     ];
     for name in names.into_iter().filter(|name| !name.is_empty()) {
         // Of names that mean nothing here another may.
-        if let Ok(Some(image)) = image::find(&node.images, name) {
+        if let Ok(Some(image)) = image::find(&node.images, name).await {
             return Ok(image);
         }
     }

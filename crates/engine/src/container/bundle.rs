@@ -1,6 +1,5 @@
 //! A container's OCI bundle: its mounts, its specification, and the process of a command.
 
-use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -8,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_image::Images;
 use orlop_image::rootfs::OverlayMount;
-use orlop_image::{Digest, Image};
+use orlop_image::{Image, Images};
 use orlop_launch::Keeper;
 use orlop_oci as oci;
 use orlop_pool::Place;
@@ -67,7 +65,7 @@ pub async fn build(
         let mounts = image_volumes::mount_all(node, container, &plan.volumes);
         trace.step("volumes", &name, mounts).await?
     };
-    let lower = layers(&node.images, &plan.image.id).await?;
+    let lower = layers(&node.images, container.id.as_str()).await?;
     let build = {
         let node_too = Arc::clone(node);
         let (named, container) = (named_paths(container), Arc::clone(container));
@@ -246,44 +244,16 @@ pub fn write_process(
 
 /// The daemon was restarted between creation and start: its mounts are gone with it.
 async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec<PendingMount>> {
-    let leases = Leases::of(&node.images, container);
-    let image = leases.image(container.id.as_str())?;
     let mut pending = Vec::new();
     for index in image_volumes::indices(&container.config) {
-        let image = leases.image(&image_volumes::owner(container, index))?;
-        let mount = image_volumes::mount(&node.images, &node.paths, container, index, &image);
+        let mount = image_volumes::mount(&node.images, &node.paths, container, index);
         pending.push(mount.await?);
     }
-    let lower = layers(&node.images, &image).await?;
+    let lower = layers(&node.images, container.id.as_str()).await?;
     let (node, container) = (Arc::clone(node), Arc::clone(container));
     let root = blocking(move || root_mount(&node.paths, &container, lower)).await?;
     pending.insert(0, root);
     Ok(pending)
-}
-
-/// The images that a container holds, which may have lost their names since.
-struct Leases<'c> {
-    container: &'c Container,
-    held: BTreeMap<String, Digest>,
-}
-
-impl<'c> Leases<'c> {
-    fn of(images: &Images, container: &'c Container) -> Self {
-        let leases = images.leases().into_iter();
-        let held = leases
-            .filter(|lease| is_owner(container, &lease.owner))
-            .map(|lease| (lease.owner, lease.image))
-            .collect();
-        Self { container, held }
-    }
-
-    fn image(&self, owner: &str) -> Result<Digest> {
-        self.held.get(owner).copied().ok_or_else(|| {
-            let id = &self.container.id;
-            let problem = format!("container {id} holds no image as {owner}; remove it");
-            Error::Internal(problem).into()
-        })
-    }
 }
 
 /// Whether a lease is the container's own.
@@ -358,18 +328,16 @@ fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
     Ok(ranges.map(|ranges| (first(&ranges.uids), first(&ranges.gids))))
 }
 
-async fn layers(images: &Images, image: &Digest) -> Result<Vec<PathBuf>> {
-    images.layers(image).await.map_err(|source| {
-        Error::Image {
-            doing: format!("finding the layers of image {image}"),
-            source,
-        }
-        .into()
+/// The layers that a container holds.
+pub async fn layers(images: &Images, container: &str) -> Result<Vec<PathBuf>> {
+    images.held_layers(container).await.map_err(|source| {
+        let doing = format!("finding the layers of container {container}");
+        Error::Image { doing, source }.into()
     })
 }
 
 async fn lease(images: &Images, owner: &str, image: &Image) -> Result<()> {
-    images.lease(owner, &image.id).await.map_err(|source| {
+    images.lease(owner, image).await.map_err(|source| {
         let doing = format!("holding image {} for container {owner}", image.id);
         Error::Image { doing, source }.into()
     })

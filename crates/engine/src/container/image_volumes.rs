@@ -1,7 +1,7 @@
 //! Images that a container mounts as volumes.
 
 use orlop_cri::v1::ContainerConfig;
-use orlop_image::{Digest, Image, Images};
+use orlop_image::{Image, Images};
 
 use crate::error::{Error, Result};
 use crate::image;
@@ -67,7 +67,7 @@ pub async fn asked(node: &Node, pod: &Pod, config: &ContainerConfig) -> Result<V
         volumes.push(VolumeImage {
             index,
             container_path: request.container_path.clone(),
-            image: image::asked_for(&node.images, &field, Some(asked))?,
+            image: image::asked_for(&node.images, &field, Some(asked)).await?,
         });
     }
     for volume in &volumes {
@@ -99,24 +99,24 @@ pub async fn mount_all(
     {
         volumes.push(ImageVolume {
             container_path: container_path.clone(),
-            pending: mount(&node.images, &node.paths, container, *index, &image.id).await?,
+            pending: mount(&node.images, &node.paths, container, *index).await?,
             digest: image.id.to_string(),
         });
     }
     Ok(volumes)
 }
 
-/// Mounts the image of one.
+/// Mounts the image that the container holds for one.
 pub async fn mount(
     images: &Images,
     paths: &Paths,
     container: &Container,
     index: usize,
-    image: &Digest,
 ) -> Result<PendingMount> {
-    let mount = images.mount_read_only(image).await;
+    let owner = owner(container, index);
+    let mount = images.mount_held(&owner).await;
     let mount = mount.map_err(|source| Error::Image {
-        doing: format!("ImageVolumeMountFailed: mounting image {image}"),
+        doing: format!("ImageVolumeMountFailed: mounting the image held as {owner}"),
         source,
     })?;
     let path = paths.mounts(container).join(format!("image-{index}"));

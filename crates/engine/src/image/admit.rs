@@ -15,7 +15,10 @@ pub async fn admit(
     if config.policies.is_empty() && !image.is_encrypted {
         return Ok(());
     }
-    let name = asked.and_then(|asked| name_asked_for(images, asked, image));
+    let name = match asked {
+        Some(asked) => name_asked_for(images, asked, image).await,
+        None => None,
+    };
     let admitted = images.admit(&image.id, name.as_ref(), namespace);
     admitted.await.map_err(|source| {
         Error::Image {
@@ -27,8 +30,12 @@ pub async fn admit(
 }
 
 /// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
-pub fn name_asked_for(images: &Images, asked: &ImageSpec, image: &Image) -> Option<Reference> {
+pub async fn name_asked_for(
+    images: &Images,
+    asked: &ImageSpec,
+    image: &Image,
+) -> Option<Reference> {
     let told = &asked.user_specified_image;
     let text = if told.is_empty() { &asked.image } else { told };
-    images.name_meant(text, image)
+    images.name_meant(text, image).await
 }

@@ -8,20 +8,20 @@ use orlop_image::{Image, Images};
 use crate::error::{Error, Result};
 
 /// The images that a filter chooses; all without one.
-pub fn chosen(images: &Images, filter: Option<&ImageFilter>) -> Result<Vec<Arc<Image>>> {
+pub async fn chosen(images: &Images, filter: Option<&ImageFilter>) -> Result<Vec<Arc<Image>>> {
     let name = filter
         .and_then(|filter| filter.image.as_ref())
         .map(|spec| spec.image.as_str());
     let found = match name.filter(|name| !name.is_empty()) {
-        Some(name) => find(images, name)?.into_iter().collect(),
+        Some(name) => find(images, name).await?.into_iter().collect(),
         None => images.list(),
     };
     Ok(found.into_iter().map(Arc::new).collect())
 }
 
 /// The image that a name means.
-pub fn find(images: &Images, name: &str) -> Result<Option<Image>> {
-    images.find(name).map_err(|source| {
+pub async fn find(images: &Images, name: &str) -> Result<Option<Image>> {
+    images.find(name).await.map_err(|source| {
         Error::Image {
             doing: format!("looking for image {name:?}"),
             source,
@@ -31,12 +31,12 @@ pub fn find(images: &Images, name: &str) -> Result<Option<Image>> {
 }
 
 /// The image that a request names.
-pub fn asked_for(images: &Images, field: &str, spec: Option<&ImageSpec>) -> Result<Image> {
+pub async fn asked_for(images: &Images, field: &str, spec: Option<&ImageSpec>) -> Result<Image> {
     let name = spec.map(|spec| spec.image.as_str()).unwrap_or_default();
     if name.is_empty() {
         return Err(Error::invalid(format!("{field}.image"), "is empty").into());
     }
-    find(images, name)?.ok_or_else(|| {
+    find(images, name).await?.ok_or_else(|| {
         Error::NotFound {
             what: "image",
             id: name.to_owned(),

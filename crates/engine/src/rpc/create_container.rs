@@ -199,7 +199,8 @@ async fn make_from(
         )
         .await?;
         if checkpoint.strict == Match::Process {
-            let asked = image::asked_for(&node.images, "config.image", config.image.as_ref())?;
+            let asked =
+                image::asked_for(&node.images, "config.image", config.image.as_ref()).await?;
             if asked.id != image.id {
                 let problem = format!("is {}, but the checkpoint is of {}", asked.id, image.id);
                 return Err(Error::invalid("config.image", problem).into());

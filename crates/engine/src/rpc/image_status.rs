@@ -22,7 +22,7 @@ pub async fn call(
     }
     // Clients ask this way whether they must pull: "no" is an answer, not an error.
     let handler = node.runtimes.of_guests(&asked.runtime_handler);
-    let image = find(&node.images, &name)?;
+    let image = find(&node.images, &name).await?;
     let Some(image) = image.filter(|image| image.handlers.contains(&handler)) else {
         return Ok(ImageStatusResponse::default());
     };

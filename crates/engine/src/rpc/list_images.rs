@@ -8,7 +8,7 @@ use crate::image::{all_listed, chosen};
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: ListImagesRequest) -> Result<ListImagesResponse> {
-    let images = chosen(&node.images, request.filter.as_ref())?;
+    let images = chosen(&node.images, request.filter.as_ref()).await?;
     Ok(ListImagesResponse {
         images: images.iter().flat_map(|image| all_listed(image)).collect(),
     })

@@ -12,7 +12,7 @@ pub async fn call(
     Engine(node): &Engine,
     request: StreamImagesRequest,
 ) -> Result<Answers<StreamImagesResponse>> {
-    let images = chosen(&node.images, request.filter.as_ref())?;
+    let images = chosen(&node.images, request.filter.as_ref()).await?;
     Ok(in_batches(images, |batch| StreamImagesResponse {
         images: batch.iter().flat_map(|image| all_listed(image)).collect(),
     }))

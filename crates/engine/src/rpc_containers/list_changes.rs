@@ -6,11 +6,11 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use orlop_cri::extensions::{self as wire, ListChangesRequest, ListChangesResponse};
 use orlop_disk::{Change, ChangeKind, changes};
-use orlop_image::Digest;
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use crate::batches::Answers;
+use crate::container::bundle;
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
 
@@ -26,18 +26,8 @@ pub async fn call(
     request: ListChangesRequest,
 ) -> Result<Answers<ListChangesResponse>> {
     let container = node.containers.visible(&request.container_id)?;
-    let image: Digest = container.image.id.parse().map_err(|source| {
-        Error::Internal(format!(
-            "container {} has an image without a digest: {source}",
-            container.id
-        ))
-    })?;
-    // Leased as long as the container lives, so that the layers stay.
-    let lower = node.images.layers(&image).await;
-    let lower = lower.map_err(|source| Error::Image {
-        doing: format!("finding the layers of container {}", container.id),
-        source,
-    })?;
+    // Held as long as the container lives.
+    let lower = bundle::layers(&node.images, container.id.as_str()).await?;
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut batch = Vec::with_capacity(BATCH);

@@ -38,10 +38,12 @@ pub async fn call(
     }
     // Better told now than in the midst of the stream.
     for name in &request.images {
-        let image = find(&node.images, name)?.ok_or_else(|| Error::NotFound {
-            what: "image",
-            id: name.clone(),
-        })?;
+        let image = find(&node.images, name)
+            .await?
+            .ok_or_else(|| Error::NotFound {
+                what: "image",
+                id: name.clone(),
+            })?;
         check_whole(&image)?;
     }
     let (queue, chunks) = mpsc::channel(QUEUE);

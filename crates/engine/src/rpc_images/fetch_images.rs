@@ -33,10 +33,12 @@ pub async fn call(
     }
     let mut wanted: Vec<Image> = Vec::new();
     for name in &request.images {
-        let image = find(&node.images, name)?.ok_or_else(|| Error::NotFound {
-            what: "image",
-            id: name.clone(),
-        })?;
+        let image = find(&node.images, name)
+            .await?
+            .ok_or_else(|| Error::NotFound {
+                what: "image",
+                id: name.clone(),
+            })?;
         check_whole(&image)?;
         if !wanted.iter().any(|other| other.id == image.id) {
             wanted.push(image);

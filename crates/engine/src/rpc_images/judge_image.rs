@@ -27,7 +27,7 @@ async fn judge(node: &Node, request: &JudgeImageRequest) -> orlop_image::Result<
     let stored = if request.remote {
         None
     } else {
-        images.find(name)?
+        images.find(name).await?
     };
     let Some(image) = stored else {
         let pull = PullRequest {
@@ -43,7 +43,7 @@ async fn judge(node: &Node, request: &JudgeImageRequest) -> orlop_image::Result<
         image: name.clone(),
         ..ImageSpec::default()
     };
-    let asked = name_asked_for(images, &asked, &image);
+    let asked = name_asked_for(images, &asked, &image).await;
     images
         .judge(&image.id, asked.as_ref(), &request.namespace)
         .await

@@ -15,7 +15,10 @@ pub async fn call(
     let images = if request.image.is_empty() {
         node.images.list()
     } else {
-        find(&node.images, &request.image)?.into_iter().collect()
+        find(&node.images, &request.image)
+            .await?
+            .into_iter()
+            .collect()
     };
     let mut answer = ListImagesHereResponse::default();
     for image in images {

@@ -22,10 +22,12 @@ pub async fn call(
 ) -> Result<Answers<VerifyImagesResponse>> {
     let mut images = Vec::new();
     for name in &request.images {
-        let image = find(&node.images, name)?.ok_or_else(|| Error::NotFound {
-            what: "image",
-            id: name.clone(),
-        })?;
+        let image = find(&node.images, name)
+            .await?
+            .ok_or_else(|| Error::NotFound {
+                what: "image",
+                id: name.clone(),
+            })?;
         if !images.iter().any(|other: &Image| other.id == image.id) {
             images.push(image);
         }

@@ -92,7 +92,7 @@ impl Watcher {
             }
         };
         match ended {
-            None => self.look(),
+            None => self.look().await,
             Some(Ok(ended)) => self.end(ended),
             // Ends were missed: what is under way no more is forgotten.
             Some(Err(broadcast::error::RecvError::Lagged(_))) => {
@@ -107,7 +107,7 @@ impl Watcher {
         Some(())
     }
 
-    fn look(&mut self) {
+    async fn look(&mut self) {
         self.next_look = Instant::now() + PAUSE;
         let flights = self.node.images.pulls();
         let mut busy = false;
@@ -117,7 +117,7 @@ impl Watcher {
             }
             busy = true;
             // A short name is pulled by one of the full ones that it stands for.
-            let names = self.node.images.names_here(&pull.image);
+            let names = self.node.images.names_here(&pull.image).await;
             let names = names.unwrap_or_default().into_iter();
             let mut names = names.map(|name| name.to_string()).chain([name]);
             let flight = names.find_map(|name| flights.iter().find(|it| it.reference == name));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::examine::Examined;
 use super::records::Records;
-use crate::asked::name_meant;
+use crate::asked::{name_meant, names_here};
 use crate::blocking::blocking;
 use crate::judge::judge_by_names;
 use crate::policy::{SIGNED_BY, SIGSTORE_SIGNED};
@@ -96,9 +96,10 @@ impl ForeignImages {
 
     /// Whether `text` names an image by itself, whatever other names the image has.
     pub fn is_full_name(&self, text: &str, image: &Digest) -> bool {
-        let registries = &self.config().registries;
+        let stands_for = text.parse().into_iter().collect();
         let none = std::iter::empty();
-        registries.path().is_none() && name_meant(registries, text, none, image).is_some()
+        let registries = &self.config().registries;
+        registries.path().is_none() && name_meant(text, stands_for, none, image).is_some()
     }
 
     /// Refuses an image that the pods of `namespace` may not use. `asked` is what it was asked for by, a name or an id;
@@ -128,7 +129,8 @@ impl ForeignImages {
             let texts: Vec<String> = full.iter().map(ToString::to_string).collect();
             let registries = &own.config().registries;
             let texts = texts.iter().map(String::as_str);
-            let names = match name_meant(registries, &asked, texts, &image.id) {
+            let stands_for = names_here(registries, &asked).unwrap_or_default();
+            let names = match name_meant(&asked, stands_for, texts, &image.id) {
                 Some(name) => vec![name],
                 None => full,
             };

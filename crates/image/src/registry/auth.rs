@@ -229,7 +229,7 @@ impl Question {
                 "its token server {server} would get the credentials unencrypted"
             )));
         }
-        let addresses = transport
+        let within = transport
             .reach
             .check(&host.base, &url)
             .await
@@ -243,7 +243,7 @@ impl Question {
         };
         let failed = |reason| TokenError::Failed(reason, None);
         let client = transport
-            .client_at(&url, &addresses, &tls, host.connect_timeout)
+            .client(&url, within.as_ref(), &tls, host.connect_timeout)
             .await
             .map_err(TokenError::Other)?;
         let mut form = vec![("scope", self.scope.as_str())];

@@ -63,10 +63,10 @@ impl Remote {
         let host = authority(url);
         let _connection = transport.connections.to(&host, self.pull).await?;
         let mut place = url.clone();
-        let mut addresses = Vec::new();
+        let mut within = None;
         for _ in 0..MAX_REDIRECTS {
             let client = transport
-                .client_at(&place, &addresses, &Tls::default(), None)
+                .client(&place, within.as_ref(), &Tls::default(), None)
                 .await?;
             let name = authority(&place);
             let late = || {
@@ -86,7 +86,7 @@ impl Remote {
                     .filter(|target| place.scheme() == "http" || target.scheme() == "https")
                     .ok_or_else(|| against(&place, "it redirects to no such address".to_owned()))?;
                 let checked = transport.reach.check(url, &target).await;
-                addresses = checked.map_err(|reason| {
+                within = checked.map_err(|reason| {
                     against(
                         &place,
                         format!("it redirects to where it must not: {reason}"),

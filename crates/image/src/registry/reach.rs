@@ -1,12 +1,14 @@
 //! Where a registry may send us: to a token server, by a redirect, by an address in a manifest. A
 //! stranger must not have the node ask what only the node can reach.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// Whom an address is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Zone {
     Public,
     /// A private network: of the site, of pods, of services.
@@ -17,6 +19,66 @@ enum Zone {
     Link,
 }
 
+impl Zone {
+    /// What an address of it is called.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Public => "a public",
+            Self::Private => "a private",
+            Self::Loopback => "a loopback",
+            Self::Link => "a link-local",
+        }
+    }
+}
+
+/// How far a host that was found good may be when it is connected to: a name can be looked up to one
+/// address first, and to another then.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Within {
+    host: String,
+    zone: Zone,
+}
+
+impl Within {
+    #[cfg(test)]
+    pub(super) fn public(host: &str) -> Self {
+        let host = host.to_owned();
+        let zone = Zone::Public;
+        Self { host, zone }
+    }
+
+    /// Those of a host's addresses that it may be asked at.
+    fn of(&self, host: &str, addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+        if host != self.host {
+            // A proxy.
+            return Ok(addresses);
+        }
+        let is_good = |address: &SocketAddr| zone(address.ip()) <= self.zone;
+        let (good, bad): (Vec<_>, Vec<_>) = addresses.into_iter().partition(is_good);
+        match bad.first() {
+            Some(bad) if good.is_empty() => {
+                let (kind, address) = (zone(bad.ip()).kind(), bad.ip());
+                let reason =
+                    format!("{host} has {kind} address ({address}), which it had not before");
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+            }
+            _ => Ok(good),
+        }
+    }
+}
+
+impl Resolve for Within {
+    fn resolve(&self, name: Name) -> Resolving {
+        let within = self.clone();
+        Box::pin(async move {
+            let host = name.as_str();
+            let found = tokio::net::lookup_host((host, 0)).await?.collect();
+            let good: Addrs = Box::new(within.of(host, found)?.into_iter());
+            Ok(good)
+        })
+    }
+}
+
 /// What a registry may send us to.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reach {
@@ -25,34 +87,30 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Whether a registry at `from` may send us to `to`, and by which addresses alone; by any where
-    /// there are none. The error is the reason.
-    pub(super) async fn check(&self, from: &Url, to: &Url) -> Result<Vec<SocketAddr>, String> {
+    /// Whether a registry at `from` may send us to `to`, and how far that may be; anywhere where nothing
+    /// is said. The error is the reason.
+    pub(super) async fn check(&self, from: &Url, to: &Url) -> Result<Option<Within>, String> {
         let host = to.host_str().unwrap_or("");
         let named = self.internal_hosts.iter().any(|name| name == host);
         if named || from.host_str() == Some(host) {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let addresses = addresses(to).await;
-        let zones = addresses
-            .iter()
-            .map(|address| (address.ip(), zone(address.ip())));
-        let Some((worst, zone)) = zones.max_by_key(|(_, zone)| *zone) else {
-            // A name that is not known here is perhaps known to the proxy that the node has.
-            return Ok(Vec::new());
-        };
-        if zone != Zone::Public && !may(home(from).await, zone) {
-            let kind = match zone {
-                Zone::Public | Zone::Private => "a private",
-                Zone::Loopback => "a loopback",
-                Zone::Link => "a link-local",
-            };
+        let addresses = addresses.iter().map(SocketAddr::ip);
+        let worst = addresses.max_by_key(|address| zone(*address));
+        // A name that is not known here is perhaps known to the proxy that the node has.
+        let zone = worst.map_or(Zone::Public, zone);
+        if let Some(worst) = worst.filter(|_| zone != Zone::Public)
+            && !may(home(from).await, zone)
+        {
+            let kind = zone.kind();
             return Err(format!(
                 "{host} has {kind} address ({worst}), to which a registry that is not there itself \
                  must not send anybody; if that is meant, add {host:?} to images.internal_hosts"
             ));
         }
-        Ok(addresses)
+        let host = host.to_owned();
+        Ok(Some(Within { host, zone }))
     }
 }
 
@@ -168,6 +226,36 @@ mod tests {
                 assert!(reason.contains("images.internal_hosts"), "{reason}");
             }
         }
+    }
+
+    #[test]
+    fn a_host_is_asked_only_where_it_was_when_it_was_judged() {
+        let to = |addresses: &[&str]| -> Vec<SocketAddr> {
+            let parsed = addresses.iter().map(|it| it.parse::<IpAddr>().unwrap());
+            parsed.map(|it| SocketAddr::new(it, 0)).collect()
+        };
+        let within = |zone| Within {
+            host: "cdn.example".to_owned(),
+            zone,
+        };
+        let asked = |zone, addresses: &[&str]| within(zone).of("cdn.example", to(addresses));
+        let both = ["169.254.169.254", "1.1.1.1"];
+        assert_eq!(asked(Zone::Public, &both).unwrap(), to(&["1.1.1.1"]));
+        assert_eq!(
+            asked(Zone::Private, &["10.0.0.1"]).unwrap(),
+            to(&["10.0.0.1"])
+        );
+        for (zone, bad) in [
+            (Zone::Public, "10.0.0.1"),
+            (Zone::Public, "127.0.0.1"),
+            (Zone::Private, "::1"),
+            (Zone::Loopback, "169.254.169.254"),
+        ] {
+            let refused = asked(zone, &[bad]).unwrap_err().to_string();
+            assert!(refused.contains(bad), "{refused}");
+        }
+        let proxy = within(Zone::Public).of("proxy.example", to(&["10.0.0.1"]));
+        assert_eq!(proxy.unwrap(), to(&["10.0.0.1"]));
     }
 
     #[tokio::test]

@@ -1,7 +1,6 @@
 //! One repository on its registry: requests, redirects and what answers mean.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -19,6 +18,7 @@ use super::connections::Connection;
 use super::failure::Failure;
 use super::host::{Host, authority};
 use super::keyring::Keyring;
+use super::reach::Within;
 use super::retry::Attempt;
 use super::sources::hosts_of;
 use super::transport::{Tls, Transport};
@@ -42,6 +42,9 @@ pub(super) struct Settings {
     pub(super) manifest_bytes: u64,
 }
 
+/// Where a redirect led, and how far that may be.
+type Redirect = (Url, Option<Within>);
+
 /// A repository and the hosts that serve it.
 pub(crate) struct Remote {
     pub(super) transport: Arc<Transport>,
@@ -52,7 +55,7 @@ pub(crate) struct Remote {
     pub(super) hosts: Vec<Host>,
     authorizer: Authorizer,
     /// Where blobs turned out to be, so that each piece of a large one isn't looked up anew.
-    redirects: Mutex<HashMap<(String, Digest), Url>>,
+    redirects: Mutex<HashMap<(String, Digest), Redirect>>,
     /// Whether the credentials were not taken.
     refused: AtomicBool,
 }
@@ -112,9 +115,10 @@ impl Remote {
         let place = (host.name(), digest);
         let known = self.redirects().get(&place).cloned();
         let mut response = None;
-        if let Some(url) = known {
+        if let Some((url, within)) = known {
             // It may have expired; then the registry tells a new one.
-            match self.send_once(what, host, &url, &headers, None).await {
+            let to = (&url, within.as_ref());
+            match self.send_once(what, host, to, &headers, None).await {
                 Ok(answer) if answer.status().is_success() => response = Some(answer),
                 _ => drop(self.redirects().remove(&place)),
             }
@@ -175,10 +179,10 @@ impl Remote {
             .await?;
         let mut place = parsed;
         for _ in 0..MAX_REDIRECTS {
-            let addresses = self.reachable(&place).await.map_err(|why| refuse(&why))?;
+            let within = self.reachable(&place).await.map_err(|why| refuse(&why))?;
             let client = self
                 .transport
-                .client_at(&place, &addresses, &Tls::default(), None)
+                .client(&place, within.as_ref(), &Tls::default(), None)
                 .await?;
             let name = authority(&place);
             let response = self
@@ -207,10 +211,10 @@ impl Remote {
     }
 
     /// Whether the registry's manifests may name an address, and where that is.
-    async fn reachable(&self, url: &Url) -> Result<Vec<SocketAddr>, String> {
+    async fn reachable(&self, url: &Url) -> Result<Option<Within>, String> {
         // The registry itself comes last, behind its mirrors.
         let Some(own) = self.hosts.last() else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let checked = self.transport.reach.check(&own.base, url).await;
         checked.map_err(|reason| format!("must not be asked: {reason}"))
@@ -238,7 +242,7 @@ impl Remote {
         self.repository.domain()
     }
 
-    fn redirects(&self) -> parking_lot::MutexGuard<'_, HashMap<(String, Digest), Url>> {
+    fn redirects(&self) -> parking_lot::MutexGuard<'_, HashMap<(String, Digest), Redirect>> {
         self.redirects.lock()
     }
 
@@ -268,9 +272,10 @@ impl Remote {
         host: &Host,
         url: Url,
         headers: &HeaderMap,
-    ) -> Result<(Response, Option<Url>), Attempt> {
+    ) -> Result<(Response, Option<Redirect>), Attempt> {
         let origin = url.origin();
         let mut place = url;
+        let mut within = None;
         let mut redirected = false;
         let mut logins = 0;
         for _ in 0..MAX_REDIRECTS {
@@ -283,7 +288,13 @@ impl Remote {
                 None
             };
             let response = self
-                .send_once(what, host, &place, headers, authorization.as_ref())
+                .send_once(
+                    what,
+                    host,
+                    (&place, within.as_ref()),
+                    headers,
+                    authorization.as_ref(),
+                )
                 .await?;
             let status = response.status();
             if status == StatusCode::UNAUTHORIZED && at_home && logins < 2 {
@@ -313,7 +324,7 @@ impl Remote {
             }
             let moved = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
             if !moved {
-                return Ok((response, redirected.then_some(place)));
+                return Ok((response, redirected.then_some((place, within))));
             }
             let target = redirect_target(&place, &response).ok_or_else(|| {
                 Attempt::Final(protocol(what, host, "it redirects to no valid address"))
@@ -325,13 +336,15 @@ impl Remote {
                     "it redirects from https to http",
                 )));
             }
-            if target.origin() != origin {
+            within = if target.origin() == origin {
+                None
+            } else {
                 let allowed = self.transport.reach.check(&host.base, &target).await;
                 allowed.map_err(|reason| {
                     let reason = format!("it redirects to where it must not: {reason}");
                     Attempt::Final(protocol(what, host, &reason))
-                })?;
-            }
+                })?
+            };
             place = target;
             redirected = true;
         }
@@ -348,7 +361,7 @@ impl Remote {
         &self,
         what: &str,
         host: &Host,
-        url: &Url,
+        (url, within): (&Url, Option<&Within>),
         headers: &HeaderMap,
         authorization: Option<&http::HeaderValue>,
     ) -> Result<Response, Attempt> {
@@ -357,7 +370,7 @@ impl Remote {
         let tls = if at_home { &host.tls } else { &foreign };
         let client = self
             .transport
-            .client(url, tls, host.connect_timeout)
+            .client(url, within, tls, host.connect_timeout)
             .await?;
         let mut request = client.get(url.clone()).headers(headers.clone());
         if at_home {

@@ -1,7 +1,6 @@
 //! HTTP clients, one per set of TLS settings.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Identity, Url};
 
 use super::connections::Connections;
-use super::reach::Reach;
+use super::reach::{Reach, Within};
 use crate::blocking::blocking;
 use crate::{Config, Error, Pace, Result};
 
@@ -46,8 +45,7 @@ struct Key {
     authorities: Vec<Vec<u8>>,
     client: Vec<Vec<u8>>,
     connect_timeout: Duration,
-    /// A host and the addresses at which alone it is to be asked.
-    pinned: Option<(String, Vec<SocketAddr>)>,
+    within: Option<Within>,
 }
 
 /// More different settings than this at a time are no node's.
@@ -88,22 +86,11 @@ impl Transport {
         Pace::new(self.min_speed, self.progress_timeout)
     }
 
-    /// A client for `url`.
+    /// A client for `url` that goes no further than was found good.
     pub(super) async fn client(
         &self,
         url: &Url,
-        tls: &Tls,
-        connect_timeout: Option<Duration>,
-    ) -> Result<Client> {
-        self.client_at(url, &[], tls, connect_timeout).await
-    }
-
-    /// A client for `url` at these addresses, where there are any: what was found good when its name
-    /// was looked up must not be another when it is connected to.
-    pub(super) async fn client_at(
-        &self,
-        url: &Url,
-        addresses: &[SocketAddr],
+        within: Option<&Within>,
         tls: &Tls,
         connect_timeout: Option<Duration>,
     ) -> Result<Client> {
@@ -122,10 +109,7 @@ impl Transport {
             connect_timeout: connect_timeout
                 .unwrap_or(CONNECT_TIMEOUT)
                 .min(self.progress_timeout),
-            pinned: url
-                .domain()
-                .filter(|_| !addresses.is_empty())
-                .map(|host| (host.to_owned(), addresses.to_vec())),
+            within: within.cloned(),
         };
         if let Some(client) = self.clients().get(&key) {
             return Ok(client.clone());
@@ -164,8 +148,8 @@ fn build(key: &Key) -> reqwest::Result<Client> {
         if key.direct {
             builder = builder.no_proxy();
         }
-        if let Some((host, addresses)) = &key.pinned {
-            builder = builder.resolve_to_addrs(host, addresses);
+        if let Some(within) = &key.within {
+            builder = builder.dns_resolver(within.clone());
         }
         builder
     };
@@ -223,4 +207,21 @@ pub(super) fn is_loopback(url: &Url) -> bool {
                 .parse::<std::net::IpAddr>()
                 .is_ok_and(|address| address.is_loopback())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_goes_no_further_than_was_found_good() {
+        let transport = Transport::new(&Config::new("/nowhere"));
+        let url = Url::parse("http://localhost:9/").unwrap();
+        let public = Within::public("localhost");
+        let tls = Tls::default();
+        let client = transport.client(&url, Some(&public), &tls, None);
+        let asked = client.await.unwrap().get(url).send().await;
+        let reason = orlop_causes::with_causes(&asked.unwrap_err());
+        assert!(reason.contains("loopback address"), "{reason}");
+    }
 }

@@ -92,7 +92,14 @@ async fn what_is_exported_is_imported_as_the_same_image() {
         .await
         .unwrap();
     assert_eq!(
-        other.images.find(&name).unwrap().unwrap().id.to_string(),
+        other
+            .images
+            .find(&name)
+            .await
+            .unwrap()
+            .unwrap()
+            .id
+            .to_string(),
         built.id()
     );
     assert_eq!(other.images.verify(false).await.unwrap().sound, 2);
@@ -115,7 +122,7 @@ async fn images_named_by_sha512_are_images() {
     assert_eq!(content(&mount, "f"), "high");
     assert_eq!(place.images.verify(false).await.unwrap().sound, 2);
     let start = &built.id()[..20];
-    assert!(place.images.find(start).unwrap().is_some(), "{start}");
+    assert!(place.images.find(start).await.unwrap().is_some(), "{start}");
 
     let dir = place.scratch.subdir("exported");
     place.images.export_directory(&[&name], &dir).await.unwrap();
@@ -209,7 +216,7 @@ async fn a_damaged_layer_is_found_and_only_that_is_pulled_again() {
         std::os::unix::fs::MetadataExt::ino(&untouched)
     );
     // A container that uses the layer keeps what it has of it.
-    place.images.lease("container", &image.id).await.unwrap();
+    place.images.lease("container", &image).await.unwrap();
     let used = std::os::fd::OwnedFd::from(std::fs::File::open(&low).unwrap());
     std::fs::remove_file(low.join("d/noise")).unwrap();
     let verified = place.images.verify(true).await.unwrap();

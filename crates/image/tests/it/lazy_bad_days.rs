@@ -251,7 +251,7 @@ async fn after_a_boot_layers_are_fetched_further() {
     assert_eq!(mounted.reads("a").await.unwrap().len(), 1_000_000);
     let scene = &mut mounted.scene;
     let images = &scene.place.images;
-    images.lease("container", &mounted.image.id).await.unwrap();
+    images.lease("container", &mounted.image).await.unwrap();
     images.close().await;
     // Nobody is left who has the session.
     scene.guard.kill();
@@ -295,7 +295,7 @@ async fn layers_that_somebody_reads_stay_while_their_image_is_removed() {
     skip_unless!(can());
     let mounted = Mounted::new().await;
     let images = &mounted.scene.place.images;
-    images.lease("container", &mounted.image.id).await.unwrap();
+    images.lease("container", &mounted.image).await.unwrap();
     images.remove(&mounted.image.id.to_string()).await.unwrap();
     images.gc(Duration::ZERO).await.unwrap();
     assert_eq!(mounted.reads("b").await.unwrap().len(), 1_000_000);

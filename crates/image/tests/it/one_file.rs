@@ -57,7 +57,7 @@ impl Scene {
 
     async fn lease(&self) {
         let images = &self.place.images;
-        images.lease("container", &self.image.id).await.unwrap();
+        images.lease("container", &self.image).await.unwrap();
     }
 
     async fn reads(&self) -> String {

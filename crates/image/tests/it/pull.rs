@@ -89,11 +89,15 @@ async fn a_pull_by_digest_gives_one_digest_and_no_tag() {
     let image = pull(&place.images, &reference).await.unwrap();
     assert_eq!(image.repo_tags, Vec::<String>::new());
     assert_eq!(image.repo_digests, std::slice::from_ref(&reference));
-    assert_eq!(place.images.find(&reference).unwrap().unwrap().id, image.id);
+    assert_eq!(
+        place.images.find(&reference).await.unwrap().unwrap().id,
+        image.id
+    );
     assert_eq!(
         place
             .images
             .find(&image.id.hex()[..10])
+            .await
             .unwrap()
             .unwrap()
             .id,
@@ -126,6 +130,7 @@ async fn a_tag_moves_to_the_image_pulled_last() {
     let found = place
         .images
         .find(&registry.reference("app:1"))
+        .await
         .unwrap()
         .unwrap();
     assert_eq!(found.id, ids[1]);
@@ -146,7 +151,7 @@ async fn images_and_leases_survive_a_restart_and_leased_layers_a_removal() {
     let image = pull(&place.images, &registry.reference("app:1"))
         .await
         .unwrap();
-    place.images.lease("container-1", &image.id).await.unwrap();
+    place.images.lease("container-1", &image).await.unwrap();
     place.reopen().await;
     assert_eq!(place.images.list(), std::slice::from_ref(&image));
     assert_eq!((image.uid(), image.username()), (Some(1002), ""));
@@ -184,6 +189,7 @@ async fn a_pull_goes_on_when_its_caller_leaves() {
         place
             .images
             .find(&reference)
+            .await
             .unwrap()
             .unwrap()
             .id

@@ -149,7 +149,7 @@ async fn a_new_layer_whose_files_a_disk_has_lost_is_noticed_at_the_start() {
     // A container's layer is not taken away from under it.
     let leased = scene.layer(&scene.two);
     let images = &scene.place.images;
-    images.lease("container", &scene.two.id).await.unwrap();
+    images.lease("container", &scene.two).await.unwrap();
     scene.after(|_| cut(leased.clone())).await;
     assert!(leased.exists());
     assert!(scene.ids().contains(&scene.two.id));

@@ -94,10 +94,15 @@ impl Manager {
         self.ctx.metrics.probe_text()
     }
 
+    /// Removes dead containers and sandboxes now.
+    pub async fn reclaim_containers(&self) -> Result<(), RequestError> {
+        Ok(housekeeping::collect_once(&self.ctx).await?)
+    }
+
     /// Removes dead containers, sandboxes and all unused images now, as under pressure on the
     /// disk; answers how many bytes of images went.
     pub async fn reclaim_disk(&self) -> Result<u64, RequestError> {
-        housekeeping::collect_once(&self.ctx).await?;
+        self.reclaim_containers().await?;
         let mut collector = self.ctx.image_collector.lock().await;
         let all = Some(u64::MAX);
         Ok(housekeeping::collect_images_once(&self.ctx, &mut collector, all).await?)

@@ -1,6 +1,6 @@
 //! Images that claim to be another, by whose configuration they would be known, while nobody has hashed their layers.
 
-use orlop_image::PullRequest;
+use orlop_image::{Error, PullRequest};
 use orlop_testkit::image::digest;
 use orlop_testkit::{BuiltImage, Chunked, ImageBuilder, Layer, skip_unless};
 use serde_json::Value;
@@ -110,4 +110,40 @@ async fn a_pull_for_guests_lends_nothing_to_what_was_not_hashed() {
             assert!(error.contains("pull it again"), "{error}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_judged_is_what_is_held_and_mounted() {
+    skip_unless!(can());
+    let (scene, _) = scene().await;
+    let images = &scene.place.images;
+    let lied = scene.pull("lie:1").await.expect("nothing else is known");
+    images.lease("before", &lied).await.expect("lease");
+    let honest = scene.pull("honest:1").await.expect("pull");
+    assert_eq!(honest.id, lied.id);
+    for refused in [
+        images.lease("after", &lied).await.unwrap_err(),
+        images.layers_of(&lied).await.unwrap_err(),
+    ] {
+        assert!(
+            matches!(refused, Error::Changed(id) if id == lied.id),
+            "{refused}"
+        );
+    }
+    images.lease("after", &honest).await.expect("lease");
+    for (owner, content) in [("before", &b"evil"[..]), ("after", b"honest")] {
+        let mount = images.mount_held(owner).await.expect("mount");
+        assert_eq!(
+            scene.reads(&mount, "app").await.unwrap(),
+            content,
+            "{owner}"
+        );
+    }
+    images.remove(&honest.id.to_string()).await.expect("remove");
+    let refused = images.lease("late", &honest).await.unwrap_err();
+    assert!(matches!(refused, Error::NotFound(_)), "{refused}");
+    let mount = images.mount_held("after").await.expect("mount");
+    assert_eq!(scene.reads(&mount, "app").await.unwrap(), b"honest");
+    let refused = images.mount_held("nobody").await.unwrap_err();
+    assert!(matches!(refused, Error::NotFound(_)), "{refused}");
 }

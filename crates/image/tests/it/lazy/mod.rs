@@ -179,7 +179,7 @@ async fn a_container_reads_on_while_the_daemon_is_gone_and_the_next_one_goes_on(
     let mut scene = Scene::new().await;
     let image = scene.pulled(&built).await;
     let images = &scene.place.images;
-    images.lease("container", &image.id).await.unwrap();
+    images.lease("container", &image).await.unwrap();
     let mount = scene.mounted(&image).await;
     assert_eq!(scene.reads(&mount, "d/small").await.unwrap(), b"small");
     let servers = scene.guard.servers();

@@ -21,7 +21,7 @@ async fn a_short_name_is_looked_for_in_order_and_kept_under_its_full_name() {
         assert_eq!(image.repo_tags, [scene.with_addresses("@1/team/app:1")]);
         let images = &scene.place.images;
         for name in ["team/app:1", &scene.with_addresses("@1/team/app:1")] {
-            let found = images.find(name).unwrap();
+            let found = images.find(name).await.unwrap();
             assert_eq!(found.map(|it| it.id), Some(image.id), "{name}");
         }
         for name in [
@@ -29,7 +29,7 @@ async fn a_short_name_is_looked_for_in_order_and_kept_under_its_full_name() {
             "docker.io/team/app:1",
             &scene.with_addresses("@0/team/app:1"),
         ] {
-            assert_eq!(images.find(name).unwrap(), None, "{name}");
+            assert_eq!(images.find(name).await.unwrap(), None, "{name}");
         }
         images.remove("team/app:1").await.unwrap();
         assert!(images.list().is_empty());
@@ -65,22 +65,22 @@ async fn an_ambiguous_name_is_refused_where_that_is_wished_even_if_it_is_here() 
         );
     }
     let images = &scene.place.images;
-    assert_eq!(images.find("app:1").unwrap(), None);
-    assert_eq!(images.find("mine:1").unwrap(), None);
+    assert_eq!(images.find("app:1").await.unwrap(), None);
+    assert_eq!(images.find("mine:1").await.unwrap(), None);
     let image = scene.pull("mine:1").await.unwrap();
     assert!(image.repo_tags.contains(&scene.with_addresses("@1/app:1")));
     assert_eq!(
-        images.find("mine:1").unwrap().map(|it| it.id),
+        images.find("mine:1").await.unwrap().map(|it| it.id),
         Some(image.id)
     );
     // Ids are no names, whatever a broken file says.
     scene.write("[");
     for id in [image.id.to_string(), image.id.hex()] {
-        assert!(images.find(&id).unwrap().is_some(), "{id}");
+        assert!(images.find(&id).await.unwrap().is_some(), "{id}");
     }
-    let error = images.find("mine:1").unwrap_err();
+    let error = images.find("mine:1").await.unwrap_err();
     assert!(error.to_string().contains("registries.conf:1"), "{error}");
-    images.find("app.example/app").unwrap();
+    images.find("app.example/app").await.unwrap();
 }
 
 #[tokio::test]
