@@ -8,6 +8,7 @@
 mod calls;
 mod disk;
 mod engine_away;
+mod guarded;
 mod logs;
 mod migration;
 mod networks;

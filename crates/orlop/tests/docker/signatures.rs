@@ -1,208 +1,19 @@
 //! Signature policies on the docker backend: what is refused never reaches the engine, and what was judged is what runs.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{AuthConfig, ImageSpec, Mount};
-use orlop_testkit::docker::EngineTap;
 use orlop_testkit::image::Blob;
 use orlop_testkit::{
-    BuiltImage, ContainerSpec, DockerEngine, Fault, FaultProxy, Gpg, ImageBuilder, KeyKind,
-    PodSpec, Registry, Rule, Scratch, Signer, machine, node, skip_unless,
+    ContainerSpec, Fault, FaultProxy, Gpg, ImageBuilder, KeyKind, PodSpec, Registry, Rule, Signer,
+    machine, node, skip_unless,
 };
-use serde_json::{Value, json};
-use tonic::{Code, Status};
+use serde_json::json;
+use tonic::Code;
 
-use crate::world::{BUSYBOX, World};
-
-/// A daemon with a policy for itself and a directory for those of namespaces, and a registry.
-struct Guarded {
-    world: World,
-    tap: EngineTap,
-    registry: Registry,
-    signer: Signer,
-    scratch: Scratch,
-}
-
-macro_rules! guarded {
-    () => {
-        guarded!(Registry::start, |_| Settings::default())
-    };
-    ($registry:expr, $settings:expr) => {{
-        skip_unless!(orlop_testkit::docker::can_run());
-        skip_unless!(machine::has_program("docker-registry"));
-        Box::pin(Guarded::with($registry(), $settings)).await
-    }};
-}
-
-/// More of the daemon's configuration.
-#[derive(Default)]
-struct Settings {
-    /// Keys of the table `[docker]`.
-    docker: String,
-    /// Keys of the table `[images]`.
-    images: String,
-}
-
-fn accept() -> Value {
-    json!([{ "type": "insecureAcceptAnything" }])
-}
-
-fn reject() -> Value {
-    json!([{ "type": "reject" }])
-}
-
-impl Guarded {
-    /// Any image may be used at first.
-    async fn with(
-        registry: Registry,
-        settings: impl FnOnce((&Registry, &Scratch)) -> Settings,
-    ) -> Self {
-        let scratch = Scratch::new();
-        let (policy, dir) = (scratch.path("policy.json"), scratch.subdir("namespaces"));
-        let stores = scratch.subdir("registries.d");
-        std::fs::write(&policy, json!({ "default": accept() }).to_string()).unwrap();
-        let Settings { docker, images } = settings((&registry, &scratch));
-        let config = format!(
-            "{docker}\n[images]\nsignature_policy = {policy:?}\nsignature_policy_dir = {dir:?}\n\
-             signature_stores = {stores:?}\n{images}"
-        );
-        let engine = DockerEngine::start();
-        let tap = EngineTap::on(&engine.socket());
-        let world = World::with(engine, tap.socket(), &config).await;
-        Self {
-            signer: Signer::new(&scratch.subdir("keys"), "team", KeyKind::P256),
-            world,
-            tap,
-            registry,
-            scratch,
-        }
-    }
-
-    fn set(&self, file: &str, text: &str) {
-        std::fs::write(self.scratch.path(file), text).unwrap();
-    }
-
-    /// The node's policy: nothing but what is signed by our key, from the registry with this name.
-    fn demand(&self, host: &str, identity: &str) {
-        self.set("policy.json", &self.demanding(host, identity).to_string());
-    }
-
-    fn demanding(&self, host: &str, identity: &str) -> Value {
-        json!({
-            "default": reject(),
-            "transports": { "docker": { host: [{
-                "type": "sigstoreSigned",
-                "keyPath": self.signer.public_key(),
-                "signedIdentity": { "type": identity },
-            }] } },
-        })
-    }
-
-    /// Pushes an image that runs a shell; returns its name.
-    async fn push(&self, mark: &str) -> (BuiltImage, String) {
-        let image = ImageBuilder::busybox().marked(mark).build();
-        let name = self.registry.push(&image, &format!("{mark}:1")).await;
-        (image, name)
-    }
-
-    /// Signs what has this digest for a name; the signature is put into the repository of that path.
-    async fn sign(&self, digest: &str, name: &str) {
-        let path = name.split_once('/').unwrap().1;
-        let repository = path.split(':').next().unwrap();
-        let signature = self.signer.sign_image(digest, name);
-        let signatures = [signature];
-        self.registry
-            .push_signatures(repository, digest, &signatures)
-            .await;
-    }
-
-    /// The id that an image gets that is pulled by this digest.
-    fn id_of(&self, image: &BuiltImage, digest: &str) -> String {
-        let info = ["info", "--format", "{{json .DriverStatus}}"];
-        let info = self.world.engine.docker(&info);
-        let is_of_containerd = info.contains("io.containerd.snapshotter.v1");
-        if is_of_containerd { digest } else { image.id() }.to_owned()
-    }
-
-    /// What the engine was asked to pull since the last time.
-    fn pulled(&self) -> Vec<String> {
-        let asked = self.tap.take().into_iter();
-        asked.filter(|it| it.contains("/images/create")).collect()
-    }
-
-    async fn pod(&self, name: &str, namespace: &str) -> (PodSpec, String) {
-        let namespace = namespace.to_owned();
-        let pod = self.world.node.pod(name).with(move |config| {
-            config.metadata.get_or_insert_default().namespace = namespace;
-        });
-        let pod_id = self.world.cri.run_pod(&pod).await.expect("run a pod");
-        (pod, pod_id)
-    }
-
-    /// Makes a container as kubelets do: by the image's id, with the name beside it.
-    async fn create(
-        &self,
-        (pod, pod_id): &(PodSpec, String),
-        container: &str,
-        id: &str,
-        name: &str,
-    ) -> Result<String, Status> {
-        let spec = by_id(container, id, name);
-        self.world.cri.create(pod_id, pod, &spec).await
-    }
-
-    async fn restart(&mut self) {
-        self.world.node.restart().await;
-        self.world.cri = self.world.node.cri().await;
-        self.world.wait_ready(true).await;
-    }
-
-    /// Whether `orlop image policy` allows an image, and all that it prints.
-    fn policy(&self, words: &[&str]) -> (bool, String) {
-        let endpoint = format!("unix://{}", self.world.node.socket().display());
-        let output = Command::new(node::binary())
-            .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-            .args(["image", "policy"])
-            .args(words)
-            .output()
-            .expect("run orlop");
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        (output.status.success(), text)
-    }
-
-    /// The files of what is known of images.
-    fn records(&self) -> Vec<PathBuf> {
-        let dir = self.world.node.root().join("docker/signatures");
-        let entries = std::fs::read_dir(dir).expect("list the records");
-        entries.map(|entry| entry.unwrap().path()).collect()
-    }
-}
-
-fn by_id(container: &str, id: &str, name: &str) -> ContainerSpec {
-    let asked = ImageSpec {
-        image: id.to_owned(),
-        user_specified_image: name.to_owned(),
-        ..ImageSpec::default()
-    };
-    ContainerSpec::new(container, id)
-        .shell("true")
-        .with(move |config| config.image = Some(asked))
-}
-
-#[track_caller]
-fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Status>, because: &str) {
-    let status = answer.expect_err("it must not be allowed");
-    assert_eq!(status.code(), Code::Unknown, "{status}");
-    let message = status.message();
-    assert!(
-        message.starts_with("SignatureValidationFailed: "),
-        "{message}"
-    );
-    assert!(message.contains(because), "{message}");
-}
+use crate::guarded::{Guarded, Settings, accept, assert_refused, by_id, guarded, reject};
+use crate::world::BUSYBOX;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_signed_images_reach_the_engine_and_run() {
@@ -228,7 +39,7 @@ async fn only_signed_images_reach_the_engine_and_run() {
     assert_eq!((&known.id, &known.repo_tags), (&id, &vec![name.clone()]));
     let repository = name.strip_suffix(":1").unwrap();
     let by_digest = format!("{repository}@{}", image.digest());
-    assert_eq!(known.repo_digests, [by_digest.clone()]);
+    assert!(known.repo_digests.iter().eq([&by_digest]));
     let (allowed, told) = guarded.policy(&[&name]);
     assert!(allowed && told.contains("yes sigstoreSigned"), "{told}");
     // What is there already is judged, and not pulled again.
