@@ -1,13 +1,10 @@
-//! Private keys, read from PEM.
+//! Private keys, and what they unwrap.
 
 use std::fmt;
 
-use rsa::pkcs1::DecodeRsaPrivateKey as _;
-use rsa::pkcs8::DecodePrivateKey as _;
+use orlop_openpgp::SecretKey;
 use rsa::traits::PublicKeyParts as _;
 use rsa::{Oaep, Pkcs1v15Encrypt};
-use rustls_pki_types::PrivateKeyDer;
-use rustls_pki_types::pem::PemObject as _;
 use sha1::Sha1;
 use sha2::Sha256;
 use zeroize::Zeroizing;
@@ -27,20 +24,8 @@ pub enum PrivateKey {
     P384(p384::SecretKey),
     /// On the curve P-521.
     P521(p521::SecretKey),
-}
-
-/// Why a file has no key that can be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// What is wrong about it is not told: that might be a part of it.
-    #[error("it is not PEM")]
-    Pem,
-    /// Nobody could enter one.
-    #[error("it has a passphrase; keys for layers have none, and nobody else may read them")]
-    Passphrase,
-    /// Another algorithm, or too short or long.
-    #[error("its kind is not supported; RSA from 2048 to 8192 bits, P-256, P-384 and P-521 are")]
-    Kind,
+    /// Of OpenPGP: RSA, or on one of four curves.
+    OpenPgp(Box<SecretKey>),
 }
 
 /// How RSA keys wrap.
@@ -59,45 +44,13 @@ impl fmt::Debug for PrivateKey {
             Self::P256(_) => "P-256",
             Self::P384(_) => "P-384",
             Self::P521(_) => "P-521",
+            Self::OpenPgp(_) => "OpenPGP",
         };
         write!(f, "PrivateKey({kind})")
     }
 }
 
 impl PrivateKey {
-    /// All private keys in a PEM text; other things in it, certificates say, are passed over.
-    pub fn all_from_pem(pem: &[u8]) -> Result<Vec<Self>, KeyError> {
-        let text = String::from_utf8_lossy(pem);
-        if text.contains("ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED") {
-            return Err(KeyError::Passphrase);
-        }
-        PrivateKeyDer::pem_slice_iter(pem)
-            .map(|der| {
-                let der = der.map_err(|_| KeyError::Pem)?;
-                Self::from_der(&der).ok_or(KeyError::Kind)
-            })
-            .collect()
-    }
-
-    fn from_der(der: &PrivateKeyDer<'_>) -> Option<Self> {
-        let bytes = der.secret_der();
-        match der {
-            PrivateKeyDer::Pkcs1(_) => rsa(rsa::PrivateKey::from_pkcs1_der(bytes).ok()?),
-            PrivateKeyDer::Sec1(_) => p256::SecretKey::from_sec1_der(bytes)
-                .map(Self::P256)
-                .or_else(|_| p384::SecretKey::from_sec1_der(bytes).map(Self::P384))
-                .or_else(|_| p521::SecretKey::from_sec1_der(bytes).map(Self::P521))
-                .ok(),
-            PrivateKeyDer::Pkcs8(_) => p256::SecretKey::from_pkcs8_der(bytes)
-                .map(Self::P256)
-                .or_else(|_| p384::SecretKey::from_pkcs8_der(bytes).map(Self::P384))
-                .or_else(|_| p521::SecretKey::from_pkcs8_der(bytes).map(Self::P521))
-                .ok()
-                .or_else(|| rsa(rsa::PrivateKey::from_pkcs8_der(bytes).ok()?)),
-            _ => None,
-        }
-    }
-
     /// What was wrapped for this RSA key; nothing if it was wrapped for another.
     pub(crate) fn unwrap_rsa(
         &self,
@@ -134,7 +87,8 @@ impl PrivateKey {
     }
 }
 
-fn rsa(key: rsa::PrivateKey) -> Option<PrivateKey> {
+/// One that is neither weak nor slow.
+pub(crate) fn rsa(key: rsa::PrivateKey) -> Option<PrivateKey> {
     let bits = key.n().bit_width() as usize;
     (SHORTEST_RSA..=LONGEST_RSA)
         .contains(&bits)

@@ -3,19 +3,23 @@
 //!
 //! ```text
 //! annotations ──► Wrapped ── a private key, or what a provider says ──► Options ──► Plain: decrypts, and verifies
-//!                 (JWE, PKCS#7 …)                                       (secret)           all of it at its end
+//!                 (JWE, PKCS#7, PGP …)                                   (secret)           all of it at its end
 //! ```
 
 mod der;
+mod file;
 mod jwe;
 mod key;
 mod options;
+mod pbes2;
+mod pgp;
 mod pkcs7;
 mod plain;
 mod provider;
 mod wrapped;
 
-pub use key::{KeyError, PrivateKey};
+pub use file::KeyError;
+pub use key::PrivateKey;
 pub use options::Options;
 pub use plain::Plain;
 pub use provider::{Malformed, answer, question};

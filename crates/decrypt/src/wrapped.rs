@@ -6,7 +6,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use crate::options::decode;
-use crate::{KEYS, Options, PUBLIC_OPTIONS, PrivateKey, jwe, pkcs7};
+use crate::{KEYS, Options, PUBLIC_OPTIONS, PrivateKey, jwe, pgp, pkcs7};
 
 /// Keys are short; so are their wrappings, of a few kB for each recipient.
 const LONGEST: usize = 256 << 10;
@@ -32,6 +32,12 @@ pub enum Refused {
     /// Recipients, or tries of keys.
     #[error("it is encrypted for more than is looked at")]
     TooMany,
+    /// It is for a key that opens nothing any more.
+    #[error("it is encrypted for the key {0}, which is revoked")]
+    Revoked(String),
+    /// With what that is.
+    #[error("a message of OpenPGP is what its key is wrapped in: {0}")]
+    OpenPgp(orlop_openpgp::Error),
     /// There is no wrapped key.
     #[error("it does not say for whom it is encrypted")]
     Nobody,
@@ -49,6 +55,8 @@ pub enum Scheme {
     Pkcs7,
     /// For a key of OpenPGP.
     Pgp,
+    /// For a key in a module of PKCS#11.
+    Pkcs11,
     /// By a provider of that name.
     Provider(String),
     /// Something that is not known.
@@ -63,6 +71,7 @@ impl Scheme {
             "jwe" => Self::Jwe,
             "pkcs7" => Self::Pkcs7,
             "pgp" => Self::Pgp,
+            "pkcs11" => Self::Pkcs11,
             other => match other.strip_prefix("provider.") {
                 Some(name) => Self::Provider(name.to_owned()),
                 None => Self::Other(other.to_owned()),
@@ -77,6 +86,10 @@ impl fmt::Display for Scheme {
             Self::Jwe => f.write_str("JWE"),
             Self::Pkcs7 => f.write_str("PKCS#7"),
             Self::Pgp => f.write_str("PGP"),
+            Self::Pkcs11 => f.write_str(
+                "PKCS#11 (which is not supported: its modules are C libraries, which this program can't load; have a \
+                 key provider use the module)",
+            ),
             Self::Provider(name) => write!(f, "the key provider {name:?}"),
             Self::Other(name) => write!(f, "{name:?}"),
         }
@@ -149,8 +162,18 @@ impl Wrapped {
         let mut schemes: Vec<_> = self.wrappings.iter().map(|(scheme, _)| scheme).collect();
         schemes.sort();
         schemes.dedup();
-        let schemes: Vec<String> = schemes.into_iter().map(ToString::to_string).collect();
-        schemes.join(", ")
+        let told = schemes.into_iter().map(|scheme| match scheme {
+            Scheme::Pgp => match self
+                .by(scheme)
+                .flat_map(pgp::recipients)
+                .collect::<Vec<_>>()
+            {
+                keys if keys.is_empty() => scheme.to_string(),
+                keys => format!("{scheme} for {}", keys.join(" and ")),
+            },
+            other => other.to_string(),
+        });
+        told.collect::<Vec<_>>().join(", ")
     }
 
     /// The names of the providers that can open it, each once.
@@ -181,6 +204,7 @@ impl Wrapped {
             let opened = match scheme {
                 Scheme::Jwe => jwe::open(bytes, keys, budget),
                 Scheme::Pkcs7 => pkcs7::open(bytes, keys, budget),
+                Scheme::Pgp => pgp::open(bytes, keys, budget),
                 _ => continue,
             };
             match opened {

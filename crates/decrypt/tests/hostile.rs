@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use orlop_decrypt::{KEYS, PUBLIC_OPTIONS, PrivateKey, Wrapped, answer};
+use orlop_testkit::Fuzz;
 use proptest::prelude::*;
 
 fn annotations(scheme: &str, wrapped: &[u8], public: &[u8]) -> BTreeMap<String, String> {
@@ -24,18 +25,49 @@ JLf9dyzH9DmeFsnxqDMJbw7BAnbnE7WDOx2bEYRhGTB44QbpE6VYGAag
 -----END PRIVATE KEY-----
 ";
 
+/// The same with the passphrase `x`, hashed once.
+const LOCKED: &str = "MIHrMFYGCSqGSIb3DQEFDTBJMCgGCSqGSIb3DQEFDDAbBAh5eSaSR4mIlAIBATAM\
+    BggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBAgQQrmGYpNBFwAICp1KgTDDfugSBkPQQ\
+    qsoX9KIkur7nKa7i1/LonQbSkfEzVzGc0NnJ3zQDnpPONV/MJaWoIFoXIdyKOe/b\
+    hPYcFiT0Bvjnbwxng0crtv/cXFemWPuY7Z7mu7oRvpbC1xjiVpeZB3/H2bouaLhC\
+    yUK8cv7jUTELq+UkTEBet+C3T4GDoammO82cqjXiAYydZE1fUndyTQrQjh69LA==";
+
+#[test]
+fn no_key_with_a_passphrase_panics_or_is_another() {
+    let der = BASE64_STANDARD.decode(LOCKED).expect("base64");
+    let words: [&[u8]; 5] = [
+        b"\x30\x84\xff\xff\xff\xff",
+        b"\x02\x04\x7f\xff\xff\xff",
+        b"\x02\x01\x00",
+        b"\x04\x00",
+        b"\x06\x08\x2a\x86\x48\x86\xf7\x0d\x02\x0b",
+    ];
+    let kind = "ENCRYPTED PRIVATE KEY";
+    let read = |der: &[u8]| {
+        let content = BASE64_STANDARD.encode(der);
+        let pem = format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n");
+        PrivateKey::all_of(pem.as_bytes(), Some(b"x"))
+    };
+    assert_eq!(read(&der).expect("a key").len(), 1);
+    Fuzz::new().example(&der).words(words).run(|der| {
+        if let Ok(keys) = read(der) {
+            assert_eq!(format!("{keys:?}"), "[PrivateKey(P-256)]");
+        }
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn no_wrapping_panics(
-        scheme in "(jwe|pkcs7|pgp|provider\\.x|other)",
+        scheme in "(jwe|pkcs7|pgp|pkcs11|provider\\.x|other)",
         json in r#"(\{|\}|\[|\]|,|:|"(protected|header|recipients|encrypted_key|iv|tag|ciphertext|alg|enc|epk)"|"[A-Za-z0-9_-]{0,20}"|null){0,40}"#,
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         public in any::<Vec<u8>>(),
         is_text in any::<bool>(),
     ) {
-        let keys = PrivateKey::all_from_pem(KEY.as_bytes()).expect("a key");
+        let keys = PrivateKey::all_of(KEY.as_bytes(), None).expect("a key");
         let wrapped = if is_text { json.as_bytes() } else { &bytes };
         if let Ok(wrapped) = Wrapped::of(&annotations(&scheme, wrapped, &public)) {
             let opened = wrapped.open(&keys);
@@ -43,7 +75,7 @@ proptest! {
         }
         let _ = answer(&bytes);
         let _ = answer(json.as_bytes());
-        let _ = PrivateKey::all_from_pem(&bytes);
+        let _ = PrivateKey::all_of(&bytes, Some(b"x"));
     }
 
     #[test]

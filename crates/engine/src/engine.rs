@@ -12,7 +12,7 @@ pub struct Engine(pub(crate) Arc<Node>);
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("root", &self.0.config.root)
+            .field("root", &self.0.config().root)
             .finish_non_exhaustive()
     }
 }

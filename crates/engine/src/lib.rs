@@ -45,6 +45,7 @@ mod nri;
 mod off_reactor;
 mod pod;
 mod reach;
+mod reconfigure;
 mod record;
 mod rpc;
 mod rpc_containers;

@@ -18,7 +18,6 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::events::Events;
-use crate::node::Node;
 use crate::node::cgroups::Cgroups;
 use crate::node::cgroups::KEEPER_OOM_SCORE;
 use crate::node::commands::Commands;
@@ -26,6 +25,7 @@ use crate::node::metrics::Metrics;
 use crate::node::paths::{Paths, private_dir};
 use crate::node::runtimes::{self, Runtimes};
 use crate::node::selinux_levels::AllottedLevels;
+use crate::node::{Node, Settings};
 use crate::nri::PluginRuntime;
 use crate::pod::network_gc;
 use crate::record::directories::make_private_dir;
@@ -70,7 +70,7 @@ impl Engine {
         );
         let node = Arc::new(Node {
             paths: Paths::new(&config.containers_root, &config.state),
-            config,
+            settings: Settings::new(config),
             cgroups,
             host,
             pods: Store::new("pod sandbox"),
@@ -101,10 +101,8 @@ impl Engine {
             .spawn(async move { tidy::run(&node_too, left).await });
         let node_too = Arc::clone(&node);
         node.tasks
-            .spawn(async move { runtimes::warn_of_problems(&node_too.config).await });
-        if let Some(every) = node.config.network_gc_interval {
-            network_gc::start(&node, every);
-        }
+            .spawn(async move { runtimes::warn_of_problems(&node_too.config()).await });
+        network_gc::start(&node);
         Ok(Self(node))
     }
 
@@ -134,10 +132,11 @@ impl Engine {
 }
 
 async fn serve_streams(node: &Arc<Node>) -> Result<()> {
-    let serving = node.config.streaming.serve(Sessions(Arc::clone(node)));
+    let config = node.config();
+    let serving = config.streaming.serve(Sessions(Arc::clone(node)));
     let server = serving.await.map_err(Error::Internal)?;
     // Set here only.
-    let _ = node.streams.set(server);
+    let _ = node.streams.set(Arc::new(server));
     Ok(())
 }
 

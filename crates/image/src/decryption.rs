@@ -1,8 +1,6 @@
 //! Keys for encrypted layers: where they are, who may use them, and what they open.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +15,15 @@ use crate::namespace::{is_plain, shown};
 use crate::store::{ImageRecord, Store};
 use crate::{Digest, Error, PolicyFor, Result};
 
+mod files;
 mod providers;
 
+use files::{directories, keys_in, providers_in};
 use providers::Providers;
+pub(crate) use providers::provider_addresses;
 
-/// No key is larger.
-const LARGEST_KEY: u64 = 64 << 10;
 /// So long the key providers may take for all layers of an image.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// More files than anybody has keys for one namespace.
-const MOST_FILES: usize = 64;
 
 /// Where keys for encrypted layers are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +31,8 @@ pub struct KeyFiles {
     /// A directory with private keys, which open layers for all pods, and a directory for each namespace with keys
     /// of its own.
     pub dir: Option<PathBuf>,
-    /// The file that names key providers, as ocicrypt has it.
+    /// The file that names key providers for all pods, as ocicrypt has it. The directory of a namespace may have one
+    /// for its own.
     pub providers: Option<PathBuf>,
 }
 
@@ -76,13 +74,14 @@ impl KeyFiles {
         }
     }
 
-    /// Reads all keys of all namespaces: how many there are, and what is wrong. Blocks.
+    /// Reads all keys and lists of providers of all namespaces: how many keys there are, and what is wrong. Blocks.
     pub fn check(&self) -> (usize, Vec<Error>) {
-        let Some(dir) = &self.dir else {
-            return (0, Vec::new());
-        };
         let (mut count, mut errors) = (0, Vec::new());
-        match directories(dir, &KeysOf::Everybody) {
+        let dirs = self.dir.as_deref().map_or_else(
+            || Ok(Vec::new()),
+            |dir| directories(dir, &KeysOf::Everybody),
+        );
+        match dirs {
             Ok(dirs) => {
                 for dir in dirs {
                     match keys_in(&dir) {
@@ -90,13 +89,9 @@ impl KeyFiles {
                         Err(error) => errors.push(error),
                     }
                 }
+                errors.extend(self.providers(&KeysOf::Everybody).err());
             }
             Err(error) => errors.push(error),
-        }
-        if let Some(file) = &self.providers
-            && let Err(error) = Providers::read(file)
-        {
-            errors.push(error);
         }
         (count, errors)
     }
@@ -145,13 +140,35 @@ impl KeyFiles {
                 keys.extend(keys_in(&dir)?);
             }
         }
-        let providers = self.providers.as_deref().map(Providers::read).transpose()?;
         Ok(Tried {
             place: self.dir.clone(),
             keys: Arc::new(keys),
             budget: Arc::default(),
-            providers: providers.unwrap_or_default(),
+            providers: self.providers(whose)?,
         })
+    }
+
+    /// The key providers of a namespace, and those for all pods.
+    fn providers(&self, whose: &KeysOf) -> Result<Vec<Providers>> {
+        let mut all = Vec::new();
+        if let Some(dir) = &self.dir {
+            for own in directories(dir, whose)? {
+                let Some(file) = providers_in(&own) else {
+                    continue;
+                };
+                if own != *dir {
+                    all.push(Providers::read(&file)?);
+                } else if self.providers.as_ref() != Some(&file) {
+                    let reason =
+                        "key providers for all pods are named in the file of images.key_providers";
+                    return Err(wrong(&file, reason));
+                }
+            }
+        }
+        if let Some(file) = &self.providers {
+            all.push(Providers::read(file)?);
+        }
+        Ok(all)
     }
 }
 
@@ -160,7 +177,8 @@ struct Tried {
     place: Option<PathBuf>,
     keys: Arc<Vec<PrivateKey>>,
     budget: Arc<Mutex<Budget>>,
-    providers: Providers,
+    /// Those of a namespace come first.
+    providers: Vec<Providers>,
 }
 
 impl Tried {
@@ -183,11 +201,22 @@ impl Tried {
         };
         let mut reasons = vec![refused.to_string()];
         for name in wrapped.providers() {
-            let asked = timeout_at(deadline, self.providers.open(name, &wrapped)).await;
-            match asked {
-                Ok(Ok(options)) => return Ok(options),
-                Ok(Err(reason)) => reasons.push(format!("key provider {name:?}: {reason}")),
-                Err(_) => reasons.push(format!("key provider {name:?}: it takes too long")),
+            let mut named = self.providers.iter().filter_map(|all| all.get(name));
+            let mut next = named.next();
+            if next.is_none() {
+                let how = "name it in the file of images.key_providers";
+                reasons.push(format!(
+                    "key provider {name:?}: it is not configured; {how}"
+                ));
+            }
+            while let Some(provider) = next {
+                let asked = timeout_at(deadline, provider.open(name, &wrapped)).await;
+                match asked {
+                    Ok(Ok(options)) => return Ok(options),
+                    Ok(Err(reason)) => reasons.push(format!("key provider {name:?}: {reason}")),
+                    Err(_) => reasons.push(format!("key provider {name:?}: it takes too long")),
+                }
+                next = named.next();
             }
         }
         let count = self.keys.len();
@@ -226,63 +255,6 @@ fn checked<'n>(dir: &Path, namespace: &'n str) -> Result<&'n str> {
         dir,
         format!("{shown:?} can't be a namespace with keys"),
     ))
-}
-
-fn directories(dir: &Path, whose: &KeysOf) -> Result<Vec<PathBuf>> {
-    let mut dirs = vec![dir.to_owned()];
-    match whose {
-        KeysOf::Node => {}
-        KeysOf::Namespace(name) => dirs.push(dir.join(name)),
-        KeysOf::Everybody => {
-            for entry in std::fs::read_dir(dir).map_err(|error| wrong(dir, error))? {
-                let path = entry.map_err(|error| wrong(dir, error))?.path();
-                if path.is_dir() {
-                    dirs.push(path);
-                }
-            }
-        }
-    }
-    Ok(dirs)
-}
-
-/// All keys of a directory's files. A file that is no key is an error: it might be the one that is missed.
-fn keys_in(dir: &Path) -> Result<Vec<PrivateKey>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(|error| wrong(dir, error))? {
-        let path = entry.map_err(|error| wrong(dir, error))?.path();
-        let is_hidden = path
-            .file_name()
-            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if is_hidden || path.is_dir() {
-            continue;
-        }
-        if files.len() == MOST_FILES {
-            return Err(wrong(dir, format!("it has more than {MOST_FILES} keys")));
-        }
-        files.push(path);
-    }
-    files.sort();
-    let mut keys = Vec::new();
-    for path in files {
-        keys.extend(keys_of(&path)?);
-    }
-    Ok(keys)
-}
-
-fn keys_of(path: &Path) -> Result<Vec<PrivateKey>> {
-    let found = match std::fs::metadata(path) {
-        Ok(found) => found,
-        // It was there a moment ago.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(wrong(path, error)),
-    };
-    if found.mode() & 0o077 != 0 {
-        let problem = "others than its owner may read it: `chmod go=` it, and think of the key as known to them";
-        return Err(wrong(path, problem));
-    }
-    let pem = orlop_disk::read_file(path, LARGEST_KEY).map_err(|error| wrong(path, error))?;
-    let pem = zeroize::Zeroizing::new(pem);
-    PrivateKey::all_from_pem(&pem).map_err(|error| wrong(path, error))
 }
 
 fn wrong(path: &Path, reason: impl ToString) -> Error {

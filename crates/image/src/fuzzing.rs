@@ -7,8 +7,8 @@ use crate::artifact::Artifact;
 use crate::config::Limits;
 use crate::lookaside::parse_stores;
 use crate::manifest::{Document, choose};
-use crate::policy::{Kind, Payload, Policy};
-use crate::pull::{bundle_of, listed};
+use crate::policy::{Kind, Payload, Policy, scope};
+use crate::pull::{bundle_of, listed, listed_attestations};
 use crate::registries::{Asking, Document as Registry, Registries};
 use crate::registry::{listed_referrers, parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
@@ -103,11 +103,24 @@ pub fn policy(data: &[u8]) {
             assert!(!policy.requirements(Some(&name)).list.is_empty());
         }
     }
+    if let Ok(scope) = scope::normal(&String::from_utf8_lossy(data)) {
+        let _ = scope::unused(&scope);
+    }
     let _ = Payload::parse(Kind::Cosign, data);
     let _ = Payload::parse(Kind::Atomic, data);
     let _ = listed("fuzzed", data);
+    let _ = listed_attestations("fuzzed", data);
     let _ = bundle_of("fuzzed", data);
     let _ = listed_referrers("fuzzed", data, |kind| !kind.is_empty());
+}
+
+/// A file that names key providers must be read or refused; none of them is elsewhere than on this machine.
+pub fn key_providers(data: &[u8]) {
+    if let Some(addresses) = crate::decryption::provider_addresses(data) {
+        for address in addresses {
+            assert!(address.ip().is_loopback(), "{address}");
+        }
+    }
 }
 
 /// A file that says where signatures are must be read or refused.

@@ -112,7 +112,7 @@ impl Images {
         };
         let (store, image) = (Arc::clone(self.store()), *image);
         blocking(move || {
-            let evidence = store.evidence(&image)?;
+            let evidence = store.evidence(&image)?.together();
             judge_by_names(&policy, &names, &evidence).map(Some)
         })
         .await
@@ -157,4 +157,74 @@ pub(crate) fn judge_by_names(
 fn names(record: &ImageRecord) -> Vec<Reference> {
     let names = record.tags.iter().chain(&record.digests);
     names.filter_map(|name| name.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use orlop_testkit::Scratch;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Config;
+    use crate::store::Document;
+
+    /// A manifest with one layer of this type.
+    fn manifest(kind: &str) -> Document {
+        let digest = Digest::of(b"x").to_string();
+        let described = |kind: &str| json!({ "mediaType": kind, "digest": digest, "size": 1 });
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": described("application/vnd.oci.image.config.v1+json"),
+            "layers": [described(kind)],
+        });
+        let bytes = manifest.to_string().into_bytes();
+        Document {
+            digest: Digest::of(&bytes),
+            bytes: bytes.into(),
+        }
+    }
+
+    /// Such a record is not made: a layer that needed a key must not be had without one if it is, after all.
+    #[tokio::test]
+    async fn encrypted_layers_under_a_plain_manifest_are_nobody_s() {
+        const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+        let scratch = Scratch::new();
+        let images = Images::open(Config::new(scratch.dir())).await.unwrap();
+        for (kind, is_encrypted, complaint) in [
+            (LAYER.to_owned(), false, None),
+            (LAYER.to_owned(), true, Some("is not that of its layers")),
+            (format!("{LAYER}+encrypted"), true, Some("no key")),
+        ] {
+            let manifest = manifest(&kind);
+            let id = Digest::of(format!("{kind} {is_encrypted}").as_bytes());
+            let record = ImageRecord {
+                id,
+                manifest: manifest.digest,
+                layers: Vec::new(),
+                tags: BTreeSet::new(),
+                digests: BTreeSet::new(),
+                created: 0,
+                handlers: BTreeSet::from([String::new()]),
+                is_encrypted,
+            };
+            let put = images.store().update(|_, change| {
+                change.documents.push((manifest.digest, Some(manifest)));
+                change.images.push((id, Some(record)));
+                Ok(())
+            });
+            put.unwrap();
+            let admitted = images.admit(&id, None, "").await;
+            match (admitted, complaint) {
+                (Ok(()), None) => {}
+                (Err(error), Some(complaint)) => {
+                    let told = error.to_string();
+                    assert!(told.contains(complaint), "{told}");
+                }
+                (outcome, _) => panic!("{kind} {is_encrypted}: {outcome:?}"),
+            }
+        }
+    }
 }

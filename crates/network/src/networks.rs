@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Mutex as AsyncMutex;
 
 use self::gates::Gates;
@@ -40,7 +40,7 @@ pub struct Networks {
 
 #[derive(Debug)]
 struct Inner {
-    config: Config,
+    config: RwLock<Arc<Config>>,
     store: Arc<Store>,
     journal: Journal,
     cache: Cache,
@@ -50,7 +50,7 @@ struct Inner {
     asking: Arc<AsyncMutex<()>>,
     recent: Mutex<RecentFailure>,
     gates: Gates,
-    _watch: Option<Watch>,
+    watch: Mutex<Option<Watch>>,
 }
 
 impl Networks {
@@ -62,20 +62,11 @@ impl Networks {
         let journal = Journal::open(&config.state_dir)?;
         let host_ports = HostPorts::new(journal.ids()?.iter().filter_map(|id| journal.get(id)));
         let store = Arc::new(Store::default());
-        let mut dirs = vec![config.conf_dir.clone()];
-        dirs.extend(config.handler_conf_dirs.iter().cloned());
-        let watch = Watch::start(dirs.clone(), &store)
-            .inspect_err(|error| {
-                tracing::warn!(%error, "cannot watch the network configuration: changes need a restart");
-            })
-            .ok();
-        for dir in &dirs {
-            store.reload(dir);
-        }
+        let watch = watch(&config, &store);
         Ok(Self {
             inner: Arc::new(Inner {
                 cache: Cache::new(&config.cache_dir),
-                config,
+                config: RwLock::new(Arc::new(config)),
                 store,
                 journal,
                 host_ports,
@@ -83,9 +74,17 @@ impl Networks {
                 asking: Arc::default(),
                 recent: Mutex::default(),
                 gates: Gates::default(),
-                _watch: watch,
+                watch: Mutex::new(watch),
             }),
         })
+    }
+
+    /// Works by another configuration from now on. Where things are kept ([`Config::state_dir`],
+    /// [`Config::cache_dir`]) stays.
+    pub async fn reconfigure(&self, config: Config) {
+        let inner = Arc::clone(&self.inner);
+        // Fails only at the end of the process.
+        let _ = orlop_pool::blocking(move || inner.reconfigure(config)).await;
     }
 
     /// Attaches a pod to the node's networks (or to those of its own
@@ -186,7 +185,7 @@ impl Networks {
 
     /// The names of the networks in use.
     pub fn names(&self) -> Vec<String> {
-        let dir = &self.inner.config.conf_dir;
+        let dir = &self.inner.config().conf_dir;
         self.inner
             .networks_of(dir)
             .map(|networks| networks.into_iter().map(|network| network.name).collect())
@@ -201,8 +200,8 @@ impl Networks {
     }
 
     /// Where the networks are described.
-    pub fn conf_dir(&self) -> &Path {
-        &self.inner.config.conf_dir
+    pub fn conf_dir(&self) -> PathBuf {
+        self.inner.config().conf_dir.clone()
     }
 
     /// Takes the pod CIDR the control plane assigned to the node: renders
@@ -210,11 +209,11 @@ impl Networks {
     pub async fn set_pod_cidr(&self, text: &str) -> Result<(), Error> {
         let cidrs = pod_cidr::parse(text)?;
         self.blocking(move |inner| {
-            let Some(template) = &inner.config.conf_template else {
+            let Some(template) = &inner.config().conf_template else {
                 return Ok(());
             };
-            pod_cidr::write(template, &inner.config.conf_dir, &cidrs)?;
-            inner.store.reload(&inner.config.conf_dir);
+            pod_cidr::write(template, &inner.config().conf_dir, &cidrs)?;
+            inner.store.reload(&inner.config().conf_dir);
             Ok(())
         })
         .await
@@ -224,11 +223,11 @@ impl Networks {
     /// program being run, as things are.
     pub fn is_in_process(&self, conf_dir: Option<&Path>) -> bool {
         let inner = &self.inner;
-        let networks = inner.networks_of(conf_dir.unwrap_or(&inner.config.conf_dir));
+        let networks = inner.networks_of(conf_dir.unwrap_or(&inner.config().conf_dir));
         networks.is_ok_and(|networks| {
             let mut chains = networks.iter();
             chains.all(|network| {
-                Chain::new(network, &inner.config).is_ok_and(|chain| chain.is_in_process())
+                Chain::new(network, &inner.config()).is_ok_and(|chain| chain.is_in_process())
             })
         })
     }
@@ -236,8 +235,8 @@ impl Networks {
     /// Reads the configuration anew, not waiting for the watch to notice.
     pub async fn reload(&self) -> Result<(), Error> {
         self.blocking(|inner| {
-            inner.store.reload(&inner.config.conf_dir);
-            for dir in &inner.config.handler_conf_dirs {
+            inner.store.reload(&inner.config().conf_dir);
+            for dir in &inner.config().handler_conf_dirs {
                 inner.store.reload(dir);
             }
             Ok(())
@@ -256,12 +255,43 @@ impl Networks {
     }
 }
 
+/// Reads the directories of a configuration, and watches them from then on.
+fn watch(config: &Config, store: &Arc<Store>) -> Option<Watch> {
+    let mut dirs = vec![config.conf_dir.clone()];
+    dirs.extend(config.handler_conf_dirs.iter().cloned());
+    let watch = Watch::start(dirs.clone(), store)
+        .inspect_err(|error| {
+            tracing::warn!(%error, "cannot watch the network configuration: changes need a restart");
+        })
+        .ok();
+    for dir in &dirs {
+        store.reload(dir);
+    }
+    watch
+}
+
 impl Inner {
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.read())
+    }
+
+    fn reconfigure(&self, mut config: Config) {
+        let old = self.config();
+        config.state_dir.clone_from(&old.state_dir);
+        config.cache_dir.clone_from(&old.cache_dir);
+        let mut watching = self.watch.lock();
+        let config = Arc::new(config);
+        *self.config.write() = Arc::clone(&config);
+        // What was found of the networks is of the old ones.
+        *watching = watch(&config, &self.store);
+        self.status.lock().forget();
+    }
+
     /// The networks a pod with this configuration directory is attached to.
     fn networks_of(&self, dir: &Path) -> Result<Vec<NetworkConf>, Error> {
-        let watched = dir == self.config.conf_dir
+        let watched = dir == self.config().conf_dir
             || self
-                .config
+                .config()
                 .handler_conf_dirs
                 .iter()
                 .any(|handler| handler == dir);
@@ -272,16 +302,16 @@ impl Inner {
             self.store.reload(dir)
         };
         let mut networks = loaded.networks.clone();
-        networks.truncate(self.config.max_networks.max(1));
+        networks.truncate(self.config().max_networks.max(1));
         if !networks.is_empty() {
             return Ok(networks);
         }
         // Where there is a file, even one that cannot be used, its network is wanted and no other.
         if let Some(default) = self
-            .config
+            .config()
             .default_network
             .as_ref()
-            .filter(|_| dir == self.config.conf_dir && loaded.problems.is_empty())
+            .filter(|_| dir == self.config().conf_dir && loaded.problems.is_empty())
         {
             let network = default.conf().map_err(|error| {
                 Error::Invalid(format!(
@@ -301,8 +331,9 @@ impl Inner {
         })
     }
 
-    fn conf_dir<'a>(&'a self, pod: &'a Attachment) -> &'a PathBuf {
-        pod.conf_dir.as_ref().unwrap_or(&self.config.conf_dir)
+    fn conf_dir(&self, pod: &Attachment) -> PathBuf {
+        let own = pod.conf_dir.clone();
+        own.unwrap_or_else(|| self.config().conf_dir.clone())
     }
 
     /// Whether pods can be attached, and what the last try came to: no plugin's
@@ -339,7 +370,7 @@ impl Inner {
             return status;
         }
         let fresh = self.ask_status();
-        memory().note(now, generation, fresh, self.config.status_grace)
+        memory().note(now, generation, fresh, self.config().status_grace)
     }
 
     /// What is said instead of an answer: within the grace period that it is ready.
@@ -350,11 +381,11 @@ impl Inner {
             message,
         };
         let memory = self.status.lock();
-        memory.within_grace(now, generation, status, self.config.status_grace)
+        memory.within_grace(now, generation, status, self.config().status_grace)
     }
 
     fn ask_status(&self) -> Status {
-        let networks = match self.networks_of(&self.config.conf_dir) {
+        let networks = match self.networks_of(&self.config().conf_dir) {
             Ok(networks) => networks,
             Err(Error::NotReady { reason, message }) => {
                 return Status::NotReady { reason, message };
@@ -368,7 +399,8 @@ impl Inner {
             }
         };
         for network in &networks {
-            if let Err(error) = Chain::new(network, &self.config).and_then(|chain| chain.status()) {
+            if let Err(error) = Chain::new(network, &self.config()).and_then(|chain| chain.status())
+            {
                 let message = orlop_causes::with_causes(&*error);
                 return Status::NotReady {
                     reason: "NetworkPluginNotReady",
@@ -377,7 +409,7 @@ impl Inner {
             }
         }
         Status::Ready {
-            warnings: self.store.get(&self.config.conf_dir).problems.clone(),
+            warnings: self.store.get(&self.config().conf_dir).problems.clone(),
         }
     }
 }

@@ -51,6 +51,11 @@ impl StatusMemory {
         (*about == generation && now.duration_since(*at) < serves).then(|| status.clone())
     }
 
+    /// Has the next answer be a new one: what was true of another configuration says nothing.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
     /// Notes a new answer, and gives the one to report: within `grace` of
     /// having been ready with the same configuration, a failure is a warning.
     pub(crate) fn note(

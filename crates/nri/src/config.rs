@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::validator::Validator;
 
 /// Everything that decides how plugins are found and treated.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The runtime's name and version, as plugins are told them.
     pub runtime: (String, String),
@@ -22,6 +22,15 @@ pub struct Config {
     pub request_timeout: Duration,
     /// What no plugin may do.
     pub validator: Option<Validator>,
+}
+
+impl Config {
+    /// Whether another one differs in nothing but what plugins may do.
+    pub(crate) fn is_but_for_rules(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        other.validator.clone_from(&self.validator);
+        *self == other
+    }
 }
 
 /// Whether there is a socket for plugins.

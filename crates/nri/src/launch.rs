@@ -39,7 +39,7 @@ struct Found {
 
 /// Starts all, side by side, and waits until each is a plugin or has failed.
 pub(crate) async fn launch(nri: &Nri) {
-    let Some(config) = nri.config().cloned() else {
+    let Some(config) = nri.config() else {
         return;
     };
     let found = orlop_pool::blocking(move || discover(&config)).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use orlop_door::SocketFile;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use prost::Message;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,7 @@ pub struct Nri(Arc<Inner>);
 
 struct Inner {
     /// None where the interface is switched off.
-    config: Option<Config>,
+    config: RwLock<Option<Arc<Config>>>,
     metrics: Metrics,
     runtime: OnceLock<Arc<dyn Runtime>>,
     /// The events that anybody wants to hear of.
@@ -65,7 +65,8 @@ struct Inner {
     /// In the order in which they are asked.
     plugins: Mutex<Vec<Arc<Plugin>>>,
     socket: Mutex<Option<SocketFile>>,
-    stopping: CancellationToken,
+    /// Of this time that it is up.
+    stopping: Mutex<CancellationToken>,
     tasks: TaskTracker,
 }
 
@@ -123,7 +124,7 @@ impl Nri {
     /// switched off.
     pub fn new(config: Option<Config>, metrics: Metrics) -> Self {
         let nri = Self(Arc::new(Inner {
-            config,
+            config: RwLock::new(config.map(Arc::new)),
             metrics,
             runtime: OnceLock::new(),
             wanted: AtomicU32::default(),
@@ -131,7 +132,7 @@ impl Nri {
             turn: tokio::sync::Mutex::default(),
             plugins: Mutex::default(),
             socket: Mutex::default(),
-            stopping: CancellationToken::new(),
+            stopping: Mutex::default(),
             tasks: TaskTracker::new(),
         }));
         nri.count(&nri.plugins());
@@ -140,8 +141,36 @@ impl Nri {
 
     /// Starts the plugins of this node, waits for them, and lets others connect.
     pub async fn start(&self, runtime: Arc<dyn Runtime>) {
-        let Some(config) = &self.0.config else { return };
         let _ = self.0.runtime.set(runtime);
+        self.bring_up().await;
+    }
+
+    /// Works by another configuration from now on. Where that is not only about what plugins may do, those
+    /// that are there are said goodbye to, and connect or are started anew.
+    pub async fn reconfigure(&self, config: Option<Config>) {
+        let old = self.config();
+        let same = match (old.as_deref(), &config) {
+            (Some(old), Some(new)) => old.is_but_for_rules(new),
+            (None, None) => true,
+            _ => false,
+        };
+        let config = config.map(Arc::new);
+        if same {
+            *self.0.config.write() = config;
+            self.count(&self.plugins());
+            return;
+        }
+        self.stop().await;
+        *self.0.config.write() = config;
+        *self.0.stopping.lock() = CancellationToken::new();
+        self.0.tasks.reopen();
+        if self.0.runtime.get().is_some() {
+            self.bring_up().await;
+        }
+    }
+
+    async fn bring_up(&self) {
+        let Some(config) = self.config() else { return };
         launch::launch(self).await;
         if let Listen::At(path) = &config.listen {
             let at = path.clone();
@@ -149,7 +178,7 @@ impl Nri {
             match bound {
                 Ok(Ok((listener, file))) => {
                     *self.0.socket.lock() = Some(file);
-                    let stop = self.0.stopping.clone();
+                    let stop = self.0.stopping.lock().clone();
                     let accepting = listen::accept(self.clone(), listener, stop);
                     self.0.tasks.spawn(accepting);
                 }
@@ -166,7 +195,7 @@ impl Nri {
     /// Says goodbye to all plugins, and ends those that it started.
     pub async fn stop(&self) {
         drop(self.0.socket.lock().take());
-        self.0.stopping.cancel();
+        self.0.stopping.lock().cancel();
         let plugins = std::mem::take(&mut *self.plugins());
         self.0.wanted.store(0, Ordering::Release);
         let farewells = plugins.iter().map(|plugin| async move {
@@ -185,7 +214,7 @@ impl Nri {
 
     /// Whether it is switched on at all.
     pub fn is_on(&self) -> bool {
-        self.0.config.is_some()
+        self.0.config.read().is_some()
     }
 
     /// Whether plugins can connect.
@@ -206,18 +235,18 @@ impl Nri {
     }
 
     /// The configuration, where it is switched on.
-    pub fn config(&self) -> Option<&Config> {
-        self.0.config.as_ref()
+    pub fn config(&self) -> Option<Arc<Config>> {
+        self.0.config.read().clone()
     }
 
     /// Keeps new plugins from being told the node's state: from before plugins are asked about an
     /// operation until its outcome is in that state. Not to be taken twice by one operation. A
     /// new plugin that is being told it is waited for a while.
     pub async fn hold(&self) -> Hold {
-        let Some(config) = &self.0.config else {
+        let Some(config) = self.config() else {
             return Hold(None);
         };
-        Hold(Some(self.0.gate.pass(for_new_ones(config)).await))
+        Hold(Some(self.0.gate.pass(for_new_ones(&config)).await))
     }
 
     /// A pod is there, about to be reported.
@@ -293,11 +322,8 @@ impl Nri {
         let event = Event::CreateContainer;
         let _turn = self.0.turn.lock().await;
         let plugins = self.snapshot();
-        let own_rules = self
-            .0
-            .config
-            .as_ref()
-            .and_then(|config| config.validator.as_ref());
+        let config = self.config();
+        let own_rules = config.as_ref().and_then(|config| config.validator.as_ref());
         let judged = Event::ValidateContainerAdjustment;
         let validated =
             own_rules.is_some() || plugins.iter().any(|plugin| plugin.events.has(judged));
@@ -520,7 +546,7 @@ impl Nri {
     }
 
     async fn synchronized(&self, plugin: &Arc<Plugin>) -> Result<Vec<ContainerUpdate>, String> {
-        let config = self.0.config.as_ref().ok_or("the interface is off")?;
+        let config = self.config().ok_or("the interface is off")?;
         let runtime = self.0.runtime.get().ok_or("the runtime is not up yet")?;
         let closed = self.0.gate.close().await;
         let closed = closed.ok_or("the node is too busy to tell its state; connect again")?;
@@ -529,7 +555,7 @@ impl Nri {
         let updates = synchronize(plugin, pods, containers, limit).await?;
         let admitted = closed.unless_overtaken(|| self.admit(plugin));
         admitted.unwrap_or_else(|| {
-            let limit = for_new_ones(config);
+            let limit = for_new_ones(&config);
             let problem = "the node has changed while it was told its state, which took over";
             Err(format!("{problem} {limit:?}; connect again"))
         })?;
@@ -541,7 +567,7 @@ impl Nri {
         if plugins.len() >= MAX_PLUGINS {
             return Err(format!("there are {MAX_PLUGINS} plugins already"));
         }
-        if self.0.stopping.is_cancelled() {
+        if self.0.stopping.lock().is_cancelled() {
             return Err("the runtime goes down".to_owned());
         }
         plugins.push(Arc::clone(plugin));
@@ -599,11 +625,8 @@ impl Nri {
     fn count(&self, plugins: &[Arc<Plugin>]) {
         let all = plugins.iter().map(|plugin| plugin.events);
         let mut wanted = all.fold(Events::NONE, Events::union);
-        let rules = self
-            .0
-            .config
-            .as_ref()
-            .is_some_and(|own| own.validator.is_some());
+        let config = self.config();
+        let rules = config.is_some_and(|own| own.validator.is_some());
         if rules || wanted.has(Event::ValidateContainerAdjustment) {
             wanted = wanted.and(Event::CreateContainer);
         }

@@ -2,20 +2,21 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use zeroize::Zeroizing;
 
 use crate::Error;
 
 const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
-const PRIVATE: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
+const BEGIN_PRIVATE: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
+const END_PRIVATE: &str = "-----END PGP PRIVATE KEY BLOCK-----";
 
-/// The packets of all blocks of a text; bytes that are no text are packets already.
+/// The packets of all blocks of public keys in a text; bytes that are no text are packets already.
 pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let Some(first) = bytes.first() else {
         return Err(Error::NoKey);
     };
-    // Each packet begins with this bit.
-    if first & 0x80 != 0 {
+    if is_packet(*first) {
         return Ok(vec![bytes.to_vec()]);
     }
     let text = std::str::from_utf8(bytes)
@@ -24,8 +25,8 @@ pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let mut lines = text.lines().map(str::trim_end);
     while let Some(line) = lines.next() {
         match line {
-            BEGIN => blocks.push(block(&mut lines)?),
-            PRIVATE => return Err(Error::Private),
+            BEGIN => blocks.push(block(&mut lines, END)?),
+            BEGIN_PRIVATE => return Err(Error::Private),
             _ => {}
         }
     }
@@ -35,16 +36,49 @@ pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(blocks)
 }
 
+/// Each packet begins with this bit, and no text does.
+fn is_packet(first: u8) -> bool {
+    first & 0x80 != 0
+}
+
+/// Whether bytes seem to be keys of OpenPGP, private or public.
+pub(crate) fn is_keys(bytes: &[u8]) -> bool {
+    bytes.first().copied().is_some_and(is_packet)
+        || String::from_utf8_lossy(bytes)
+            .lines()
+            .any(|line| [BEGIN, BEGIN_PRIVATE].contains(&line.trim_end()))
+}
+
+/// The packets of all blocks of private keys; nothing of what is read stays in memory.
+pub(crate) fn private_keys(bytes: &[u8]) -> Result<Vec<Zeroizing<Vec<u8>>>, Error> {
+    if bytes.first().copied().is_some_and(is_packet) {
+        return Ok(vec![Zeroizing::new(bytes.to_vec())]);
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| Error::NotOpenPgp("neither a packet nor text stands at its beginning"))?;
+    let mut blocks = Vec::new();
+    let mut lines = text.lines().map(str::trim_end);
+    while let Some(line) = lines.next() {
+        if line == BEGIN_PRIVATE {
+            blocks.push(Zeroizing::new(block(&mut lines, END_PRIVATE)?));
+        }
+    }
+    if blocks.is_empty() {
+        return Err(Error::NoPrivate);
+    }
+    Ok(blocks)
+}
+
 /// What stands behind a line that begins a block.
-fn block<'t>(lines: &mut impl Iterator<Item = &'t str>) -> Result<Vec<u8>, Error> {
+fn block<'t>(lines: &mut impl Iterator<Item = &'t str>, end: &str) -> Result<Vec<u8>, Error> {
     // Headers say nothing of importance; an empty line ends them.
     if !lines.any(str::is_empty) {
         return Err(Error::Armor("no empty line stands before its content"));
     }
-    let mut content = String::new();
+    let mut content = Zeroizing::new(String::new());
     let mut checksum = None;
     for line in lines {
-        if line == END {
+        if line == end {
             let bytes = decode(&content)?;
             return match checksum {
                 Some(checksum) if decode(checksum)? != crc24(&bytes) => {
@@ -122,7 +156,7 @@ mod tests {
             (block_of("b25l\n=AAAA"), "checksum"),
             (block_of("b25l\n=AAAA\nb25l"), "no end"),
             (block_of("b2*l"), "not base64"),
-            (format!("{PRIVATE}\n\nb25l\n"), "private key"),
+            (format!("{BEGIN_PRIVATE}\n\nb25l\n"), "private key"),
         ] {
             let error = keys(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(complaint), "{text:?}: {error}");

@@ -33,6 +33,9 @@ pub enum Error {
     /// A file of keys has what nobody should see.
     #[error("it holds a private key; have `gpg --export` write the public one")]
     Private,
+    /// A file of private keys has none.
+    #[error("there is no private key in it; have `gpg --export-secret-keys` write it")]
+    NoPrivate,
     /// A file of keys has none.
     #[error("there is no public key in it")]
     NoKey,
@@ -104,6 +107,9 @@ pub enum Refusal {
     /// The key is good for nothing any more.
     #[error("the key {0} is revoked")]
     KeyRevoked(KeyName),
+    /// It may be good for nothing any more.
+    #[error("the key {0} counts as revoked: it has a revocation that can't be checked: {1}")]
+    RevocationUnchecked(KeyName, String),
     /// Nobody who has the primary key says whose it is and what it is for.
     #[error("the key {0} has no valid certification of its own")]
     NotCertified(KeyName),

@@ -1,8 +1,7 @@
 //! A signed message: one signature, and what it is of. `gpg --sign` makes such.
 
-use std::io::Read;
-
 use crate::certificate::Certificate;
+use crate::content::{content, unpacked};
 use crate::crypto::{About, Fault, verify};
 use crate::key::{Key, shown};
 use crate::keyring::Keyring;
@@ -10,10 +9,7 @@ use crate::packet::{COMPRESSED, LITERAL, ONE_PASS, Packet, SIGNATURE, packets};
 use crate::reader::Reader;
 use crate::signature::{Signature, kind};
 use crate::standing::{Standing, in_time};
-use crate::{Error, KeyName, Refusal};
-
-/// Bytes of a message, compressed or not.
-pub const MAX_MESSAGE: usize = 64 << 10;
+use crate::{Error, KeyName, MAX_MESSAGE, Refusal};
 
 /// More packets than this are not one message.
 const MAX_PACKETS: usize = 8;
@@ -185,61 +181,6 @@ fn announced_by(body: &[u8], signature: &Signature) -> Result<[u8; 8], Error> {
         ));
     }
     Ok(key)
-}
-
-/// Bytes, whatever they are called and whenever they were made.
-fn content(body: &[u8]) -> Option<&[u8]> {
-    let mut reader = Reader::new(body);
-    let _format = reader.byte()?;
-    let name = reader.byte()?;
-    reader.take(name.into())?;
-    reader.u32()?;
-    Some(reader.rest())
-}
-
-/// What a compressed packet holds.
-fn unpacked(body: &[u8]) -> Result<Vec<u8>, Error> {
-    let (kind, packed) = body.split_first().ok_or(Error::Truncated)?;
-    let (bytes, rest) = match kind {
-        0 => return Ok(packed.to_vec()),
-        1 => {
-            let mut decoder = flate2::bufread::DeflateDecoder::new(packed);
-            (whole(&mut decoder)?, decoder.into_inner())
-        }
-        2 => {
-            let mut decoder = flate2::bufread::ZlibDecoder::new(packed);
-            (whole(&mut decoder)?, decoder.into_inner())
-        }
-        3 => return Err(Error::Unsupported("compression by bzip2".to_owned())),
-        other => return Err(Error::Unsupported(format!("compression {other}"))),
-    };
-    if !rest.is_empty() {
-        return Err(Error::Shape(
-            "bytes stand behind what is compressed".to_owned(),
-        ));
-    }
-    Ok(bytes)
-}
-
-/// All that comes, if that is not more than a message.
-fn whole(from: &mut impl Read) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![0; MAX_MESSAGE + 1];
-    let mut length = 0;
-    loop {
-        let read = from.read(&mut bytes[length..]);
-        match read.map_err(|_| Error::Malformed("what is compressed"))? {
-            0 => break,
-            read => length += read,
-        }
-    }
-    if length > MAX_MESSAGE {
-        return Err(Error::TooLarge {
-            what: "the number of unpacked bytes",
-            limit: MAX_MESSAGE,
-        });
-    }
-    bytes.truncate(length);
-    Ok(bytes)
 }
 
 /// What people call a kind of packet.

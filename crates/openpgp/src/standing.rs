@@ -1,11 +1,16 @@
 //! What a key is worth at a time: by what its owner has signed of it.
+//!
+//! Of what is said of one thing the newest counts: of the primary key alone, of each name of its owner, of each subkey.
+//! Until when the primary key is good, and what it is for, is said of the key alone, and else of a name: the newest
+//! that says something of that counts. What was said of a name later may be less, but not more. What frees a key must
+//! be verified, and not be from the future; what limits it counts anyway.
 
 use std::cell::Cell;
 
 use crate::certificate::{Certificate, Component, What};
 use crate::crypto::{About, Fault, verify};
 use crate::error::Date;
-use crate::key::{Fingerprint, Key};
+use crate::key::Key;
 use crate::signature::{Signature, kind};
 use crate::{KeyName, Refusal};
 
@@ -23,19 +28,28 @@ const MAY_SIGN: u8 = 0x02;
 
 /// The end of a key's first and last question: whether it may be believed now.
 pub(crate) struct Standing<'c> {
-    certificate: &'c Certificate,
+    pub(crate) certificate: &'c Certificate,
     now: u64,
     /// What is left of [`MAX_VERIFIED`].
     left: Cell<usize>,
 }
 
 /// What a key says of itself.
-#[derive(Default)]
 struct Said {
-    created: u64,
     key_lifetime: Option<u32>,
     flags: Option<u8>,
     user: Option<String>,
+}
+
+/// What is said of the primary key.
+#[derive(Default)]
+struct Statements<'c> {
+    /// Of the key alone.
+    on_key: Vec<Signature>,
+    /// The newest of each name.
+    on_users: Vec<(Signature, &'c Component)>,
+    /// What is not believed for all else, but as a limit.
+    limits: Vec<Signature>,
 }
 
 impl<'c> Standing<'c> {
@@ -85,6 +99,20 @@ impl<'c> Standing<'c> {
         reason.map_or(Ok(()), Err)
     }
 
+    /// Whether a key of the certificate is revoked, by itself or with the primary one.
+    pub(crate) fn is_taken_back(certificate: &'c Certificate, key: &Key) -> bool {
+        // When that was said does not matter.
+        let standing = Self::of(certificate, 0);
+        certificate.components.iter().any(|it| {
+            let is_about_key = match &it.what {
+                What::Primary => true,
+                What::Subkey(one) => one == key,
+                _ => false,
+            };
+            is_about_key && standing.revoked(it).is_some()
+        })
+    }
+
     /// What the primary key is for, and whose; or why it is worth nothing.
     fn primary(&self) -> Result<(Option<u8>, Option<String>), Refusal> {
         let key = &self.certificate.primary;
@@ -94,30 +122,46 @@ impl<'c> Standing<'c> {
             user: self.first_user(),
         };
         usable(key, &name)?;
-        let (mut on_key, mut on_users) = (Vec::new(), Vec::new());
+        let mut all = Statements::default();
         let mut revokers = Vec::new();
         for component in &self.certificate.components {
-            let said = match component.what {
+            match component.what {
                 What::Primary => {
-                    if self.is_revoked(component, kind::KEY_REVOCATION) {
-                        return Err(Refusal::KeyRevoked(name));
+                    if let Some(revoked) = self.revoked(component) {
+                        return Err(revoked.refusal(name));
                     }
-                    on_key = self.good(component, |it| it == kind::DIRECT_KEY);
-                    revokers.extend(on_key.iter().flat_map(|it| &it.says.revokers).copied());
-                    continue;
+                    let is_wanted = |it| it == kind::DIRECT_KEY;
+                    all.on_key = self.good(component, is_wanted);
+                    revokers.extend(all.on_key.iter().flat_map(|it| &it.says.revokers).copied());
+                    let newest = all.on_key.iter().filter_map(Signature::created).max();
+                    all.limits.extend(self.limits(component, is_wanted, newest));
                 }
-                What::User(_) | What::Attribute(_) => self.certified(component),
-                What::Subkey(_) | What::Other(_) => continue,
-            };
-            let Some(signature) = said else { continue };
-            revokers.extend(&signature.says.revokers);
-            on_users.push((signature, component));
+                What::User(_) | What::Attribute(_) => {
+                    let is_wanted = |it| kind::CERTIFICATIONS.contains(&it);
+                    let signature = newest(self.good(component, is_wanted));
+                    let made = signature.as_ref().and_then(Signature::created);
+                    if self
+                        .name_revoked(component)
+                        .is_some_and(|at| Some(at) >= made)
+                    {
+                        continue;
+                    }
+                    all.limits.extend(self.limits(component, is_wanted, made));
+                    if let Some(signature) = signature {
+                        revokers.extend(&signature.says.revokers);
+                        all.on_users.push((signature, component));
+                    }
+                }
+                What::Subkey(_) | What::Other(_) => {}
+            }
         }
         // Those keys are not here; who names them is taken at their word.
         if self.is_revoked_for_others(&revokers) {
             return Err(Refusal::KeyRevoked(name));
         }
-        let said = said(&on_key, &on_users).ok_or_else(|| Refusal::NotCertified(name.clone()))?;
+        let said = all
+            .together()
+            .ok_or_else(|| Refusal::NotCertified(name.clone()))?;
         name.user = said.user;
         if let Some(on) = expiry(key, said.key_lifetime).filter(|on| *on <= self.now) {
             return Err(Refusal::KeyExpired(name, Date(on)));
@@ -128,20 +172,24 @@ impl<'c> Standing<'c> {
     /// What a subkey is for; or why it is worth nothing.
     fn subkey(&self, key: &Key, name: &KeyName) -> Result<Option<u8>, Refusal> {
         let is_it = |it: &&Component| matches!(&it.what, What::Subkey(one) if one == key);
-        let mut newest: Option<Signature> = None;
-        for component in self.certificate.components.iter().filter(is_it) {
-            if self.is_revoked(component, kind::SUBKEY_REVOCATION) {
-                return Err(Refusal::KeyRevoked(name.clone()));
-            }
-            let bound = self.good(component, |it| it == kind::SUBKEY_BINDING);
-            newest = bound
-                .into_iter()
-                .chain(newest)
-                .max_by_key(Signature::created);
+        let components: Vec<_> = self.certificate.components.iter().filter(is_it).collect();
+        if let Some(revoked) = components.iter().find_map(|it| self.revoked(it)) {
+            return Err(revoked.refusal(name.clone()));
         }
-        let bound = newest.ok_or_else(|| Refusal::NotBound(name.clone()))?;
-        let until = expiry(key, bound.says.key_lifetime);
-        if let Some(on) = until.filter(|on| *on <= self.now) {
+        let is_wanted = |it| it == kind::SUBKEY_BINDING;
+        let all = components.iter().flat_map(|it| self.good(it, is_wanted));
+        let bound = newest(all.collect()).ok_or_else(|| Refusal::NotBound(name.clone()))?;
+        let made = bound.created();
+        let limits = components.iter();
+        let limits: Vec<_> = limits
+            .flat_map(|it| self.limits(it, is_wanted, made))
+            .collect();
+        let lifetime = [&bound]
+            .into_iter()
+            .chain(&limits)
+            .filter_map(lifetime)
+            .min();
+        if let Some(on) = expiry(key, lifetime).filter(|on| *on <= self.now) {
             return Err(Refusal::KeyExpired(name.clone(), Date(on)));
         }
         if bound.says.flags.is_some_and(|flags| flags & MAY_SIGN == 0) {
@@ -164,34 +212,6 @@ impl<'c> Standing<'c> {
         Ok(bound.says.flags)
     }
 
-    /// The newest signature of the owner on a name of theirs, unless it was taken back since.
-    fn certified(&self, component: &Component) -> Option<Signature> {
-        let newest =
-            |signatures: Vec<Signature>| signatures.into_iter().max_by_key(Signature::created);
-        let signature = newest(self.good(component, |it| kind::CERTIFICATIONS.contains(&it)))?;
-        let revoked = newest(self.good(component, |it| it == kind::CERTIFICATION_REVOCATION));
-        let is_revoked = revoked.is_some_and(|it| it.created() >= signature.created());
-        (!is_revoked).then_some(signature)
-    }
-
-    /// Whether the primary key says that what it has signed before is worth nothing. What may say so, and can't
-    /// be verified, counts.
-    fn is_revoked(&self, component: &Component, wanted: u8) -> bool {
-        self.signatures(component)
-            .any(|it| it.kind == wanted && self.verified_on(&it, component) != Err(Fault::Wrong))
-    }
-
-    /// Whether one of those that may revoke the key as well is said to have done so.
-    fn is_revoked_for_others(&self, revokers: &[Fingerprint]) -> bool {
-        let on_key = self.certificate.components.iter();
-        let on_key = on_key.filter(|it| it.what == What::Primary);
-        let mut revocations = on_key
-            .flat_map(|it| &it.signatures)
-            .filter_map(|body| Signature::parse(body).ok())
-            .filter(|it| it.kind == kind::KEY_REVOCATION && it.names_its_key());
-        revocations.any(|it| revokers.iter().any(|revoker| it.may_be_by(revoker)))
-    }
-
     /// The signatures of some kinds on something that are by the primary key, and hold now.
     fn good(&self, component: &Component, wanted: impl Fn(u8) -> bool) -> Vec<Signature> {
         let is_good = |it: &Signature| {
@@ -203,6 +223,30 @@ impl<'c> Standing<'c> {
         self.signatures(component).filter(is_good).collect()
     }
 
+    /// What the primary key says of something later than what is believed, and is not believed: it is from the future,
+    /// or can't be verified or understood.
+    fn limits(
+        &self,
+        component: &Component,
+        wanted: impl Fn(u8) -> bool,
+        believed: Option<u64>,
+    ) -> Vec<Signature> {
+        let is_limit = |it: &Signature| {
+            let is_ended = it.expires().is_some_and(|end| end <= self.now);
+            if !wanted(it.kind) || is_ended || it.created() <= believed {
+                return false;
+            }
+            match self.verified_on(it, component) {
+                Ok(()) => true,
+                Err(Fault::Wrong) => false,
+                Err(Fault::Weak(_) | Fault::Unsupported(_)) => {
+                    believed.is_some() && it.names_its_key()
+                }
+            }
+        };
+        self.signatures(component).filter(is_limit).collect()
+    }
+
     /// The signatures on something that may be by the primary key.
     fn signatures<'a>(&'a self, component: &'a Component) -> impl Iterator<Item = Signature> + 'a {
         let parsed = component.signatures.iter();
@@ -211,13 +255,17 @@ impl<'c> Standing<'c> {
     }
 
     /// Whether a signature of a key holds now.
-    fn is_in_time(&self, signature: &Signature, by: &Key) -> bool {
+    pub(crate) fn is_in_time(&self, signature: &Signature, by: &Key) -> bool {
         let made = signature.created();
         made.is_some_and(|made| (by.created..=self.now.saturating_add(SKEW)).contains(&made))
             && signature.expires().is_none_or(|end| end > self.now)
     }
 
-    fn verified_on(&self, signature: &Signature, component: &Component) -> Result<(), Fault> {
+    pub(crate) fn verified_on(
+        &self,
+        signature: &Signature,
+        component: &Component,
+    ) -> Result<(), Fault> {
         let key = &self.certificate.primary;
         self.verified(signature, key, &[&key.hashed, &component.hashed()])
     }
@@ -248,34 +296,70 @@ impl Certificate {
     }
 }
 
-/// What the owner said last. Of two things said at once the stricter one holds.
-fn said(on_key: &[Signature], on_users: &[(Signature, &Component)]) -> Option<Said> {
-    // What is signed of the key alone may be about something else, such as who may revoke it.
-    let is_about_key = |it: &&Signature| {
-        on_users.is_empty() || it.says.key_lifetime.is_some() || it.says.flags.is_some()
-    };
-    let about_key = on_key.iter().filter(is_about_key);
-    let all: Vec<&Signature> = about_key.chain(on_users.iter().map(|(it, _)| it)).collect();
-    let created = all.iter().filter_map(|it| it.created()).max()?;
-    let mut said = Said {
-        created,
-        ..Said::default()
-    };
-    let lifetime = |it: &Signature| it.says.key_lifetime.filter(|seconds| *seconds != 0);
-    let last = all.iter().filter(|it| it.created() == Some(said.created));
-    said.key_lifetime = last.clone().filter_map(|it| lifetime(it)).min();
-    let with_flags = all.iter().filter(|it| it.says.flags.is_some());
-    let newest = with_flags.clone().filter_map(|it| it.created()).max();
-    let flags = with_flags.filter(|it| it.created() == newest);
-    said.flags = flags
-        .filter_map(|it| it.says.flags)
-        .reduce(|one, other| one & other);
-    let users = on_users.iter();
-    let first = users.clone().filter(|(it, _)| it.says.is_primary_user);
-    said.user = first
-        .chain(users)
-        .find_map(|(_, component)| user(component));
-    Some(said)
+impl Statements<'_> {
+    /// What holds of all that is said.
+    fn together(&self) -> Option<Said> {
+        // What is signed of the key alone may be about something else, such as who may revoke it.
+        let is_about_key = |it: &&Signature| {
+            self.on_users.is_empty() || it.says.key_lifetime.is_some() || it.says.flags.is_some()
+        };
+        let on_key: Vec<&Signature> = self.on_key.iter().filter(is_about_key).collect();
+        let users: Vec<&Signature> = self.on_users.iter().map(|(it, _)| it).collect();
+        if on_key.is_empty() && users.is_empty() {
+            return None;
+        }
+        let key_lifetime = decided(&on_key, &users, &self.limits, lifetime, u32::min);
+        let flags = |it: &Signature| it.says.flags;
+        let flags = decided(&on_key, &users, &self.limits, flags, |one, other| {
+            one & other
+        });
+        let names = self.on_users.iter();
+        let first = names.clone().filter(|(it, _)| it.says.is_primary_user);
+        let user = first.chain(names).find_map(|(_, it)| user(it));
+        Some(Said {
+            key_lifetime,
+            flags,
+            user,
+        })
+    }
+}
+
+/// What holds of one thing: what was said of the key alone last, else what was said of it with a name last. Of two things
+/// said at once the stricter one holds.
+fn decided<T: Copy>(
+    on_key: &[&Signature],
+    users: &[&Signature],
+    limits: &[Signature],
+    what: impl Fn(&Signature) -> Option<T>,
+    stricter: impl Fn(T, T) -> T,
+) -> Option<T> {
+    let newest = |all: &[&Signature]| all.iter().filter_map(|it| it.created()).max();
+    let last = newest(on_key);
+    let last_on_key = on_key.iter().filter(|it| it.created() == last);
+    let of_key = last_on_key.filter_map(|it| what(it)).reduce(&stricter);
+    let saying: Vec<&Signature> = users
+        .iter()
+        .filter(|it| what(it).is_some())
+        .copied()
+        .collect();
+    let newest_of_users = newest(&saying);
+    // A name's word is only for less where there is one of the key alone.
+    let later = saying.iter().filter(|it| match of_key {
+        Some(_) => it.created() > last,
+        None => it.created() == newest_of_users,
+    });
+    let limits = limits.iter().filter_map(&what);
+    let others = later.filter_map(|it| what(it)).chain(limits);
+    of_key.into_iter().chain(others).reduce(&stricter)
+}
+
+fn newest(signatures: Vec<Signature>) -> Option<Signature> {
+    signatures.into_iter().max_by_key(Signature::created)
+}
+
+/// How long a key is good, if that ends.
+fn lifetime(signature: &Signature) -> Option<u32> {
+    signature.says.key_lifetime.filter(|seconds| *seconds != 0)
 }
 
 /// Whether signatures of a key can be verified.

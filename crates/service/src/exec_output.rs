@@ -17,9 +17,15 @@ const ALWAYS: usize = 16 << 10;
 /// The memory for the outputs of all commands under way.
 #[derive(Debug, Clone)]
 pub struct OutputBudget {
-    free: Arc<AtomicUsize>,
+    shares: Arc<Shares>,
     /// The most that an answer takes of both streams.
     both: usize,
+}
+
+#[derive(Debug)]
+struct Shares {
+    all: AtomicUsize,
+    taken: AtomicUsize,
 }
 
 impl OutputBudget {
@@ -27,18 +33,32 @@ impl OutputBudget {
     /// kubelets take.
     pub fn new(bytes: usize, message: usize) -> Self {
         Self {
-            free: Arc::new(AtomicUsize::new(bytes)),
+            shares: Arc::new(Shares {
+                all: AtomicUsize::new(bytes),
+                taken: AtomicUsize::new(0),
+            }),
             both: message.min(MessageLimits::KUBELET).saturating_sub(FRAME),
         }
     }
 
+    /// So many bytes from now on; what is taken of more stays so until it is given back.
+    pub fn resize(&self, bytes: usize) {
+        self.shares.all.store(bytes, Ordering::Relaxed);
+    }
+
     fn take(&self, bytes: usize) -> bool {
+        let all = self.shares.all.load(Ordering::Relaxed);
         let taken = self
-            .free
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
-                free.checked_sub(bytes)
+            .shares
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                taken.checked_add(bytes).filter(|taken| *taken <= all)
             });
         taken.is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.shares.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -152,7 +172,7 @@ impl ExecOutput {
 
 impl Drop for ExecOutput {
     fn drop(&mut self) {
-        self.budget.free.fetch_add(self.taken, Ordering::Relaxed);
+        self.budget.give_back(self.taken);
     }
 }
 
@@ -224,6 +244,6 @@ mod tests {
         let last = outputs.last().unwrap();
         assert_eq!(last.streams[0].bytes.len(), ALWAYS, "a little is for all");
         drop(outputs);
-        assert_eq!(budget.free.load(Ordering::Relaxed), 8 * MIB);
+        assert_eq!(budget.shares.taken.load(Ordering::Relaxed), 0);
     }
 }

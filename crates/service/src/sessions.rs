@@ -18,7 +18,7 @@ use orlop_stream::{
 use crate::fault::{Fault, Invalid, chain};
 
 /// The listener for sessions.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Streaming {
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -29,17 +29,27 @@ pub struct Streaming {
 }
 
 impl Streaming {
+    fn files(&self) -> Option<TlsFiles> {
+        let (certificate, key) = self.tls.clone()?;
+        Some(TlsFiles {
+            certificate,
+            key,
+            client_ca: None,
+        })
+    }
+
+    /// Has a server that listens there go by the rest of it from now on; says why not.
+    pub fn apply(&self, server: &Server) -> Result<(), String> {
+        let changed = server.change(self.files(), self.idle_timeout);
+        changed.map_err(|error| format!("cannot serve exec sessions so: {}", chain(&error)))
+    }
+
     /// Begins to serve; says why not.
     pub async fn serve(&self, host: impl Host) -> Result<Server, String> {
-        let tls = self.tls.clone();
         let config = orlop_stream::Config {
             address: self.listen,
             idle_timeout: self.idle_timeout,
-            tls: tls.map(|(certificate, key)| TlsFiles {
-                certificate,
-                key,
-                client_ca: None,
-            }),
+            tls: self.files(),
             ..orlop_stream::Config::default()
         };
         let server = Server::bind(config, Arc::new(Backend(host))).await;

@@ -5,7 +5,7 @@ use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, TrustAnch
 use sha2::{Digest as _, Sha256};
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, ring};
 
-use crate::certificate::CODE_SIGNING;
+use crate::certificate::{CODE_SIGNING, TIME_STAMPING};
 use crate::{Certificate, Refusal, der, time};
 
 /// More authorities than anybody trusts for one purpose.
@@ -14,7 +14,7 @@ const MAX_AUTHORITIES: usize = 64;
 pub(crate) const MAX_CHAIN: usize = 4;
 
 /// How authorities sign.
-const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 8] = [
+pub(crate) const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 8] = [
     ring::ECDSA_P256_SHA256,
     ring::ECDSA_P256_SHA384,
     ring::ECDSA_P384_SHA256,
@@ -62,6 +62,37 @@ impl Authorities {
         chain: &[Vec<u8>],
         at: i64,
     ) -> Result<[u8; 32], Refusal> {
+        self.check_for(&SIGNS_CODE, leaf, chain, at)
+    }
+
+    /// The same of one that makes timestamps.
+    pub(crate) fn check_stamps(
+        &self,
+        leaf: &Certificate,
+        chain: &[Vec<u8>],
+        at: i64,
+    ) -> Result<(), Refusal> {
+        self.check_for(&MAKES_STAMPS, leaf, chain, at).map(drop)
+    }
+
+    /// All certificates that are known.
+    pub(crate) fn known(&self) -> Vec<CertificateDer<'_>> {
+        let roots = self
+            .roots
+            .iter()
+            .map(|root| CertificateDer::from(root.der()));
+        let others = self.intermediates.iter();
+        let others = others.map(|known| CertificateDer::from(known.as_ref()));
+        roots.chain(others).collect()
+    }
+
+    fn check_for(
+        &self,
+        purpose: &Purpose,
+        leaf: &Certificate,
+        chain: &[Vec<u8>],
+        at: i64,
+    ) -> Result<[u8; 32], Refusal> {
         let refuse = |reason: String| Refusal::Chain(reason);
         let seconds = u64::try_from(at).map_err(|_| refuse("its time is before 1970".into()))?;
         let moment = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
@@ -86,18 +117,19 @@ impl Authorities {
             .chain(chain.iter().map(|came| CertificateDer::from(&came[..])))
             .collect();
         let der = CertificateDer::from(leaf.der());
-        let entity = EndEntityCert::try_from(&der).map_err(|error| refuse(shown(&error)))?;
+        let entity =
+            EndEntityCert::try_from(&der).map_err(|error| refuse(shown(&error, purpose)))?;
         let path = entity
             .verify_for_usage(
                 &ALGORITHMS,
                 &anchors,
                 &intermediates,
                 moment,
-                SignsCode,
+                purpose,
                 None,
                 None,
             )
-            .map_err(|error| refuse(shown(&error)))?;
+            .map_err(|error| refuse(shown(&error, purpose)))?;
         let issuer = path.intermediate_certificates().next();
         let spki = match issuer {
             Some(issuer) => issuer.subject_public_key_info().to_vec(),
@@ -126,7 +158,7 @@ pub(crate) fn certificates(
 }
 
 /// What most often is wrong, in words.
-fn shown(error: &webpki::Error) -> String {
+fn shown(error: &webpki::Error, purpose: &Purpose) -> String {
     match error {
         webpki::Error::UnknownIssuer => {
             "it is not by one of the authorities that the policy names".to_owned()
@@ -134,7 +166,7 @@ fn shown(error: &webpki::Error) -> String {
         webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => {
             "a certificate between it and the authorities was not valid then".to_owned()
         }
-        webpki::Error::RequiredEkuNotFoundContext(_) => "it is not for signing code".to_owned(),
+        webpki::Error::RequiredEkuNotFoundContext(_) => format!("it is not for {}", purpose.name),
         webpki::Error::InvalidSignatureForPublicKey => {
             "what makes it one of an authority's is wrong".to_owned()
         }
@@ -142,12 +174,25 @@ fn shown(error: &webpki::Error) -> String {
     }
 }
 
-/// Certificates that say what they are for must be for signing code.
-struct SignsCode;
+/// Certificates that say what they are for must be for this.
+struct Purpose {
+    usage: &'static [u8],
+    name: &'static str,
+}
 
-impl ExtendedKeyUsageValidator for SignsCode {
+const SIGNS_CODE: Purpose = Purpose {
+    usage: CODE_SIGNING,
+    name: "signing code",
+};
+
+const MAKES_STAMPS: Purpose = Purpose {
+    usage: TIME_STAMPING,
+    name: "timestamps",
+};
+
+impl ExtendedKeyUsageValidator for &Purpose {
     fn validate(&self, usages: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
-        let wanted = KeyPurposeId::new(CODE_SIGNING);
+        let wanted = KeyPurposeId::new(self.usage);
         let mut says_nothing = true;
         let mut found = false;
         for usage in usages {
@@ -159,7 +204,7 @@ impl ExtendedKeyUsageValidator for SignsCode {
         }
         Err(webpki::Error::RequiredEkuNotFoundContext(
             webpki::RequiredEkuNotFoundContext {
-                required: webpki::KeyUsage::required(CODE_SIGNING),
+                required: webpki::KeyUsage::required(self.usage),
                 present: Vec::new(),
             },
         ))

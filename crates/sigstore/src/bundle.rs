@@ -6,9 +6,11 @@ use serde::Deserialize;
 
 use crate::authorities::MAX_CHAIN;
 use crate::entry::Entry;
+use crate::envelope::RawEnvelope;
 use crate::proof::{MAX_HASHES, Proof};
 use crate::signed::Evidence;
 use crate::text::{Base64, Number};
+use crate::timestamp::{MAX_BYTES, MAX_STAMPS};
 use crate::{By, Demand, Envelope, Refusal};
 
 /// The type of the bundles that cosign attaches to images.
@@ -34,7 +36,7 @@ pub struct Bundle {
     pub content: Content,
     certificates: Vec<Vec<u8>>,
     entries: Vec<Entry>,
-    is_stamped: bool,
+    stamps: Vec<Vec<u8>>,
 }
 
 /// What a bundle's signature is of.
@@ -80,11 +82,15 @@ impl Bundle {
         }
         let entries = material.entries.into_iter().map(RawEntry::read);
         let stamps = material.timestamps.unwrap_or_default().stamps;
+        let stamps = stamps.unwrap_or_default();
+        if stamps.len() > MAX_STAMPS || stamps.iter().any(|it| it.bytes.0.len() > MAX_BYTES) {
+            return Err(wrong("it has too many timestamps, or too large ones"));
+        }
         Ok(Self {
             content,
             certificates,
             entries: entries.collect::<Result<_, _>>()?,
-            is_stamped: stamps.is_some_and(|stamps| !stamps.is_empty()),
+            stamps: stamps.into_iter().map(|stamp| stamp.bytes.0).collect(),
         })
     }
 
@@ -110,7 +116,8 @@ impl Bundle {
             signature,
             certificates: Cow::Borrowed(&self.certificates),
             entries: Cow::Borrowed(&self.entries),
-            is_stamped: self.is_stamped,
+            stamps: &self.stamps,
+            is_stamped: false,
         })
     }
 }
@@ -158,33 +165,13 @@ struct RawChain {
 #[derive(Deserialize, Default)]
 struct RawTimestamps {
     #[serde(rename = "rfc3161Timestamps")]
-    stamps: Option<Vec<serde::de::IgnoredAny>>,
+    stamps: Option<Vec<RawStamp>>,
 }
 
 #[derive(Deserialize)]
-struct RawEnvelope {
-    payload: Base64,
-    #[serde(rename = "payloadType")]
-    kind: String,
-    signatures: Vec<RawSignature>,
-}
-
-#[derive(Deserialize)]
-struct RawSignature {
-    sig: Base64,
-}
-
-impl RawEnvelope {
-    fn read(self) -> Result<Envelope, Refusal> {
-        // Of several it would not be clear which one the certificate and the log are of.
-        let [signature] = <[RawSignature; 1]>::try_from(self.signatures)
-            .map_err(|_| wrong("its envelope has not one signature"))?;
-        Ok(Envelope {
-            kind: self.kind,
-            payload: self.payload.0,
-            signature: signature.sig.0,
-        })
-    }
+struct RawStamp {
+    #[serde(rename = "signedTimestamp")]
+    bytes: Base64,
 }
 
 #[derive(Deserialize)]

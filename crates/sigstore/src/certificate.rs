@@ -19,6 +19,8 @@ const NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const USAGES: &[u8] = &[0x55, 0x1d, 0x25];
 /// `id-kp-codeSigning`
 pub(crate) const CODE_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 3];
+/// `id-kp-timeStamping`
+pub(crate) const TIME_STAMPING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 8];
 /// Signed certificate timestamps (RFC 6962, 3.3), 1.3.6.1.4.1.11129.2.4.2.
 const SCTS: &[u8] = &[0x2b, 6, 1, 4, 1, 0xd6, 0x79, 2, 4, 2];
 /// Fulcio's issuer, 1.3.6.1.4.1.57264.1.1: the text itself.
@@ -37,6 +39,8 @@ pub struct Certificate {
     pub(crate) addresses: Vec<String>,
     /// Whether it may sign code.
     pub(crate) signs_code: bool,
+    /// Whether it is for timestamps, and for nothing else (RFC 3161, 2.3).
+    pub(crate) stamps: bool,
     /// Who vouched for the subject.
     pub(crate) issuer: Option<String>,
     /// What certificate logs have promised.
@@ -91,6 +95,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
         emails: Vec::new(),
         addresses: Vec::new(),
         signs_code: false,
+        stamps: false,
         issuer: None,
         scts: None,
     };
@@ -106,7 +111,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
     let mut second_issuer = None;
     let mut rest = extensions.map_or(Reader::new(&[]), Value::values);
     while !rest.is_empty() {
-        let (id, value) = extension(rest.expect(der::SEQUENCE)?)?;
+        let (id, is_critical, value) = extension(rest.expect(der::SEQUENCE)?)?;
         if seen.contains(&id) || seen.len() == MAX_NAMES {
             return Err(Malformed);
         }
@@ -115,6 +120,8 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
             _ if id == NAMES => names(value, &mut certificate)?,
             _ if id == USAGES => {
                 let mut usages = der::only(value, der::SEQUENCE)?.values();
+                let only = der::write(der::OID, TIME_STAMPING);
+                certificate.stamps = is_critical && value == der::write(der::SEQUENCE, &only);
                 while !usages.is_empty() {
                     certificate.signs_code |= usages.expect(der::OID)?.content == CODE_SIGNING;
                 }
@@ -166,14 +173,15 @@ fn parts(der: &[u8]) -> Result<([Value<'_>; 6], Option<Value<'_>>), Malformed> {
     Ok((known, extensions))
 }
 
-/// What an extension is, and what it holds.
-fn extension(extension: Value<'_>) -> Result<(&[u8], &[u8]), Malformed> {
+/// What an extension is, whether it is critical, and what it holds.
+fn extension(extension: Value<'_>) -> Result<(&[u8], bool, &[u8]), Malformed> {
     let mut fields = extension.values();
     let id = fields.expect(der::OID)?.content;
-    fields.optional(der::BOOLEAN)?;
+    let is_critical = fields.optional(der::BOOLEAN)?;
+    let is_critical = is_critical.is_some_and(|value| value.content == [0xff]);
     let value = fields.expect(der::OCTETS)?.content;
     fields.finish()?;
-    Ok((id, value))
+    Ok((id, is_critical, value))
 }
 
 fn names(value: &[u8], certificate: &mut Certificate) -> Result<(), Malformed> {

@@ -3,7 +3,7 @@
 use crate::identity::Moment;
 use crate::key::PublicKey;
 use crate::signed::Evidence;
-use crate::{Identity, Refusal, identity};
+use crate::{Authorities, Identity, Refusal, identity};
 
 /// What a signature must fulfil.
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +12,8 @@ pub struct Demand<'a> {
     pub signer: Signer<'a>,
     /// In one of these logs it must be; `None` where that does not matter.
     pub logs: Option<&'a [PublicKey]>,
+    /// Who may say when something was signed with a certificate (RFC 3161), where no log says so; `None`: nobody.
+    pub stampers: Option<&'a Authorities>,
     /// Seconds since 1970: certificates of which no log says when they were used must be valid now.
     pub now: i64,
 }
@@ -59,12 +61,17 @@ impl Demand<'_> {
         if !key.has_signed(&evidence.message, evidence.signature) {
             return Err(Refusal::NotByCertificate);
         }
-        let moment = match self.logs {
-            Some(logs) => {
-                let at = evidence.logged(logs, key.der(), Some(leaf.der()))?;
-                Moment::Logged(at.ok_or(Refusal::NoTime(evidence.but_stamped()))?)
+        let logged = match self.logs {
+            Some(logs) => evidence.logged(logs, key.der(), Some(leaf.der()))?,
+            None => None,
+        };
+        let moment = match (logged, self.stampers) {
+            (Some(at), _) => Moment::Logged(at),
+            (None, Some(stampers)) => Moment::Stamped(evidence.stamped(stampers)?),
+            (None, None) if self.logs.is_some() => {
+                return Err(Refusal::NoTime(evidence.but_stamped()));
             }
-            None => Moment::Now(self.now),
+            (None, None) => Moment::Now(self.now),
         };
         identity.check(&leaf, chain, moment)?;
         Ok(By::Identity(identity::found(&leaf)))

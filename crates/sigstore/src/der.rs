@@ -1,13 +1,15 @@
-//! DER, as much as certificates need: one value after the other, without recursion.
+//! DER, as much as certificates and timestamps need: one value after the other, without recursion.
 
 /// Universal and context tags that certificates have.
 pub(crate) const BOOLEAN: u8 = 0x01;
+pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const OCTETS: u8 = 0x04;
 pub(crate) const OID: u8 = 0x06;
 pub(crate) const UTF8: u8 = 0x0c;
 pub(crate) const UTC_TIME: u8 = 0x17;
 pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;
 
 /// `[number]`, around other values.
 pub(crate) const fn explicit(number: u8) -> u8 {

@@ -17,6 +17,13 @@ pub struct Detached<'a> {
     pub message: &'a [u8],
     /// The signature.
     pub signature: &'a [u8],
+    /// What came with it.
+    pub beside: Beside<'a>,
+}
+
+/// What stands beside a signature that is in no bundle.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
     /// The signer's certificate, in PEM.
     pub certificate: Option<&'a str>,
     /// Certificates that came with it, in PEM.
@@ -30,6 +37,20 @@ pub struct Detached<'a> {
 impl Detached<'_> {
     /// By whom it is.
     pub fn verify(&self, demand: &Demand<'_>) -> Result<By, Refusal> {
+        let message = Cow::Borrowed(self.message);
+        self.beside.verify(message, None, self.signature, demand)
+    }
+}
+
+impl Beside<'_> {
+    /// By whom a signature is that this stands beside.
+    pub(crate) fn verify(
+        &self,
+        message: Cow<'_, [u8]>,
+        payload: Option<&[u8]>,
+        signature: &[u8],
+        demand: &Demand<'_>,
+    ) -> Result<By, Refusal> {
         // What nobody asks for is not even read.
         let found = match demand.signer {
             Signer::Keys(_) => Vec::new(),
@@ -40,11 +61,12 @@ impl Detached<'_> {
             _ => Vec::new(),
         };
         demand.check(&Evidence {
-            message: Cow::Borrowed(self.message),
-            payload: None,
-            signature: self.signature,
+            message,
+            payload,
+            signature,
             certificates: Cow::Owned(found),
             entries: Cow::Owned(entries),
+            stamps: &[],
             is_stamped: self.is_stamped,
         })
     }

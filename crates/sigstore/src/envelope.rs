@@ -1,6 +1,11 @@
 //! DSSE: a signed envelope around a statement.
 
-use crate::Refusal;
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::text::Base64;
+use crate::{Beside, By, Demand, Refusal};
 
 /// What a statement's envelope says that it holds.
 const STATEMENT: &str = "application/vnd.in-toto+json";
@@ -14,6 +19,19 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// Reads an envelope that is in no bundle, as JSON.
+    pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
+        let raw: RawEnvelope =
+            serde_json::from_slice(json).map_err(|error| Refusal::malformed(WHAT, error))?;
+        raw.read()
+    }
+
+    /// By whom it is, with what came beside it.
+    pub fn verify(&self, beside: Beside<'_>, demand: &Demand<'_>) -> Result<By, Refusal> {
+        let message = Cow::Owned(self.message());
+        beside.verify(message, Some(&self.payload), &self.signature, demand)
+    }
+
     /// The statement's bytes. Worth something only once the signature is verified.
     pub fn statement(&self) -> Result<&[u8], Refusal> {
         if self.kind == STATEMENT {
@@ -30,6 +48,34 @@ impl Envelope {
         let mut message = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
         message.extend_from_slice(payload);
         message
+    }
+}
+
+const WHAT: &str = "the envelope";
+
+#[derive(Deserialize)]
+pub(crate) struct RawEnvelope {
+    payload: Base64,
+    #[serde(rename = "payloadType")]
+    kind: String,
+    signatures: Vec<RawSignature>,
+}
+
+#[derive(Deserialize)]
+struct RawSignature {
+    sig: Base64,
+}
+
+impl RawEnvelope {
+    pub(crate) fn read(self) -> Result<Envelope, Refusal> {
+        // Of several it would not be clear which one the certificate and the log are of.
+        let [signature] = <[RawSignature; 1]>::try_from(self.signatures)
+            .map_err(|_| Refusal::malformed(WHAT, "it has not one signature"))?;
+        Ok(Envelope {
+            kind: self.kind,
+            payload: self.payload.0,
+            signature: signature.sig.0,
+        })
     }
 }
 

@@ -1,9 +1,10 @@
 //! What strangers' bytes meet first, for fuzzing. Not part of the interface.
 
 use crate::checkpoint::Checkpoint;
+use crate::timestamp;
 use crate::{
-    Authorities, Bundle, Certificate, Content, Demand, Detached, Identity, Pattern, PublicKey,
-    Signer, Statement, Subject,
+    Authorities, Beside, Bundle, Certificate, Content, Demand, Detached, Envelope, Identity,
+    Pattern, PublicKey, Signer, Statement, Subject,
 };
 
 /// Bundles, certificates and all that is in them must be read or refused.
@@ -25,6 +26,7 @@ pub fn bundle(data: &[u8], roots: &[u8], key: &[u8]) {
     let demands = [Signer::Keys(&keys), Signer::Identity(&identity)].map(|signer| Demand {
         signer,
         logs: Some(&keys),
+        stampers: Some(&identity.authorities),
         now: 0,
     });
     let text = String::from_utf8_lossy(data);
@@ -35,15 +37,21 @@ pub fn bundle(data: &[u8], roots: &[u8], key: &[u8]) {
                 let _ = Statement::parse(&envelope.payload);
             }
         }
-        let detached = Detached {
-            message: data,
-            signature: data,
+        let beside = Beside {
             certificate: Some(&text),
             chain: Some(&text),
             log: Some(&text),
             is_stamped: false,
         };
+        let detached = Detached {
+            message: data,
+            signature: data,
+            beside,
+        };
         let _ = detached.verify(&demand);
+        if let Ok(envelope) = Envelope::parse(data) {
+            let _ = envelope.verify(beside, &demand);
+        }
     }
     let _ = Statement::parse(data);
     let _ = Checkpoint::parse(&text);
@@ -59,5 +67,15 @@ pub fn certificate(data: &[u8], roots: &[u8]) {
     assert!(before.is_some_and(|before| before.len() <= data.len()));
     if let Ok(authorities) = Authorities::from_pem(roots) {
         let _ = authorities.check(&certificate, &[data.to_vec()], certificate.from);
+    }
+}
+
+/// A timestamp must be read or refused, and be of a time of its own.
+pub fn stamp(data: &[u8], roots: &[u8], of: &[u8], at: i64) {
+    let Ok(authorities) = Authorities::from_pem(roots) else {
+        return;
+    };
+    if let Ok(moment) = timestamp::check(data, of, &authorities) {
+        assert_eq!(moment, at, "another time than was signed");
     }
 }

@@ -36,6 +36,8 @@ pub enum Subject {
 pub(crate) enum Moment {
     /// When a log took the signature.
     Logged(i64),
+    /// When an authority says that the signature was there.
+    Stamped(i64),
     /// Now.
     Now(i64),
 }
@@ -50,6 +52,7 @@ impl Identity {
     ) -> Result<(), Refusal> {
         let (at, when) = match moment {
             Moment::Logged(at) => (at, "the log's timestamp of the signature"),
+            Moment::Stamped(at) => (at, "the timestamp of the signature"),
             Moment::Now(at) => (at, "now"),
         };
         if !leaf.is_valid(at) {

@@ -5,7 +5,7 @@ use rustls_pki_types::{SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
 use sha2::{Digest as _, Sha256};
 use webpki::{RawPublicKeyEntity, ring};
 
-use crate::der;
+use crate::{authorities, der};
 
 /// How signers sign, by the kind of key. RSA and P-384 keys have been used in two ways.
 const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] = [
@@ -69,6 +69,14 @@ impl PublicKey {
             ALGORITHMS
                 .iter()
                 .any(|algorithm| key.verify_signature(*algorithm, bytes, signature).is_ok())
+        })
+    }
+
+    /// Whether the key has signed these bytes in a way that authorities sign.
+    pub(crate) fn has_signed_as_authority(&self, bytes: &[u8], signature: &[u8]) -> bool {
+        self.entity().is_ok_and(|key| {
+            let mut ways = authorities::ALGORITHMS.iter();
+            ways.any(|way| key.verify_signature(*way, bytes, signature).is_ok())
         })
     }
 

@@ -31,6 +31,7 @@ mod signed;
 mod statement;
 mod text;
 mod time;
+mod timestamp;
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +40,7 @@ pub use authorities::Authorities;
 pub use bundle::{Bundle, Content, MEDIA_TYPE};
 pub use certificate::Certificate;
 pub use demand::{By, Demand, Signer};
-pub use detached::Detached;
+pub use detached::{Beside, Detached};
 pub use envelope::Envelope;
 pub use identity::{Identity, Subject};
 pub use key::PublicKey;

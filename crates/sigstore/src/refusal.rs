@@ -72,6 +72,9 @@ pub enum Refusal {
     /// The log's entry is of something else.
     #[error("the log's entry is of another {0}")]
     OtherEntry(&'static str),
+    /// The timestamp of an authority does not hold.
+    #[error("its timestamp is not accepted: {0}")]
+    Stamp(String),
     /// Nothing tells when it was signed.
     #[error(
         "nothing tells when it was signed, while its certificate was valid: it has no timestamp of a log{0}"

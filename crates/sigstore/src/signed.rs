@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::body::Signed;
 use crate::entry::Entry;
 use crate::key::PublicKey;
-use crate::{Certificate, Refusal};
+use crate::{Authorities, Certificate, Refusal, timestamp};
 
 /// A signature with all that came with it.
 #[derive(Debug)]
@@ -18,7 +18,9 @@ pub(crate) struct Evidence<'a> {
     /// The signer's own first; none where it is signed with a key alone.
     pub(crate) certificates: Cow<'a, [Vec<u8>]>,
     pub(crate) entries: Cow<'a, [Entry]>,
-    /// Whether an authority has said when it was made (RFC 3161).
+    /// What authorities have said of when it was made (RFC 3161).
+    pub(crate) stamps: &'a [Vec<u8>],
+    /// Whether there is such a timestamp that is not read.
     pub(crate) is_stamped: bool,
 }
 
@@ -48,7 +50,11 @@ impl Evidence<'_> {
         };
         let mut said: Result<_, Refusal> = Err(Refusal::NotLogged(format!(
             "it came without an entry of one{}",
-            self.but_stamped()
+            if self.stamps.is_empty() {
+                self.but_stamped()
+            } else {
+                "; its timestamp by an authority (RFC 3161) does not count for that"
+            }
         )));
         for entry in self.entries.iter() {
             match entry.check(logs, signed) {
@@ -61,10 +67,25 @@ impl Evidence<'_> {
         said
     }
 
+    /// When it was made, by what one of the authorities says.
+    pub(crate) fn stamped(&self, authorities: &Authorities) -> Result<i64, Refusal> {
+        let mut said = Err(Refusal::NoTime(self.but_stamped()));
+        for stamp in self.stamps {
+            match timestamp::check(stamp, self.signature, authorities) {
+                Ok(moment) => return Ok(moment),
+                Err(reason) => said = Err(reason),
+            }
+        }
+        said
+    }
+
     /// What to add where a timestamp is missed that is there.
     pub(crate) fn but_stamped(&self) -> &'static str {
-        if self.is_stamped {
-            "; its timestamp by an authority (RFC 3161) does not count, that is not supported"
+        if !self.stamps.is_empty() {
+            "; its timestamp by an authority (RFC 3161) does not count: the policy names none by \
+             \"tsaCA…\""
+        } else if self.is_stamped {
+            "; its timestamp by an authority (RFC 3161) does not count: that is supported in bundles"
         } else {
             ""
         }

@@ -5,3 +5,4 @@ mod certificates;
 mod detached;
 mod published;
 mod scene;
+mod stamps;

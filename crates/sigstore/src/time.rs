@@ -34,6 +34,23 @@ pub(crate) fn parse(value: Value<'_>) -> Result<i64, Malformed> {
     Ok(days(year, month, day) * DAY + hour * 3600 + minute * 60 + second)
 }
 
+/// Reads a timestamp's time (RFC 3161, 2.4.2), without parts of a second.
+pub(crate) fn parse_fraction(value: Value<'_>) -> Result<i64, Malformed> {
+    let Some(dot) = value.content.iter().position(|byte| *byte == b'.') else {
+        return parse(value);
+    };
+    let (whole, fraction) = value.content.split_at(dot);
+    let digits = fraction[1..].strip_suffix(b"Z").ok_or(Malformed)?;
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Malformed);
+    }
+    let whole = [whole, b"Z"].concat();
+    parse(Value {
+        content: &whole,
+        ..value
+    })
+}
+
 /// Only digits, and few of them.
 fn number(digits: &str) -> i64 {
     digits

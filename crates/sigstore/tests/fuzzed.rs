@@ -3,9 +3,14 @@
 
 use orlop_sigstore::fuzzing;
 use orlop_testkit::Fuzz;
-use orlop_testkit::sigstore::{CodeAuthority, Key, Person, TransparencyLog, Wish, statement};
+use orlop_testkit::sigstore::{
+    CodeAuthority, Key, Person, StampAuthority, TransparencyLog, Wish, stamped, statement,
+};
 
 const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/// When something was there.
+const AT: u64 = 1_700_000_000;
 
 fn person(root: &CodeAuthority, log: &Key) -> Person {
     root.certify(&Wish {
@@ -25,6 +30,7 @@ fn no_bundle_breaks_the_parser() {
         TransparencyLog::new("log.example"),
     );
     let person = person(&root, &log.key);
+    let stamps = StampAuthority::new();
     let said = statement(
         DIGEST,
         Some("a.example/b"),
@@ -36,6 +42,8 @@ fn no_bundle_breaks_the_parser() {
     Fuzz::new()
         .example(person.bundle(&said, noted).to_string())
         .example(Person::with(Key::new()).bundle(&said, noted).to_string())
+        .example(stamped(person.bundle(&said, None), |it| stamps.stamp(it, AT)).to_string())
+        .example(person.attest(&said, noted).envelope)
         .example(person.bundle_of_message(b"", noted).to_string())
         .example(detached.log.unwrap())
         .example(detached.certificate.unwrap())
@@ -81,4 +89,25 @@ fn no_certificate_breaks_the_parser() {
             b"\x2b\x06\x01\x04\x01\x83\xbf\x30\x01\x08",
         ])
         .run(|data| fuzzing::certificate(data, roots.as_bytes()));
+}
+
+#[test]
+fn no_timestamp_breaks_the_parser_or_is_forged() {
+    let authority = StampAuthority::new();
+    let roots = authority.root.pem();
+    let mut bare = authority.wish(b"message", AT);
+    bare.certificates = Vec::new();
+    bare.fraction = ".125";
+    Fuzz::new()
+        .example(authority.stamp(b"message", AT))
+        .example(authority.make(&bare))
+        .words([
+            &b"\x30\x80"[..],
+            b"\x30\x84\xff\xff\xff\xff",
+            b"\xa0\x00",
+            b"\x31\x00",
+            b"\x18\x0f",
+            b"\x06\x00",
+        ])
+        .run(|data| fuzzing::stamp(data, roots.as_bytes(), b"message", AT as i64));
 }

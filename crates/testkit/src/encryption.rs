@@ -75,12 +75,27 @@ impl LayerKey {
 
 /// Has skopeo copy an image and encrypt it for these recipients; what goes where in its words.
 pub fn encrypt(from: &str, to: &str, recipients: &[String]) {
+    encrypt_with(&[], from, to, recipients);
+}
+
+/// The same with what it finds its keys by: `GNUPGHOME`, `OCICRYPT_KEYPROVIDER_CONFIG`.
+pub fn encrypt_with(environment: &[(&str, &Path)], from: &str, to: &str, recipients: &[String]) {
     let mut copy = Command::new("skopeo");
+    copy.envs(environment.iter().copied());
     copy.args(["copy", "--quiet", "--dest-tls-verify=false"]);
     for recipient in recipients {
         copy.args(["--encryption-key", recipient]);
     }
     run(copy.arg(from).arg(to));
+}
+
+/// Has skopeo copy an image and decrypt it by a key, in its words; whether it could.
+pub fn can_decrypt(environment: &[(&str, &Path)], from: &str, to: &str, key: &str) -> bool {
+    let mut copy = Command::new("skopeo");
+    copy.envs(environment.iter().copied());
+    copy.args(["copy", "--quiet", "--decryption-key", key, from, to]);
+    let output = copy.output().expect("run skopeo");
+    output.status.success()
 }
 
 /// A layer of an image encrypted by hand, for those whose keys skopeo does not know: what only they are to know is
@@ -128,7 +143,7 @@ pub fn encrypt_layer(
 }
 
 /// As openssl has keys on its command line.
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
         let _ = write!(text, "{byte:02x}");
@@ -136,7 +151,8 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-fn filter(command: &mut Command, input: &[u8]) -> Vec<u8> {
+/// What a program that is to succeed makes of its input.
+pub fn filter(command: &mut Command, input: &[u8]) -> Vec<u8> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

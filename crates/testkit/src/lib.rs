@@ -15,6 +15,7 @@
 //! | [`sigstore`] | certificates, logs and bundles as sigstore's signers make them |
 //! | [`said_of_hostile_files`](said_of_hostile_files()) | what a reader says of files that are too large or never end |
 //! | [`hanging_network`], [`silent_mount`] | a network and a file system that never answer |
+//! | [`encryption`], [`key_provider`] | encrypted layers, and a service that unwraps their keys |
 //! | [`leaks`] | what on this machine still carries a test's name |
 //! | [`machine`] | what this machine can do, and the skip that says why |
 //! | [`nest`](nest()) | directories within each other beyond any stack and any path |
@@ -41,6 +42,7 @@ pub mod hanging_network;
 mod hostile_files;
 pub mod http;
 pub mod image;
+pub mod key_provider;
 pub mod leaks;
 pub mod machine;
 pub mod mutation;
@@ -71,6 +73,7 @@ pub use image::{
     BuiltImage, Chunked, ChunkedLayer, Compression, Cut, Format, Hash, ImageBuilder, LargeTree,
     Layer,
 };
+pub use key_provider::{KeyProvider, ProviderManners};
 pub use mutation::{Chance, Fuzz};
 pub use nest::nest;
 pub use orlop_nri as nri;
@@ -81,7 +84,7 @@ pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
 pub use sandbox_controller::{SandboxController, Whims};
 pub use scratch::Scratch;
-pub use signature::{ImageSignature, KeyKind, Signer};
+pub use signature::{ImageAttestation, ImageSignature, KeyKind, Signer};
 pub use silent_mount::SilentMount;
 pub use task_front::TaskFront;
 pub use terminal::Terminal;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::image::{Blob, BuiltImage, Hash};
 use crate::registry::Registry;
@@ -134,6 +134,19 @@ pub struct ImageSignature {
     pub log: Option<String>,
 }
 
+/// An attestation of an image, as it was before there were bundles.
+#[derive(Debug, Clone)]
+pub struct ImageAttestation {
+    /// What is signed, with the signature, as JSON.
+    pub envelope: String,
+    /// The signer's certificate, in PEM.
+    pub certificate: Option<String>,
+    /// Certificates between that one and an authority's, in PEM.
+    pub chain: Option<String>,
+    /// What a log says of it, as JSON.
+    pub log: Option<String>,
+}
+
 /// What cosign signs.
 pub fn payload(digest: &str, reference: &str) -> String {
     json!({
@@ -160,28 +173,55 @@ impl Registry {
         let name = format!("{repository}:{tag}");
         self.push(&attachment(signatures), &name).await;
     }
+
+    /// Puts attestations where cosign put those of the manifest with this digest, in place of any that are there.
+    pub async fn push_attestations(
+        &self,
+        repository: &str,
+        digest: &str,
+        attestations: &[ImageAttestation],
+    ) {
+        let tag = format!("{}.att", digest.replacen(':', "-", 1));
+        let kind = "application/vnd.dsse.envelope.v1+json";
+        let layers = attestations.iter().map(|one| {
+            let layer = Blob::new(kind, one.envelope.clone().into_bytes(), Hash::Sha256);
+            let beside = [&one.certificate, &one.chain, &one.log];
+            let annotations =
+                annotated(json!({ "dev.cosignproject.cosign/signature": "" }), beside);
+            (layer, annotations)
+        });
+        let name = format!("{repository}:{tag}");
+        self.push(&attached(layers.collect()), &name).await;
+    }
 }
 
 /// The manifest that cosign makes of signatures.
 fn attachment(signatures: &[ImageSignature]) -> BuiltImage {
     let kind = "application/vnd.dev.cosign.simplesigning.v1+json";
-    let layers: Vec<Blob> = signatures
-        .iter()
-        .map(|one| Blob::new(kind, one.payload.clone().into_bytes(), Hash::Sha256))
-        .collect();
-    let described = layers.iter().zip(signatures).map(|(layer, one)| {
-        let mut layer = layer.descriptor();
-        layer["annotations"] = json!({ "dev.cosignproject.cosign/signature": one.signature });
-        for (name, value) in [
-            ("certificate", &one.certificate),
-            ("chain", &one.chain),
-            ("bundle", &one.log),
-        ] {
-            if let Some(value) = value {
-                let key = format!("dev.sigstore.cosign/{name}");
-                layer["annotations"][key] = value.clone().into();
-            }
+    let layers = signatures.iter().map(|one| {
+        let layer = Blob::new(kind, one.payload.clone().into_bytes(), Hash::Sha256);
+        let annotations = json!({ "dev.cosignproject.cosign/signature": one.signature });
+        let beside = [&one.certificate, &one.chain, &one.log];
+        (layer, annotated(annotations, beside))
+    });
+    attached(layers.collect())
+}
+
+fn annotated(mut annotations: Value, beside: [&Option<String>; 3]) -> Value {
+    for (name, value) in ["certificate", "chain", "bundle"].into_iter().zip(beside) {
+        if let Some(value) = value {
+            let key = format!("dev.sigstore.cosign/{name}");
+            annotations[key] = value.clone().into();
         }
+    }
+    annotations
+}
+
+/// A manifest of these layers with their annotations.
+fn attached(all: Vec<(Blob, Value)>) -> BuiltImage {
+    let described = all.iter().map(|(layer, annotations)| {
+        let mut layer = layer.descriptor();
+        layer["annotations"] = annotations.clone();
         layer
     });
     let config = json!({ "architecture": "", "os": "", "config": {}, "rootfs": { "type": "layers", "diff_ids": [] } });
@@ -197,6 +237,7 @@ fn attachment(signatures: &[ImageSignature]) -> BuiltImage {
         "config": config.descriptor(),
         "layers": described.collect::<Vec<_>>(),
     });
+    let layers = all.into_iter().map(|(layer, _)| layer).collect();
     BuiltImage {
         top: Blob::new(kind, manifest.to_string().into_bytes(), Hash::Sha256),
         manifests: Vec::new(),

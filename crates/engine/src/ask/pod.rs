@@ -97,7 +97,7 @@ impl PodParts {
         let modes = security.and_then(|security| security.namespace_options.as_ref());
         let ranges = IdRanges::parse(modes).map_err(Error::Spec)?;
         let host_network = modes.is_some_and(|modes| modes.network() == NamespaceMode::Node);
-        let sysctls = spec::pod_sysctls(config, &node.config.containers.policy);
+        let sysctls = spec::pod_sysctls(config, &node.config().containers.policy);
         Ok(Self {
             user: ranges.map(|ranges| (maps(ranges.uids), maps(ranges.gids))),
             sysctls: sysctls.map_err(Error::Spec)?,

@@ -21,8 +21,8 @@ use super::{
     CONFIG_DUMP, CONTAINER_LOG, ConfigDump, DELETED_FILES, DUMP_LOG, IMAGES, ROOTFS_DIFF,
     SPEC_DUMP, STATUS_DUMP, archive, busy, layer, reasons,
 };
-use crate::container::bundle;
 use crate::error::{Error, Result, chain};
+use crate::image::held_layers;
 use crate::node::runtimes::Runtimes;
 use crate::record::container::{Container, Phase};
 use crate::record::directories::remove_tree;
@@ -207,7 +207,7 @@ async fn write(
         let error = launch("writing out", container, source);
         return Err(with_reasons(error, dir.join(DUMP_LOG)).await);
     }
-    let lower = bundle::layers(images, container.id.as_str()).await?;
+    let lower = held_layers(images, container.id.as_str()).await?;
     let container = Arc::clone(container);
     blocking(move || write_around(&container, &dir, &lower)).await
 }

@@ -58,7 +58,7 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
     }
     let image = image::asked_for(&node.images, "config.image", asked).await?;
     image::admit(
-        (&node.images, &node.config.images),
+        (&node.images, &node.config().images),
         &image,
         asked,
         namespace,
@@ -69,7 +69,7 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
     if runs || !is_checkpoint(&node.images, &image).await? {
         return Ok(Asked::Image(Box::new(image)));
     }
-    if !node.config.containers.restore_images {
+    if !node.config().containers.restore_images {
         let problem = format!(
             "image {name:?} is a checkpoint, which may hold processes with any rights; this node \
              restores none from images: to allow it set containers.restore_images"
@@ -94,13 +94,13 @@ impl Source {
     /// Puts the files of the checkpoint into the new directory `dir`.
     pub async fn unpack(&self, node: &Arc<Node>, dir: &Path) -> Result<()> {
         let dir = dir.to_owned();
-        let limits = node.config.images.limits.clone();
+        let limits = node.config().images.limits.clone();
         match self {
             Self::Archive(path) => {
                 let path = path.clone();
                 let named = vec![Named::new("config.image", &path)];
                 let read = move || archive::read(&path, &dir, &limits);
-                reach::touching(&node.config, named, read).await
+                reach::touching(&node.config(), named, read).await
             }
             Self::Image(image) => {
                 let layers = node.images.layers_of(image).await.map_err(|source| {

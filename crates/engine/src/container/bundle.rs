@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::container::image_volumes::{self, ImageVolume, VolumeImage};
 use crate::container::plan::Plan;
 use crate::error::{Error, Result};
-use crate::image::may_be_lazy;
+use crate::image::{held_layers, may_be_lazy};
 use crate::node::Node;
 use crate::node::metrics::Metrics;
 use crate::node::paths::Paths;
@@ -65,7 +65,7 @@ pub async fn build(
         let mounts = image_volumes::mount_all(node, container, &plan.volumes);
         trace.step("volumes", &name, mounts).await?
     };
-    let lower = layers(&node.images, container.id.as_str()).await?;
+    let lower = held_layers(&node.images, container.id.as_str()).await?;
     let build = {
         let node_too = Arc::clone(node);
         let (named, container) = (named_paths(container), Arc::clone(container));
@@ -81,9 +81,9 @@ pub async fn build(
             Ok(made)
         };
         if fills {
-            reach::touching_in((&FILLING, owner), &node.config, named, build)
+            reach::touching_in((&FILLING, owner), &node.config(), named, build)
         } else {
-            reach::touching(&node.config, named, build)
+            reach::touching(&node.config(), named, build)
         }
     };
     trace.step("rootfs", &name, build).await
@@ -178,7 +178,7 @@ fn build_blocking(
     }
     make_upper(container, &lower)?;
     if container.goes_on.is_some() {
-        go_on::unpack_changes(&node.config, container)?;
+        go_on::unpack_changes(&node.config(), container)?;
     }
     let rootfs = root_mount(&node.paths, container, lower)?;
     let mut made = specification(node, container, plan, &rootfs, &volumes)?;
@@ -249,7 +249,7 @@ async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec
         let mount = image_volumes::mount(&node.images, &node.paths, container, index);
         pending.push(mount.await?);
     }
-    let lower = layers(&node.images, container.id.as_str()).await?;
+    let lower = held_layers(&node.images, container.id.as_str()).await?;
     let (node, container) = (Arc::clone(node), Arc::clone(container));
     let root = blocking(move || root_mount(&node.paths, &container, lower)).await?;
     pending.insert(0, root);
@@ -326,14 +326,6 @@ fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
     let ranges = spec::IdRanges::parse(Some(pod.namespaces())).map_err(Error::Spec)?;
     let first = |maps: &[oci::IdMapping]| maps.first().map_or(0, |map| map.host_id);
     Ok(ranges.map(|ranges| (first(&ranges.uids), first(&ranges.gids))))
-}
-
-/// The layers that a container holds.
-pub async fn layers(images: &Images, container: &str) -> Result<Vec<PathBuf>> {
-    images.held_layers(container).await.map_err(|source| {
-        let doing = format!("finding the layers of container {container}");
-        Error::Image { doing, source }.into()
-    })
 }
 
 async fn lease(images: &Images, owner: &str, image: &Image) -> Result<()> {

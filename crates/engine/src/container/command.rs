@@ -65,7 +65,7 @@ impl Session {
         let (container_too, dir_too, args) = (Arc::clone(container), dir.clone(), command.to_vec());
         let node_too = Arc::clone(node);
         blocking(move || {
-            bundle::write_process(&node_too.config, &container_too, &dir_too, &args, tty)
+            bundle::write_process(&node_too.config(), &container_too, &dir_too, &args, tty)
         })
         .await?;
         let end = node.commands.expect(&id, &container.pod);

@@ -74,7 +74,7 @@ pub async fn asked(node: &Node, pod: &Pod, config: &ContainerConfig) -> Result<V
         image::check_whole(&volume.image)?;
         let asked = config.mounts[volume.index].image.as_ref();
         image::admit(
-            (&node.images, &node.config.images),
+            (&node.images, &node.config().images),
             &volume.image,
             asked,
             pod.namespace(),

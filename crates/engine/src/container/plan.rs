@@ -6,6 +6,7 @@ use orlop_cri::v1::ContainerConfig;
 use orlop_image::Image;
 
 use crate::blocking;
+use crate::config::Config;
 use crate::container::image_volumes::{self, VolumeImage};
 use crate::container::namespaces;
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ pub struct Plan {
 /// What a pod is to a container that is asked for in it.
 #[derive(Debug)]
 pub struct InPod {
+    /// What holds for all of the container, whatever is changed meanwhile.
+    config: Arc<Config>,
     handler: Arc<Handler>,
     namespaces: PodNamespaces,
     labels: Option<Labels>,
@@ -87,6 +90,7 @@ impl InPod {
         let security = linux.and_then(|linux| linux.security_context.as_ref());
         let asked = security.and_then(|security| security.namespace_options.as_ref());
         Ok(Self {
+            config: node.config(),
             handler: node.runtimes.of(pod)?,
             namespaces: namespaces::joined(&node.containers, pod, asked)?,
             labels: selinux_levels::of_pod(&node.host, pod)?,
@@ -129,7 +133,7 @@ impl InPod {
                 privileged_without_host_devices: settings.privileged_without_host_devices,
             },
             host: &node.host,
-            policy: &node.config.containers.policy,
+            policy: &self.config.containers.policy,
         }
     }
 }

@@ -137,7 +137,7 @@ impl Known {
 
 fn find_on_disk(node: &Node) -> BTreeSet<Orphan> {
     let mut orphans = BTreeSet::new();
-    let state = &node.config.state;
+    let state = &node.config().state;
     // Known ones are read last: what comes meanwhile is known then.
     let runs = names_in(&node.paths.runs());
     let pins = names_in(&state.join("netns"));
@@ -245,7 +245,7 @@ impl Orphan {
                 Ok(())
             }
             Self::RuntimeState { runtime, container } => {
-                let mut handlers = node.runtimes.everything();
+                let mut handlers = node.runtimes.everything().into_iter();
                 let Some(handler) = handlers.find(|handler| handler.name == *runtime) else {
                     return Ok(());
                 };

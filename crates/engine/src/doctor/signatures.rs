@@ -25,6 +25,11 @@ pub(super) fn examine(images: &Config) -> Vec<Finding> {
         };
         wrong.into_iter().map(problem).collect()
     };
+    let doubts = images.policies.doubts().into_iter().map(|doubt| {
+        let text = format!("a rule of a policy protects nothing: {}", chain(&doubt));
+        Finding::warning(AREA, text, "write the name as images have it")
+    });
+    findings.extend(doubts);
     let stores = images.signature_stores.as_deref();
     if let Some(Err(error)) = stores.map(check_signature_stores) {
         findings.push(Finding::problem(
@@ -60,6 +65,17 @@ mod tests {
             panic!("one policy");
         };
         assert_eq!(right.level(), FindingLevel::Ok, "{right:?}");
+        let odd = r#"{"default":[{"type":"reject"}],"transports":{"docker":{"busybox":[{"type":"reject"}]}}}"#;
+        std::fs::write(&file, odd).unwrap();
+        let [right, odd] = &examine(&images)[..] else {
+            panic!("a policy and a scope");
+        };
+        assert_eq!(right.level(), FindingLevel::Ok, "{right:?}");
+        assert_eq!(odd.level(), FindingLevel::Warning, "{odd:?}");
+        assert!(
+            odd.text.contains("docker[\"busybox\"]: no image"),
+            "{odd:?}"
+        );
         let key = r#"{"default":[{"type":"sigstoreSigned","keyPath":"/nowhere.pub"}]}"#;
         std::fs::write(&file, key).unwrap();
         let wrong = &examine(&images)[0];

@@ -2,6 +2,7 @@
 
 mod admit;
 mod choose;
+mod held;
 mod here;
 mod laziness;
 mod listed;
@@ -9,6 +10,7 @@ pub mod pulls;
 
 pub use admit::{admit, name_asked_for};
 pub use choose::{asked_for, check_whole, chosen, find};
+pub use held::held_layers;
 pub use here::{here, named};
 pub use laziness::may_be_lazy;
 pub use listed::{all_listed, listed};

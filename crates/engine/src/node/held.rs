@@ -19,6 +19,7 @@ use crate::node::metrics::Metrics;
 use crate::node::paths::Paths;
 use crate::node::runtimes::Runtimes;
 use crate::node::selinux_levels::AllottedLevels;
+use crate::node::settings::Settings;
 use crate::record::containers::Containers;
 use crate::record::ids::{ContainerId, PodId};
 use crate::record::names::{ContainerName, PodName};
@@ -29,8 +30,8 @@ use crate::timeline::{Trace, Traces};
 
 /// What the service holds.
 pub struct Node {
-    /// What it was told.
-    pub config: Config,
+    /// What it was told last.
+    pub settings: Settings,
     /// Where things are.
     pub paths: Paths,
     /// The pods' and containers' cgroups.
@@ -72,13 +73,13 @@ pub struct Node {
     /// What goes on in the background.
     pub tasks: TaskTracker,
     /// Where exec, attach and port-forward sessions are served, once they are.
-    pub streams: OnceLock<orlop_stream::Server>,
+    pub streams: OnceLock<Arc<orlop_stream::Server>>,
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node")
-            .field("root", &self.config.root)
+            .field("root", &self.config().root)
             .finish_non_exhaustive()
     }
 }
@@ -97,11 +98,15 @@ pub enum Work {
 }
 
 impl Node {
+    /// What it was told last. Whoever does one thing by several of its values holds on to it.
+    pub fn config(&self) -> Arc<Config> {
+        self.settings.now()
+    }
+
     /// Where exec, attach and port-forward sessions are served.
-    pub fn streams(&self) -> Result<&orlop_stream::Server> {
-        self.streams
-            .get()
-            .ok_or_else(|| Error::Internal("the streaming server is not up yet".into()).into())
+    pub fn streams(&self) -> Result<Arc<orlop_stream::Server>> {
+        let server = self.streams.get().cloned();
+        server.ok_or_else(|| Error::Internal("the streaming server is not up yet".into()).into())
     }
 
     /// Runs work to its end even if the caller leaves.

@@ -7,6 +7,8 @@ pub mod metrics;
 pub mod paths;
 pub mod runtimes;
 pub mod selinux_levels;
+mod settings;
 mod subscribers;
 
 pub use held::{Node, Work};
+pub use settings::Settings;

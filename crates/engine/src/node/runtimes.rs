@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use orlop_launch::{OciRuntime, detect};
 use orlop_oci as oci;
+use parking_lot::RwLock;
 
 use orlop_cgroup::Driver;
 
@@ -52,12 +53,16 @@ impl Handler {
     }
 }
 
-/// All handlers.
+/// All handlers, as they are configured now.
 #[derive(Debug)]
-pub struct Runtimes {
+pub struct Runtimes(RwLock<Arc<Known>>);
+
+#[derive(Debug, Clone)]
+struct Known {
     default: String,
     handlers: BTreeMap<String, Arc<Handler>>,
-    /// Those that are not offered, but may have made containers in an earlier run.
+    /// Those that are not offered, but may have made containers in an earlier run, or before the
+    /// configuration was changed.
     retired: BTreeMap<String, Arc<Handler>>,
 }
 
@@ -95,18 +100,35 @@ impl Runtimes {
             let problem = format!("the default runtime {default:?} is not among those configured");
             return Err(Error::Internal(problem).into());
         }
-        Ok(Self {
+        let known = Known {
             default,
             handlers,
             retired,
-        })
+        };
+        Ok(Self(RwLock::new(Arc::new(known))))
+    }
+
+    /// Has others take the place of these. Those that are not among them serve on the pods that they made.
+    pub fn replace(&self, new: Self) {
+        let old = self.known();
+        let mut new = Arc::unwrap_or_clone(new.0.into_inner());
+        let before = old.retired.iter().chain(&old.handlers);
+        for (name, handler) in before.filter(|(name, _)| !new.handlers.contains_key(*name)) {
+            new.retired.insert(name.clone(), Arc::clone(handler));
+        }
+        *self.0.write() = Arc::new(new);
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.0.read())
     }
 
     /// The handler of this name; the empty name is the default one's.
     pub fn handler(&self, name: &str) -> Result<Arc<Handler>> {
-        let wanted = if name.is_empty() { &self.default } else { name };
-        self.handlers.get(wanted).cloned().ok_or_else(|| {
-            let known: Vec<_> = self.handlers.keys().map(String::as_str).collect();
+        let now = self.known();
+        let wanted = if name.is_empty() { &now.default } else { name };
+        now.handlers.get(wanted).cloned().ok_or_else(|| {
+            let known: Vec<_> = now.handlers.keys().map(String::as_str).collect();
             let problem = format!(
                 "no runtime handler {name:?} is configured; there are: {}",
                 known.join(", ")
@@ -117,8 +139,9 @@ impl Runtimes {
 
     /// The handler by which a pod's containers were made, whatever the configuration says now.
     pub fn of(&self, pod: &Pod) -> Result<Arc<Handler>> {
-        let offered = self.handlers.get(&pod.runtime);
-        match offered.or_else(|| self.retired.get(&pod.runtime)) {
+        let known = self.known();
+        let offered = known.handlers.get(&pod.runtime);
+        match offered.or_else(|| known.retired.get(&pod.runtime)) {
             Some(handler) => Ok(Arc::clone(handler)),
             None => self.handler(&pod.handler),
         }
@@ -132,22 +155,22 @@ impl Runtimes {
     }
 
     /// All handlers by name.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<Handler>> {
-        self.handlers.values()
+    pub fn all(&self) -> Vec<Arc<Handler>> {
+        self.known().handlers.values().cloned().collect()
     }
 
     /// All that may know containers, those that are not offered included.
-    pub fn everything(&self) -> impl Iterator<Item = &Arc<Handler>> {
-        let retired = self.retired.iter();
-        let only_retired = retired.filter(|(name, _)| !self.handlers.contains_key(*name));
-        self.handlers
-            .values()
-            .chain(only_retired.map(|(_, handler)| handler))
+    pub fn everything(&self) -> Vec<Arc<Handler>> {
+        let known = self.known();
+        let retired = known.retired.iter();
+        let only_retired = retired.filter(|(name, _)| !known.handlers.contains_key(*name));
+        let retired = only_retired.map(|(_, handler)| handler);
+        known.handlers.values().chain(retired).cloned().collect()
     }
 
     /// The handler for pods that name none.
-    pub fn default_name(&self) -> &str {
-        &self.default
+    pub fn default_name(&self) -> String {
+        self.known().default.clone()
     }
 }
 

@@ -107,7 +107,7 @@ pub async fn adjust(
         let handler = node.runtimes.of(&container.pod)?;
         let facts = spec::AdjustFacts {
             host: &node.host,
-            policy: &node.config.containers.policy,
+            policy: &node.config().containers.policy,
             features: &handler.features,
         };
         let warnings = spec::adjust(&created.adjust, &facts, &mut adjusted).map_err(Error::Spec)?;

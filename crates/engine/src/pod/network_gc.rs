@@ -1,23 +1,20 @@
 //! Releasing network attachments that belong to no pod, now and then.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use orlop_network::{ContainerId, GcReport};
-use tokio::time::{MissedTickBehavior, interval_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
 
 /// Collects every so often for as long as the daemon lives. At its start everything is collected
 /// anyway.
-pub fn start(node: &Arc<Node>, every: Duration) {
+pub fn start(node: &Arc<Node>) {
     let node_too = Arc::clone(node);
     node.tasks.spawn(async move {
-        let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
+            pause(&node_too).await;
             match collect(&node_too).await {
                 Ok(report) => tell(&report),
                 // Somebody else collects.
@@ -27,6 +24,23 @@ pub fn start(node: &Arc<Node>, every: Duration) {
             }
         }
     });
+}
+
+/// Until it is time, by what is configured then.
+async fn pause(node: &Node) {
+    let begun = Instant::now();
+    loop {
+        let mut changed = node.settings.changes();
+        match node.config().network_gc_interval {
+            // A later change counts from where this pause began.
+            Some(every) => {
+                if timeout_at(begun + every, changed.changed()).await.is_err() {
+                    return;
+                }
+            }
+            None => drop(changed.changed().await),
+        }
+    }
 }
 
 /// Releases what belongs to no pod, and has plugins that know the GC verb do the same.

@@ -146,7 +146,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
     let own_net = modes.network() != NamespaceMode::Node;
     let own_ipc = modes.ipc() != NamespaceMode::Node;
     KeeperSpec {
-        program: node.config.keeper.clone(),
+        program: node.config().keeper.clone(),
         pod_id: pod.id.to_string(),
         dir: pod.run.clone(),
         namespaces: PodNamespaces {

@@ -11,6 +11,6 @@ pub async fn call(Engine(node): &Engine, request: AttachRequest) -> Result<Attac
     sessions::check_attach(&request).map_err(Error::from)?;
     let container = node.containers.running(&request.container_id)?;
     let tty = container.config.tty;
-    let answer = sessions::attach(node.streams()?, &request, container.id.to_string(), tty);
+    let answer = sessions::attach(&*node.streams()?, &request, container.id.to_string(), tty);
     Ok(answer.map_err(Error::from)?)
 }

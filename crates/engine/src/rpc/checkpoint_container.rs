@@ -21,7 +21,7 @@ pub async fn call(
     let container = node.containers.visible(&request.container_id)?;
     let location = Path::new(&request.location).to_owned();
     let (named, asked) = (vec![Named::new("location", &location)], location.clone());
-    reach::touching(&node.config, named.clone(), move || check(&asked)).await?;
+    reach::touching(&node.config(), named.clone(), move || check(&asked)).await?;
     let limit = match u64::try_from(request.timeout) {
         Ok(0) => capture::USUAL_LIMIT,
         Ok(seconds) => Duration::from_secs(seconds),
@@ -51,7 +51,7 @@ pub async fn call(
         if outcome.is_ok() {
             let dir = capture::directory(&container);
             let write = move || archive::write(&dir, &location);
-            outcome = reach::touching(&node_too.config, named, write).await;
+            outcome = reach::touching(&node_too.config(), named, write).await;
         }
         capture::clear(&containers).await;
         outcome

@@ -20,7 +20,7 @@ pub async fn call(
     let options = Options::parse(&request.options)?;
     let path = request.output_path;
     let named = vec![Named::new("output_path", &path)];
-    let output = reach::touching(&node.config, named, move || of_pod::output(&path)).await?;
+    let output = reach::touching(&node.config(), named, move || of_pod::output(&path)).await?;
     let containers = of_pod::chosen(
         &node.containers,
         &node.runtimes,
@@ -47,7 +47,7 @@ pub async fn call(
         )
         .await;
         if outcome.is_ok() {
-            outcome = of_pod::write(&node_too.config, &pod, &containers, options, output).await;
+            outcome = of_pod::write(&node_too.config(), &pod, &containers, options, output).await;
         }
         capture::clear(&containers).await;
         outcome

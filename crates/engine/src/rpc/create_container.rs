@@ -192,7 +192,7 @@ async fn make_from(
         let image = source::base_image(node, &facts.config, pod.namespace()).await?;
         // What an archive says of its image's name is nobody's word.
         image::admit(
-            (&node.images, &node.config.images),
+            (&node.images, &node.config().images),
             &image,
             None,
             pod.namespace(),

@@ -10,6 +10,6 @@ use crate::error::{Error, Result};
 pub async fn call(Engine(node): &Engine, request: ExecRequest) -> Result<ExecResponse> {
     sessions::check_exec(&request).map_err(Error::from)?;
     let container = node.containers.running(&request.container_id)?;
-    let answer = sessions::exec(node.streams()?, request, container.id.to_string());
+    let answer = sessions::exec(&*node.streams()?, request, container.id.to_string());
     Ok(answer.map_err(Error::from)?)
 }

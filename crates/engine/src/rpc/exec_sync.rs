@@ -34,7 +34,7 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
     let io = command::streams(command::no_input()?, stdout_end, stderr_end);
     let mut session = Session::start(node, &container, &request.cmd, io).await?;
 
-    let each = node.config.containers.exec_output_limit;
+    let each = node.config().containers.exec_output_limit;
     let kept = Mutex::new(ExecOutput::new(each, &node.exec_outputs));
     let out = Capture::new(stdout, OutputStream::Out, &kept);
     let err = Capture::new(stderr, OutputStream::Err, &kept);

@@ -17,7 +17,7 @@ use crate::node::Node;
 pub async fn call(Engine(node): &Engine, _: ImageFsInfoRequest) -> Result<ImageFsInfoResponse> {
     let info = node.images.fs_info();
     let images = usage(&info.mountpoint, info.used_bytes, info.inodes_used);
-    let containers = if node.config.containers_root == node.config.root {
+    let containers = if node.config().containers_root == node.config().root {
         // Writable layers lie on the same file system as the images.
         images.clone()
     } else {
@@ -33,7 +33,7 @@ pub async fn call(Engine(node): &Engine, _: ImageFsInfoRequest) -> Result<ImageF
 async fn of_writable_layers(node: &Arc<Node>) -> Result<FilesystemUsage> {
     let node = Arc::clone(node);
     blocking(move || {
-        let place = &node.config.containers_root;
+        let place = &node.config().containers_root;
         let (mut bytes, mut inodes) = (0, 0);
         for container in node.containers.all() {
             let layer = &mut container.meter.lock().layer;

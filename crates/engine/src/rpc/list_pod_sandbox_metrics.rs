@@ -28,7 +28,7 @@ pub async fn call(
     let reading = pods.chunks(share).map(|share| {
         let (node, share) = (Arc::clone(node), share.to_vec());
         blocking(move || {
-            let mut disk = Disk::at(&node.config.containers_root);
+            let mut disk = Disk::at(&node.config().containers_root);
             let pods = share.iter();
             Ok(pods
                 .map(|pod| metrics::of_pod(&node, pod, &mut disk))

@@ -16,6 +16,6 @@ pub async fn call(
     pod.keeper()?;
     let pod = pod.id.to_string();
     let ports = sessions::ports(&request).map_err(Error::from)?;
-    let answer = sessions::port_forward(node.streams()?, pod, ports);
+    let answer = sessions::port_forward(&*node.streams()?, pod, ports);
     Ok(answer.map_err(Error::from)?)
 }

@@ -38,7 +38,7 @@ async fn restore(node: &Arc<Node>, request: RestorePodRequest) -> Result<Restore
         .ok_or_else(|| Error::invalid("config", "is missing"))?;
     let path = request.checkpoint_path;
     let named = vec![Named::new("checkpoint_path", &path)];
-    let checkpoint = reach::touching(&node.config, named, move || of_pod::read(&path)).await?;
+    let checkpoint = reach::touching(&node.config(), named, move || of_pod::read(&path)).await?;
     check_names(&checkpoint, &request.container_configs)?;
     let runtime = &node.runtimes.handler(&request.runtime_handler)?.name;
     if *runtime != checkpoint.runtime {

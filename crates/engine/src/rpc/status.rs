@@ -27,7 +27,7 @@ pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<Statu
     Ok(StatusResponse {
         status: Some(RuntimeStatus {
             conditions: vec![
-                runtime_ready(&node.config).await,
+                runtime_ready(&node.config()).await,
                 network_ready(&node.networks).await,
             ],
         }),
@@ -94,9 +94,8 @@ async fn network_ready(networks: &Networks) -> RuntimeCondition {
 
 /// The kubelet looks for the default handler under the empty name, too.
 fn handlers(host: &HostFacts, runtimes: &Runtimes) -> Vec<RuntimeHandler> {
-    let default = runtimes
-        .all()
-        .filter(|one| one.name == runtimes.default_name());
+    let (all, default) = (runtimes.all(), runtimes.default_name());
+    let default = all.iter().filter(|one| one.name == default);
     let entry = |name: &str, handler: &Handler| RuntimeHandler {
         name: name.to_owned(),
         features: Some(RuntimeHandlerFeatures {
@@ -106,7 +105,7 @@ fn handlers(host: &HostFacts, runtimes: &Runtimes) -> Vec<RuntimeHandler> {
     };
     default
         .map(|handler| entry("", handler))
-        .chain(runtimes.all().map(|handler| entry(&handler.name, handler)))
+        .chain(all.iter().map(|handler| entry(&handler.name, handler)))
         .collect()
 }
 
@@ -134,19 +133,20 @@ async fn handler_facts(handler: &Handler) -> (String, Value) {
 }
 
 async fn info(node: &Node) -> HashMap<String, String> {
-    let handlers = join_all(node.runtimes.all().map(|handler| handler_facts(handler))).await;
+    let (config, handlers) = (node.config(), node.runtimes.all());
+    let handlers = join_all(handlers.iter().map(|handler| handler_facts(handler))).await;
     let handlers: HashMap<_, _> = handlers.into_iter().collect();
     let config = json!({
-        "root": node.config.root,
-        "containersRoot": node.config.containers_root,
-        "state": node.config.state,
-        "keeper": node.config.keeper,
+        "root": config.root,
+        "containersRoot": config.containers_root,
+        "state": config.state,
+        "keeper": config.keeper,
         "cgroupDriver": format!("{:?}", node.cgroups.driver()).to_lowercase(),
         "defaultRuntime": node.runtimes.default_name(),
         "runtimes": handlers,
         "pods": node.pods.all().len(),
         "containers": node.containers.all().len(),
-        "lazyImages": node.config.images.lazy.enabled,
+        "lazyImages": config.images.lazy.enabled,
         "lazyLayers": node.images.lazy_counts().layers,
     });
     HashMap::from([

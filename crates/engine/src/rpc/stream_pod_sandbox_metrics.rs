@@ -19,7 +19,7 @@ pub async fn call(
     let pods = chosen(&node.pods, None);
     let node = Arc::clone(node);
     Ok(in_blocking_batches(pods, move |batch| {
-        let mut disk = Disk::at(&node.config.containers_root);
+        let mut disk = Disk::at(&node.config().containers_root);
         StreamPodSandboxMetricsResponse {
             pod_sandbox_metrics: batch
                 .iter()

@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use crate::batches::Answers;
-use crate::container::bundle;
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
+use crate::image::held_layers;
 
 /// Changes in one message.
 const BATCH: usize = 256;
@@ -27,7 +27,7 @@ pub async fn call(
 ) -> Result<Answers<ListChangesResponse>> {
     let container = node.containers.visible(&request.container_id)?;
     // Held as long as the container lives.
-    let lower = bundle::layers(&node.images, container.id.as_str()).await?;
+    let lower = held_layers(&node.images, container.id.as_str()).await?;
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut batch = Vec::with_capacity(BATCH);

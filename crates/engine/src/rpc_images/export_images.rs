@@ -52,7 +52,7 @@ pub async fn call(
     let out = Chunks {
         queue,
         chunk: Vec::with_capacity(CHUNK),
-        pace: Pace::of(&node.config.images),
+        pace: Pace::of(&node.config().images),
         given_up: Arc::clone(&given_up),
         reactor: Handle::current(),
     };

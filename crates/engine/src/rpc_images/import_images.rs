@@ -27,12 +27,12 @@ pub async fn call(
 ) -> Result<ImportImagesResponse> {
     let mut parts = Parts {
         stream: parts,
-        pace: Pace::of(&node.config.images),
+        pace: Pace::of(&node.config().images),
     };
     let Some(Part::Start(start)) = parts.next().await? else {
         return Err(Error::invalid("start", "must be the first message").into());
     };
-    check_platform(&node.config, &start)?;
+    check_platform(&node.config(), &start)?;
     let (queue, pieces) = mpsc::channel(QUEUE);
     let source = ImportSource::Stream(Box::new(Archive {
         pieces,

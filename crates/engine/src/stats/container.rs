@@ -18,7 +18,7 @@ pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
         .flatten();
     let layer = meter
         .layer
-        .usage(|| container.upper(), &node.config.containers_root);
+        .usage(|| container.upper(), &node.config().containers_root);
     drop(meter);
     let reading = reading.as_ref();
     ContainerStats {

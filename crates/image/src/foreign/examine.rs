@@ -10,7 +10,7 @@ use crate::asked::asked;
 use crate::blocking::blocking;
 use crate::policy::Subject;
 use crate::pull::{self, Asker, Request};
-use crate::store::Evidence;
+use crate::store::Findings;
 use crate::{Digest, Error, Platform, PullRequest, Reference, Result};
 
 /// How long it may take to find out what nobody needs yet.
@@ -38,7 +38,7 @@ pub struct Examined {
     config: Digest,
     /// Whether all that the index leads to may be used: it is not the manifest alone that is signed.
     covers_index: bool,
-    evidence: Evidence,
+    found: Findings,
 }
 
 /// What the ids of another's images are digests of.
@@ -101,14 +101,14 @@ async fn examine(asker: Asker<'_>, request: Request) -> Result<Examined> {
     let (what, name) = (request.reference.to_string(), request.reference.clone());
     let (remote, named) = asker.resolve(&request, pull::next_number()).await?;
     let top = named.0;
-    let early = pull::early(asker.config, &remote, &name, top);
+    let early = pull::early(asker.config, &remote, &request, top);
     let mut early = maybe_done(early.boxed());
     let found = asker.find_manifest(&remote, &what, named);
     let found = Box::pin(pull::beside(found, &mut early));
     let (document, manifest, manifests) = found.await?;
-    let evidence = pull::admitted(asker.config, &remote, &request, &manifests, &mut early);
-    let evidence = evidence.await?.unwrap_or_default();
-    let of_index = of(&evidence, top);
+    let found = pull::admitted(asker.config, &remote, &request, &manifests, &mut early);
+    let found = found.await?.unwrap_or_default();
+    let of_index = of(&found, top).evidence;
     let policy = request.policy.clone();
     let judged = name.clone();
     let covers_index = blocking(move || {
@@ -127,14 +127,14 @@ async fn examine(asker: Asker<'_>, request: Request) -> Result<Examined> {
         top,
         manifest: document.digest,
         config: manifest.config.digest,
-        evidence,
+        found,
     })
 }
 
 /// What speaks for this manifest or index.
-fn of(evidence: &Evidence, digest: Digest) -> Evidence {
-    let mut of = evidence.clone();
-    of.manifests = vec![digest];
+fn of(found: &Findings, digest: Digest) -> Findings {
+    let mut of = found.clone();
+    of.evidence.manifests = vec![digest];
     of
 }
 
@@ -172,11 +172,11 @@ impl Examined {
     }
 
     /// What speaks for the image with this id, which is one of a target's.
-    pub(super) fn evidence_of(&self, id: Digest) -> Evidence {
+    pub(super) fn found_of(&self, id: Digest) -> Findings {
         if id == self.top {
-            of(&self.evidence, id)
+            of(&self.found, id)
         } else {
-            self.evidence.clone()
+            self.found.clone()
         }
     }
 }
@@ -184,6 +184,7 @@ impl Examined {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Evidence;
 
     fn examined(top: &[u8], covers_index: bool) -> Examined {
         let (manifest, top) = (Digest::of(b"manifest"), Digest::of(top));
@@ -195,9 +196,12 @@ mod tests {
             manifest,
             config: Digest::of(b"config"),
             covers_index,
-            evidence: Evidence {
-                manifests,
-                ..Evidence::default()
+            found: Findings {
+                evidence: Evidence {
+                    manifests,
+                    ..Evidence::default()
+                },
+                ..Findings::default()
             },
         }
     }
@@ -222,7 +226,8 @@ mod tests {
         assert_eq!(targets(b"index", false, Manifests), part);
         assert_eq!(targets(b"manifest", true, Manifests), part);
         let examined = examined(b"index", true);
-        assert_eq!(examined.evidence_of(index).manifests, [index]);
-        assert_eq!(examined.evidence_of(config).manifests, [manifest, index]);
+        let manifests = |id| examined.found_of(id).evidence.manifests;
+        assert_eq!(manifests(index), [index]);
+        assert_eq!(manifests(config), [manifest, index]);
     }
 }

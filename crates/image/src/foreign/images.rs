@@ -60,18 +60,18 @@ impl ForeignImages {
 
     /// Writes down what was found out, before the image with this id is pulled.
     pub async fn keep(&self, examined: &Examined, id: Digest) -> Result<()> {
-        let (records, evidence) = (self.0.records.clone(), examined.evidence_of(id));
-        blocking(move || records.write(&id, evidence)).await
+        let (records, found) = (self.0.records.clone(), examined.found_of(id));
+        blocking(move || records.write(&id, found)).await
     }
 
     /// The same for an image that may have been removed meanwhile, and is there again.
     pub async fn keep_on(&self, examined: &Examined, id: Digest) -> Result<()> {
-        let (records, evidence) = (self.0.records.clone(), examined.evidence_of(id));
+        let (records, found) = (self.0.records.clone(), examined.found_of(id));
         blocking(move || {
             if records.has(&id) {
                 return Ok(());
             }
-            records.write(&id, evidence)
+            records.write(&id, found)
         })
         .await
     }

@@ -1,6 +1,6 @@
 //! What is known of the signatures of images that are kept elsewhere: a file for each image.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use orlop_disk::Outlives;
 use serde::{Deserialize, Serialize};
 
-use crate::store::Evidence;
+use crate::store::{Evidence, Findings, Kept};
 use crate::{Digest, Error, Result};
 
 /// Images that something is known of; no engine has as many.
@@ -34,7 +34,7 @@ pub(super) struct Records {
 struct Record {
     /// The image that it is about.
     image: Digest,
-    evidence: Evidence,
+    signatures: Kept,
 }
 
 impl Records {
@@ -48,6 +48,10 @@ impl Records {
 
     /// What is known of an image, if anything is. A file that can't be understood says nothing. Blocks.
     pub(super) fn read(&self, image: &Digest) -> Result<Option<Evidence>> {
+        Ok(self.kept(image)?.map(Kept::together))
+    }
+
+    fn kept(&self, image: &Digest) -> Result<Option<Kept>> {
         let path = self.path(image);
         let text = match orlop_disk::read_file(&path, LARGEST) {
             Ok(text) => text,
@@ -55,7 +59,7 @@ impl Records {
             Err(error) => return Err(Error::at("reading", &path, error)),
         };
         match serde_json::from_slice::<Record>(&text) {
-            Ok(record) if record.image == *image => Ok(Some(record.evidence)),
+            Ok(record) if record.image == *image => Ok(Some(record.signatures)),
             Ok(_) => Ok(None),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "what is known of signatures can't be read");
@@ -70,10 +74,12 @@ impl Records {
     }
 
     /// Adds what was found out, durably. Blocks.
-    pub(super) fn write(&self, image: &Digest, mut evidence: Evidence) -> Result<()> {
-        evidence.extend(self.read(image)?.unwrap_or_default());
+    pub(super) fn write(&self, image: &Digest, found: Findings) -> Result<()> {
+        let mut signatures = self.kept(image)?.unwrap_or_default();
+        let named = BTreeSet::from([found.repository.clone()]);
+        signatures.add(found, &named);
         let image = *image;
-        let text = serde_json::to_vec(&Record { image, evidence });
+        let text = serde_json::to_vec(&Record { image, signatures });
         let text = text.map_err(|error| Error::store("writing down signatures", error))?;
         if text.len() as u64 > LARGEST {
             let what = format!("what is known of the signatures of {image}");
@@ -159,14 +165,19 @@ mod tests {
     use super::*;
     use crate::store::Signature;
 
-    fn evidence(signature: &str) -> Evidence {
-        Evidence {
+    fn found(signature: &str) -> Findings {
+        let evidence = Evidence {
             manifests: vec![Digest::of(b"m")],
             signatures: vec![Signature {
                 signature: signature.to_owned(),
                 ..Signature::default()
             }],
             ..Evidence::default()
+        };
+        Findings {
+            repository: "a.example/b".to_owned(),
+            evidence,
+            ..Findings::default()
         }
     }
 
@@ -177,9 +188,9 @@ mod tests {
         let records = Records::open(dir.clone()).unwrap();
         let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
         assert_eq!(records.read(&one).unwrap(), None);
-        records.write(&one, evidence("a")).unwrap();
-        records.write(&one, evidence("b")).unwrap();
-        records.write(&two, evidence("c")).unwrap();
+        records.write(&one, found("a")).unwrap();
+        records.write(&one, found("b")).unwrap();
+        records.write(&two, found("c")).unwrap();
         std::fs::write(dir.join(".x.json.new"), "half").unwrap();
         let records = Records::open(dir.clone()).unwrap();
         assert!(!dir.join(".x.json.new").exists());
@@ -196,12 +207,12 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let records = Records::open(scratch.path().to_owned()).unwrap();
         let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
-        records.write(&one, evidence("a")).unwrap();
+        records.write(&one, found("a")).unwrap();
         std::fs::copy(records.path(&one), records.path(&two)).unwrap();
         assert_eq!(records.read(&two).unwrap(), None, "it is about another");
         std::fs::write(records.path(&one), "{\"image\":").unwrap();
         assert_eq!(records.read(&one).unwrap(), None);
-        records.write(&one, evidence("b")).unwrap();
+        records.write(&one, found("b")).unwrap();
         assert!(records.read(&one).unwrap().is_some(), "pulled anew");
         let endless = std::fs::File::create(records.path(&one)).unwrap();
         endless.set_len(LARGEST + 1).unwrap();
@@ -214,7 +225,7 @@ mod tests {
         let records = Records::open(scratch.path().to_owned()).unwrap();
         let (here, gone) = (Digest::of(b"h"), Digest::of(b"g"));
         for image in [&here, &gone] {
-            records.write(image, evidence("a")).unwrap();
+            records.write(image, found("a")).unwrap();
         }
         let images = HashSet::from([here]);
         records.retain(&images).unwrap();

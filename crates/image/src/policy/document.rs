@@ -54,6 +54,8 @@ pub(crate) enum Requirement {
 pub(crate) struct Needs {
     /// Those that are attached to the image in its registry.
     pub(crate) attached: bool,
+    /// Of those, what says something else than that the image is signed.
+    pub(crate) attestations: bool,
     /// Signed messages, which are elsewhere.
     pub(crate) messages: bool,
 }
@@ -120,8 +122,20 @@ impl Policy {
         let is_there = |wanted: fn(&Requirement) -> bool| list.iter().any(wanted);
         Needs {
             attached: is_there(|it| matches!(it, Requirement::Sigstore(_))),
+            attestations: is_there(
+                |it| matches!(it, Requirement::Sigstore(signed) if signed.is_of_attestations()),
+            ),
             messages: is_there(|it| matches!(it, Requirement::SignedBy(_))),
         }
+    }
+
+    /// Scopes that no image falls under, with why.
+    pub(super) fn unused(&self) -> Vec<String> {
+        let docker = self.docker.iter();
+        let unused = docker.filter_map(|(scope, of)| Some((scope::unused(scope)?, &of.place)));
+        unused
+            .map(|(why, place)| format!("{place}: no image falls under this scope: {why}"))
+            .collect()
     }
 
     /// Reads all that the policy trusts anywhere; fails with the place of what can't be read. Blocks.

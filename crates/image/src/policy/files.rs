@@ -46,6 +46,32 @@ impl PolicyFiles {
     /// Reads all policies with all of their keys: how many are right, and what is wrong with the
     /// others. Blocks.
     pub fn check(&self) -> (usize, Vec<Error>) {
+        let (files, mut errors) = self.all();
+        let mut right = 0;
+        for file in files {
+            match check(&file) {
+                Ok(()) => right += 1,
+                Err(error) => errors.push(error),
+            }
+        }
+        (right, errors)
+    }
+
+    /// What may be meant otherwise in the policies that are right. Blocks.
+    pub fn doubts(&self) -> Vec<Error> {
+        let (files, _) = self.all();
+        let policies = files
+            .iter()
+            .filter_map(|file| Some((file, read(file).ok()??)));
+        let doubts = policies.flat_map(|(file, policy)| {
+            let unused = policy.unused().into_iter();
+            unused.map(move |reason| wrong(file, reason))
+        });
+        doubts.collect()
+    }
+
+    /// All files, and which can't be found out.
+    fn all(&self) -> (Vec<PathBuf>, Vec<Error>) {
         let mut files: Vec<PathBuf> = self.node.iter().cloned().collect();
         let mut errors = Vec::new();
         if let Some(dir) = &self.namespaces {
@@ -55,14 +81,7 @@ impl PolicyFiles {
                 Err(error) => errors.push(wrong(dir, error)),
             }
         }
-        let mut right = 0;
-        for file in files {
-            match check(&file) {
-                Ok(()) => right += 1,
-                Err(error) => errors.push(error),
-            }
-        }
-        (right, errors)
+        (files, errors)
     }
 }
 

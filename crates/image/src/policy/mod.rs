@@ -10,6 +10,7 @@ mod payload;
 pub(crate) mod scope;
 mod signed_by;
 mod sigstore;
+mod sorting;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -18,4 +19,4 @@ pub(crate) use document::{Needs, Policy, SIGNED_BY, SIGSTORE_SIGNED};
 pub use files::PolicyFiles;
 pub(crate) use payload::{Kind, Payload};
 pub use verdict::{RequirementVerdict, Verdict};
-pub(crate) use verdict::{Subject, tag_of};
+pub(crate) use verdict::{Subject, tag_of, tag_of_attestations};

@@ -50,6 +50,40 @@ pub(crate) fn normal(scope: &str) -> Result<String, &'static str> {
     Ok(canonical(host) + &scope[host.len()..])
 }
 
+/// Why no image as people write it falls under a scope that [`normal`] has taken, if none does: others take such a scope
+/// for good, so it is no error.
+pub(crate) fn unused(scope: &str) -> Option<String> {
+    if scope.is_empty() {
+        return None;
+    }
+    let below = match scope.strip_prefix("*.") {
+        Some(domain) => format!("a.{domain}/a"),
+        None => format!("{scope}/a"),
+    };
+    // What has a tag or a digest is an image by itself.
+    let names = [below.as_str(), scope].map(str::parse::<Reference>);
+    if names
+        .iter()
+        .flatten()
+        .any(|name| of(name).iter().any(|it| it == scope))
+    {
+        return None;
+    }
+    Some(match names {
+        // A registry alone is no name, whatever else it looks like.
+        [Err(error), own] if own.is_ok() || !scope.contains('/') => reason(error),
+        [_, Err(error)] | [Err(error), _] => reason(error),
+        [_, Ok(name)] => format!("such an image is called {}…", name.repository()),
+    })
+}
+
+fn reason(error: crate::Error) -> String {
+    match error {
+        crate::Error::InvalidReference { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}
+
 /// Hosts mean the same in any case, and with HTTPS' own port.
 fn canonical(host: &str) -> String {
     let host = host.to_ascii_lowercase();
@@ -142,6 +176,46 @@ mod tests {
         let scopes = of_text("REGISTRY.example/app:Tag");
         assert_eq!(scopes[0], "registry.example/app:Tag");
         assert!(scopes.contains(&"registry.example".to_owned()));
+    }
+
+    #[test]
+    fn scopes_that_no_image_falls_under_are_told() {
+        let digest = format!("a.example/b@sha256:{}", "a".repeat(64));
+        for good in [
+            "",
+            "a.example",
+            "a.example:5000",
+            "localhost",
+            "localhost/b",
+            "[::1]:5000",
+            "*.example",
+            "*.a.example",
+            "a.example/b",
+            "a.example/b/c:Tag",
+            "docker.io/library/busybox",
+            "docker.io/library",
+            &digest,
+        ] {
+            assert_eq!(unused(&normal(good).unwrap()), None, "{good}");
+        }
+        for (bad, why) in [
+            ("a.example/Team", "lower case"),
+            ("a.example/b:-x", "tag"),
+            ("a.example/b@sha256:12", "digest"),
+            ("a.example:99999", "port"),
+            ("a.example:0443/b", "port"),
+            ("a_b.example", "host name"),
+            ("*.a_b.example", "host name"),
+            ("[::1", "']'"),
+            ("10.5", "address"),
+            ("busybox", "is called docker.io/library/busybox…"),
+            ("team/app", "is called docker.io/team/app…"),
+            ("index.docker.io", "is called docker.io/"),
+        ] {
+            let told = unused(&normal(bad).unwrap());
+            let told = told.unwrap_or_else(|| panic!("{bad} is used"));
+            assert!(told.contains(why), "{bad}: {told}");
+        }
     }
 
     #[test]

@@ -494,6 +494,19 @@ fn a_namespace_has_its_own_file_or_the_node_s() {
     assert_eq!(place("other").unwrap(), Some(node.clone()));
     assert_eq!(place("").unwrap(), Some(node.clone()));
     assert_eq!(files.check().0, 2);
+    assert!(files.doubts().is_empty());
+    let scopes = json!({ "docker": { "a.example/Team": reject(), "a.example": reject() } });
+    let doubtful = json!({ "default": reject(), "transports": scopes });
+    std::fs::write(dir.join("odd.json"), doubtful.to_string()).unwrap();
+    assert_eq!(files.check().0, 3);
+    let doubts = files.doubts();
+    let [doubt] = &doubts[..] else {
+        panic!("{doubts:?}");
+    };
+    let doubt = doubt.to_string();
+    let told = "odd.json: transports.docker[\"a.example/Team\"]: no image falls under this scope: ";
+    assert!(doubt.contains(told), "{doubt}");
+    std::fs::remove_file(dir.join("odd.json")).unwrap();
     for odd in [
         "../policy",
         "a/b",

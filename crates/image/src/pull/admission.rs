@@ -7,7 +7,7 @@ use super::task::Request;
 use crate::blocking::blocking;
 use crate::policy::Subject;
 use crate::registry::Remote;
-use crate::store::Evidence;
+use crate::store::{Accepted, Findings};
 use crate::{Config, Digest, Result, Verdict};
 
 /// Says no where that needs neither a manifest nor a signature.
@@ -28,7 +28,7 @@ pub(crate) async fn after(
     request: &Request,
     manifests: &[Digest],
     early: &mut Early<'_>,
-) -> Result<Option<Evidence>> {
+) -> Result<Option<Findings>> {
     if config.policies.is_empty() {
         return Ok(None);
     }
@@ -46,7 +46,7 @@ pub(crate) async fn after(
     if needs(request).any() {
         return judge(request, found).await.map(Some);
     }
-    Ok(Some(found.evidence))
+    Ok(Some(findings(request, found, Accepted::default())))
 }
 
 /// What the policy says, without refusing anything.
@@ -73,22 +73,30 @@ pub(super) async fn verdict(
     judged.await.map(Some)
 }
 
-/// Refuses, or gives the evidence back.
-async fn judge(request: &Request, mut found: Found) -> Result<Evidence> {
-    let (policy, name) = (request.policy.clone(), request.reference.clone());
+/// Refuses, or gives back what was found, of which what is accepted is first.
+async fn judge(request: &Request, mut found: Found) -> Result<Findings> {
+    let request = request.clone();
     blocking(move || {
-        let Some(policy) = policy else {
-            return Ok(found.evidence);
+        let Some(policy) = &request.policy else {
+            return Ok(findings(&request, found, Accepted::default()));
         };
         let subject = Subject {
-            name: Some(&name),
+            name: Some(&request.reference),
             evidence: &found.evidence,
         };
         let verdict = policy.judge(subject)?;
-        found
-            .decides(verdict)?
-            .into_result()
-            .map(|()| found.evidence)
+        found.decides(verdict)?.into_result()?;
+        let accepted = policy.sort(&request.reference, &mut found.evidence)?;
+        Ok(findings(&request, found, accepted))
     })
     .await
+}
+
+fn findings(request: &Request, found: Found, accepted: Accepted) -> Findings {
+    Findings {
+        repository: request.reference.repository().to_string(),
+        evidence: found.evidence,
+        accepted,
+        is_complete: found.is_complete,
+    }
 }

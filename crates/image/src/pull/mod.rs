@@ -2,6 +2,7 @@
 
 mod admission;
 mod allowance;
+mod attestations;
 mod bundles;
 mod download;
 mod flights;
@@ -18,6 +19,7 @@ mod task;
 mod turns;
 
 pub(crate) use admission::{after as admitted, before as refuse_early};
+pub(crate) use attestations::listed_attestations;
 pub(crate) use bundles::bundle_of;
 pub(crate) use flights::Flights;
 pub(crate) use layer::{BlobLocks, Origin};

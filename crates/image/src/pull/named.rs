@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::store::{Document, Evidence, ImageRecord, Store, now};
+use crate::store::{Document, Findings, ImageRecord, Store, now};
 use crate::{Digest, Error, Reference, Result, Selector};
 
 /// An image with all its layers here, or for guests, about to get its names.
@@ -19,7 +19,7 @@ pub(crate) struct Named {
     pub(crate) manifest: Document,
     pub(crate) config: Document,
     /// What was found out of its signatures, where somebody may ask for that.
-    pub(crate) evidence: Option<Evidence>,
+    pub(crate) evidence: Option<Findings>,
 }
 
 impl Named {
@@ -58,18 +58,11 @@ impl Named {
     /// Records the image. Blocks.
     pub(crate) fn put(mut self, store: &Store) -> Result<()> {
         let id = self.config.digest;
-        let evidence = self.evidence.take().map(|evidence| {
-            let older = store.evidence(&id)?;
-            Ok::<_, Error>((evidence.adds_to(older), evidence))
-        });
+        let evidence = self.evidence.take();
+        let evidence = evidence.map(|found| Ok::<_, Error>((store.evidence(&id)?, found)));
         let evidence = evidence.transpose()?;
         store.update(|state, change| {
             let known = state.images.get(&id);
-            // What is known already is not written again, unless the image has gone meanwhile.
-            let evidence = evidence.filter(|(is_new, _)| *is_new || known.is_none());
-            change
-                .evidence
-                .extend(evidence.map(|(_, evidence)| (id, evidence)));
             let mut record = known.cloned().unwrap_or_else(|| ImageRecord {
                 id,
                 manifest: self.manifest.digest,
@@ -112,6 +105,15 @@ impl Named {
             }
             record.tags.extend(tags);
             record.digests.extend(names(false));
+            if let Some((kept, found)) = evidence {
+                let named = repositories(&record);
+                let mut together = kept.clone();
+                together.add(found.clone(), &named);
+                // What is known already is not written again, unless the image has gone meanwhile.
+                if together != kept || known.is_none() {
+                    change.evidence.push((id, found, named));
+                }
+            }
             if known == Some(&record) {
                 return Ok(());
             }
@@ -130,4 +132,11 @@ impl Named {
             Ok(())
         })
     }
+}
+
+/// The repositories that an image has names of.
+fn repositories(record: &ImageRecord) -> BTreeSet<String> {
+    let names = record.tags.iter().chain(&record.digests);
+    let names = names.filter_map(|name| name.parse::<Reference>().ok());
+    names.map(|name| name.repository().to_string()).collect()
 }

@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use futures_util::future::{BoxFuture, Either, MaybeDone, join_all, select, try_join_all};
 
 use super::task::Request;
-use super::{bundles, signatures};
+use super::{attestations, bundles, signatures};
 use crate::blocking::blocking;
 use crate::lookaside::{self, Base, Stores};
 use crate::policy::{Needs, SIGSTORE_SIGNED};
@@ -31,6 +31,8 @@ pub(crate) struct Found {
     pub(super) evidence: Evidence,
     /// Why there may be more that are attached.
     missed: Option<Error>,
+    /// Whether all places could be asked.
+    pub(super) is_complete: bool,
 }
 
 /// What is done about signatures that the policy does not ask for.
@@ -56,14 +58,16 @@ pub(crate) fn needs_signatures(request: &Request) -> bool {
 pub(crate) async fn early(
     config: &Config,
     remote: &Remote,
-    name: &Reference,
+    request: &Request,
     top: Digest,
 ) -> Found {
     if config.policies.is_empty() {
         return Found::default();
     }
     match stores(config).await {
-        Ok(stores) if stores.without_attachments(name).is_none() => find(remote, &[top]).await,
+        Ok(stores) if stores.without_attachments(&request.reference).is_none() => {
+            find(remote, &[top], needs(request)).await
+        }
         _ => Found::default(),
     }
 }
@@ -87,13 +91,13 @@ pub(super) async fn gather(
     early: Option<&mut Early<'_>>,
 ) -> Result<Found> {
     let (needs, name) = (needs(request), &request.reference);
-    let stores = match stores(config).await {
+    let (stores, is_told) = match stores(config).await {
         Err(error) if needs.any() => return Err(error),
         Err(error) => {
             tracing::debug!(%error, "where signatures are can't be told");
-            Stores::default()
+            (Stores::default(), false)
         }
-        Ok(stores) => stores,
+        Ok(stores) => (stores, true),
     };
     let without_attached = stores.without_attachments(name);
     if let Some(file) = without_attached.filter(|_| needs.attached) {
@@ -107,7 +111,7 @@ pub(super) async fn gather(
     }
     let attached = async {
         Ok(match without_attached {
-            None => attached(remote, manifests, early).await,
+            None => attached(remote, manifests, needs, early).await,
             Some(_) => Found::default(),
         })
     };
@@ -117,40 +121,43 @@ pub(super) async fn gather(
             None => Ok(Vec::new()),
         }
     };
-    let (mut found, messages) = tokio::try_join!(
+    let (attached, messages) = tokio::try_join!(
         Box::pin(wait(name, needs.attached, others, attached)),
         Box::pin(wait(name, needs.messages, others, messages)),
     )?;
+    let is_there = is_told && attached.is_some() && messages.is_some();
+    let mut found = attached.unwrap_or_default();
+    found.is_complete = is_there && found.missed.is_none();
     if let Some(error) = found.missed.as_ref().filter(|_| !needs.attached) {
         tracing::debug!(image = %name, %error, "signatures can't be had");
     }
     found.evidence.manifests = manifests.to_vec();
-    found.evidence.messages = messages;
+    found.evidence.messages = messages.unwrap_or_default();
     Ok(found)
 }
 
-/// Waits for signatures as long as they are worth it.
-async fn wait<T: Default>(
+/// Waits for signatures as long as they are worth it; nothing where they could not be had.
+async fn wait<T>(
     name: &Reference,
     needed: bool,
     others: Others,
     found: impl Future<Output = Result<T>>,
-) -> Result<T> {
+) -> Result<Option<T>> {
     if needed {
-        return found.await;
+        return found.await.map(Some);
     }
     if others == Others::Leave {
-        return Ok(T::default());
+        return Ok(None);
     }
     Ok(match tokio::time::timeout(PATIENCE, found).await {
-        Ok(Ok(found)) => found,
+        Ok(Ok(found)) => Some(found),
         Ok(Err(error)) => {
             tracing::debug!(image = %name, %error, "signatures can't be had");
-            T::default()
+            None
         }
         Err(_) => {
             tracing::debug!(image = %name, "signatures come too slowly");
-            T::default()
+            None
         }
     })
 }
@@ -174,12 +181,18 @@ async fn messages(remote: &Remote, base: &Base, manifests: &[Digest]) -> Result<
 }
 
 /// What is attached to all that led to the image.
-async fn attached(remote: &Remote, manifests: &[Digest], early: Option<&mut Early<'_>>) -> Found {
+async fn attached(
+    remote: &Remote,
+    manifests: &[Digest],
+    needs: Needs,
+    early: Option<&mut Early<'_>>,
+) -> Found {
     let Some(early) = early else {
-        return find(remote, manifests).await;
+        return find(remote, manifests, needs).await;
     };
     let (_, others) = manifests.split_last().unzip();
-    let ((), mut found) = tokio::join!(&mut *early, find(remote, others.unwrap_or_default()));
+    let others = find(remote, others.unwrap_or_default(), needs);
+    let ((), mut found) = tokio::join!(&mut *early, others);
     if let Some(first) = Pin::new(early).take_output() {
         found.add(first);
     }
@@ -187,14 +200,18 @@ async fn attached(remote: &Remote, manifests: &[Digest], early: Option<&mut Earl
 }
 
 /// What is attached to each of the manifests, and what is at their tags.
-async fn find(remote: &Remote, manifests: &[Digest]) -> Found {
+async fn find(remote: &Remote, manifests: &[Digest], needs: Needs) -> Found {
     let at_tags = manifests
         .iter()
         .map(|digest| signatures::at_tag(remote, digest));
     let attached = manifests
         .iter()
         .map(|digest| bundles::attached(remote, digest));
-    let (at_tags, attached) = tokio::join!(join_all(at_tags), join_all(attached));
+    // Who does not ask for attestations is spared a question.
+    let said = manifests.iter().filter(|_| needs.attestations);
+    let said = said.map(|digest| attestations::at_tag(remote, digest));
+    let (at_tags, attached, said) =
+        tokio::join!(join_all(at_tags), join_all(attached), join_all(said));
     let mut found = Found::default();
     for signatures in at_tags {
         match signatures {
@@ -213,6 +230,14 @@ async fn find(remote: &Remote, manifests: &[Digest]) -> Found {
             }
         }
     }
+    for attestations in said {
+        match attestations {
+            Ok(attestations) => found.evidence.attestations.extend(attestations),
+            Err(error) => {
+                found.missed.get_or_insert(error);
+            }
+        }
+    }
     found
 }
 
@@ -221,6 +246,8 @@ impl Found {
     fn add(&mut self, other: Self) {
         self.evidence.signatures.extend(other.evidence.signatures);
         self.evidence.bundles.extend(other.evidence.bundles);
+        let attestations = other.evidence.attestations;
+        self.evidence.attestations.extend(attestations);
         self.missed = self.missed.take().or(other.missed);
     }
 
@@ -229,7 +256,10 @@ impl Found {
         let Some(error) = self.missed.take().filter(|_| !verdict.is_allowed()) else {
             return Ok(verdict);
         };
-        let has_none = self.evidence.signatures.is_empty() && self.evidence.bundles.is_empty();
+        let found = &self.evidence;
+        let has_none = found.signatures.is_empty()
+            && found.bundles.is_empty()
+            && found.attestations.is_empty();
         for one in &mut verdict.requirements {
             if one.fulfilled || one.kind != SIGSTORE_SIGNED {
                 continue;

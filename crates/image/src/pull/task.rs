@@ -83,7 +83,7 @@ pub(crate) async fn pull(
     let resolving = asker.resolve(&request, tracker.number);
     let (remote, named) = steps.during("resolve", resolving).await?;
     let top = named.0;
-    let mut early = maybe_done(search::early(&context.config, &remote, reference, top).boxed());
+    let mut early = maybe_done(search::early(&context.config, &remote, &request, top).boxed());
     let found = asker.find_manifest(&remote, &what, named);
     let found = Box::pin(search::beside(found, &mut early));
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
@@ -125,7 +125,7 @@ pub(crate) async fn pull(
     let by_digest = Reference::new(repository, Selector::Digest(top));
     let names = vec![reference.clone(), by_digest];
     let store = Arc::clone(&context.store);
-    let handler = request.handler;
+    let handler = request.handler.clone();
     let is_encrypted = manifest.is_encrypted();
     let proven = config.proven_names();
     let record = blocking(move || {

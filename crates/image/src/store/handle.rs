@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard, RwLockReadGuard};
 use super::index::{Change, Index, State};
 use super::layout::Layout;
 use super::publish::Publisher;
-use super::{Document, Evidence, Form, LayerRecord, Scratch, startup};
+use super::{Document, Form, Kept, LayerRecord, Scratch, startup};
 use crate::{Digest, Error, Result};
 
 /// Layers and records on disk. Methods block on the disk where they say so.
@@ -123,7 +123,7 @@ impl Store {
     }
 
     /// What is known of an image's signatures. Blocks.
-    pub(crate) fn evidence(&self, image: &Digest) -> Result<Evidence> {
+    pub(crate) fn evidence(&self, image: &Digest) -> Result<Kept> {
         self.index.evidence(image)
     }
 

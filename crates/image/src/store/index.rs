@@ -1,7 +1,7 @@
 //! The durable index (redb), with the leases beside it, and their mirror in memory, from which
 //! everything is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::leases::Leases;
-use super::{Document, Evidence, ImageRecord, LayerRecord, LeaseRecord};
+use super::{Document, Findings, ImageRecord, Kept, LayerRecord, LeaseRecord};
 use crate::{Digest, Error, Result};
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
@@ -41,7 +41,7 @@ pub(crate) struct Change {
     pub(crate) leases: Vec<(String, Option<LeaseRecord>)>,
     pub(crate) documents: Vec<(Digest, Option<Document>)>,
     /// Added to what is known already.
-    pub(crate) evidence: Vec<(Digest, Evidence)>,
+    pub(crate) evidence: Vec<(Digest, Findings, BTreeSet<String>)>,
 }
 
 impl Change {
@@ -148,8 +148,8 @@ impl Index {
     }
 
     /// What is known of an image's signatures.
-    pub(super) fn evidence(&self, image: &Digest) -> Result<Evidence> {
-        let read = |database: &Database| -> Result<Option<Evidence>, redb::Error> {
+    pub(super) fn evidence(&self, image: &Digest) -> Result<Kept> {
+        let read = |database: &Database| -> Result<Option<Kept>, redb::Error> {
             let transaction = database.begin_read()?;
             let table = transaction.open_table(EVIDENCE)?;
             let found = table.get(image.to_string().as_str())?;
@@ -222,7 +222,7 @@ fn unreadable(path: &Path) -> String {
 }
 
 /// What another version has written counts for nothing: the image is to be pulled again.
-fn parse_evidence(text: &[u8]) -> Option<Evidence> {
+fn parse_evidence(text: &[u8]) -> Option<Kept> {
     serde_json::from_slice(text).ok()
 }
 
@@ -307,15 +307,13 @@ fn write_evidence(
     for key in removed {
         table.remove(key.as_str())?;
     }
-    for (image, found) in &change.evidence {
-        let (key, mut found) = (image.to_string(), found.clone());
+    for (image, found, named) in &change.evidence {
+        let key = image.to_string();
         let older = table.get(key.as_str())?;
-        found.extend(
-            older
-                .and_then(|text| parse_evidence(text.value()))
-                .unwrap_or_default(),
-        );
-        table.insert(key.as_str(), &encoded(&found)?[..])?;
+        let older = older.and_then(|text| parse_evidence(text.value()));
+        let mut kept = older.unwrap_or_default();
+        kept.add(found.clone(), named);
+        table.insert(key.as_str(), &encoded(&kept)?[..])?;
     }
     Ok(())
 }

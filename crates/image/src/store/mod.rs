@@ -1,5 +1,6 @@
 //! What is on disk: layers, documents and the index that ties them together.
 
+mod evidence;
 mod handle;
 mod index;
 mod inherit;
@@ -12,12 +13,11 @@ mod records;
 mod remove;
 mod startup;
 
+pub(crate) use evidence::{Accepted, Attestation, Evidence, Findings, Kept, Signature};
 pub(crate) use handle::{Hold, Store, now};
 pub(crate) use index::{Change, State};
 pub(crate) use inherit::{Inherited, inherited};
 pub(crate) use layout::{FS, IMAGE, Layout, Scratch, TAPE};
 pub(crate) use mounts::{check, is_known};
-pub(crate) use records::{
-    Document, Evidence, Form, ImageRecord, LayerRecord, Lazy, LeaseRecord, Sealed, Signature,
-};
+pub(crate) use records::{Document, Form, ImageRecord, LayerRecord, Lazy, LeaseRecord, Sealed};
 pub use remove::Freed;

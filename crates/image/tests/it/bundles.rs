@@ -262,7 +262,7 @@ async fn signatures_that_are_attached_and_in_no_bundle_count_too() {
 }
 
 /// The digest of a manifest.
-async fn head(address: &str) -> String {
+pub(crate) async fn head(address: &str) -> String {
     let url: http::Uri = address.parse().unwrap();
     let request = http::Request::get(url.path())
         .header("accept", "application/vnd.oci.image.manifest.v1+json")

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use orlop_image::{Error, Image, PolicyFiles, PullRequest, Result};
-use orlop_testkit::sigstore::{CodeAuthority, Services, Wish};
+use orlop_testkit::sigstore::{CodeAuthority, Referrer, Services, Wish};
 use orlop_testkit::{BuiltImage, ImageBuilder, Layer, Registry, Scratch, machine, skip_unless};
 use serde_json::{Value, json};
 
@@ -79,19 +79,19 @@ impl Scene {
         self.run(&all, environment);
     }
 
-    /// Says something of the image.
-    fn attest(&self, words: &[&str]) {
+    /// Says something of the image, in a bundle or as it was before.
+    fn attest(&self, bundles: bool, words: &[&str], environment: &[(&str, &Path)]) {
         let predicate = self.write(
             "predicate.json",
             r#"{"buildDefinition":{},"runDetails":{}}"#,
         );
         let mut all = vec!["attest", "--yes", "--type", "https://a.example/said"];
         all.extend(["--predicate", predicate.to_str().unwrap()]);
-        all.extend(self.manner(true));
+        all.extend(self.manner(bundles));
         all.extend(words);
         let image = self.by_digest();
         all.push(&image);
-        self.run(&all, &[]);
+        self.run(&all, environment);
     }
 
     fn manner(&self, bundles: bool) -> &'static [&'static str] {
@@ -192,20 +192,24 @@ async fn a_key_s_signatures_count_as_they_were_and_as_bundles() {
 #[tokio::test]
 async fn an_attestation_counts_for_its_type_and_its_repository() {
     skip_unless!(machine::cosign());
-    let scene = Scene::new().await;
-    let (private, public) = scene.key();
-    let words = ["--key", &private, "--tlog-upload=false"];
-    scene.attest(&words);
-    let of_type = |kind: &str| json!({ "keyPath": public, "predicateTypes": [kind] });
-    let said = of_type("https://a.example/said");
-    scene.pull(&said, "matchRepository").await.unwrap();
-    let other = of_type("https://a.example/other");
-    assert_refused(scene.pull(&other, "matchDigest").await, "and has none");
-    let signed = json!({ "keyPath": public });
-    assert_refused(
-        scene.pull(&signed, "matchDigest").await,
-        "says something else",
-    );
+    for bundles in [false, true] {
+        let scene = Scene::new().await;
+        let (private, public) = scene.key();
+        let words = ["--key", &private, "--tlog-upload=false"];
+        scene.attest(bundles, &words, &[]);
+        let of_type = |kind: &str| json!({ "keyPath": public, "predicateTypes": [kind] });
+        let said = of_type("https://a.example/said");
+        scene.pull(&said, "matchRepository").await.unwrap();
+        let other = of_type("https://a.example/other");
+        assert_refused(scene.pull(&other, "matchDigest").await, "and has none");
+        let signed = json!({ "keyPath": public });
+        let complaint = if bundles {
+            "says something else"
+        } else {
+            "it has to be signed, and has no signature"
+        };
+        assert_refused(scene.pull(&signed, "matchDigest").await, complaint);
+    }
 }
 
 #[tokio::test]
@@ -287,6 +291,7 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
             &token,
         ];
         scene.sign(bundles, &words, &environment);
+        scene.attest(bundles, &words, &environment);
         let requirement = |email: &str, issuer: &str| {
             json!({
                 "fulcio": {
@@ -319,6 +324,9 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
                 .await,
             "is for a login at https://issuer.example, not at https://x.example",
         );
+        let mut said = requirement(EMAIL, ISSUER);
+        said["predicateTypes"] = json!(["https://a.example/said"]);
+        scene.pull(&said, "matchRepository").await.unwrap();
         let mut other = requirement(EMAIL, ISSUER);
         other["rekorPublicKeyPath"] = json!(ct);
         assert_refused(
@@ -326,4 +334,108 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
             "its entry is of another log",
         );
     }
+}
+
+#[tokio::test]
+async fn a_login_s_signature_counts_at_the_time_that_an_authority_states() {
+    skip_unless!(machine::cosign());
+    let scene = Scene::new().await;
+    // Bundles of the second version have no timestamps.
+    if !scene.is_third {
+        return;
+    }
+    let services = Services::start(EMAIL, ISSUER);
+    let state = &services.state;
+    let roots = scene.write("roots.pem", &state.authority.pem());
+    let rekor = scene.write("rekor.pub", &state.log.key.pem());
+    let ct = scene.write("ct.pub", &state.certificate_log.pem());
+    let stamps = scene.write("stamps.pem", &state.stamps.root.pem());
+    let environment: [(&str, &Path); 3] = [
+        ("SIGSTORE_ROOT_FILE", &roots),
+        ("SIGSTORE_REKOR_PUBLIC_KEY", &rekor),
+        ("SIGSTORE_CT_LOG_PUBLIC_KEY_FILE", &ct),
+    ];
+    let (url, token) = (format!("http://{}", services.address()), services.token());
+    let stamp = format!("{url}/stamp");
+    let words = ["--fulcio-url", &url, "--identity-token", &token];
+    let words = [
+        &words[..],
+        &["--timestamp-server-url", &stamp, "--tlog-upload=false"],
+    ]
+    .concat();
+    scene.sign(true, &words, &environment);
+    let mut requirement = json!({
+        "fulcio": {
+            "caPath": roots,
+            "oidcIssuer": ISSUER,
+            "subjectEmail": EMAIL,
+            "ctLogPublicKeyPath": ct,
+        },
+        "tsaCAPath": stamps,
+    });
+    scene.pull(&requirement, "matchDigest").await.unwrap();
+    requirement["tsaCAPath"] = json!(roots);
+    assert_refused(
+        scene.pull(&requirement, "matchDigest").await,
+        "its timestamp is not accepted: it is not by one of the authorities",
+    );
+}
+
+/// A signature of the manifest's bytes, as of any file, says nothing of an image. cosign takes it for none, either.
+#[tokio::test]
+async fn a_signature_of_the_manifest_as_a_file_does_not_count() {
+    skip_unless!(machine::cosign());
+    let scene = Scene::new().await;
+    if !scene.is_third {
+        return;
+    }
+    let (private, public) = scene.key();
+    let manifest = scene.scratch.path("manifest.json");
+    std::fs::write(&manifest, &scene.built.top.bytes).unwrap();
+    let bundle = scene.scratch.path("manifest.bundle");
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (file, output) = (text(&manifest), text(&bundle));
+    let words = [
+        "sign-blob",
+        "--yes",
+        "--key",
+        &private,
+        "--tlog-upload=false",
+    ];
+    let words = [
+        &words[..],
+        &["--use-signing-config=false", "--bundle", &output, &file],
+    ]
+    .concat();
+    scene.run(&words, &[]);
+    let made: Value = serde_json::from_slice(&std::fs::read(&bundle).unwrap()).unwrap();
+    assert!(made["messageSignature"].is_object(), "{made}");
+    let digest = scene.built.digest();
+    let referrer = Referrer::bundle(&made, "");
+    let list = scene.registry.attach("team/app", digest, &[referrer]).await;
+    scene
+        .registry
+        .list_referrers("team/app", digest, &list)
+        .await;
+    let image = scene.by_digest();
+    let verify = ["verify", "--key", &public, "--insecure-ignore-tlog", &image];
+    let refused = Command::new(&scene.program)
+        .args(verify)
+        .env_clear()
+        .env("HOME", scene.scratch.path("home"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && told.contains("does not contain a DSSE envelope"),
+        "{told}"
+    );
+    let requirement = json!({ "keyPath": public });
+    assert_refused(
+        scene.pull(&requirement, "matchDigest").await,
+        "it is the signature of a message, not of a statement",
+    );
+    // Beside one that counts it is no obstacle.
+    scene.sign(true, &["--key", &private, "--tlog-upload=false"], &[]);
+    scene.pull(&requirement, "matchDigest").await.unwrap();
 }

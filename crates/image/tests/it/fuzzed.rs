@@ -177,6 +177,7 @@ fn no_policy_breaks_the_parser() {
                 "c.example": [{
                     "type": "sigstoreSigned",
                     "rekorPublicKeyPaths": ["/r.pub"],
+                    "tsaCAPath": "/tsa.pem",
                     "predicateTypes": ["https://slsa.dev/provenance/v1"],
                     "signedIdentity": { "type": "matchDigest" },
                     "fulcio": {
@@ -200,6 +201,15 @@ fn no_policy_breaks_the_parser() {
         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
         "a.example/b:1",
     );
+    let attestations = json!({
+        "schemaVersion": 2,
+        "layers": [{
+            "mediaType": "application/vnd.dsse.envelope.v1+json",
+            "digest": format!("sha256:{}", "0".repeat(64)),
+            "size": 4000,
+            "annotations": { "predicateType": "x", "dev.sigstore.cosign/bundle": "{}" },
+        }],
+    });
     let list = json!({
         "schemaVersion": 2,
         "layers": [{
@@ -229,6 +239,7 @@ fn no_policy_breaks_the_parser() {
     });
     Fuzz::new()
         .example(policy.to_string())
+        .example(attestations.to_string())
         .example(payload)
         .example(list.to_string())
         .example(attached.to_string())
@@ -248,6 +259,15 @@ fn no_policy_breaks_the_parser() {
         ])
         .words(["[[[[[[", "*.", "@sha256:", "://", "\"default\":", "é"])
         .run(fuzzing::policy);
+}
+
+#[test]
+fn no_file_of_key_providers_leads_elsewhere() {
+    Fuzz::new()
+        .example(r#"{"key-providers":{"a":{"cmd":{"path":"/bin/a","args":["x"]}},"b":{"grpc":"localhost:50051"}}}"#)
+        .example(r#"{"key-providers":{"a":{"grpc":"[::1]:1"},"b":{"grpc":"127.0.0.2:9"},"c":{"grpc":"unix:///x"}}}"#)
+        .words(["unix:", "localhost", "0.0.0.0", "[::ffff:10.0.0.1]", "127.", ":65535", "dns:///", "\"grpc\":"])
+        .run(fuzzing::key_providers);
 }
 
 #[test]

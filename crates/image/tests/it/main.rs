@@ -11,11 +11,13 @@
 
 mod archives;
 mod artifacts;
+mod attestations;
 mod budget;
 mod bundles;
 mod child;
 mod cosign;
 mod crash;
+mod crowds;
 mod encrypted;
 mod faults;
 mod fuzzed;

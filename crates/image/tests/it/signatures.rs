@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use crate::support::Place;
 
 /// A registry with an image, a key, and a node with a policy.
-struct Scene {
-    registry: Registry,
-    built: BuiltImage,
-    signer: Signer,
-    policies: PathBuf,
-    place: Place,
+pub(crate) struct Scene {
+    pub(crate) registry: Registry,
+    pub(crate) built: BuiltImage,
+    pub(crate) signer: Signer,
+    pub(crate) policies: PathBuf,
+    pub(crate) place: Place,
     _scratch: Scratch,
 }
 
 impl Scene {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::of(ImageBuilder::new()).await
     }
 
@@ -53,12 +53,12 @@ impl Scene {
         self.set_for("policy.json", requirements);
     }
 
-    fn set_for(&self, file: &str, requirements: &Value) {
+    pub(crate) fn set_for(&self, file: &str, requirements: &Value) {
         let text = json!({ "default": requirements }).to_string();
         std::fs::write(self.policies.join(file), text).unwrap();
     }
 
-    fn signed(&self, identity: &Value) -> Value {
+    pub(crate) fn signed(&self, identity: &Value) -> Value {
         json!([{
             "type": "sigstoreSigned",
             "keyPath": self.signer.public_key(),
@@ -66,29 +66,29 @@ impl Scene {
         }])
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.registry.reference("team/app:1")
     }
 
     /// Signs what has this digest, for a name.
-    async fn sign(&self, digest: &str, name: &str) {
+    pub(crate) async fn sign(&self, digest: &str, name: &str) {
         let signature = self.signer.sign_image(digest, name);
         self.registry
             .push_signatures("team/app", digest, &[signature])
             .await;
     }
 
-    async fn pull(&self) -> Result<Image> {
+    pub(crate) async fn pull(&self) -> Result<Image> {
         pull_for(&self.place.images, &self.name(), "").await
     }
 
-    async fn admit(&self, image: &Image) -> Result<()> {
+    pub(crate) async fn admit(&self, image: &Image) -> Result<()> {
         let name: Reference = self.name().parse().unwrap();
         self.place.images.admit(&image.id, Some(&name), "").await
     }
 }
 
-async fn pull_for(images: &Images, name: &str, namespace: &str) -> Result<Image> {
+pub(crate) async fn pull_for(images: &Images, name: &str, namespace: &str) -> Result<Image> {
     let request = PullRequest {
         reference: name.to_owned(),
         auth: None,
@@ -103,12 +103,12 @@ fn reject() -> Value {
     json!([{ "type": "reject" }])
 }
 
-fn accept() -> Value {
+pub(crate) fn accept() -> Value {
     json!([{ "type": "insecureAcceptAnything" }])
 }
 
 #[track_caller]
-fn assert_refused<T: std::fmt::Debug>(outcome: Result<T>, because: &str) {
+pub(crate) fn assert_refused<T: std::fmt::Debug>(outcome: Result<T>, because: &str) {
     let error = outcome.expect_err("it must not be allowed");
     assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
     assert!(error.to_string().contains(because), "{error}");

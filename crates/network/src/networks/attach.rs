@@ -25,7 +25,7 @@ impl Inner {
                 source,
             });
         }
-        let networks = self.networks_of(self.conf_dir(&pod))?;
+        let networks = self.networks_of(&self.conf_dir(&pod))?;
         let args = RuntimeArgs::of(&pod);
         let planned = networks
             .iter()
@@ -73,7 +73,8 @@ impl Inner {
     pub(super) fn check(&self, pod: &Attachment, record: &PodNetwork) -> Result<(), Error> {
         for attached in &record.networks {
             let network = super::detach::conf_of(attached)?;
-            let chain = Chain::new(&network, &self.config)?;
+            let config = self.config();
+            let chain = Chain::new(&network, &config)?;
             let target = Target {
                 container_id: pod.id.as_str(),
                 if_name: &attached.if_name,
@@ -111,7 +112,8 @@ impl Inner {
         let mut attached = entry.networks.clone();
         let mut results = Vec::new();
         for (index, (network, attached)) in networks.iter().zip(&mut attached).enumerate() {
-            let chain = Chain::new(network, &self.config)?;
+            let config = self.config();
+            let chain = Chain::new(network, &config)?;
             let target = Target {
                 container_id: pod.id.as_str(),
                 if_name: &attached.if_name,
@@ -160,7 +162,7 @@ impl Inner {
         Ok(PodNetwork::gather(
             attached,
             &results,
-            self.config.ip_preference,
+            self.config().ip_preference,
         ))
     }
 }

@@ -81,7 +81,7 @@ impl Inner {
     pub(super) fn cached(&self) -> Result<Vec<CachedAttachment>, Error> {
         self.cache.list().map_err(|source| Error::Io {
             action: "list the cache of attachments in",
-            path: self.config.cache_dir.clone(),
+            path: self.config().cache_dir.clone(),
             source,
         })
     }
@@ -114,7 +114,7 @@ impl Inner {
                 // Torn by a power loss: there is nothing to go by but the cache.
                 Err(_) => self
                     .detach(&crate::Attachment::new(id.clone(), ""), None)
-                    .and_then(|()| self.journal.forget(&id, self.config.max_networks.max(1))),
+                    .and_then(|()| self.journal.forget(&id, self.config().max_networks.max(1))),
             };
             match done {
                 Ok(()) => report.released.push(id.to_string()),
@@ -144,7 +144,7 @@ impl Inner {
                 netns: None,
                 args: &cached.args,
             };
-            let done = Chain::new(&cached.network, &self.config).and_then(|chain| {
+            let done = Chain::new(&cached.network, &self.config()).and_then(|chain| {
                 let del = || chain.del(target, Some(&cached.result));
                 self.gates.beside_others(network, del)
             });
@@ -163,7 +163,7 @@ impl Inner {
 
     /// All plugins are told even if one fails; the first failure of a network is reported.
     fn tell_plugins(&self, report: &mut GcReport) {
-        let Ok(networks) = self.networks_of(&self.config.conf_dir) else {
+        let Ok(networks) = self.networks_of(&self.config().conf_dir) else {
             return;
         };
         for network in &networks {
@@ -179,7 +179,8 @@ impl Inner {
     }
 
     fn tell_plugins_of(&self, network: &NetworkConf) -> Result<Told, Error> {
-        let chain = Chain::new(network, &self.config)?;
+        let config = self.config();
+        let chain = Chain::new(network, &config)?;
         let mut first = Ok(Told::All);
         for plugin in chain.collectors() {
             // For each anew: who waits lets one plugin pass, not all of them.

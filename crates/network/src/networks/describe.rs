@@ -18,14 +18,16 @@ pub struct NetworkSummary {
 
 impl Inner {
     pub(super) fn describe(&self) -> Vec<NetworkSummary> {
-        let networks = self.networks_of(&self.config.conf_dir).unwrap_or_default();
+        let networks = self
+            .networks_of(&self.config().conf_dir)
+            .unwrap_or_default();
         networks
             .iter()
             .map(|network| NetworkSummary {
                 name: network.name.clone(),
                 cni_version: network.cni_version.as_str().to_owned(),
                 plugins: network.plugins.iter().map(|one| one.kind.clone()).collect(),
-                in_process: Chain::new(network, &self.config)
+                in_process: Chain::new(network, &self.config())
                     .is_ok_and(|chain| chain.is_in_process()),
             })
             .collect()

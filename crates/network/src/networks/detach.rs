@@ -55,7 +55,8 @@ impl Inner {
             let done = conf_of(attached).and_then(|mut network| {
                 // What never ran has nothing to undo, and may never be able to run.
                 network.plugins.truncate(attached.ran.unwrap_or(usize::MAX));
-                let chain = Chain::new(&network, &self.config)?;
+                let config = self.config();
+                let chain = Chain::new(&network, &config)?;
                 let target = Target {
                     container_id: pod.id.as_str(),
                     if_name: &attached.if_name,
@@ -69,7 +70,7 @@ impl Inner {
                     .remove(&network.name, pod.id.as_str(), &attached.if_name)
                     .map_err(|source| Error::Io {
                         action: "remove",
-                        path: self.config.cache_dir.clone(),
+                        path: self.config().cache_dir.clone(),
                         source,
                     })
             });
@@ -107,7 +108,7 @@ impl Inner {
         if !cached.is_empty() {
             return Ok(cached);
         }
-        let networks = self.networks_of(self.conf_dir(pod)).unwrap_or_default();
+        let networks = self.networks_of(&self.conf_dir(pod)).unwrap_or_default();
         let networks = networks.iter();
         Ok(networks
             .map(|network| AttachedNetwork {

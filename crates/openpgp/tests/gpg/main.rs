@@ -6,7 +6,11 @@
 )]
 
 mod keys;
+mod made;
 mod messages;
+mod passphrases;
+mod secrets;
+mod statements;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -16,7 +16,7 @@ use crate::config::{Config, Images};
 
 pub(crate) use docker::policies;
 pub(crate) use native::engine_config;
-pub(crate) use start::{Metrics, Running, start};
+pub(crate) use start::{Metrics, Reconfigurable, Running, start};
 
 /// The files with the node's own credentials, in the order in which they are asked.
 fn credential_files(named: &[CredentialsAt]) -> Vec<PathBuf> {

@@ -1,5 +1,7 @@
 //! Starts the backend that the configuration names.
 
+use std::sync::Arc;
+
 use anyhow::Context as _;
 use orlop_cri::server::MessageLimits;
 use orlop_cri::v1::image_service_server::ImageService;
@@ -9,6 +11,7 @@ use orlop_engine::Engine;
 #[cfg(feature = "otlp")]
 use orlop_service::timeline::Traces;
 use prometheus_client::registry::Registry;
+use tokio::task::spawn_blocking;
 use tonic::service::Routes;
 
 use super::docker::docker_config;
@@ -47,12 +50,37 @@ impl Running {
         }
     }
 
+    /// By which it is told of another configuration.
+    pub(crate) fn reconfigurable(&self) -> Reconfigurable {
+        Reconfigurable(match &self.kind {
+            Kind::Native(engine) => Some(engine.clone()),
+            Kind::Docker(_) => None,
+        })
+    }
+
     /// Lets go of what the daemon holds; pods go on.
     pub(crate) async fn stop(self) {
         match self.kind {
             Kind::Native(engine) => engine.stop().await,
             Kind::Docker(shim) => shim.stop().await,
         }
+    }
+}
+
+/// What of a backend can be changed while it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Reconfigurable(Option<Engine>);
+
+impl Reconfigurable {
+    /// Has it go by another configuration, or leaves it as it is and says why.
+    pub(crate) async fn reconfigure(&self, config: &Arc<Config>) -> anyhow::Result<()> {
+        let Self(Some(engine)) = self else {
+            return Ok(());
+        };
+        let reading = Arc::clone(config);
+        let config = spawn_blocking(move || engine_config(&reading)).await??;
+        let done = engine.reconfigure(config).await;
+        done.map_err(|error| anyhow::anyhow!(orlop_engine::chain(&*error)))
     }
 }
 

@@ -17,7 +17,7 @@ mod tests;
 mod validate;
 pub(crate) mod values;
 
-pub(crate) use change::{Changes, changes};
+pub(crate) use change::{Changes, changes, reloaded};
 pub(crate) use flags::{Flags, argument};
 pub(crate) use load::{Location, load};
 pub(crate) use render::{default_file, effective, reference};

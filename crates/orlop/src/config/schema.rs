@@ -31,6 +31,15 @@ macro_rules! config {
                 [$( ($name, &self.$table as &dyn Section), )*].into_iter()
             }
 
+            /// Has each table take back from `old` what a reload does not apply.
+            pub(super) fn keep(&mut self, old: &Self) {
+                let backend = old.daemon.backend;
+                $( self.$table.keep(old.$table.as_any(), !is_live($name, backend)); )*
+                if !is_live(RUNTIMES, backend) {
+                    self.runtimes.clone_from(&old.runtimes);
+                }
+            }
+
             /// The table of that name, to be written to.
             pub(crate) fn section_mut(&mut self, name: &str) -> Option<&mut dyn Section> {
                 match name {
@@ -61,6 +70,11 @@ config! {
 /// The table whose entries are named by the administrator.
 pub(crate) const RUNTIMES: &str = "runtimes";
 
+/// Whether a reload applies anything of a table. Pods are an engine's own affair where the engine is Docker's.
+pub(super) fn is_live(table: &str, backend: Backend) -> bool {
+    backend == Backend::Native || matches!(table, "grpc" | "log" | "metrics")
+}
+
 /// The heading of flags that make sense with one backend.
 pub(super) const DOCKER: &str = "With the docker backend";
 
@@ -80,7 +94,7 @@ section! {
             @ flag("backend", "NAME", "Who runs the pods: native or docker [default: native]"),
         /// The runtime of a pod that asks for none. Empty: the first of orlop-run, crun and runc
         /// that works on this host.
-        default_runtime: Option<String> = None => restart,
+        default_runtime: Option<String> = None => live,
         /// Who makes the control groups of pods. `auto` takes systemd where it is the
         /// init of a host with cgroup v2, and the file system elsewhere.
         cgroup_driver: Option<CgroupDriver> = None => restart
@@ -106,12 +120,12 @@ section! {
         max_connections: NonZeroU32 = count(512) => restart,
         /// Calls in work at once, over all connections. As many again wait their turn,
         /// further ones are refused with RESOURCE_EXHAUSTED.
-        max_calls: NonZeroU32 = count(1024) => restart,
+        max_calls: NonZeroU32 = count(1024) => live,
         /// Calls in work at once on one connection.
         max_calls_per_connection: NonZeroU32 = count(512) => restart,
         /// Long-lived streams (events, progress) open at once. They do not count as
         /// calls, so that they never keep one waiting.
-        max_streams: NonZeroU32 = count(128) => restart,
+        max_streams: NonZeroU32 = count(128) => live,
         /// A connection silent for so long is asked whether it is alive. 0s: never.
         keepalive: Interval = Interval::from_secs(120) => restart,
         /// How long it may take to answer that.
@@ -142,7 +156,7 @@ section! {
     Metrics {
         /// Where `/metrics`, `/healthz` and `/debug/state` are served over HTTP: a loopback
         /// address such as `127.0.0.1:9273`, or `unix:///path`. Empty: nowhere.
-        listen: Option<MetricsEndpoint> = None => restart
+        listen: Option<MetricsEndpoint> = None => live
             @ flag("metrics-listen", "ENDPOINT", "Where to serve metrics: a loopback address or unix:///path [default: nowhere]"),
     }
 }
@@ -188,12 +202,13 @@ section! {
         /// A directory with files that say where signatures made with GPG are, in the format of
         /// containers-registries.d(5). Only a node with a policy reads them, anew for each pull.
         signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => restart,
-        /// A directory with private keys (PEM) that open encrypted images, and in it a directory for
-        /// each pod namespace with keys of its own: `docs/encryption.md`. The keys are read anew for
-        /// each pull and container. Empty: encrypted images are refused.
+        /// A directory with private keys (PEM, OpenPGP) that open encrypted images, and in it a
+        /// directory for each pod namespace with keys and key providers of its own:
+        /// `docs/encryption.md`. The keys are read anew for each pull and container. Empty: encrypted
+        /// images are refused.
         decryption_keys: Option<AbsolutePath> = None => restart,
-        /// The file that names key providers for encrypted images, as ocicrypt has it. Empty: there
-        /// are none.
+        /// The file that names key providers for encrypted images of all pods, as ocicrypt has it.
+        /// Empty: there are none.
         key_providers: Option<AbsolutePath> = None => restart,
         /// What the layers of images that are pulled become: a directory with their files each
         /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
@@ -246,41 +261,41 @@ section! {
     Network {
         /// Where the CNI configuration is looked for. The first file that is valid
         /// decides; without any, a built-in bridge network serves.
-        conf_dir: AbsolutePath = built_in("/etc/cni/net.d") => restart
+        conf_dir: AbsolutePath = built_in("/etc/cni/net.d") => live
             @ flag("cni-conf-dir", "DIR", "Where the CNI configuration is [default: /etc/cni/net.d]").below(DOCKER),
         /// Where CNI plugins are looked for, in this order.
-        bin_dirs: Vec<AbsolutePath> = vec![built_in("/opt/cni/bin"), built_in("/usr/lib/cni")] => restart
+        bin_dirs: Vec<AbsolutePath> = vec![built_in("/opt/cni/bin"), built_in("/usr/lib/cni")] => live
             @ flag("cni-bin-dir", "DIRS", "Where CNI plugins are, separated by commas [default: /opt/cni/bin,/usr/lib/cni]").commas().below(DOCKER),
         /// Where the results of CNI plugins are kept.
         cache_dir: AbsolutePath = built_in("/var/lib/cni") => restart
             @ flag("cni-cache-dir", "DIR", "Where the results of CNI plugins are kept [default: /var/lib/cni/cache]").below(DOCKER),
         /// When the standard plugins are replaced by the implementation within: for
         /// chains made of them alone (`auto`), or `always` or `never`.
-        in_process: InProcess = InProcess::Auto => restart,
+        in_process: InProcess = InProcess::Auto => live,
         /// Standard plugins whose programs are run all the same, such as `["portmap"]`: a
         /// network that uses one of them is left to its plugins' programs.
-        pinned_plugins: Vec<String> = Vec::new() => restart,
+        pinned_plugins: Vec<String> = Vec::new() => live,
         /// How many of the networks in `conf_dir` a pod is attached to: the first ones by
         /// file name. The first one's addresses are the pod's.
-        max_networks: NonZeroU32 = count(1) => restart,
+        max_networks: NonZeroU32 = count(1) => live,
         /// How long a network that was ready stays so while its plugins say that it is not.
-        status_grace: Interval = Interval::from_secs(30) => restart,
+        status_grace: Interval = Interval::from_secs(30) => live,
         /// The subnets of the built-in network, one per address family. An empty list does
         /// without that network: the node is not ready until one is configured.
-        default_subnets: Vec<Cidr> = vec![built_in("10.85.0.0/16")] => restart,
+        default_subnets: Vec<Cidr> = vec![built_in("10.85.0.0/16")] => live,
         /// The bridge of the built-in network.
-        default_bridge: String = "orlop0".to_owned() => restart,
+        default_bridge: String = "orlop0".to_owned() => live,
         /// Which address of a pod with several is its first one: as its network says
         /// (`cni`), or that of one family.
-        ip_preference: IpPreference = IpPreference::Cni => restart,
+        ip_preference: IpPreference = IpPreference::Cni => live,
         /// A template of a CNI configuration, written to `conf_dir` with the pod subnet
         /// that the kubelet announces. Empty: none is written.
-        conf_template: Option<AbsolutePath> = None => restart,
+        conf_template: Option<AbsolutePath> = None => live,
         /// How long a plugin may take.
-        plugin_timeout: Interval = Interval::from_secs(60) => restart,
+        plugin_timeout: Interval = Interval::from_secs(60) => live,
         /// How often addresses and interfaces that belong to no pod are looked for and released,
         /// besides at the start. 0: never.
-        gc_interval: Interval = Interval::from_secs(600) => restart,
+        gc_interval: Interval = Interval::from_secs(600) => live,
     }
 }
 
@@ -293,11 +308,11 @@ section! {
         /// The port to listen on. 0: any free one.
         port: u16 = 0 => restart,
         /// The certificate chain (PEM). Empty: no TLS.
-        tls_cert: Option<AbsolutePath> = None => restart,
+        tls_cert: Option<AbsolutePath> = None => live,
         /// The private key (PEM) of the certificate.
-        tls_key: Option<AbsolutePath> = None => restart,
+        tls_key: Option<AbsolutePath> = None => live,
         /// A session without traffic ends after so long.
-        idle_timeout: Interval = Interval::from_secs(4 * 3600) => restart,
+        idle_timeout: Interval = Interval::from_secs(4 * 3600) => live,
     }
 }
 
@@ -309,60 +324,60 @@ section! {
         /// `docs/images.md`.
         root: Option<AbsolutePath> = None => restart,
         /// Longer lines of output are split in the log file.
-        max_log_line: ByteSize = ByteSize::kib(16) => restart,
+        max_log_line: ByteSize = ByteSize::kib(16) => live,
         /// The most bytes of log that a container writes in a second. What exceeds them is
         /// dropped, and a line of the log tells how much it was; not with the docker backend.
         /// 0: any number.
-        log_rate: ByteSize = ByteSize::kib(0) => restart,
+        log_rate: ByteSize = ByteSize::kib(0) => live,
         /// The most bytes that a container's log file has until it is rotated, as a kubelet does
         /// at its `containerLogMaxSize`. What exceeds them is dropped, and a line of the log tells
         /// how much it was; not with the docker backend. 0: any number.
-        log_size: ByteSize = ByteSize::kib(0) => restart,
+        log_size: ByteSize = ByteSize::kib(0) => live,
         /// What happens to output while the disk of the log is too slow for it: containers
         /// `wait`, or go on and their output is dropped (`drop`).
-        log_full: LogPolicy = LogPolicy::Block => restart,
+        log_full: LogPolicy = LogPolicy::Block => live,
         /// Processes and threads per container whose pod sets no limit.
-        pids_limit: Limit = Limit::Unlimited => restart,
+        pids_limit: Limit = Limit::Unlimited => live,
         /// Resource limits of every container, such as `["nofile=1024:524288"]`. Those not
         /// named are inherited from the daemon.
-        ulimits: Vec<Rlimit> = Vec::new() => restart,
+        ulimits: Vec<Rlimit> = Vec::new() => live,
         /// Kernel settings of every pod with a network namespace of its own; a pod's own
         /// settings win.
-        sysctls: BTreeMap<String, String> = BTreeMap::new() => restart,
+        sysctls: BTreeMap<String, String> = BTreeMap::new() => live,
         /// Lets containers bind ports below 1024 without privilege.
-        unprivileged_ports: bool = true => restart,
+        unprivileged_ports: bool = true => live,
         /// Lets containers send pings without privilege.
-        unprivileged_icmp: bool = true => restart,
+        unprivileged_icmp: bool = true => live,
         /// The most that ExecSync returns of each output stream. Both together fit into the
         /// 16 MiB of a message; the rest is dropped.
-        exec_output_limit: ByteSize = ByteSize::mib(16) => restart,
+        exec_output_limit: ByteSize = ByteSize::mib(16) => live,
         /// The memory that the output of all commands of ExecSync may take together. Beyond it
         /// only the first 16 KiB of a stream are returned.
-        exec_output_memory: ByteSize = ByteSize::mib(64) => restart,
+        exec_output_memory: ByteSize = ByteSize::mib(64) => live,
         /// Lets containers go on from images that are checkpoints. A checkpoint holds
         /// processes with whatever rights they had, and who may name an image may then have
         /// these; archives that a client of the CRI gives by path are always restored.
-        restore_images: bool = false => restart,
+        restore_images: bool = false => live,
         /// Gives containers that ask for no seccomp profile the default one, instead of
         /// none.
-        seccomp_when_unset: bool = false => restart,
+        seccomp_when_unset: bool = false => live,
         /// Gives devices to the user of the container instead of the node's owner.
-        device_ownership_from_security_context: bool = false => restart,
+        device_ownership_from_security_context: bool = false => live,
         /// Where vendors describe their devices for containers (CDI); what a later
         /// directory says goes before what an earlier one says.
-        cdi_dirs: Vec<AbsolutePath> = CDI_DIRS.map(built_in).to_vec() => restart,
+        cdi_dirs: Vec<AbsolutePath> = CDI_DIRS.map(built_in).to_vec() => live,
         /// The processors of commands executed in containers: `first` for the first that the
         /// container may use, or a list such as `0-3`. Needs a runtime that knows
         /// `execCPUAffinity` (runc 1.3, crun 1.20); others run them anywhere. Empty: anywhere.
-        exec_cpu_affinity: Option<ExecAffinity> = None => restart,
+        exec_cpu_affinity: Option<ExecAffinity> = None => live,
         /// A file with classes of block IO, in the format that containerd and CRI-O read;
         /// containers choose one by annotation. Empty: there are none.
-        blockio_config: Option<AbsolutePath> = None => restart,
+        blockio_config: Option<AbsolutePath> = None => live,
         /// Classes of processor caches and memory bandwidth that containers may choose by
         /// annotation: directories below `/sys/fs/resctrl`, made by the administrator.
-        rdt_classes: Vec<String> = Vec::new() => restart,
+        rdt_classes: Vec<String> = Vec::new() => live,
         /// Makes no volumes for the VOLUME lines of images.
-        ignore_image_volumes: bool = false => restart,
+        ignore_image_volumes: bool = false => live,
     }
 }
 
@@ -370,7 +385,7 @@ section! {
     /// The keeper: the small process that every pod has.
     Keeper {
         /// The keeper's binary. Empty: `orlop-keeper` beside the `orlop` binary.
-        path: Option<AbsolutePath> = None => restart,
+        path: Option<AbsolutePath> = None => live,
         /// The control group that keepers live in. Empty: one below the daemon's own where
         /// systemd made that, else `/orlop/keepers`.
         cgroup: Option<String> = None => restart,
@@ -382,40 +397,40 @@ section! {
     /// are root on this node: `docs/nri.md` says what they can do.
     Nri {
         /// Whether there are any.
-        enable: bool = true => restart,
+        enable: bool = true => live,
         /// The socket that plugins connect to, for root alone.
-        socket: AbsolutePath = built_in("/var/run/nri/nri.sock") => restart,
+        socket: AbsolutePath = built_in("/var/run/nri/nri.sock") => live,
         /// Whether plugins may connect that the daemon has not started itself.
-        external_connections: bool = true => restart,
+        external_connections: bool = true => live,
         /// Programs named `NN-name` here are started as plugins, in the order of their numbers.
-        plugin_dir: AbsolutePath = built_in("/opt/nri/plugins") => restart,
+        plugin_dir: AbsolutePath = built_in("/opt/nri/plugins") => live,
         /// Where their configuration is: `NN-name.conf`, or `name.conf`.
-        plugin_config_dir: AbsolutePath = built_in("/etc/nri/conf.d") => restart,
+        plugin_config_dir: AbsolutePath = built_in("/etc/nri/conf.d") => live,
         /// How long a plugin may take to register, and then to take in what is on the node.
-        registration_timeout: Interval = Interval::from_secs(5) => restart,
+        registration_timeout: Interval = Interval::from_secs(5) => live,
         /// How long a plugin may take for an answer. One that takes longer is disconnected, and
         /// the pod goes on without it.
-        request_timeout: Interval = Interval::from_secs(2) => restart,
+        request_timeout: Interval = Interval::from_secs(2) => live,
         /// Whether the keys below hold, and pods may require plugins by the annotation
         /// `required-plugins.noderesource.dev`.
-        validator: bool = false => restart,
+        validator: bool = false => live,
         /// Refuses containers to which plugins add OCI hooks.
-        reject_oci_hooks: bool = false => restart,
+        reject_oci_hooks: bool = false => live,
         /// Refuses changes of the default seccomp policy.
-        reject_runtime_default_seccomp: bool = false => restart,
+        reject_runtime_default_seccomp: bool = false => live,
         /// Refuses seccomp policies for unconfined containers.
-        reject_unconfined_seccomp: bool = false => restart,
+        reject_unconfined_seccomp: bool = false => live,
         /// Refuses changes of a seccomp policy of the node's own.
-        reject_custom_seccomp: bool = false => restart,
+        reject_custom_seccomp: bool = false => live,
         /// Refuses changes of namespaces.
-        reject_namespaces: bool = false => restart,
+        reject_namespaces: bool = false => live,
         /// Refuses kernel settings.
-        reject_sysctls: bool = false => restart,
+        reject_sysctls: bool = false => live,
         /// Plugins without which no container is made, as `name` or `NN-name`. Static pods need
         /// the annotation below, or they cannot start before the plugins.
-        required_plugins: Vec<String> = Vec::new() => restart,
+        required_plugins: Vec<String> = Vec::new() => live,
         /// The annotation by which a pod does without required plugins (`"true"`). Empty: none.
-        tolerate_missing_annotation: Option<String> = None => restart,
+        tolerate_missing_annotation: Option<String> = None => live,
     }
 }
 
@@ -425,7 +440,7 @@ section! {
         /// Directories of definitions in JSON (`oci-hooks(5)`, version 1.0.0): which program, at
         /// which stages, for which containers. One in a later directory replaces that of the
         /// same name in an earlier one. Read at each creation; a broken one fails it.
-        dirs: Vec<AbsolutePath> = Vec::new() => restart,
+        dirs: Vec<AbsolutePath> = Vec::new() => live,
     }
 }
 
@@ -470,45 +485,45 @@ section! {
         /// What kind it is: a command line that works like runc's, the same with a container
         /// that is the pod's sandbox (a program named `runsc` is always of this kind), or a shim of
         /// containerd's (version 2).
-        kind: RuntimeKind = RuntimeKind::Oci => restart,
+        kind: RuntimeKind = RuntimeKind::Oci => live,
         /// The runtime's binary, or the one that a Controller is told to start. Empty: the binary of the table's name in `/usr/local/sbin`, `/usr/local/bin`, `/usr/sbin`, `/usr/bin`, `/sbin` or `/bin`, whatever the daemon's PATH.
-        path: Option<AbsolutePath> = None => restart,
+        path: Option<AbsolutePath> = None => live,
         /// What a shim is to read: its configuration file, or for runc's shim the
         /// runtime that it calls. Empty: the shim's own choice.
-        shim_config: Option<AbsolutePath> = None => restart,
+        shim_config: Option<AbsolutePath> = None => live,
         /// In options of which type a shim is told that: `containerd.runc.v1.Options`, or the type's name
         /// in `runtimeoptions.v1.Options`. Empty: the first for runc's shim, the second without a name
         /// for others.
-        shim_config_type: String = String::new() => restart,
+        shim_config_type: String = String::new() => live,
         /// Whether it is told what is in the file, and not where it is.
-        shim_config_body: bool = false => restart,
+        shim_config_body: bool = false => live,
         /// Whether the guests of a shim pull their images by themselves: no layer is fetched here for
         /// pods of this runtime.
-        guest_pull: bool = false => restart,
+        guest_pull: bool = false => live,
         /// Who makes what the containers of a pod share where the runtime is a shim: a task that
         /// only waits, the shim's own Sandbox service, by which a virtual machine boots with the
         /// pod, or (`proxy`) a Controller behind a socket, which needs no shim here.
-        sandboxer: Sandboxer = Sandboxer::Podsandbox => restart,
+        sandboxer: Sandboxer = Sandboxer::Podsandbox => live,
         /// The socket of that Controller.
-        address: Option<AbsolutePath> = None => restart,
+        address: Option<AbsolutePath> = None => live,
         /// What it is called there. Empty: as the runtime here.
-        controller: String = String::new() => restart,
+        controller: String = String::new() => live,
         /// How a shim hands over the streams of its processes: as fifos, or as streams that it
         /// serves itself (containerd's `io_type`).
-        io: StreamsBy = StreamsBy::Fifo => restart,
+        io: StreamsBy = StreamsBy::Fifo => live,
         /// Arguments before the subcommand, on every call.
-        args: Vec<String> = Vec::new() => restart,
+        args: Vec<String> = Vec::new() => live,
         /// Where the runtime keeps its own state. Empty: below `state`.
-        root: Option<AbsolutePath> = None => restart,
+        root: Option<AbsolutePath> = None => live,
         /// Annotations of pods passed to the runtime. `*` at the end stands for any text.
-        pod_annotations: Vec<String> = Vec::new() => restart,
+        pod_annotations: Vec<String> = Vec::new() => live,
         /// Annotations of containers passed to the runtime, likewise.
-        container_annotations: Vec<String> = Vec::new() => restart,
+        container_annotations: Vec<String> = Vec::new() => live,
         /// Keeps the host's devices from privileged containers.
-        privileged_without_host_devices: bool = false => restart,
+        privileged_without_host_devices: bool = false => live,
         /// A CNI configuration directory for this runtime's pods alone. Empty: the one of
         /// `[network]`.
-        cni_conf_dir: Option<AbsolutePath> = None => restart,
+        cni_conf_dir: Option<AbsolutePath> = None => live,
     }
 }
 

@@ -4,6 +4,7 @@
 //! are the keys, its doc comments the documentation, its initialisers the
 //! defaults.
 
+use std::any::Any;
 use std::ops::Range;
 
 use orlop_flag::Flag;
@@ -17,6 +18,12 @@ pub(crate) trait Section {
 
     /// Every key with its present value.
     fn keys(&self) -> Vec<Key>;
+
+    /// Takes the values back, from what rules, that only a start applies; or all of them.
+    fn keep(&mut self, old: &dyn Any, all: bool);
+
+    /// For [`Self::keep`].
+    fn as_any(&self) -> &dyn Any;
 
     /// Takes the value of one key from a file.
     fn set(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), SetError>;
@@ -113,6 +120,22 @@ macro_rules! section {
                         })))?,
                     },
                 )*]
+            }
+
+            fn keep(&mut self, old: &dyn std::any::Any, all: bool) {
+                let Some(old) = old.downcast_ref::<Self>() else {
+                    return;
+                };
+                $(
+                    let applies = $crate::config::section::Applies::$applies;
+                    if all || applies == $crate::config::section::Applies::restart {
+                        self.$key.clone_from(&old.$key);
+                    }
+                )*
+            }
+
+            fn as_any(&self) -> &dyn std::any::Any {
+                self
             }
 
             fn set(

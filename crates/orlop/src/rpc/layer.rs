@@ -33,13 +33,18 @@ use crate::metrics::CallMetrics;
 #[derive(Debug)]
 pub(crate) struct Policy {
     metrics: Arc<CallMetrics>,
-    limits: Limits,
+    limits: RwLock<Arc<Limits>>,
     slow_call: RwLock<Option<Duration>>,
     /// Ends streams, so that a daemon told to stop need not wait for them.
     closing: CancellationToken,
     /// Holds a token per call in work.
     in_work: TaskTracker,
     settling: Arc<Settling>,
+}
+
+fn limits(grpc: &Grpc) -> Arc<Limits> {
+    let (calls, streams) = (grpc.max_calls.get(), grpc.max_streams.get());
+    Arc::new(Limits::new(calls as usize, streams as usize))
 }
 
 impl Policy {
@@ -49,18 +54,19 @@ impl Policy {
         metrics: Arc<CallMetrics>,
         closing: CancellationToken,
     ) -> Self {
-        let limits = Limits::new(
-            grpc.max_calls.get() as usize,
-            grpc.max_streams.get() as usize,
-        );
         Self {
             metrics,
-            limits,
+            limits: RwLock::new(limits(grpc)),
             slow_call: RwLock::new(slow_call),
             closing,
             in_work: TaskTracker::new(),
             settling: Settling::new(),
         }
+    }
+
+    /// From now on so many calls are taken, beside those that are in work.
+    pub(crate) fn set_limits(&self, grpc: &Grpc) {
+        *self.limits.write() = limits(grpc);
     }
 
     /// From now on calls count as slow after so long.
@@ -74,8 +80,8 @@ impl Policy {
         self.in_work.wait().await;
     }
 
-    pub(super) fn limits(&self) -> &Limits {
-        &self.limits
+    pub(super) fn limits(&self) -> Arc<Limits> {
+        Arc::clone(&self.limits.read())
     }
 
     pub(super) fn closing(&self) -> &CancellationToken {

@@ -2,45 +2,51 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::sync::watch;
+use anyhow::Context as _;
+use tokio::sync::{Mutex, watch};
+use tokio::task::spawn_blocking;
 
+use super::exporting::Exporting;
+use crate::backend::Reconfigurable;
 use crate::config::values::LevelFilter;
-use crate::config::{Changes, Config, Flags, Location, changes, load};
+use crate::config::{Changes, Config, Flags, Location, changes, load, reloaded};
 use crate::log::Levels;
 use crate::rpc::Policy;
 
 /// The handle on a running daemon, for signals and the admin service.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Control(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     location: Location,
     flags: Flags,
-    levels: Levels,
-    policy: Arc<Policy>,
+    parts: Parts,
     config: watch::Sender<Arc<Config>>,
     /// One reload at a time.
     reloading: Mutex<()>,
+}
+
+/// What is told of changes.
+pub(super) struct Parts {
+    pub(super) levels: Levels,
+    pub(super) policy: Arc<Policy>,
+    pub(super) exporting: Arc<Exporting>,
+    pub(super) backend: Reconfigurable,
 }
 
 impl Control {
     pub(super) fn new(
         location: Location,
         flags: Flags,
-        levels: Levels,
-        policy: Arc<Policy>,
+        parts: Parts,
         config: watch::Sender<Arc<Config>>,
     ) -> Self {
-        let reloading = Mutex::new(());
         Self(Arc::new(Inner {
             location,
             flags,
-            levels,
-            policy,
+            parts,
             config,
-            reloading,
+            reloading: Mutex::default(),
         }))
     }
 
@@ -49,28 +55,54 @@ impl Control {
         Arc::clone(&self.0.config.borrow())
     }
 
-    /// Reads the configuration again and applies what can be applied. One with
-    /// mistakes changes nothing. Reads files, so not for the reactor.
-    pub(super) fn reload(&self) -> anyhow::Result<Changes> {
-        let inner = &self.0;
-        let _alone = inner.reloading.lock();
-        let new = load(&inner.location, &inner.flags)?.config;
-        let old = self.config();
-        let changes = changes(&old, &new);
-        // A level that somebody set by hand stays until the file says another.
-        if old.log.level != new.log.level {
-            inner.levels.set(&new.log.level)?;
-        }
-        inner.policy.set_slow_call(new.log.slow_call.nonzero());
-        inner.config.send_replace(Arc::new(new));
-        Ok(changes)
+    /// Reads the configuration again and applies what can be applied. One with mistakes, or that can't be
+    /// used, changes nothing. Goes on to its end if the caller leaves.
+    pub(super) async fn reload(&self) -> anyhow::Result<Changes> {
+        let inner = Arc::clone(&self.0);
+        let reloading = tokio::spawn(async move { inner.reload().await });
+        reloading.await.context("reading the configuration broke")?
     }
 
     pub(super) fn log_level(&self) -> LevelFilter {
-        self.0.levels.get()
+        self.0.parts.levels.get()
     }
 
     pub(super) fn set_log_level(&self, level: &LevelFilter) -> anyhow::Result<()> {
-        self.0.levels.set(level)
+        self.0.parts.levels.set(level)
+    }
+}
+
+impl Inner {
+    async fn reload(self: Arc<Self>) -> anyhow::Result<Changes> {
+        let _alone = self.reloading.lock().await;
+        let old = Arc::clone(&self.config.borrow());
+        let (reading, before) = (Arc::clone(&self), Arc::clone(&old));
+        let read = move || -> anyhow::Result<_> {
+            let new = load(&reading.location, &reading.flags)?.config;
+            let rules = Arc::new(reloaded(&before, &new));
+            // Whatever may fail comes before anything is changed.
+            let moving = reading.parts.exporting.prepare(&before, &rules)?;
+            Ok((new, rules, moving))
+        };
+        let (new, rules, moving) = spawn_blocking(read).await??;
+        let Parts {
+            levels,
+            policy,
+            exporting,
+            backend,
+        } = &self.parts;
+        backend.reconfigure(&rules).await?;
+        if let Some(moving) = moving {
+            exporting.move_to(moving).await;
+        }
+        // A level that somebody set by hand stays until the file says another.
+        if old.log.level != rules.log.level {
+            levels.set(&rules.log.level)?;
+        }
+        policy.set_slow_call(rules.log.slow_call.nonzero());
+        policy.set_limits(&rules.grpc);
+        let changes = changes(&old, &new);
+        self.config.send_replace(rules);
+        Ok(changes)
     }
 }

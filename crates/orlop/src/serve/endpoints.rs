@@ -14,7 +14,15 @@ use crate::service_manager::Socket;
 #[derive(Debug)]
 pub(super) struct Endpoints {
     pub(super) grpc: Vec<Listener>,
-    pub(super) metrics: Option<Listener>,
+    pub(super) metrics: MetricsSocket,
+}
+
+/// Where metrics are served, if they are.
+#[derive(Debug, Default)]
+pub(super) struct MetricsSocket {
+    pub(super) listener: Option<Listener>,
+    /// Whether the service manager made it.
+    pub(super) is_managed: bool,
 }
 
 /// Who may use a unix socket: its owner and its group.
@@ -26,28 +34,32 @@ const METRICS: &str = "metrics";
 
 impl Endpoints {
     pub(super) fn open(config: &Config, passed: Vec<Socket>) -> anyhow::Result<Self> {
-        let group = config.grpc.group.as_ref().map(Group::resolve).transpose();
-        let group = group.map_err(|error| anyhow::anyhow!("grpc.group: {error}"))?;
+        let group = group(config)?;
         let mut endpoints = Self::from_manager(passed)?;
         if endpoints.grpc.is_empty() {
             for path in &config.grpc.listen {
                 endpoints.grpc.push(Listener::unix(path, MODE, group)?);
             }
         }
-        if endpoints.metrics.is_none() {
-            endpoints.metrics = match &config.metrics.listen {
-                None => None,
-                Some(MetricsEndpoint::Unix(path)) => Some(Listener::unix(path, MODE, group)?),
-                Some(MetricsEndpoint::Tcp(address)) => Some(tcp(*address)?),
-            };
+        if !endpoints.metrics.is_managed {
+            endpoints.metrics.listener = Self::metrics_of(config)?;
         }
         Ok(endpoints)
+    }
+
+    /// The socket of metrics that a configuration wants.
+    pub(super) fn metrics_of(config: &Config) -> anyhow::Result<Option<Listener>> {
+        Ok(match &config.metrics.listen {
+            None => None,
+            Some(MetricsEndpoint::Unix(path)) => Some(Listener::unix(path, MODE, group(config)?)?),
+            Some(MetricsEndpoint::Tcp(address)) => Some(tcp(*address)?),
+        })
     }
 
     fn from_manager(passed: Vec<Socket>) -> anyhow::Result<Self> {
         let mut endpoints = Self {
             grpc: Vec::new(),
-            metrics: None,
+            metrics: MetricsSocket::default(),
         };
         for Socket { name, fd } in passed {
             let listener = Listener::inherited(fd)?;
@@ -59,7 +71,10 @@ impl Endpoints {
                         listener.address(),
                     );
                 }
-                endpoints.metrics = Some(listener);
+                endpoints.metrics = MetricsSocket {
+                    listener: Some(listener),
+                    is_managed: true,
+                };
             } else if listener.is_unix() {
                 endpoints.grpc.push(listener);
             } else {
@@ -72,6 +87,11 @@ impl Endpoints {
         }
         Ok(endpoints)
     }
+}
+
+fn group(config: &Config) -> anyhow::Result<Option<u32>> {
+    let group = config.grpc.group.as_ref().map(Group::resolve).transpose();
+    group.map_err(|error| anyhow::anyhow!("grpc.group: {error}"))
 }
 
 fn tcp(address: SocketAddr) -> anyhow::Result<Listener> {

@@ -9,8 +9,6 @@
 
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
-
 use super::admin::describe;
 use super::control::Control;
 use super::serving::{Beginning, Serving};
@@ -60,11 +58,9 @@ async fn stop_asked(signals: &mut Signals) {
 async fn heed(signals: &mut Signals, control: &Control, notifier: &Notifier) {
     while signals.next().await == Wish::Reload {
         notifier.tell(State::Reloading);
-        let reloading = control.clone();
-        match spawn_blocking(move || reloading.reload()).await {
-            Ok(Ok(changes)) => tracing::info!("configuration read: {}", describe(&changes)),
-            Ok(Err(error)) => tracing::error!("the old configuration stays in force: {error:#}"),
-            Err(error) => tracing::error!(%error, "reading the configuration broke"),
+        match control.reload().await {
+            Ok(changes) => tracing::info!("configuration read: {}", describe(&changes)),
+            Err(error) => tracing::error!("the old configuration stays in force: {error:#}"),
         }
         notifier.tell(State::Ready);
     }

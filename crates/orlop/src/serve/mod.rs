@@ -6,6 +6,7 @@ mod control;
 mod directories;
 mod embedded;
 mod endpoints;
+mod exporting;
 mod format;
 mod incoming;
 mod life;

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use orlop_cri::server::V1Alpha2Layer;
-use orlop_door::Listener;
 use orlop_sandbox_api::{Controller, Sandboxes, Store};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
 
 use super::admin::Admin;
-use super::control::Control;
+use super::control::{Control, Parts};
 use super::endpoints::Endpoints;
+use super::exporting::Exporting;
 use super::incoming::incoming;
 use crate::backend::{self, Running};
 use crate::config::{Config, Flags, Grpc, Location};
 use crate::log::Levels;
-use crate::metrics::{self, CallMetrics, Exporter, Health, serve as serve_metrics};
+use crate::metrics::{self, CallMetrics, Exporter, Health};
 use crate::rpc::{CallLayer, Policy};
 use crate::service_manager::Socket;
 
@@ -47,7 +47,7 @@ pub(super) struct Serving {
     /// Asks clients to call elsewhere from now on.
     farewell: CancellationToken,
     server: JoinHandle<Served>,
-    exporter: Option<Exporting>,
+    exporting: Arc<Exporting>,
     backend: Running,
     #[cfg(feature = "otlp")]
     traces: Option<JoinHandle<()>>,
@@ -75,10 +75,7 @@ impl Serving {
         let backend_metrics = backend::Metrics::register(&config, &mut registry);
         let engine = metrics::Running::default();
         let exporter = Exporter::new(registry, Arc::clone(&health), Arc::clone(&engine));
-        let exporter = Arc::new(exporter);
-        let exporter = endpoints
-            .metrics
-            .map(|listener| Exporting::start(listener, exporter));
+        let exporting = Arc::new(Exporting::start(endpoints.metrics, exporter));
 
         let stop = CancellationToken::new();
         let slow_call = config.log.slow_call.nonzero();
@@ -94,7 +91,13 @@ impl Serving {
             .clone()
             .map(|to| crate::otlp::export(to, backend.traces().listen()));
         let sender = watch::Sender::new(Arc::clone(&config));
-        let control = Control::new(location, flags, levels, Arc::clone(&policy), sender);
+        let parts = Parts {
+            levels,
+            policy: Arc::clone(&policy),
+            exporting: Arc::clone(&exporting),
+            backend: backend.reconfigurable(),
+        };
+        let control = Control::new(location, flags, parts, sender);
         let services = backend.services.clone();
         let services = services.add_service(Admin(control.clone()));
         // For containerds that have us make their sandboxes.
@@ -126,7 +129,7 @@ impl Serving {
             newcomers,
             farewell,
             server,
-            exporter,
+            exporting,
             backend,
             #[cfg(feature = "otlp")]
             traces,
@@ -162,9 +165,7 @@ impl Serving {
         if let Some(traces) = self.traces {
             traces.abort();
         }
-        if let Some(exporter) = self.exporter {
-            exporter.finish().await;
-        }
+        self.exporting.finish().await;
         outcome
     }
 }
@@ -199,28 +200,4 @@ fn server(grpc: &Grpc) -> Server {
         .max_concurrent_streams(grpc.max_calls_per_connection.get())
         .http2_keepalive_interval(grpc.keepalive.nonzero())
         .http2_keepalive_timeout(Some(grpc.keepalive_timeout.get()))
-}
-
-/// The metrics endpoint. It answers while the daemon drains, too: it is then that
-/// somebody looks.
-struct Exporting {
-    task: JoinHandle<()>,
-    stop: DropGuard,
-}
-
-impl Exporting {
-    fn start(listener: Listener, exporter: Arc<Exporter>) -> Self {
-        tracing::info!(address = listener.address(), "serving metrics");
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(serve_metrics(listener, exporter, stop.clone()));
-        Self {
-            task,
-            stop: stop.drop_guard(),
-        }
-    }
-
-    async fn finish(self) {
-        drop(self.stop);
-        let _ = self.task.await;
-    }
 }

@@ -1,9 +1,11 @@
 //! Encrypted images as pods meet them: with a key of their namespace, and without.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use orlop_testkit::encryption::{LayerKey, LayerKeyKind, can_encrypt, encrypt};
+use orlop_testkit::encryption::{LayerKey, LayerKeyKind, can_encrypt, encrypt, run};
 use orlop_testkit::{ContainerSpec, ImageBuilder, Layer, Node, PodSpec, Scratch, skip};
 use serde_json::Value;
 use tonic::Code;
@@ -16,6 +18,24 @@ fn in_namespace(world: &World, name: &str) -> PodSpec {
     world.node.pod(name).with(move |config| {
         config.metadata.get_or_insert_default().namespace = namespace;
     })
+}
+
+const PASSPHRASE: &str = "the passphrase of the team";
+
+/// Gives a key a passphrase, in a file beside it.
+fn lock(key: &Path) -> PathBuf {
+    let (locked, beside) = (
+        key.with_extension("locked"),
+        key.with_extension("pem.passphrase"),
+    );
+    let mut openssl = Command::new("openssl");
+    openssl.args(["pkcs8", "-topk8", "-v2", "aes-256-cbc"]);
+    openssl.args(["-passout", &format!("pass:{PASSPHRASE}")]);
+    run(openssl.arg("-in").arg(key).arg("-out").arg(&locked));
+    fs::rename(&locked, key).expect("put it in its place");
+    fs::write(&beside, PASSPHRASE).expect("write");
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).expect("chmod");
+    beside
 }
 
 #[tokio::test]
@@ -41,6 +61,7 @@ async fn only_pods_of_a_namespace_with_the_key_run_an_encrypted_image() {
     let from = format!("oci:{}:a.example/x:1", layout.display());
     encrypt(&from, &at, &[key.recipient()]);
     fs::remove_file(&key.public).expect("remove");
+    let passphrase = lock(&key.private);
     let name = format!("{}/secret:1", world.registry.host());
 
     let (team, others) = (in_namespace(&world, "team"), in_namespace(&world, "others"));
@@ -76,9 +97,14 @@ async fn only_pods_of_a_namespace_with_the_key_run_an_encrypted_image() {
             "{error}"
         );
     }
+    fs::write(&passphrase, "another one of ours").expect("write");
+    let error = world.cri.pull_for(&name, &team).await.unwrap_err();
+    assert!(error.message().contains("is not its own"), "{error}");
     let log = world.node.log();
     let pem = fs::read_to_string(&key.private).expect("read");
     let secret = pem.lines().nth(1).expect("a line");
-    assert!(!log.contains(secret), "the key is in the log");
+    for secret in [secret, PASSPHRASE, "another one of ours"] {
+        assert!(!log.contains(secret), "a secret is in the log");
+    }
     world.finish().await;
 }

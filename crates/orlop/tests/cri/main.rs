@@ -49,6 +49,7 @@ mod profiles;
 mod pulls;
 mod recovery;
 mod registries;
+mod reload;
 mod resources;
 mod restart;
 mod sandbox_api;

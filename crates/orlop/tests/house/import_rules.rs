@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("openpgp", &[]),
-    ("decrypt", &[]),
+    ("decrypt", &["openpgp"]),
     ("toc", &["hex"]),
     ("sigstore", &["hex"]),
     (

@@ -42,6 +42,7 @@ fn a_statement_by_a_key_holds_in_a_log_or_without_one() {
     let keys = [public(&other), public(&person.key)];
     let logs = [public(&log.key)];
     let demand = |logs| Demand {
+        stampers: None,
         signer: Signer::Keys(&keys),
         logs,
         now: NOW,
@@ -55,6 +56,7 @@ fn a_statement_by_a_key_holds_in_a_log_or_without_one() {
     let refused = verify(&alone, &demand(Some(&logs))).unwrap_err();
     assert!(matches!(refused, Refusal::NotLogged(_)), "{refused}");
     let only = Demand {
+        stampers: None,
         signer: Signer::Keys(&keys[..1]),
         ..demand(None)
     };
@@ -94,6 +96,7 @@ fn a_log_with_an_ed25519_key_is_known_by_its_name_too() {
     let demand = Demand {
         signer: Signer::Keys(&keys),
         logs: Some(&logs),
+        stampers: None,
         now: NOW,
     };
     let said = statement(DIGEST, None, Statement::COSIGN_SIGN);
@@ -157,12 +160,12 @@ const CASES: &[Case] = &[
             let one = bundle["dsseEnvelope"]["signatures"][0].clone();
             bundle["dsseEnvelope"]["signatures"] = json!([one, one]);
         },
-        "the bundle can't be read: its envelope has not one signature",
+        "the envelope can't be read: it has not one signature",
     ),
     (
         "no signature",
         |_, bundle| bundle["dsseEnvelope"]["signatures"] = json!([]),
-        "the bundle can't be read: its envelope has not one signature",
+        "the envelope can't be read: it has not one signature",
     ),
     (
         "no entry",

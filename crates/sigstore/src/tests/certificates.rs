@@ -277,6 +277,7 @@ fn without_a_log_a_certificate_must_be_valid_now() {
     identity.certificate_logs.clear();
     identity.subject = vec![Subject::Host("ci.build.example".to_owned())];
     let demand = |now| Demand {
+        stampers: None,
         signer: Signer::Identity(&identity),
         logs: None,
         now,
@@ -335,6 +336,7 @@ fn without_a_log_a_certificate_must_be_valid_now() {
     let demand = Demand {
         signer: Signer::Identity(&identity),
         logs: None,
+        stampers: None,
         now: USED as i64,
     };
     refused(verify(&sign(&wish), &demand), "not for who@people.example");

@@ -7,7 +7,7 @@ use orlop_testkit::sigstore::{Key, Person, TransparencyLog};
 use serde_json::{Value, json};
 
 use super::scene::{DIGEST, EMAIL, NOW, Scene, USED, public};
-use crate::{By, Demand, Detached, Refusal, Signer};
+use crate::{Beside, By, Demand, Detached, Refusal, Signer};
 
 const NAME: &str = "a.example/app";
 
@@ -16,10 +16,12 @@ fn verify(signature: &ImageSignature, demand: &Demand<'_>) -> Result<By, Refusal
     let detached = Detached {
         message: signature.payload.as_bytes(),
         signature: &bytes,
-        certificate: signature.certificate.as_deref(),
-        chain: signature.chain.as_deref(),
-        log: signature.log.as_deref(),
-        is_stamped: false,
+        beside: Beside {
+            certificate: signature.certificate.as_deref(),
+            chain: signature.chain.as_deref(),
+            log: signature.log.as_deref(),
+            is_stamped: false,
+        },
     };
     detached.verify(demand)
 }
@@ -51,6 +53,7 @@ fn a_signature_by_a_key_is_looked_for_in_the_log_where_that_is_asked() {
     let person = Person::with(Key::new());
     let (keys, logs) = ([public(&person.key)], [public(&log.key)]);
     let demand = |logs| Demand {
+        stampers: None,
         signer: Signer::Keys(&keys),
         logs,
         now: NOW,

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::scene::NOW;
 use crate::{
-    Authorities, Bundle, By, Content, Demand, Detached, Identity, PublicKey, Refusal, Signer,
-    Statement, Subject,
+    Authorities, Beside, Bundle, By, Content, Demand, Detached, Identity, PublicKey, Refusal,
+    Signer, Statement, Subject,
 };
 
 /// A signature as cosign 1 and 2 kept it.
@@ -42,10 +42,12 @@ impl Kept {
         let detached = Detached {
             message: &payload,
             signature: &signature,
-            certificate: self.annotations.certificate.as_deref(),
-            chain: self.annotations.chain.as_deref(),
-            log: self.annotations.log.as_deref(),
-            is_stamped: false,
+            beside: Beside {
+                certificate: self.annotations.certificate.as_deref(),
+                chain: self.annotations.chain.as_deref(),
+                log: self.annotations.log.as_deref(),
+                is_stamped: false,
+            },
         };
         detached.verify(demand)
     }
@@ -78,6 +80,7 @@ fn a_bundle_of_cosign_s_in_sigstore_s_public_log_holds() {
         let demand = Demand {
             signer: Signer::Identity(identity),
             logs: Some(&logs),
+            stampers: None,
             now: NOW,
         };
         bundle.verify(&demand, None)
@@ -109,6 +112,7 @@ fn a_keyless_signature_of_cosign_s_in_sigstore_s_public_log_holds() {
     let logs = rekor();
     let verify = |identity: &Identity, logs| {
         let demand = Demand {
+            stampers: None,
             signer: Signer::Identity(identity),
             logs,
             now: NOW,
@@ -130,6 +134,7 @@ fn a_key_s_signature_of_cosign_s_in_sigstore_s_public_log_holds() {
     let kept = Kept::read(include_str!("published/key.json"));
     let (keys, logs) = ([key(include_str!("published/key.pub"))], rekor());
     let demand = |logs| Demand {
+        stampers: None,
         signer: Signer::Keys(&keys),
         logs,
         now: NOW,
@@ -156,6 +161,7 @@ fn a_signature_with_a_certificate_of_one_s_own_holds() {
             certificate_logs: Vec::new(),
         };
         let demand = |now| Demand {
+            stampers: None,
             signer: Signer::Identity(&identity),
             logs: None,
             now,
@@ -171,6 +177,7 @@ fn a_signature_with_a_certificate_of_one_s_own_holds() {
 fn bundles_of_cosign_s_third_version_hold() {
     let keys = [key(include_str!("published/bundles.pub"))];
     let demand = |logs| Demand {
+        stampers: None,
         signer: Signer::Keys(&keys),
         logs,
         now: NOW,

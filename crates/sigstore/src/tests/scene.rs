@@ -68,6 +68,7 @@ impl Scene {
         Demand {
             signer: Signer::Identity(&self.identity),
             logs: Some(&self.logs),
+            stampers: None,
             now: NOW,
         }
     }

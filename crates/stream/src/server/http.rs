@@ -175,7 +175,7 @@ fn answer(mut request: Request<Incoming>, context: &Context) -> Result<(Reply, A
     let (plan, reply) = agree(request.headers(), verb == "portforward")?;
     let place = Arc::clone(&context.sessions).try_acquire_owned();
     let place = place.map_err(|_| {
-        let sessions = context.config.max_sessions;
+        let sessions = context.config().max_sessions;
         let message = format!("all {sessions} streaming sessions are taken: try again later");
         refusal(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;

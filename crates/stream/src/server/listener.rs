@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_door::{AcceptLoop, Tls, TlsRules};
+use orlop_door::{AcceptLoop, Tls, TlsFiles, TlsRules};
+use parking_lot::RwLock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -29,15 +30,14 @@ const TLS: TlsRules = TlsRules {
 /// A streaming server. Dropping it ends all its connections at once.
 pub struct Server {
     address: SocketAddr,
-    base: String,
-    tokens: Arc<Tokens>,
+    context: Arc<Context>,
     stop: CancellationToken,
     accepting: Option<JoinHandle<()>>,
 }
 
 /// What all connections share.
 pub(crate) struct Context {
-    pub(crate) config: Config,
+    now: RwLock<Now>,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) stop: CancellationToken,
@@ -45,13 +45,31 @@ pub(crate) struct Context {
     pub(crate) sessions: Arc<Semaphore>,
 }
 
+/// What holds for those who connect now.
+struct Now {
+    config: Arc<Config>,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Context {
+    pub(crate) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.now.read().config)
+    }
+}
+
+/// Reads the files of a configuration.
+fn load(config: &Config) -> Result<Option<Arc<Tls>>, ServerError> {
+    let files = config.tls.clone();
+    Ok(files
+        .map(|files| Tls::load(files, TLS))
+        .transpose()?
+        .map(Arc::new))
+}
+
 impl Server {
     /// Listens and serves in the background.
     pub async fn bind(config: Config, backend: Arc<dyn Backend>) -> Result<Self, ServerError> {
-        let tls = match config.tls.clone() {
-            None => None,
-            Some(files) => Some(Arc::new(Tls::load(files, TLS)?)),
-        };
+        let tls = load(&config)?;
         let bind_error = |source| ServerError::Bind {
             address: config.address,
             source,
@@ -60,24 +78,40 @@ impl Server {
             .await
             .map_err(bind_error)?;
         let address = listener.local_addr().map_err(bind_error)?;
-        let base = base_url(&config, address);
         let tokens = Arc::new(Tokens::new(config.token_life, config.max_pending));
         let stop = CancellationToken::new();
         let context = Arc::new(Context {
-            tokens: tokens.clone(),
+            tokens,
             sessions: Arc::new(Semaphore::new(config.max_sessions)),
-            config,
+            now: RwLock::new(Now {
+                config: Arc::new(config),
+                tls,
+            }),
             backend,
             stop: stop.clone(),
         });
-        let accepting = Some(tokio::spawn(accept(listener, tls, context)));
+        let accepting = Some(tokio::spawn(accept(listener, Arc::clone(&context))));
         Ok(Self {
             address,
-            base,
-            tokens,
+            context,
             stop,
             accepting,
         })
+    }
+
+    /// Has who connects from now on find other certificates and another patience. Sessions that are open
+    /// go on as they are.
+    pub fn change(&self, tls: Option<TlsFiles>, idle_timeout: Duration) -> Result<(), ServerError> {
+        let old = self.context.config();
+        let config = Config {
+            tls,
+            idle_timeout,
+            ..Config::clone(&old)
+        };
+        let tls = load(&config)?;
+        let config = Arc::new(config);
+        *self.context.now.write() = Now { config, tls };
+        Ok(())
     }
 
     /// Where the server listens.
@@ -101,11 +135,9 @@ impl Server {
     }
 
     fn url(&self, verb: &str, request: Pending) -> Result<String, TooManyPending> {
-        Ok(format!(
-            "{}/{verb}/{}",
-            self.base,
-            self.tokens.insert(request)?
-        ))
+        let token = self.context.tokens.insert(request)?;
+        let base = base_url(&self.context.config(), self.address);
+        Ok(format!("{base}/{verb}/{token}"))
     }
 
     /// Stops listening, tells all sessions that they end, and waits a moment for them.
@@ -152,8 +184,8 @@ fn has_port(host: &str) -> bool {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, context: Arc<Context>) {
-    let config = &context.config;
+async fn accept(listener: TcpListener, context: Arc<Context>) {
+    let config = context.config();
     let visitors = Visitors::new(config.max_visitors, config.max_visitors_per_peer);
     let accepting = AcceptLoop {
         doing: "accepting a streaming client",
@@ -165,7 +197,7 @@ async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, context: Arc<Conte
             tracing::debug!(%peer, "too many streaming clients that have asked for nothing");
             return None;
         };
-        let (tls, context) = (tls.clone(), context.clone());
+        let (tls, context) = (context.now.read().tls.clone(), context.clone());
         Some(async move {
             tracing::trace!(%peer, "a streaming client connected");
             connection(stream, visitor, tls, context).await;
@@ -188,7 +220,7 @@ async fn connection(
     tls: Option<Arc<Tls>>,
     context: Arc<Context>,
 ) {
-    let end = Instant::now() + context.config.negotiation_timeout;
+    let end = Instant::now() + context.config().negotiation_timeout;
     let Some(tls) = tls else {
         return http::serve_plain(stream, (visitor, end), &context).await;
     };

@@ -23,7 +23,7 @@ pub(super) async fn serve(
     transport: Transport,
     context: &Arc<Context>,
 ) {
-    let limits = context.config.port_forward_limits();
+    let limits = context.config().port_forward_limits();
     // Held for as long as the connection: the tunnel ends with it.
     let (transport, _bridge) = if tunnelled {
         let (inner, bridge) = tunnel(transport, Role::Server, limits);
@@ -47,7 +47,7 @@ pub(super) async fn serve(
                 None => break,
             },
         };
-        let deadline = Instant::now() + context.config.creation_timeout;
+        let deadline = Instant::now() + context.config().creation_timeout;
         if let Some(pair) = pairs.add(stream, deadline) {
             forwards.spawn(forward(pair, request.pod_id.clone(), context.clone()));
         }

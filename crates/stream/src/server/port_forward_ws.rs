@@ -19,7 +19,7 @@ pub(super) async fn serve(
     transport: Transport,
     context: &Arc<Context>,
 ) {
-    let limits: Limits = context.config.session_limits();
+    let limits: Limits = context.config().session_limits();
     let PortForwardRequest { pod_id, mut ports } = request;
     ports.truncate(MAX_PORTS);
     let count = ports.len() * 2;

@@ -38,8 +38,8 @@ pub(super) async fn serve(
         },
         Pending::PortForward(_) => return,
     };
-    let limits = context.config.session_limits();
-    let creation = context.config.creation_timeout;
+    let limits = context.config().session_limits();
+    let creation = context.config().creation_timeout;
     let (version, setup) = match plan {
         Plan::RemoteSpdy(version) => {
             let setup = over_spdy(transport, version, wanted, limits);

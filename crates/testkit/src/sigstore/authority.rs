@@ -159,7 +159,7 @@ impl CodeAuthority {
         certificates
     }
 
-    fn issuer(&self) -> Issuer<'_, &rcgen::KeyPair> {
+    pub(super) fn issuer(&self) -> Issuer<'_, &rcgen::KeyPair> {
         Issuer::from_params(&self.params, &self.key.pair)
     }
 
@@ -215,7 +215,7 @@ fn of_authority(name: &str, valid: (u64, u64)) -> CertificateParams {
     params
 }
 
-fn set(params: &mut CertificateParams, valid: (u64, u64)) {
+pub(super) fn set(params: &mut CertificateParams, valid: (u64, u64)) {
     let start = date_time_ymd(1970, 1, 1);
     params.not_before = start + Duration::from_secs(valid.0);
     params.not_after = start + Duration::from_secs(valid.1);
@@ -230,7 +230,7 @@ fn signed_part(certificate: &[u8]) -> &[u8] {
 }
 
 /// How long a value's header is, and its content.
-fn header(value: &[u8]) -> (usize, usize) {
+pub(super) fn header(value: &[u8]) -> (usize, usize) {
     let first = usize::from(value[1]);
     if first < 0x80 {
         return (2, first);
@@ -243,7 +243,7 @@ fn header(value: &[u8]) -> (usize, usize) {
 }
 
 /// One short value in DER.
-fn der(tag: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut value = vec![tag];
     match content.len() {
         short @ ..0x80 => value.push(short as u8),

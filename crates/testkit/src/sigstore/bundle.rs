@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::authority::pem;
-use super::{Key, TransparencyLog};
+use super::{Key, LogEntry, TransparencyLog};
 use crate::image::digest;
-use crate::signature::{ImageSignature, payload};
+use crate::signature::{ImageAttestation, ImageSignature, payload};
 
 /// Somebody who signs.
 #[derive(Debug)]
@@ -34,6 +34,16 @@ pub fn statement(digest: &str, name: Option<&str>, predicate_type: &str) -> Valu
     })
 }
 
+/// A bundle with a timestamp of its signature, which `stamp` makes.
+pub fn stamped(mut bundle: Value, stamp: impl FnOnce(&[u8]) -> Vec<u8>) -> Value {
+    let signature = bundle["dsseEnvelope"]["signatures"][0]["sig"].as_str();
+    let signature = BASE64_STANDARD.decode(signature.expect("a signature"));
+    let stamp = BASE64_STANDARD.encode(stamp(&signature.expect("base64")));
+    bundle["verificationMaterial"]["timestampVerificationData"] =
+        json!({ "rfc3161Timestamps": [{ "signedTimestamp": stamp }] });
+    bundle
+}
+
 impl Person {
     /// Somebody whose key speaks for itself.
     pub fn with(key: Key) -> Self {
@@ -45,10 +55,45 @@ impl Person {
 
     /// Signs a statement, and has it noted.
     pub fn bundle(&self, statement: &Value, noted: Option<(&TransparencyLog, u64)>) -> Value {
+        let (envelope, entry) = self.envelope(statement, noted);
+        let entries = entry.map(|entry| entry.bundled);
+        json!({
+            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+            "verificationMaterial": self.material(entries.into_iter().collect()),
+            "dsseEnvelope": envelope,
+        })
+    }
+
+    /// Signs a statement, and has it noted, as cosign did before there were bundles.
+    pub fn attest(
+        &self,
+        statement: &Value,
+        noted: Option<(&TransparencyLog, u64)>,
+    ) -> ImageAttestation {
+        let (envelope, entry) = self.envelope(statement, noted);
+        let chain: String = self
+            .certificates
+            .iter()
+            .skip(1)
+            .map(|one| pem(one))
+            .collect();
+        ImageAttestation {
+            envelope: envelope.to_string(),
+            certificate: self.certificates.first().map(|own| pem(own)),
+            chain: (!chain.is_empty()).then_some(chain),
+            log: entry.map(|entry| entry.detached.to_string()),
+        }
+    }
+
+    fn envelope(
+        &self,
+        statement: &Value,
+        noted: Option<(&TransparencyLog, u64)>,
+    ) -> (Value, Option<LogEntry>) {
         let (kind, payload) = ("application/vnd.in-toto+json", statement.to_string());
         let message = format!("DSSEv1 {} {kind} {} {payload}", kind.len(), payload.len());
         let signature = BASE64_STANDARD.encode(self.key.sign(message.as_bytes()));
-        let entries = noted.map(|(log, at)| {
+        let entry = noted.map(|(log, at)| {
             let body = json!({
                 "apiVersion": "0.0.1",
                 "kind": "dsse",
@@ -58,17 +103,14 @@ impl Person {
                     "signatures": [{ "signature": signature, "verifier": self.verifier() }],
                 },
             });
-            log.enter(&body, at).bundled
+            log.enter(&body, at)
         });
-        json!({
-            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
-            "verificationMaterial": self.material(entries.into_iter().collect()),
-            "dsseEnvelope": {
-                "payload": BASE64_STANDARD.encode(&payload),
-                "payloadType": kind,
-                "signatures": [{ "sig": signature }],
-            },
-        })
+        let envelope = json!({
+            "payload": BASE64_STANDARD.encode(&payload),
+            "payloadType": kind,
+            "signatures": [{ "sig": signature }],
+        });
+        (envelope, entry)
     }
 
     /// Signs a message that is not in the bundle, and has it noted.

@@ -9,10 +9,12 @@ mod bundle;
 mod key;
 mod log;
 mod services;
+mod stamp;
 
 pub use attach::Referrer;
 pub use authority::{CodeAuthority, Wish};
-pub use bundle::{Person, statement};
+pub use bundle::{Person, stamped, statement};
 pub use key::Key;
 pub use log::{LogEntry, TransparencyLog};
 pub use services::Services;
+pub use stamp::{StampAuthority, StampWish, StamperWish};

@@ -1,4 +1,4 @@
-//! Fulcio and Rekor, as much of them as cosign asks when it signs.
+//! Fulcio, Rekor and an authority for timestamps, as much of them as cosign asks when it signs.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 
 use super::authority::{CodeAuthority, Wish};
-use super::{Key, TransparencyLog};
+use super::{Key, StampAuthority, TransparencyLog};
 use crate::image::digest;
 use crate::serve::Server;
 
@@ -34,6 +34,8 @@ pub struct State {
     pub authority: CodeAuthority,
     /// Notes signatures.
     pub log: TransparencyLog,
+    /// Says when something was there.
+    pub stamps: StampAuthority,
     /// Promises to have certificates.
     pub certificate_log: Key,
     /// For whom certificates are, whoever asks.
@@ -48,6 +50,7 @@ impl Services {
         let state = Arc::new(State {
             authority: CodeAuthority::new("authority"),
             log: TransparencyLog::new("log.example"),
+            stamps: StampAuthority::new(),
             certificate_log: Key::new(),
             email: email.to_owned(),
             issuer: issuer.to_owned(),
@@ -95,7 +98,17 @@ async fn answer(
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await;
     let body = body.map(http_body_util::Collected::to_bytes);
-    let asked: Value = serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
+    let body = body.unwrap_or_default();
+    if path == "/stamp" {
+        let stamp = state.stamps.reply(&body, now()).unwrap_or_default();
+        let mut response = Response::new(Full::from(stamp));
+        let kind = "application/timestamp-reply".parse();
+        let headers = response.headers_mut();
+        headers.insert("content-type", kind.expect("a header's value"));
+        *response.status_mut() = StatusCode::CREATED;
+        return Ok(response);
+    }
+    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
     let said = match path.as_str() {
         "/api/v1/log/entries" => state.enter(&asked),
         "/api/v2/signingCert" => {

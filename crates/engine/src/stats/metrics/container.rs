@@ -24,7 +24,7 @@ pub(super) fn of_container(
     });
     let layer = meter
         .layer
-        .usage(|| container.upper(), &node.config.containers_root);
+        .usage(|| container.upper(), &node.config().containers_root);
     let cgroup = meter.cgroup().cloned().or_else(own);
 
     let id = cgroup

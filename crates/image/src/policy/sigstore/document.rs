@@ -18,12 +18,19 @@ pub(crate) struct SigstoreSigned {
     pub(super) signer: SignerSource,
     /// Keys of the logs in one of which it must be; `None` where that is not asked for.
     pub(super) logs: Option<Vec<KeySource>>,
+    /// Who may say when something was signed, where no log does.
+    pub(super) stampers: Option<PemSource>,
     pub(super) identity: SignedIdentity,
     /// What must have been said of the image; nothing but that it is signed if empty.
     pub(super) predicate_types: Vec<String>,
 }
 
 impl SigstoreSigned {
+    /// Whether it asks for what was said of an image, not that it is signed.
+    pub(in crate::policy) fn is_of_attestations(&self) -> bool {
+        !self.predicate_types.is_empty()
+    }
+
     /// Takes the fields of the requirement.
     pub(in crate::policy) fn parse(fields: &mut Fields) -> Result<Self, Wrong> {
         let keys = keys(fields, ["keyPath", "keyPaths", "keyData", "keyDatas"])?;
@@ -34,15 +41,21 @@ impl SigstoreSigned {
             "rekorPublicKeyDatas",
         ];
         let logs = self::keys(fields, logs)?;
+        let stampers = pem(fields, ["tsaCAPath", "tsaCAData"])?;
         let place = fields.place.clone();
         let signer = match (keys, fields.take("fulcio"), fields.take("pki")) {
+            (_, None, _) if stampers.is_some() => {
+                let problem = "\"tsaCA…\" can only be used together with \"fulcio\"";
+                return Err(Wrong::new(&place, problem));
+            }
             (Some(keys), None, None) => SignerSource::Keys(keys),
             (None, Some(fulcio), None) => {
-                if logs.is_none() {
+                if logs.is_none() && stampers.is_none() {
                     let problem = "\"fulcio\" needs one of \"rekorPublicKeyPath\", \
-                                   \"rekorPublicKeyPaths\", \"rekorPublicKeyData\" and \
-                                   \"rekorPublicKeyDatas\": its certificates are for minutes, \
-                                   and only a log tells that one was used then";
+                                   \"rekorPublicKeyPaths\", \"rekorPublicKeyData\", \
+                                   \"rekorPublicKeyDatas\", \"tsaCAPath\" and \"tsaCAData\": its \
+                                   certificates are for minutes, and only a log or a timestamp \
+                                   tells that one was used then";
                     return Err(Wrong::new(&place, problem));
                 }
                 SignerSource::Identity(fulcio_identity(fulcio)?)
@@ -76,6 +89,7 @@ impl SigstoreSigned {
         Ok(Self {
             signer,
             logs,
+            stampers,
             identity,
             predicate_types,
         })

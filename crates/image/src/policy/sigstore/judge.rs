@@ -2,13 +2,16 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use orlop_sigstore::{Bundle, By, Content, Demand, Detached, Refusal, Signer, Statement};
+use orlop_sigstore::{
+    Beside, Bundle, By, Content, Demand, Detached, Envelope, Refusal, Signer, Statement,
+};
 
 use super::SigstoreSigned;
 use super::trust::{Signers, Trust};
 use crate::policy::payload::{Kind, Payload};
+use crate::policy::sorting::Marks;
 use crate::policy::verdict::{Subject, any_of, tag_of};
-use crate::store::{Signature, now};
+use crate::store::{Attestation, Signature, now};
 
 impl SigstoreSigned {
     /// By whom and for which name the image is signed; else why no signature will do. Fails where somebody who is
@@ -25,6 +28,34 @@ impl SigstoreSigned {
         };
         Ok(trial.outcome())
     }
+
+    /// Marks all that would be enough. Fails as [`Self::judge`] does. Blocks.
+    pub(in crate::policy) fn mark(
+        &self,
+        subject: Subject<'_>,
+        marks: &mut Marks,
+    ) -> Result<(), String> {
+        let trust = self.load()?;
+        let trial = Trial {
+            wanted: self,
+            trust: &trust,
+            subject,
+        };
+        for (signature, mark) in trial.signatures().iter().zip(&mut marks.signatures) {
+            *mark |= trial.signature(signature).is_ok();
+        }
+        for (text, mark) in subject.evidence.bundles.iter().zip(&mut marks.bundles) {
+            let bundle = read(text);
+            *mark |= trial.is_wanted(&bundle) && bundle.and_then(|it| trial.bundle(it)).is_ok();
+        }
+        let attestations = subject.evidence.attestations.iter();
+        for (one, mark) in attestations.zip(&mut marks.attestations) {
+            let read = read_envelope(one);
+            let is_wanted = trial.is_wanted(&read);
+            *mark |= is_wanted && read.and_then(|it| trial.attestation(one, it)).is_ok();
+        }
+        Ok(())
+    }
 }
 
 struct Trial<'a> {
@@ -36,21 +67,33 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn outcome(&self) -> Result<String, String> {
         let evidence = self.subject.evidence;
-        // A signature from before there were bundles says nothing but that.
-        let signatures = if self.wanted.predicate_types.is_empty() {
-            &evidence.signatures[..]
-        } else {
-            &[]
-        };
+        let signatures = self.signatures();
         let bundles = evidence.bundles.iter().map(|text| read(text));
         let bundles: Vec<_> = bundles.filter(|bundle| self.is_wanted(bundle)).collect();
-        let count = signatures.len() + bundles.len();
+        let attestations = evidence
+            .attestations
+            .iter()
+            .map(|one| (one, read_envelope(one)));
+        let attestations: Vec<_> = attestations.filter(|(_, it)| self.is_wanted(it)).collect();
+        let count = signatures.len() + bundles.len() + attestations.len();
         if count == 0 {
             return Err(self.nothing());
         }
         let signatures = signatures.iter().map(|one| self.signature(one));
         let bundles = bundles.into_iter().map(|bundle| self.bundle(bundle?));
-        any_of(self.kind(), count, signatures.chain(bundles))
+        let attestations = attestations.into_iter();
+        let attestations = attestations.map(|(one, read)| self.attestation(one, read?));
+        let all = signatures.chain(bundles).chain(attestations);
+        any_of(self.kind(), count, all)
+    }
+
+    /// Those that were made before there were bundles, where they say what is asked for: that it is signed.
+    fn signatures(&self) -> &[Signature] {
+        if self.wanted.predicate_types.is_empty() {
+            &self.subject.evidence.signatures
+        } else {
+            &[]
+        }
     }
 
     fn kind(&self) -> &'static str {
@@ -84,8 +127,8 @@ impl Trial<'_> {
     }
 
     /// Whether it says what is asked for, if it is true. What can't be read may have been.
-    fn is_wanted(&self, bundle: &Result<(Bundle, Statement), String>) -> bool {
-        let Ok((_, statement)) = bundle else {
+    fn is_wanted<T>(&self, said: &Result<(T, Statement), String>) -> bool {
+        let Ok((_, statement)) = said else {
             return true;
         };
         let (found, wanted) = (&statement.predicate_type, &self.wanted.predicate_types);
@@ -100,6 +143,7 @@ impl Trial<'_> {
         Demand {
             signer,
             logs: self.trust.logs.as_deref(),
+            stampers: self.trust.stampers.as_ref(),
             now: now() as i64,
         }
     }
@@ -113,10 +157,12 @@ impl Trial<'_> {
         let detached = Detached {
             message: payload,
             signature: &bytes,
-            certificate: signature.certificate.as_deref(),
-            chain: signature.chain.as_deref(),
-            log: signature.log.as_deref(),
-            is_stamped: signature.is_stamped,
+            beside: Beside {
+                certificate: signature.certificate.as_deref(),
+                chain: signature.chain.as_deref(),
+                log: signature.log.as_deref(),
+                is_stamped: signature.is_stamped,
+            },
         };
         let by = detached.verify(&self.demand());
         let by = self.signer(by)?;
@@ -136,8 +182,26 @@ impl Trial<'_> {
 
     fn bundle(&self, (bundle, statement): (Bundle, Statement)) -> Result<String, String> {
         let by = bundle.verify(&self.demand(), None);
-        let by = self.signer(by)?;
-        // From here on it is the signer who speaks.
+        self.said(&self.signer(by)?, &statement)
+    }
+
+    fn attestation(
+        &self,
+        attestation: &Attestation,
+        (envelope, statement): (Envelope, Statement),
+    ) -> Result<String, String> {
+        let beside = Beside {
+            certificate: attestation.certificate.as_deref(),
+            chain: attestation.chain.as_deref(),
+            log: attestation.log.as_deref(),
+            is_stamped: attestation.is_stamped,
+        };
+        let by = envelope.verify(beside, &self.demand());
+        self.said(&self.signer(by)?, &statement)
+    }
+
+    /// What somebody has said of the image; else why it is not of that. It is the signer who speaks.
+    fn said(&self, by: &str, statement: &Statement) -> Result<String, String> {
         let mut reason = "it is for no image".to_owned();
         for subject in &statement.subjects {
             let digests = subject.digests.iter();
@@ -199,6 +263,16 @@ fn read(text: &str) -> Result<(Bundle, Statement), String> {
         Ok((bundle, statement))
     };
     read().map_err(|refusal| refusal.to_string())
+}
+
+/// An envelope that is in no bundle, and what it says, if it is true.
+fn read_envelope(attestation: &Attestation) -> Result<(Envelope, Statement), String> {
+    let read = || {
+        let envelope = Envelope::parse(attestation.envelope.as_bytes())?;
+        let statement = Statement::parse(envelope.statement()?)?;
+        Ok((envelope, statement))
+    };
+    read().map_err(|refusal: Refusal| refusal.to_string())
 }
 
 fn shortened(text: &str) -> String {

@@ -14,7 +14,9 @@ use crate::policy::{Policy, Subject};
 use crate::store::Evidence;
 use crate::{Digest, Reference};
 
+mod attestations;
 mod mistakes;
+mod stamps;
 
 const ISSUER: &str = "https://issuer.example";
 const EMAIL: &str = "who@people.example";

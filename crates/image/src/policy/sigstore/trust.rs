@@ -48,6 +48,7 @@ pub(super) enum Signers<'p> {
 pub(super) struct Trust<'p> {
     pub(super) signers: Signers<'p>,
     pub(super) logs: Option<Vec<PublicKey>>,
+    pub(super) stampers: Option<Authorities>,
 }
 
 impl SigstoreSigned {
@@ -61,7 +62,15 @@ impl SigstoreSigned {
             Some(logs) => Some(load(logs)?),
             None => None,
         };
-        Ok(Trust { signers, logs })
+        let stampers = match &self.stampers {
+            Some(source) => Some(source.authorities()?),
+            None => None,
+        };
+        Ok(Trust {
+            signers,
+            logs,
+            stampers,
+        })
     }
 
     /// Fails where something that it trusts can't be read. Blocks.
@@ -73,8 +82,7 @@ impl SigstoreSigned {
 impl IdentitySource {
     fn load(&self) -> Result<Identity, String> {
         let wrong = |source: &PemSource, reason| format!("{}: {reason}", source.name());
-        let roots = Authorities::from_pem(&self.roots.load()?);
-        let mut authorities = roots.map_err(|reason| wrong(&self.roots, reason))?;
+        let mut authorities = self.roots.authorities()?;
         if let Some(source) = &self.intermediates {
             let added = authorities.with_intermediates(&source.load()?);
             authorities = added.map_err(|reason| wrong(source, reason))?;
@@ -108,6 +116,11 @@ impl PemSource {
                 .map_err(|error| format!("{}: {error}", self.name())),
             Self::Inline(pem) => Ok(pem.clone()),
         }
+    }
+
+    /// Those who have the certificates. Blocks.
+    fn authorities(&self) -> Result<Authorities, String> {
+        Authorities::from_pem(&self.load()?).map_err(|reason| format!("{}: {reason}", self.name()))
     }
 
     fn name(&self) -> String {

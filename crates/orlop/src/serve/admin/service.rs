@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tokio::task::spawn_blocking;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, UnaryService};
@@ -18,7 +17,7 @@ use crate::serve::control::Control;
 
 /// The admin service. Its method of each request is known by name only: the
 /// messages are too few for a definition of their own.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Admin(pub(crate) Control);
 
 #[derive(Debug, Clone, Copy)]
@@ -48,10 +47,7 @@ impl Admin {
 
 /// Reads the configuration again and reports to both the log and the caller.
 async fn reload(control: Control) -> Result<String, Status> {
-    let outcome = spawn_blocking(move || control.reload())
-        .await
-        .map_err(|_| Status::internal("reading the configuration panicked"))?;
-    match outcome {
+    match control.reload().await {
         Ok(changes) => Ok(describe(&changes)),
         Err(error) => Err(Status::invalid_argument(format!(
             "the old configuration stays in force: {error:#}"

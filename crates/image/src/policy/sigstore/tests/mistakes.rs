@@ -52,6 +52,30 @@ fn combinations_and_fields_that_mean_nothing_are_told_with_their_place() {
             "default[0].rekorPublicKeyPath: \"r\" is not an absolute path",
         ),
         (
+            with(&pki, "tsaCAPath", json!("/t")),
+            "default[0]: \"tsaCA…\" can only be used together with \"fulcio\"",
+        ),
+        (
+            json!({ "type": "sigstoreSigned", "keyPath": "/k", "tsaCAPath": "/t" }),
+            "default[0]: \"tsaCA…\" can only be used together with \"fulcio\"",
+        ),
+        (
+            with(&fulcio, "tsaCAPath", json!("t")),
+            "default[0].tsaCAPath: \"t\" is not an absolute path",
+        ),
+        (
+            with(&fulcio, "tsaCAData", json!("eA==")),
+            "default[0].tsaCAData: there is no \"CERTIFICATE\" in it",
+        ),
+        (
+            with(
+                &with(&fulcio, "tsaCAPath", json!("/t")),
+                "tsaCAData",
+                json!("eA=="),
+            ),
+            "default[0]: needs exactly one of \"tsaCAPath\" and \"tsaCAData\"",
+        ),
+        (
             within(&fulcio, "fulcio", "caPath", Value::Null),
             "default[0].fulcio: needs exactly one of \"caPath\"",
         ),

@@ -6,6 +6,18 @@
     reason = "what a test makes is there, and it reads what it wrote itself"
 )]
 
+macro_rules! scene {
+    () => {
+        match Scene::new() {
+            Some(scene) => scene,
+            None => skip!("skopeo or openssl is missing"),
+        }
+    };
+}
+
+mod passphrases;
+mod pgp;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Cursor, Read as _};
@@ -63,10 +75,14 @@ impl Scene {
     }
 
     fn encrypt(&self, recipients: &[String]) -> Encrypted {
+        self.encrypt_with(&[], recipients)
+    }
+
+    fn encrypt_with(&self, environment: &[(&str, &Path)], recipients: &[String]) -> Encrypted {
         let (from, to) = (self.path("plain"), self.path("encrypted"));
         let _ = fs::remove_dir_all(&to);
         let (from, to) = (format!("oci:{from}:a.example/x:1"), format!("oci:{to}"));
-        encryption::encrypt(&from, &to, recipients);
+        encryption::encrypt_with(environment, &from, &to, recipients);
         let dir = self.scratch.path("encrypted");
         let json = |path: &Path| -> serde_json::Value {
             serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON")
@@ -88,7 +104,7 @@ impl Scene {
 }
 
 fn keys(path: &Path) -> Vec<PrivateKey> {
-    PrivateKey::all_from_pem(&fs::read(path).expect("read")).expect("a key")
+    PrivateKey::all_of(&fs::read(path).expect("read"), None).expect("a key")
 }
 
 fn plain(encrypted: &Encrypted, keys: &[PrivateKey]) -> Option<Vec<u8>> {
@@ -98,15 +114,6 @@ fn plain(encrypted: &Encrypted, keys: &[PrivateKey]) -> Option<Vec<u8>> {
     let mut reader = Plain::new(Cursor::new(&encrypted.bytes), &options);
     reader.read_to_end(&mut bytes).expect("decrypt");
     Some(bytes)
-}
-
-macro_rules! scene {
-    () => {
-        match Scene::new() {
-            Some(scene) => scene,
-            None => skip!("skopeo or openssl is missing"),
-        }
-    };
 }
 
 #[test]
@@ -352,7 +359,7 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
     let scene = scene!();
     let refused = |path: &Path| {
         let pem = fs::read(path).expect("read");
-        PrivateKey::all_from_pem(&pem)
+        PrivateKey::all_of(&pem, None)
             .map(|keys| keys.len())
             .map_err(|error| error.to_string())
     };
@@ -374,13 +381,14 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
         let error = refused(&path).unwrap_err();
         assert!(error.contains("kind is not supported"), "{path:?} {error}");
     }
-    assert_eq!(refused(scene.path("rsa.pub").as_ref()), Ok(0));
+    let public = refused(scene.path("rsa.pub").as_ref()).unwrap_err();
+    assert_eq!(public, "there is no private key in it");
     let two = [
         fs::read(&rsa).expect("read"),
         fs::read(scene.key("p256", Curve("P-256"))).expect("read"),
     ];
     assert_eq!(
-        PrivateKey::all_from_pem(&two.concat())
+        PrivateKey::all_of(&two.concat(), None)
             .expect("two keys")
             .len(),
         2
@@ -392,7 +400,7 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
         pem.replace('\n', "\\n"),
         pem.replace("-----END", "---END"),
     ] {
-        let error = PrivateKey::all_from_pem(spoiled.as_bytes()).map(|keys| keys.len());
+        let error = PrivateKey::all_of(spoiled.as_bytes(), None).map(|keys| keys.len());
         let told = format!(
             "{error:?} {}",
             error

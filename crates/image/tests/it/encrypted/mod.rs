@@ -1,5 +1,17 @@
 //! Encrypted images: opened by who has a key, and by nobody else, whatever is here already.
 
+macro_rules! scene {
+    () => {
+        match can_encrypt() {
+            Ok(()) => Scene::new().await,
+            Err(reason) => skip!("{reason}"),
+        }
+    };
+}
+
+mod keys;
+mod providers;
+
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +20,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use orlop_image::{Error, ExportFormat, Image, ImportSource, PolicyFor, PullRequest, Result};
 use orlop_testkit::encryption::LayerKeyKind::{Curve, Rsa};
-use orlop_testkit::encryption::{LayerKey, can_encrypt, encrypt, encrypt_layer};
+use orlop_testkit::encryption::{LayerKey, can_encrypt, encrypt_layer, encrypt_with};
 use orlop_testkit::{BuiltImage, ImageBuilder, Layer, Registry, Scratch, skip};
 
 use serde_json::json;
@@ -24,15 +36,6 @@ struct Scene {
     scratch: Scratch,
     plain: BuiltImage,
     key: LayerKey,
-}
-
-macro_rules! scene {
-    () => {
-        match can_encrypt() {
-            Ok(()) => Scene::new().await,
-            Err(reason) => skip!("{reason}"),
-        }
-    };
 }
 
 impl Scene {
@@ -68,6 +71,10 @@ impl Scene {
     }
 
     fn encrypt(&self, name: &str, recipients: &[String]) {
+        self.encrypt_with(&[], name, recipients);
+    }
+
+    fn encrypt_with(&self, environment: &[(&str, &Path)], name: &str, recipients: &[String]) {
         let at = |name: &str| format!("docker://{}/{name}", self.registry.host());
         let dir = self.scratch.path("plain");
         if !dir.exists() {
@@ -75,19 +82,31 @@ impl Scene {
                 .write_oci_layout(&self.scratch.subdir("plain"), "a.example/x:1");
         }
         let from = format!("oci:{}:a.example/x:1", dir.display());
-        encrypt(&from, &at(name), recipients);
+        encrypt_with(environment, &from, &at(name), recipients);
+    }
+
+    /// The directory with keys for all, or for a namespace.
+    fn keys(&self, namespace: &str) -> PathBuf {
+        let dir = self.scratch.path("keys").join(namespace);
+        let mut make = fs::DirBuilder::new();
+        make.recursive(true).mode(0o700);
+        make.create(&dir).expect("make");
+        dir
     }
 
     /// Puts a key where it opens layers for all, or for a namespace.
     fn give(&self, namespace: &str, key: &LayerKey) -> PathBuf {
-        let dir = self.scratch.path("keys").join(namespace);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&dir)
-            .expect("make");
-        let path = dir.join(key.private.file_name().expect("a name"));
+        let name = key.private.file_name().expect("a name");
+        let path = self.keys(namespace).join(name);
         fs::copy(&key.private, &path).expect("copy");
+        path
+    }
+
+    /// The same with these bytes, which its owner alone may read.
+    fn put(&self, namespace: &str, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.keys(namespace).join(name);
+        fs::write(&path, bytes).expect("write");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("chmod");
         path
     }
 
@@ -355,7 +374,8 @@ async fn changed_bytes_of_an_encrypted_layer_are_refused() {
         "oci:{}:a.example/x:1",
         scene.scratch.path("plain").display()
     );
-    encrypt(
+    encrypt_with(
+        &[],
         &from,
         &format!("oci:{}:a.example/x:1", dir.display()),
         &[scene.key.recipient()],
@@ -523,59 +543,4 @@ fn turned(bytes: &[u8]) -> Vec<u8> {
         other => *other,
     };
     bytes.iter().map(turn).collect()
-}
-
-#[tokio::test]
-async fn a_key_provider_opens_what_no_key_here_does() {
-    let scene = scene!();
-    let (program, file) = (
-        scene.scratch.path("provider"),
-        scene.scratch.path("providers.json"),
-    );
-    scene.answer(UNWRAPS);
-    let provided = encrypt_layer(&scene.plain, 1, "provider.kit", turned);
-    scene.registry.push(&provided, "provided:1").await;
-
-    let refused = scene.pull_for("", "provided:1").await;
-    assert_no_key(refused, "key provider \"kit\": it is not configured");
-    fs::write(&file, scene.providers().to_string()).expect("write");
-    for (mode, reason) in [
-        (
-            "echo 'the vault is shut' >&2; exit 3",
-            "exit status: 3: the vault is shut",
-        ),
-        ("echo '{}'", "the answer of the key provider is malformed"),
-        ("head -c 100000 /dev/zero", "65536"),
-        (
-            r#"echo '{"keyunwrapresults":{"optsdata":"e30="}}'"#,
-            "is malformed",
-        ),
-    ] {
-        scene.answer(mode);
-        assert_no_key(scene.pull_for("", "provided:1").await, reason);
-    }
-    fs::remove_file(&program).expect("remove");
-    assert_no_key(scene.pull_for("", "provided:1").await, "No such file");
-    scene.answer(UNWRAPS);
-    let image = scene.pull_for("", "provided:1").await.expect("pull");
-    assert_eq!(scene.cargo(&image).await, CARGO);
-    scene.admit(&image, "any").await.expect("it is asked again");
-    scene.answer("exit 1");
-    assert_no_key(scene.admit(&image, "any").await, "exit status: 1");
-
-    for (text, reason) in [
-        ("{", "EOF"),
-        (
-            r#"{"key-providers":{"kit":{"cmd":{"path":"provider"}}}}"#,
-            "not an absolute path",
-        ),
-    ] {
-        fs::write(&file, text).expect("write");
-        let error = scene.pull_for("", "provided:1").await.unwrap_err();
-        assert!(matches!(error, Error::Keys { .. }), "{error:?}");
-        assert!(error.to_string().contains(reason), "{error}");
-    }
-    fs::write(&file, r#"{"key-providers":{"kit":{"grpc":"localhost:1"}}}"#).expect("write");
-    let error = scene.pull_for("", "provided:1").await;
-    assert_no_key(error, "services by gRPC are not supported");
 }

@@ -1,0 +1,132 @@
+//! Private keys, from the files that they are in.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use orlop_openpgp::{SecretKey, SecretKeyError};
+use rsa::pkcs1::DecodeRsaPrivateKey as _;
+use rsa::pkcs8::DecodePrivateKey as _;
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
+use zeroize::Zeroizing;
+
+use crate::PrivateKey;
+use crate::key::rsa;
+use crate::pbes2;
+
+const BEGIN_LOCKED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+const END_LOCKED: &str = "-----END ENCRYPTED PRIVATE KEY-----";
+/// As many with a passphrase one file may have: each takes up to a second.
+const MOST_LOCKED: usize = 16;
+
+/// Why a file has no key that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// What is wrong about it is not told: that might be a part of it.
+    #[error("it is not PEM")]
+    Pem,
+    /// None was given for it.
+    #[error("it has a passphrase")]
+    NoPassphrase,
+    /// It opens nothing.
+    #[error("its passphrase is another one, or it is damaged")]
+    WrongPassphrase,
+    /// With how it is protected by a passphrase.
+    #[error(
+        "a passphrase {0} is not supported; `openssl pkcs8 -topk8 -v2 aes-256-cbc` protects the key in a way that is"
+    )]
+    Protection(String),
+    /// Another algorithm, or too short or long.
+    #[error("its kind is not supported; RSA from 2048 to 8192 bits, P-256, P-384 and P-521 are")]
+    Kind,
+    /// It is a file of OpenPGP.
+    #[error(transparent)]
+    OpenPgp(SecretKeyError),
+    /// It tells where a key is, in a module of PKCS#11.
+    #[error(
+        "PKCS#11 is not supported: its modules are C libraries, which this program can't load; have a key provider \
+         use the module"
+    )]
+    Pkcs11,
+    /// It is another file.
+    #[error("there is no private key in it")]
+    NoKey,
+    /// More than anybody has.
+    #[error("it has more than {MOST_LOCKED} keys with a passphrase")]
+    TooMany,
+}
+
+impl PrivateKey {
+    /// All private keys in a file: of PEM, in which other things, certificates say, are passed over, or of OpenPGP. The
+    /// passphrase is for all of those that have one.
+    pub fn all_of(file: &[u8], passphrase: Option<&[u8]>) -> Result<Vec<Self>, KeyError> {
+        if orlop_openpgp::is_keys(file) {
+            let keys = SecretKey::all_of(file, passphrase).map_err(|error| match error {
+                SecretKeyError::NoPassphrase => KeyError::NoPassphrase,
+                SecretKeyError::WrongPassphrase => KeyError::WrongPassphrase,
+                other => KeyError::OpenPgp(other),
+            })?;
+            let keys = keys.into_iter().map(Box::new).map(Self::OpenPgp);
+            return Ok(keys.collect());
+        }
+        let text = Zeroizing::new(String::from_utf8_lossy(file).into_owned());
+        if text.lines().any(|line| line.starts_with("pkcs11:")) {
+            return Err(KeyError::Pkcs11);
+        }
+        if text.contains("Proc-Type: 4,ENCRYPTED") {
+            let how = "in the manner of OpenSSL before PKCS#8";
+            return Err(KeyError::Protection(how.to_owned()));
+        }
+        let open = PrivateKeyDer::pem_slice_iter(file).map(|der| {
+            let der = der.map_err(|_| KeyError::Pem)?;
+            Self::from_der(&der).ok_or(KeyError::Kind)
+        });
+        let mut keys: Vec<Self> = open.collect::<Result<_, _>>()?;
+        for (count, locked) in locked(&text).enumerate() {
+            if count == MOST_LOCKED {
+                return Err(KeyError::TooMany);
+            }
+            let der = pbes2::open(&locked?, passphrase)?;
+            let der = PrivateKeyDer::Pkcs8(der.as_slice().into());
+            keys.push(Self::from_der(&der).ok_or(KeyError::Kind)?);
+        }
+        if keys.is_empty() {
+            return Err(KeyError::NoKey);
+        }
+        Ok(keys)
+    }
+
+    fn from_der(der: &PrivateKeyDer<'_>) -> Option<Self> {
+        let bytes = der.secret_der();
+        match der {
+            PrivateKeyDer::Pkcs1(_) => rsa(rsa::PrivateKey::from_pkcs1_der(bytes).ok()?),
+            PrivateKeyDer::Sec1(_) => p256::SecretKey::from_sec1_der(bytes)
+                .map(Self::P256)
+                .or_else(|_| p384::SecretKey::from_sec1_der(bytes).map(Self::P384))
+                .or_else(|_| p521::SecretKey::from_sec1_der(bytes).map(Self::P521))
+                .ok(),
+            PrivateKeyDer::Pkcs8(_) => p256::SecretKey::from_pkcs8_der(bytes)
+                .map(Self::P256)
+                .or_else(|_| p384::SecretKey::from_pkcs8_der(bytes).map(Self::P384))
+                .or_else(|_| p521::SecretKey::from_pkcs8_der(bytes).map(Self::P521))
+                .ok()
+                .or_else(|| rsa(rsa::PrivateKey::from_pkcs8_der(bytes).ok()?)),
+            _ => None,
+        }
+    }
+}
+
+/// The blocks of keys with a passphrase, which the crate that reads all others passes over.
+fn locked(text: &str) -> impl Iterator<Item = Result<Vec<u8>, KeyError>> {
+    let mut lines = text.lines().map(str::trim_end);
+    std::iter::from_fn(move || {
+        lines.find(|line| *line == BEGIN_LOCKED)?;
+        let mut content = String::new();
+        for line in lines.by_ref() {
+            if line == END_LOCKED {
+                return Some(BASE64_STANDARD.decode(&content).map_err(|_| KeyError::Pem));
+            }
+            content.push_str(line);
+        }
+        Some(Err(KeyError::Pem))
+    })
+}

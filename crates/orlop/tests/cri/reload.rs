@@ -1,0 +1,296 @@
+//! What a reload of the configuration applies: to all that begins after it, while what is there goes on.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use orlop_cri::v1::{ExecRequest, RunPodSandboxRequest};
+use orlop_testkit::tls::Authority;
+use orlop_testkit::{Node, PodSpec};
+use tonic::Code;
+
+use crate::world::{World, world};
+
+/// Has the daemon read its configuration with this beside; what it says of it.
+fn reload(world: &World, toml: &str) -> Result<String, String> {
+    let file = world.node.scratch().path("config.toml.d/60-reload.toml");
+    std::fs::write(file, toml).expect("write a drop-in");
+    let done = Command::new(env!("CARGO_BIN_EXE_orlop"))
+        .args(["config", "reload", "--socket"])
+        .arg(world.node.socket())
+        .stdin(Stdio::null())
+        .output()
+        .expect("run orlop");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    if done.status.success() {
+        Ok(text(done.stdout))
+    } else {
+        Err(text(done.stderr))
+    }
+}
+
+fn applied(world: &World, toml: &str) -> String {
+    let said = reload(world, toml).expect("a configuration that can be used");
+    assert!(
+        said.starts_with("applied") && !said.contains("restart"),
+        "{said}"
+    );
+    said
+}
+
+async fn run_by(world: &World, pod: &PodSpec, handler: &str) -> Result<String, tonic::Status> {
+    let request = RunPodSandboxRequest {
+        config: Some(pod.config()),
+        runtime_handler: handler.to_owned(),
+    };
+    let answer = world.cri.runtime.clone().run_pod_sandbox(request).await;
+    answer.map(|answer| answer.into_inner().pod_sandbox_id)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runtimes_come_and_go_and_pods_keep_theirs() {
+    let world = world!(Node::orlop());
+    let table = "[runtimes.runc]\nargs = []\n";
+    let refused = run_by(&world, &world.node.pod("early"), "runc").await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+
+    let said = applied(&world, table);
+    assert!(said.contains("runtimes.runc."), "{said}");
+    let pod = world.node.pod("kept");
+    let pod_id = run_by(&world, &pod, "runc").await.expect("a pod");
+    let spec = world.container("main").shell("sleep 1000");
+    let id = world
+        .cri
+        .run(&pod_id, &pod, &spec)
+        .await
+        .expect("a container");
+
+    // It is offered no more, and serves on where it has made something.
+    applied(&world, "");
+    let refused = run_by(&world, &world.node.pod("late"), "runc").await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(world.printed(&id, &["echo", "on"]).await, "on");
+    let second = world.container("second").shell("sleep 1000");
+    world
+        .cri
+        .run(&pod_id, &pod, &second)
+        .await
+        .expect("one more");
+    world.cri.stop(&id, 0).await.expect("stop");
+    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
+    world.cri.remove_pod(&pod_id).await.expect("remove the pod");
+
+    // Which is the default is said at once, too.
+    applied(&world, &format!("default_runtime = \"runc\"\n{table}"));
+    let running = world.run_script("default", "sleep 1000").await;
+    let state = world
+        .cri
+        .pod_status(&running.pod_id)
+        .await
+        .expect("a status");
+    assert_eq!(state.runtime_handler, "");
+    let traced = std::fs::read_dir(world.node.state().join("runtimes/runc"));
+    assert_eq!(traced.expect("the state of runc").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_holds_for_containers_holds_for_the_next_one() {
+    let world = world!(Node::orlop());
+    let running = world.run_script("pod", "sleep 1000").await;
+    let limit = ["sh", "-c", "ulimit -n"];
+    let before = world.printed(&running.id, &limit).await;
+    assert_ne!(before, "517");
+    applied(
+        &world,
+        "[containers]\nulimits = [\"nofile=517:517\"]\nexec_output_limit = \"8KiB\"\n",
+    );
+    assert_eq!(world.printed(&running.id, &limit).await, before);
+    let spec = world.container("second").shell("sleep 1000");
+    let second = world.cri.run(&running.pod_id, &running.pod, &spec).await;
+    assert_eq!(
+        world.printed(&second.expect("one more"), &limit).await,
+        "517"
+    );
+    let much = ["sh", "-c", "head -c 20000 /dev/zero"];
+    let printed = world.cri.exec(&running.id, &much).await.expect("exec");
+    assert_eq!(printed.stdout.len(), 8 << 10);
+}
+
+fn get(socket: &Path) -> std::io::Result<String> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_move_and_plugins_find_another_socket() {
+    let world = world!(Node::orlop());
+    let place = |name: &str| world.node.scratch().run().join(name);
+    let at = |metrics: &str, nri: &str| {
+        let (metrics, nri) = (place(metrics), place(nri));
+        format!(
+            "[metrics]\nlisten = \"unix://{}\"\n[nri]\nsocket = {nri:?}\n",
+            metrics.display()
+        )
+    };
+    assert!(world.node.plugin_socket().exists());
+    applied(&world, &at("m1.sock", "n1.sock"));
+    assert!(
+        get(&place("m1.sock"))
+            .expect("an answer")
+            .contains("200 OK")
+    );
+    assert!(!world.node.plugin_socket().exists());
+    UnixStream::connect(place("n1.sock")).expect("plugins connect");
+
+    applied(&world, &at("m2.sock", "n2.sock"));
+    assert!(
+        get(&place("m2.sock"))
+            .expect("an answer")
+            .contains("200 OK")
+    );
+    get(&place("m1.sock")).expect_err("nobody is there");
+    UnixStream::connect(place("n1.sock")).expect_err("nobody is there");
+    UnixStream::connect(place("n2.sock")).expect("plugins connect");
+
+    applied(&world, "[nri]\nenable = false\n");
+    get(&place("m2.sock")).expect_err("nobody is there");
+    UnixStream::connect(place("n2.sock")).expect_err("nobody is there");
+    world.run_script("after", "sleep 1000").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_used_changes_nothing_and_what_must_wait_is_told() {
+    let world = world!(Node::orlop());
+    for (toml, reason) in [
+        ("default_runtime = \"nowhere\"\n", "nowhere"),
+        (
+            "[containers]\nulimits = [\"nofile=511:511\"]\nblockio_config = \"/nonexistent/classes\"\n",
+            "blockio_config",
+        ),
+        (
+            "[metrics]\nlisten = \"unix:///dev/null/m.sock\"\n",
+            "/dev/null",
+        ),
+        (
+            "[streaming]\ntls_cert = \"/nonexistent/c.pem\"\ntls_key = \"/nonexistent/k.pem\"\n",
+            "/nonexistent",
+        ),
+    ] {
+        let error = reload(&world, toml).expect_err("a mistake");
+        assert!(
+            error.contains("the old configuration stays in force"),
+            "{error}"
+        );
+        assert!(error.contains(reason), "{error}");
+    }
+    let running = world.run_script("pod", "sleep 1000").await;
+    let limit = world.printed(&running.id, &["sh", "-c", "ulimit -n"]).await;
+    assert_ne!(limit, "511");
+
+    let waits = "[grpc]\nmax_connections = 77\n[containers]\npids_limit = 1234\n";
+    for applies in ["applied containers.pids_limit; ", ""] {
+        let said = reload(&world, waits).expect("a configuration that can be used");
+        let whole = format!("{applies}a restart is needed for grpc.max_connections\n");
+        assert_eq!(said, whole);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn networks_are_looked_for_where_the_configuration_says_now() {
+    let world = world!(Node::orlop());
+    let dir = world.node.scratch().path("other-networks");
+    std::fs::create_dir(&dir).expect("a directory");
+    let network = |name: &str| {
+        format!(r#"{{"cniVersion": "1.0.0", "name": "{name}", "plugins": [{{"type": "ptp"}}]}}"#)
+    };
+    std::fs::write(dir.join("10-a.conflist"), network("reloaded")).expect("a network");
+    let names = || {
+        let listed = Command::new(env!("CARGO_BIN_EXE_orlop"))
+            .arg("-r")
+            .arg(format!("unix://{}", world.node.socket().display()))
+            .args(["network", "ls"])
+            .output()
+            .expect("run orlop");
+        String::from_utf8_lossy(&listed.stdout).into_owned()
+    };
+    let before = names();
+    assert!(before.contains(world.node.id()), "{before}");
+    assert!(!before.contains("reloaded"));
+    applied(&world, &format!("[network]\nconf_dir = {dir:?}\n"));
+    assert!(names().contains("reloaded"));
+    // It is watched, as the one before was.
+    std::fs::write(dir.join("05-b.conflist"), network("watched")).expect("a network");
+    let begun = std::time::Instant::now();
+    while !names().contains("watched") {
+        assert!(begun.elapsed().as_secs() < 10, "nobody has looked");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    applied(&world, "");
+    assert_eq!(names(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_find_another_certificate_and_those_that_are_open_go_on() {
+    let world = world!(Node::orlop());
+    let running = world.run_script("pod", "sleep 1000").await;
+    let url = || async {
+        let request = ExecRequest {
+            container_id: running.id.clone(),
+            cmd: vec!["cat".to_owned()],
+            stdin: true,
+            stdout: true,
+            ..ExecRequest::default()
+        };
+        let answer = world.cri.runtime.clone().exec(request).await;
+        answer.expect("exec").into_inner().url
+    };
+    let mut open = Command::new(env!("CARGO_BIN_EXE_orlop"))
+        .arg("-r")
+        .arg(format!("unix://{}", world.node.socket().display()))
+        .args(["exec", "-i", &running.id, "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("run orlop");
+    let (mut stdin, mut stdout) = (open.stdin.take().unwrap(), open.stdout.take().unwrap());
+    let mut says = |word: &str| {
+        stdin.write_all(word.as_bytes()).expect("write");
+        let mut said = vec![0; word.len()];
+        stdout.read_exact(&mut said).expect("read");
+        assert_eq!(said, word.as_bytes());
+    };
+    says("before");
+    assert!(url().await.starts_with("http://"));
+
+    let authority = Authority::new(world.node.scratch().run(), "authority");
+    let pair = authority.issue("node", "IP:127.0.0.1");
+    let (certificate, key) = (&pair.certificate, &pair.key);
+    applied(
+        &world,
+        &format!("[streaming]\ntls_cert = {certificate:?}\ntls_key = {key:?}\n"),
+    );
+    let at = url().await;
+    let address = at.strip_prefix("https://").expect("TLS").split('/').next();
+    let shown = Command::new("openssl")
+        .args([
+            "s_client",
+            "-connect",
+            address.expect("an address"),
+            "-CAfile",
+        ])
+        .arg(authority.certificate())
+        .stdin(Stdio::null())
+        .output()
+        .expect("run openssl");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("Verify return code: 0 (ok)"), "{shown}");
+    says("after");
+    applied(&world, "");
+    assert!(url().await.starts_with("http://"));
+    drop(stdin);
+    assert!(open.wait().expect("an end").success());
+}

@@ -1,0 +1,277 @@
+//! Timestamps by an authority (RFC 3161): that something was there at a time, in CMS (RFC 5652).
+
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
+
+use crate::der::{self, Malformed, Reader, Value, explicit};
+use crate::{Authorities, Certificate, Refusal, time};
+
+/// No timestamp is larger; with its certificates it has a few thousand bytes.
+pub(crate) const MAX_BYTES: usize = 32 << 10;
+/// More than anybody has made of one signature.
+pub(crate) const MAX_STAMPS: usize = 4;
+/// More certificates than a timestamp comes with.
+const MAX_CERTIFICATES: usize = 8;
+/// More attributes than a signer signs.
+const MAX_ATTRIBUTES: usize = 16;
+
+/// `id-signedData`
+const SIGNED_DATA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 7, 2];
+/// `id-ct-TSTInfo`
+const TST_INFO: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 16, 1, 4];
+/// `id-contentType`
+const CONTENT_TYPE: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 3];
+/// `id-messageDigest`
+const MESSAGE_DIGEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 4];
+/// `id-aa-signingCertificateV2` (RFC 5035)
+const SIGNING_CERTIFICATE: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 16, 2, 47];
+/// SHA-2, without the last number.
+const SHA2: &[u8] = &[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2];
+
+/// When these bytes were there, by what one of the authorities says.
+pub(crate) fn check(stamp: &[u8], of: &[u8], authorities: &Authorities) -> Result<i64, Refusal> {
+    let refuse = |reason: &str| Refusal::Stamp(reason.to_owned());
+    let stamp = read(stamp).map_err(|Malformed| refuse("it can't be read"))?;
+    let info = stamp
+        .info
+        .ok_or_else(|| refuse("the authority has refused it"))?;
+    if !info.imprint.is_of(of) {
+        return Err(refuse("it is of something else"));
+    }
+    let signed = &info.signed;
+    if !signed.digest.is_of(info.bytes) {
+        return Err(refuse("what is signed of it is something else"));
+    }
+    let came = || info.certificates.iter().copied();
+    let known = authorities.known();
+    let makers = came().chain(known.iter().map(AsRef::as_ref));
+    let maker = makers
+        .filter(|der| signed.maker.is_of(der))
+        .find_map(|der| Certificate::from_der(der).ok())
+        .ok_or_else(|| refuse("the certificate that it names is not there"))?;
+    let key = maker.key()?;
+    if !key.has_signed_as_authority(&signed.message, signed.signature) {
+        return Err(refuse("it is not by the key of its certificate"));
+    }
+    if !maker.stamps {
+        return Err(refuse("its certificate is not for timestamps alone"));
+    }
+    let at = info.at;
+    if !maker.is_valid(at) {
+        let (from, until, at) = (
+            time::show(maker.from),
+            time::show(maker.until),
+            time::show(at),
+        );
+        let reason = format!("its certificate is valid from {from} to {until}, and it is of {at}");
+        return Err(Refusal::Stamp(reason));
+    }
+    let chain: Vec<Vec<u8>> = came().map(<[u8]>::to_vec).collect();
+    authorities
+        .check_stamps(&maker, &chain, at)
+        .map_err(|refusal| match refusal {
+            Refusal::Chain(reason) => Refusal::Stamp(reason),
+            other => other,
+        })?;
+    Ok(at)
+}
+
+/// What an authority answers.
+struct Stamp<'a> {
+    /// Nothing where it has made none.
+    info: Option<Info<'a>>,
+}
+
+/// What it says, `TSTInfo`, and how that is signed.
+struct Info<'a> {
+    bytes: &'a [u8],
+    imprint: Hash<'a>,
+    at: i64,
+    certificates: Vec<&'a [u8]>,
+    signed: Signed<'a>,
+}
+
+/// What a signer has signed.
+struct Signed<'a> {
+    /// The bytes that are signed.
+    message: Vec<u8>,
+    signature: &'a [u8],
+    /// Of what is stamped.
+    digest: Hash<'a>,
+    /// Of the signer's certificate.
+    maker: Hash<'a>,
+}
+
+#[derive(Clone, Copy)]
+struct Hash<'a> {
+    /// The last number of its algorithm's name.
+    kind: u8,
+    value: &'a [u8],
+}
+
+impl Hash<'_> {
+    fn is_of(&self, bytes: &[u8]) -> bool {
+        match self.kind {
+            1 => self.value == &Sha256::digest(bytes)[..],
+            2 => self.value == &Sha384::digest(bytes)[..],
+            3 => self.value == &Sha512::digest(bytes)[..],
+            _ => false,
+        }
+    }
+}
+
+/// Reads `TimeStampResp`.
+fn read(bytes: &[u8]) -> Result<Stamp<'_>, Malformed> {
+    if bytes.len() > MAX_BYTES {
+        return Err(Malformed);
+    }
+    let mut answer = der::only(bytes, der::SEQUENCE)?.values();
+    let mut status = answer.expect(der::SEQUENCE)?.values();
+    // Granted, or with modifications.
+    let is_granted = matches!(status.expect(der::INTEGER)?.content, [0 | 1]);
+    if !is_granted {
+        return Ok(Stamp { info: None });
+    }
+    let mut token = answer.expect(der::SEQUENCE)?.values();
+    answer.finish()?;
+    named(&mut token, SIGNED_DATA)?;
+    let data = der::only(token.expect(explicit(0))?.content, der::SEQUENCE)?;
+    token.finish()?;
+    let info = signed_data(data)?;
+    Ok(Stamp { info: Some(info) })
+}
+
+fn signed_data(data: Value<'_>) -> Result<Info<'_>, Malformed> {
+    let mut data = data.values();
+    data.expect(der::INTEGER)?;
+    data.expect(der::SET)?;
+    let mut content = data.expect(der::SEQUENCE)?.values();
+    named(&mut content, TST_INFO)?;
+    let bytes = der::only(content.expect(explicit(0))?.content, der::OCTETS)?.content;
+    content.finish()?;
+    let mut certificates = Vec::new();
+    if let Some(all) = data.optional(explicit(0))? {
+        let mut all = all.values();
+        while !all.is_empty() {
+            if certificates.len() == MAX_CERTIFICATES {
+                return Err(Malformed);
+            }
+            certificates.push(all.expect(der::SEQUENCE)?.whole);
+        }
+    }
+    data.optional(explicit(1))?;
+    let mut signers = data.expect(der::SET)?.values();
+    data.finish()?;
+    let signed = signer(signers.expect(der::SEQUENCE)?)?;
+    // There is one authority.
+    signers.finish()?;
+    let (imprint, at) = tst_info(bytes)?;
+    Ok(Info {
+        bytes,
+        imprint,
+        at,
+        certificates,
+        signed,
+    })
+}
+
+/// Of what it is, and when that was there.
+fn tst_info(bytes: &[u8]) -> Result<(Hash<'_>, i64), Malformed> {
+    let mut info = der::only(bytes, der::SEQUENCE)?.values();
+    if info.expect(der::INTEGER)?.content != [1] {
+        return Err(Malformed);
+    }
+    info.expect(der::OID)?;
+    let mut imprint = info.expect(der::SEQUENCE)?.values();
+    let hash = Hash {
+        kind: algorithm(imprint.expect(der::SEQUENCE)?)?,
+        value: imprint.expect(der::OCTETS)?.content,
+    };
+    imprint.finish()?;
+    info.expect(der::INTEGER)?;
+    let at = time::parse_fraction(info.expect(der::GENERALIZED_TIME)?)?;
+    // How exact it is, and what else there may be, changes nothing of that; but a part that must be understood does.
+    while !info.is_empty() {
+        if info.next()?.tag == explicit(1) {
+            return Err(Malformed);
+        }
+    }
+    Ok((hash, at))
+}
+
+fn signer(info: Value<'_>) -> Result<Signed<'_>, Malformed> {
+    let mut info = info.values();
+    info.expect(der::INTEGER)?;
+    // Which certificate it is, is signed as well.
+    info.next()?;
+    let kind = algorithm(info.expect(der::SEQUENCE)?)?;
+    let attributes = info.expect(explicit(0))?;
+    info.expect(der::SEQUENCE)?;
+    let signature = info.expect(der::OCTETS)?.content;
+    info.optional(explicit(1))?;
+    info.finish()?;
+    let (mut content, mut digest, mut maker) = (None, None, None);
+    let mut all = attributes.values();
+    let mut count = 0;
+    while !all.is_empty() {
+        count += 1;
+        if count > MAX_ATTRIBUTES {
+            return Err(Malformed);
+        }
+        let mut attribute = all.expect(der::SEQUENCE)?.values();
+        let id = attribute.expect(der::OID)?.content;
+        let value = attribute.expect(der::SET)?.content;
+        attribute.finish()?;
+        if id == CONTENT_TYPE {
+            once(&mut content, der::only(value, der::OID)?.content)?;
+        } else if id == MESSAGE_DIGEST {
+            let value = der::only(value, der::OCTETS)?.content;
+            once(&mut digest, Hash { kind, value })?;
+        } else if id == SIGNING_CERTIFICATE {
+            once(&mut maker, signing_certificate(value)?)?;
+        }
+    }
+    if content != Some(TST_INFO) {
+        return Err(Malformed);
+    }
+    Ok(Signed {
+        // As the set that they are, not as a part of something (RFC 5652, 5.4).
+        message: der::write(der::SET, attributes.content),
+        signature,
+        digest: digest.ok_or(Malformed)?,
+        maker: maker.ok_or(Malformed)?,
+    })
+}
+
+/// The first of `SigningCertificateV2` is the signer's own.
+fn signing_certificate(value: &[u8]) -> Result<Hash<'_>, Malformed> {
+    let mut fields = der::only(value, der::SEQUENCE)?.values();
+    let mut own = fields.expect(der::SEQUENCE)?.values();
+    let mut first = own.expect(der::SEQUENCE)?.values();
+    let kind = match first.optional(der::SEQUENCE)? {
+        Some(named) => algorithm(named)?,
+        None => 1,
+    };
+    let value = first.expect(der::OCTETS)?.content;
+    Ok(Hash { kind, value })
+}
+
+/// The last number of an algorithm of SHA-2.
+fn algorithm(value: Value<'_>) -> Result<u8, Malformed> {
+    let id = value.values().expect(der::OID)?.content;
+    match id.strip_prefix(SHA2) {
+        Some([kind @ 1..=3]) => Ok(*kind),
+        _ => Err(Malformed),
+    }
+}
+
+fn named(reader: &mut Reader<'_>, wanted: &[u8]) -> Result<(), Malformed> {
+    let is_it = reader.expect(der::OID)?.content == wanted;
+    is_it.then_some(()).ok_or(Malformed)
+}
+
+fn once<T>(place: &mut Option<T>, value: T) -> Result<(), Malformed> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Malformed),
+    }
+}

@@ -1,0 +1,227 @@
+//! A key provider that is a service, by gRPC, as ocicrypt has them. Its secret is one byte.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures_util::future::BoxFuture;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tonic::server::{Grpc, UnaryService};
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+
+const SECRET: u8 = 0x2a;
+const SERVICE: &str = "/keyprovider.KeyProviderService/";
+
+/// How it answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ProviderManners {
+    /// As it should.
+    #[default]
+    Answers,
+    /// That it will not, with these words.
+    Refuses(String),
+    /// With these bytes in place of its JSON.
+    Says(Vec<u8>),
+    /// Never.
+    Hangs,
+    /// As one that has no such service.
+    IsAnother,
+}
+
+/// A running service; it stops when dropped.
+#[derive(Debug)]
+pub struct KeyProvider {
+    address: String,
+    state: Arc<State>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    manners: Mutex<ProviderManners>,
+    unwrapped: AtomicUsize,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Protocol {
+    #[prost(bytes = "vec", tag = "1")]
+    json: Vec<u8>,
+}
+
+enum Listener {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl KeyProvider {
+    /// On a free loopback port.
+    pub fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("find a free port");
+        listener.set_nonblocking(true).expect("a listener");
+        let address = listener.local_addr().expect("an address").to_string();
+        Self::serve(address, move || {
+            Listener::Tcp(tokio::net::TcpListener::from_std(listener).expect("a listener"))
+        })
+    }
+
+    /// On a unix socket.
+    pub fn start_at(socket: &Path) -> Self {
+        let listener = std::os::unix::net::UnixListener::bind(socket).expect("make a socket");
+        listener.set_nonblocking(true).expect("a listener");
+        let address = format!("unix://{}", socket.display());
+        Self::serve(address, move || {
+            Listener::Unix(tokio::net::UnixListener::from_std(listener).expect("a listener"))
+        })
+    }
+
+    fn serve(address: String, listen: impl FnOnce() -> Listener + Send + 'static) -> Self {
+        let state = Arc::new(State::default());
+        let (stop, stopped) = oneshot::channel();
+        let served = Arc::clone(&state);
+        let thread = std::thread::spawn(move || {
+            let reactor = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a reactor");
+            reactor.block_on(async move {
+                tokio::select! {
+                    () = accept(listen(), served) => {}
+                    _ = stopped => {}
+                }
+            });
+            reactor.shutdown_background();
+        });
+        Self {
+            address,
+            state,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// As ocicrypt names it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The file that names it to ocicrypt, and to us.
+    pub fn config(&self, name: &str) -> String {
+        json!({ "key-providers": { name: { "grpc": self.address } } }).to_string()
+    }
+
+    /// Has it answer so from now on.
+    pub fn set(&self, manners: ProviderManners) {
+        *self
+            .state
+            .manners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = manners;
+    }
+
+    /// How often it was asked to unwrap something.
+    pub fn unwrapped(&self) -> usize {
+        self.state.unwrapped.load(Ordering::SeqCst)
+    }
+
+    /// As it wraps, and unwraps.
+    pub fn wrap(bytes: &[u8]) -> Vec<u8> {
+        bytes.iter().map(|byte| byte ^ SECRET).collect()
+    }
+}
+
+impl Drop for KeyProvider {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: Listener, state: Arc<State>) {
+    loop {
+        match &listener {
+            Listener::Tcp(listener) => match listener.accept().await {
+                Ok((client, _)) => talk(client, Arc::clone(&state)),
+                Err(_) => return,
+            },
+            Listener::Unix(listener) => match listener.accept().await {
+                Ok((client, _)) => talk(client, Arc::clone(&state)),
+                Err(_) => return,
+            },
+        }
+    }
+}
+
+fn talk(client: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, state: Arc<State>) {
+    let service = hyper::service::service_fn(move |request: http::Request<_>| {
+        let state = Arc::clone(&state);
+        async move {
+            let path = request.uri().path();
+            let method = path.strip_prefix(SERVICE).unwrap_or_default().to_owned();
+            let mut grpc = Grpc::new(ProstCodec::<Protocol, Protocol>::default());
+            Ok::<_, Infallible>(grpc.unary(Call { state, method }, request).await)
+        }
+    });
+    let connection =
+        http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(client), service);
+    tokio::spawn(connection);
+}
+
+struct Call {
+    state: Arc<State>,
+    method: String,
+}
+
+impl UnaryService<Protocol> for Call {
+    type Response = Protocol;
+    type Future = BoxFuture<'static, Result<Response<Protocol>, Status>>;
+
+    fn call(&mut self, request: Request<Protocol>) -> Self::Future {
+        let (state, method) = (Arc::clone(&self.state), self.method.clone());
+        Box::pin(async move {
+            let asked: Value = serde_json::from_slice(&request.into_inner().json)
+                .map_err(|error| Status::invalid_argument(error.to_string()))?;
+            if (method.as_str(), asked["op"].as_str()) != ("UnWrapKey", Some("keyunwrap")) {
+                return Err(Status::unimplemented(method));
+            }
+            state.unwrapped.fetch_add(1, Ordering::SeqCst);
+            let opened = turned(&asked["keyunwrapparams"]["annotation"])?;
+            let answer = json!({ "keyunwrapresults": { "optsdata": opened } });
+            let manners = state
+                .manners
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
+            let json = match manners {
+                ProviderManners::Answers => answer.to_string().into_bytes(),
+                ProviderManners::Refuses(why) => return Err(Status::permission_denied(why)),
+                ProviderManners::Says(bytes) => bytes,
+                ProviderManners::Hangs => pending().await,
+                ProviderManners::IsAnother => return Err(Status::unimplemented("no such service")),
+            };
+            Ok(Response::new(Protocol { json }))
+        })
+    }
+}
+
+/// Unwraps what is base64 in JSON.
+fn turned(value: &Value) -> Result<String, Status> {
+    let bytes = value
+        .as_str()
+        .and_then(|text| BASE64_STANDARD.decode(text).ok())
+        .ok_or_else(|| Status::invalid_argument("nothing is given"))?;
+    Ok(BASE64_STANDARD.encode(KeyProvider::wrap(&bytes)))
+}
